@@ -1,0 +1,41 @@
+# Everything happens in .venv; `make demo` and `make test` set it up when it is missing or out of date.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+ARGS ?=
+
+.PHONY: help setup java demo test lint check bench clean
+
+help: ## what can be made
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "livestate needs Python 3.11 or newer; set PYTHON=python3.11, say.")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,bench]'
+	touch $@
+
+setup: $(VENV)/.installed ## install into .venv
+
+java: ## make sure that Java 17 or newer is there, for Spark
+	@sh tools/java.sh
+
+demo: setup java ## music charts, live; pass options with ARGS="--duration 30"
+	$(BIN)/livestate demo $(ARGS)
+
+test: setup java ## every test; pass options with ARGS="-k name"
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: setup ## style, types and import rules
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+check: lint test ## what CI runs
+
+bench: setup java ## every benchmark; see benchmarks/README.md
+	$(BIN)/python -m benchmarks $(ARGS)
+
+clean: ## remove what was installed and built
+	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,210 @@
+"""Store definitions: names, columns, key, partitions, and the text forms of the types.
+
+A definition is stored in the changelog as JSON with SQL type names, so that a person can read it:
+`{"format": 1, "name": "plays", "columns": [{"name": "song_id", "type": "BIGINT"}], …}`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NewType
+
+import pyarrow as pa
+
+from engine.errors import Corrupt, InvalidInput
+from engine.sql_types import arrow_type, canonical_type, sql_type
+
+StoreName = NewType("StoreName", str)
+GroupName = NewType("GroupName", str)
+Epoch = NewType("Epoch", int)
+PartitionId = NewType("PartitionId", int)
+
+DEFINITION_FORMAT = 1
+MAX_PARTITIONS = 4096
+MAX_NAME_BYTES = 200
+RESERVED_PREFIX = "__"
+TOMBSTONE_COLUMN = "__tombstone"
+"""Boolean column that a changelog slice carries behind the store's own columns when some row of it is a tombstone."""
+
+
+@dataclass(frozen=True)
+class StoreDefinition:
+    """What a store is, frozen at its creation.
+
+    Attributes:
+        name: Name of the store, and of its table in SQL.
+        group: Store group that shares the epochs; the store's own name unless the writer says otherwise.
+        schema: Arrow schema of canonical types; key columns are not nullable, all others are.
+        key: Names of the columns that identify a row, in key order.
+        partition_by: Leading part of `key` whose hash places a row.
+        partitions: How many partitions there are, 1 to 4096.
+    """
+
+    name: StoreName
+    group: GroupName
+    schema: pa.Schema
+    key: tuple[str, ...]
+    partition_by: tuple[str, ...]
+    partitions: int
+
+    @property
+    def key_schema(self) -> pa.Schema:
+        """The key columns alone, in key order."""
+        return pa.schema([self.schema.field(name) for name in self.key])
+
+    def describe(self) -> str:
+        """The definition in one line of SQL-like text, as errors show it."""
+        columns = ", ".join(f"{f.name} {sql_type(f.type)}" for f in self.schema)
+        placed = f" PARTITION BY ({', '.join(self.partition_by)})"
+        return f"{self.name} ({columns}) KEY ({', '.join(self.key)}){placed} PARTITIONS {self.partitions} GROUP {self.group}"
+
+    def to_json(self) -> bytes:
+        """The stored form.
+
+        Returns:
+            UTF-8 JSON that `from_json` reads back to an equal definition.
+        """
+        document = {
+            "format": DEFINITION_FORMAT,
+            "name": self.name,
+            "group": self.group,
+            "columns": [{"name": f.name, "type": sql_type(f.type)} for f in self.schema],
+            "key": list(self.key),
+            "partition_by": list(self.partition_by),
+            "partitions": self.partitions,
+        }
+        return json.dumps(document, indent=1).encode()
+
+    @staticmethod
+    def from_json(data: bytes) -> StoreDefinition:
+        """Read a stored definition.
+
+        Args:
+            data: What `to_json` wrote.
+
+        Returns:
+            The definition.
+
+        Raises:
+            Corrupt: The bytes are no definition, or of a format that this version does not know.
+        """
+        document = _document(data)
+        try:
+            schema = pa.schema([pa.field(c["name"], arrow_type(c["type"])) for c in document["columns"]])
+            return define_store(
+                document["name"],
+                schema,
+                document["key"],
+                partition_by=document["partition_by"],
+                partitions=document["partitions"],
+                group=document["group"],
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise Corrupt("A store definition in the changelog lacks a field or has one of the wrong type; restore it from a backup.") from error
+        except InvalidInput as error:
+            raise Corrupt(f"A store definition in the changelog is not valid: {error.message}") from error
+
+
+def _document(data: bytes) -> Mapping[str, Any]:
+    try:
+        document = json.loads(data)
+    except ValueError as error:
+        raise Corrupt("A store definition in the changelog is not JSON; restore it from a backup.") from error
+    if not isinstance(document, dict):
+        raise Corrupt("A store definition in the changelog is not a JSON object; restore it from a backup.")
+    if document.get("format") != DEFINITION_FORMAT:
+        raise Corrupt(f"A store definition has format {document.get('format')!r}; this version reads format {DEFINITION_FORMAT}: upgrade livestate.")
+    return document
+
+
+def define_store(
+    name: str,
+    schema: pa.Schema,
+    key: Sequence[str],
+    *,
+    partition_by: Sequence[str] | None = None,
+    partitions: int = 8,
+    group: str | None = None,
+) -> StoreDefinition:
+    """Check and normalise what a user says of a store.
+
+    Args:
+        name: Name of the store: any text of 1 to 200 UTF-8 bytes without control characters and `/`.
+        schema: Arrow schema of the rows; types are made canonical (`engine.sql_types`).
+        key: Columns that identify a row; at least one.
+        partition_by: Leading part of the key that places a row; the whole key by default.
+        partitions: How many partitions, 1 to 4096.
+        group: Store group; the store's own name by default.
+
+    Returns:
+        A definition whose schema has canonical types and keeps the column order given.
+
+    Raises:
+        InvalidInput: A name, column, key or number is not acceptable; the message says which and why.
+    """
+    _check_name("store", name)
+    _check_name("store group", group if group is not None else name)
+    _check_columns(name, schema.names)
+    _check_key(name, schema, key)
+    placed = tuple(key) if partition_by is None else tuple(partition_by)
+    if not placed or placed != tuple(key)[: len(placed)]:
+        raise InvalidInput(f"Store {name}: partition_by ({', '.join(placed)}) must be a leading part of the key ({', '.join(key)}).")
+    if not isinstance(partitions, int) or isinstance(partitions, bool) or not 1 <= partitions <= MAX_PARTITIONS:
+        raise InvalidInput(f"Store {name}: partitions must be a whole number from 1 to {MAX_PARTITIONS}, not {partitions!r}.")
+    fields = []
+    for field in schema:
+        try:
+            fields.append(pa.field(field.name, canonical_type(field.type), nullable=field.name not in key))
+        except InvalidInput as error:
+            raise InvalidInput(f"Store {name}, column {field.name}: {error.message}") from error
+    definition = StoreDefinition(StoreName(name), GroupName(group if group is not None else name), pa.schema(fields), tuple(key), placed, partitions)
+    _check_key_types(definition)
+    return definition
+
+
+def _check_name(what: str, name: str) -> None:
+    if not isinstance(name, str) or not name:
+        raise InvalidInput(f"A {what} needs a name that is not empty.")
+    if len(name.encode(errors="replace")) > MAX_NAME_BYTES:
+        raise InvalidInput(f"The {what} name {name[:40]}… is longer than {MAX_NAME_BYTES} bytes.")
+    if "/" in name or not name.isprintable() or name in (".", ".."):
+        raise InvalidInput(f"The {what} name {name!r} must not contain '/' or control characters, nor be '.' or '..'.")
+
+
+def _check_columns(store: str, names: Sequence[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if not name:
+            raise InvalidInput(f"Store {store}: a column has no name.")
+        if name.startswith(RESERVED_PREFIX):
+            raise InvalidInput(f"Store {store}: column names that start with {RESERVED_PREFIX} are reserved; rename {name}.")
+        if name.lower() in seen:
+            raise InvalidInput(f"Store {store}: the column {name} is there twice (SQL does not tell upper from lower case); rename one.")
+        seen.add(name.lower())
+
+
+def _check_key(store: str, schema: pa.Schema, key: Sequence[str]) -> None:
+    if isinstance(key, str) or not key:
+        raise InvalidInput(f"Store {store}: the key must be a list of at least one column name.")
+    for name in key:
+        if name not in schema.names:
+            raise InvalidInput(f"Store {store}: the key column {name} is not among the columns {', '.join(schema.names)}.")
+    if len(set(key)) != len(key):
+        raise InvalidInput(f"Store {store}: the key ({', '.join(key)}) names a column twice.")
+
+
+def _check_key_types(definition: StoreDefinition) -> None:
+    for name in definition.key:
+        kind = definition.schema.field(name).type
+        if pa.types.is_floating(kind) or pa.types.is_nested(kind):
+            raise InvalidInput(
+                f"Store {definition.name}: {name} is {sql_type(kind)}, which cannot be a key; use integers, VARCHAR, BLOB, BOOLEAN, DATE, TIMESTAMP or DECIMAL."
+            )
+    for name in definition.partition_by:
+        kind = definition.schema.field(name).type
+        if pa.types.is_decimal(kind):
+            raise InvalidInput(
+                f"Store {definition.name}: {name} is {sql_type(kind)}, which cannot place rows; put another key column first and partition_by it."
+            )

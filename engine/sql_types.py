@@ -1,0 +1,212 @@
+"""The value types of a store: Arrow types, their canonical forms and their SQL names (DuckDB's).
+
+Canonical means one Arrow type for each SQL type, so that segments, changelog slices and results of one column
+always agree: strings are `utf8` with 32-bit offsets, timestamps count microseconds, dictionaries are decoded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from engine.errors import InvalidInput
+
+_ARROW_OF: dict[str, pa.DataType] = {
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INTEGER": pa.int32(),
+    "BIGINT": pa.int64(),
+    "UTINYINT": pa.uint8(),
+    "USMALLINT": pa.uint16(),
+    "UINTEGER": pa.uint32(),
+    "UBIGINT": pa.uint64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "VARCHAR": pa.string(),
+    "BLOB": pa.binary(),
+    "BOOLEAN": pa.bool_(),
+    "DATE": pa.date32(),
+    "TIMESTAMP": pa.timestamp("us"),
+    "TIMESTAMP WITH TIME ZONE": pa.timestamp("us", "UTC"),
+}
+_SQL_OF = {kind: name for name, kind in _ARROW_OF.items()}
+MAX_DEPTH = 32
+MAX_DECIMAL_DIGITS = 38
+
+
+def sql_type(kind: pa.DataType) -> str:
+    """The SQL name of a canonical Arrow type.
+
+    Args:
+        kind: A type that `canonical_type` returned.
+
+    Returns:
+        DuckDB's name, such as `BIGINT`, `DECIMAL(10,2)`, `STRUCT("a" BIGINT)`, `VARCHAR[]` or `MAP(VARCHAR, BIGINT)`.
+
+    Raises:
+        InvalidInput: The type has no canonical form.
+    """
+    if kind in _SQL_OF:
+        return _SQL_OF[kind]
+    if pa.types.is_decimal(kind):
+        return f"DECIMAL({kind.precision},{kind.scale})"
+    if pa.types.is_list(kind):
+        return f"{sql_type(kind.value_type)}[]"
+    if pa.types.is_struct(kind):
+        return "STRUCT(" + ", ".join(f"{_quoted(f.name)} {sql_type(f.type)}" for f in kind) + ")"
+    if pa.types.is_map(kind):
+        return f"MAP({sql_type(kind.key_type)}, {sql_type(kind.item_type)})"
+    raise InvalidInput(f"The Arrow type {kind} is not a value type of a store.")
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def canonical_type(kind: pa.DataType, depth: int = 0) -> pa.DataType:
+    """The one Arrow type that a store uses for values of a type.
+
+    Args:
+        kind: Any Arrow type.
+        depth: How deep in a nested type this is; the outermost is 0.
+
+    Returns:
+        The canonical type. Nested fields are nullable; map keys are not.
+
+    Raises:
+        InvalidInput: There is none: the type is not supported, or nested deeper than 32 levels.
+    """
+    if depth > MAX_DEPTH:
+        raise InvalidInput(f"Types nested deeper than {MAX_DEPTH} levels are not supported.")
+    if kind in _SQL_OF:
+        return kind
+    for matches, make in _CANONICAL:
+        if matches(kind):
+            return make(kind, depth)
+    raise InvalidInput(f"The Arrow type {kind} is not supported; cast it to one of {', '.join(_ARROW_OF)}, DECIMAL, a list, a struct or a map.")
+
+
+def _decimal(kind: pa.DataType, depth: int) -> pa.DataType:
+    if kind.precision > MAX_DECIMAL_DIGITS or not 0 <= kind.scale <= kind.precision:
+        raise InvalidInput(f"{kind} is out of range: a decimal has at most {MAX_DECIMAL_DIGITS} digits and a scale from 0 to its precision.")
+    return pa.decimal128(kind.precision, kind.scale)
+
+
+def _timestamp(kind: pa.DataType, depth: int) -> pa.DataType:
+    return pa.timestamp("us", "UTC" if kind.tz else None)
+
+
+def _list(kind: pa.DataType, depth: int) -> pa.DataType:
+    return pa.list_(pa.field("item", canonical_type(kind.value_type, depth + 1)))
+
+
+def _struct(kind: pa.DataType, depth: int) -> pa.DataType:
+    if not kind.num_fields:
+        raise InvalidInput("A struct without fields is not supported.")
+    names = [f.name.lower() for f in kind]
+    if len(set(names)) != len(names):
+        raise InvalidInput(f"The struct {kind} has two fields of one name.")
+    return pa.struct([pa.field(f.name, canonical_type(f.type, depth + 1)) for f in kind])
+
+
+def _map(kind: pa.DataType, depth: int) -> pa.DataType:
+    return pa.map_(canonical_type(kind.key_type, depth + 1), canonical_type(kind.item_type, depth + 1))
+
+
+def _is_any_string(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _is_any_binary(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind) or pa.types.is_fixed_size_binary(kind))
+
+
+def _is_any_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+_CANONICAL: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType, int], pa.DataType]], ...] = (
+    (pa.types.is_dictionary, lambda kind, depth: canonical_type(kind.value_type, depth + 1)),
+    (pa.types.is_decimal, _decimal),
+    (pa.types.is_timestamp, _timestamp),
+    (pa.types.is_date, lambda kind, depth: pa.date32()),
+    (_is_any_string, lambda kind, depth: pa.string()),
+    (_is_any_binary, lambda kind, depth: pa.binary()),
+    (pa.types.is_float16, lambda kind, depth: pa.float32()),
+    (_is_any_list, _list),
+    (pa.types.is_struct, _struct),
+    (pa.types.is_map, _map),
+)
+
+
+def arrow_type(text: str) -> pa.DataType:
+    """The canonical Arrow type of an SQL type name that `sql_type` made.
+
+    Args:
+        text: Such as `BIGINT`, `DECIMAL(10,2)` or `STRUCT("a" BIGINT, "b" VARCHAR[])`.
+
+    Returns:
+        The canonical type: `arrow_type(sql_type(t)) == t`.
+
+    Raises:
+        InvalidInput: The text is no type name.
+    """
+    kind, rest = _parse(text, 0)
+    if rest.strip():
+        raise InvalidInput(f"The type {text!r} is not understood from {rest.strip()!r} on.")
+    return canonical_type(kind)
+
+
+_SIMPLE = re.compile(r"\s*(TIMESTAMP WITH TIME ZONE|[A-Z]+)")
+_DECIMAL = re.compile(r"\s*DECIMAL\(\s*(\d+)\s*,\s*(\d+)\s*\)")
+_FIELD = re.compile(r'\s*"((?:[^"]|"")*)"\s')
+
+
+def _parse(text: str, depth: int) -> tuple[pa.DataType, str]:
+    if depth > MAX_DEPTH:
+        raise InvalidInput(f"Types nested deeper than {MAX_DEPTH} levels are not supported.")
+    kind, rest = _parse_element(text, depth)
+    while rest.startswith("[]"):
+        kind, rest = pa.list_(pa.field("item", kind)), rest[2:]
+    return kind, rest
+
+
+def _parse_element(text: str, depth: int) -> tuple[pa.DataType, str]:
+    if found := _DECIMAL.match(text):
+        precision, scale = int(found[1]), int(found[2])
+        if not 1 <= precision <= MAX_DECIMAL_DIGITS or scale > precision:
+            raise InvalidInput(f"DECIMAL({precision},{scale}) is out of range.")
+        return pa.decimal128(precision, scale), text[found.end() :]
+    found = _SIMPLE.match(text)
+    name, rest = (found[1], text[found.end() :]) if found else ("", text)
+    if name == "STRUCT" and rest.startswith("("):
+        return _parse_struct(rest[1:], depth)
+    if name == "MAP" and rest.startswith("("):
+        key, rest = _parse(rest[1:], depth + 1)
+        item, rest = _parse(_expect(rest, ","), depth + 1)
+        return pa.map_(key, item), _expect(rest, ")")
+    if name in _ARROW_OF:
+        return _ARROW_OF[name], rest
+    raise InvalidInput(f"The type {text!r} is not understood; known are {', '.join(_ARROW_OF)}, DECIMAL(p,s), T[], STRUCT and MAP.")
+
+
+def _parse_struct(text: str, depth: int) -> tuple[pa.DataType, str]:
+    fields = []
+    while True:
+        found = _FIELD.match(text)
+        if not found:
+            raise InvalidInput(f"A struct field needs a quoted name at {text!r}.")
+        kind, text = _parse(text[found.end() :], depth + 1)
+        fields.append(pa.field(found[1].replace('""', '"'), kind))
+        if text.lstrip().startswith(")"):
+            return pa.struct(fields), _expect(text, ")")
+        text = _expect(text, ",")
+
+
+def _expect(text: str, mark: str) -> str:
+    stripped = text.lstrip()
+    if not stripped.startswith(mark):
+        raise InvalidInput(f"{mark!r} is missing at {text!r}.")
+    return stripped[len(mark) :]
