@@ -46,7 +46,11 @@ class InvalidInput(LivestateError):
 
 
 class NotFound(LivestateError):
-    """What the request names does not exist: a store, a column, a group, an epoch."""
+    """What the request names does not exist: a store, a column, a group, an epoch. SQL errors carry its place in the text."""
+
+    def __init__(self, message: str, position: Position | None = None) -> None:
+        super().__init__(message)
+        self.position = position
 
 
 class Unsupported(LivestateError):
@@ -75,6 +79,10 @@ class Cancelled(LivestateError):
 
 class LimitExceeded(LivestateError):
     """A limit of memory, disk or size was met: ask for less, or raise the limit that the message names."""
+
+
+class Defect(LivestateError):
+    """livestate, or a library under it, broke on something that it should have answered or refused: report it."""
 
 
 class Corrupt(LivestateError):

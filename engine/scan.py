@@ -88,6 +88,9 @@ class Scan(Protocol):
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows as batches of `schema`; reads what is not in the cache from disk as it goes."""
 
+    def to_table(self) -> pa.Table:
+        """The rows as one table of `schema`, all in memory."""
+
 
 class StoreView(Protocol):
     """One store at one epoch: immutable, however long it is kept."""
@@ -127,6 +130,17 @@ class StoreView(Protocol):
             A table of `columns`, rows in no particular order.
         """
 
+    def row(self, columns: tuple[str, ...], key: int | str) -> pa.RecordBatch | None:
+        """The live row of one key, in a store whose key is one column of integers or strings: `lookup` for the most frequent query.
+
+        Args:
+            columns: Names of columns of the store, without repeats, at least one.
+            key: A value of the key column's type, within its range.
+
+        Returns:
+            One row of `columns`; None where there is none.
+        """
+
 
 @dataclass(frozen=True)
 class StoreStatus:
@@ -143,6 +157,7 @@ class StoreStatus:
         bytes: Arrow bytes of the segments.
         partitions: Partitions held.
         segments: Segments over all partitions.
+        problem: Why the store does not get on, in one sentence; empty when nothing is wrong.
     """
 
     store: StoreName
@@ -155,6 +170,7 @@ class StoreStatus:
     bytes: int
     partitions: int
     segments: int
+    problem: str = ""
 
 
 class StoreSource(Protocol):

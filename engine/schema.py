@@ -200,11 +200,6 @@ def _check_key_types(definition: StoreDefinition) -> None:
         kind = definition.schema.field(name).type
         if pa.types.is_floating(kind) or pa.types.is_nested(kind):
             raise InvalidInput(
-                f"Store {definition.name}: {name} is {sql_type(kind)}, which cannot be a key; use integers, VARCHAR, BLOB, BOOLEAN, DATE, TIMESTAMP or DECIMAL."
-            )
-    for name in definition.partition_by:
-        kind = definition.schema.field(name).type
-        if pa.types.is_decimal(kind):
-            raise InvalidInput(
-                f"Store {definition.name}: {name} is {sql_type(kind)}, which cannot place rows; put another key column first and partition_by it."
+                f"Store {definition.name}: {name} is {sql_type(kind)}, which cannot be a key; "
+                "use integers, VARCHAR, BLOB, BOOLEAN, DATE, TIMESTAMP or DECIMAL."
             )
