@@ -1,1 +1,28 @@
+"""The changelog: the durable, ordered record of every store's epochs. Start at `Changelog.open`.
 
+`layout` says where objects are, `codec` what is in them; `objects` and `local` store them; `epochs` holds the epochs of one group,
+`writer` the one writer of it, and `changelog` puts them together. `rows` and `appender` are the way in for tables.
+"""
+
+from engine.changelog.appender import StoreAppender, append_table, open_appender
+from engine.changelog.changelog import Changelog
+from engine.changelog.codec import Tables, decode_file, encode_file
+from engine.changelog.commit import Commit, CommittedBatch, DataFile, Slice
+from engine.changelog.rows import partition_rows
+from engine.changelog.writer import Writer
+
+__all__ = [
+    "Changelog",
+    "Commit",
+    "CommittedBatch",
+    "DataFile",
+    "Slice",
+    "StoreAppender",
+    "Tables",
+    "Writer",
+    "append_table",
+    "decode_file",
+    "encode_file",
+    "open_appender",
+    "partition_rows",
+]

@@ -1,0 +1,140 @@
+"""Appending Arrow tables without Spark.
+
+changelog = Changelog.open("file:///var/lib/livestate")
+songs = define_store("songs", table.schema, key=["song_id"])
+with open_appender(changelog, [songs]) as appender:
+    appender.append({"songs": table})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+
+from engine.changelog.changelog import Changelog
+from engine.changelog.commit import Commit
+from engine.changelog.rows import partition_rows
+from engine.changelog.writer import Writer
+from engine.errors import InvalidInput, NotFound
+from engine.schema import Epoch, StoreDefinition, StoreName
+
+
+class StoreAppender:
+    """One term of appending Arrow tables to the stores of a group; `open_appender` makes it. Each call is one epoch.
+
+    There is nothing to close: the term ends when another writer opens one. As a context manager it only marks the scope.
+    """
+
+    def __init__(self, definitions: Mapping[StoreName, StoreDefinition], writer: Writer) -> None:
+        self._definitions = dict(definitions)
+        self._writer = writer
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        return None
+
+    @property
+    def epoch(self) -> Epoch:
+        """The newest epoch that this appender committed."""
+        return self._writer.epoch
+
+    def append(
+        self,
+        tables: Mapping[str, pa.Table | pa.RecordBatch],
+        *,
+        tombstone_column: str | None = None,
+        replaced: Collection[str] = (),
+        query_id: str | None = None,
+        batch_id: int | None = None,
+    ) -> Commit:
+        """Commit tables as one epoch: all become visible together, and are durable on return.
+
+        Args:
+            tables: Rows by store; columns are found by name. Of rows with one key, the last wins.
+            tombstone_column: Boolean column that says which rows remove their key; it counts in the tables that have it.
+            replaced: Stores whose former rows all go.
+            query_id: Names a source whose batches are numbered, to append each once however often it is tried.
+            batch_id: The batch's number; given if and only if `query_id` is.
+
+        Returns:
+            The commit; of a batch that was committed before, the one that is there.
+
+        Raises:
+            InvalidInput: Rows do not fit their store; see `partition_rows`. Nothing was committed.
+            NotFound: A store was not among those of `open_appender`.
+            Fenced: Another writer took the group over.
+            Unavailable: The changelog cannot be reached; append again.
+            LimitExceeded: The disk is full; nothing was committed.
+        """
+        batch_name = "the batch" if batch_id is None else f"batch {batch_id}"
+        if tombstone_column is not None and not any(tombstone_column in table.schema.names for table in tables.values()):
+            raise InvalidInput(f"None of the tables has a column {tombstone_column} to mark tombstones.")
+        placed = {}
+        for name, table in tables.items():
+            column = tombstone_column if tombstone_column in table.schema.names else None
+            placed[StoreName(name)] = partition_rows(self._definition(name), table, tombstone_column=column, batch_name=batch_name)
+        stores = [self._definition(name).name for name in replaced]
+        return self._writer.append(placed, replaced=stores, query_id=query_id, batch_id=batch_id)
+
+    def _definition(self, name: str) -> StoreDefinition:
+        if name not in self._definitions:
+            raise NotFound(f"This appender writes {', '.join(sorted(self._definitions))}, and not {name}: open one with its definition.")
+        return self._definitions[StoreName(name)]
+
+
+def open_appender(changelog: Changelog, definitions: Iterable[StoreDefinition], *, writer_id: str = "python") -> StoreAppender:
+    """Create the stores that are not there yet, and take over writing their group.
+
+    Args:
+        changelog: The changelog.
+        definitions: The stores to append to; all of one group.
+        writer_id: Who writes, for the message that the former writer gets.
+
+    Raises:
+        InvalidInput: The definitions are none or of several groups, or a store exists and differs.
+        Unavailable: The changelog cannot be reached.
+        LimitExceeded: The disk is full.
+    """
+    stores = {definition.name: definition for definition in definitions}
+    groups = sorted({definition.group for definition in stores.values()})
+    if len(groups) != 1:
+        raise InvalidInput(f"An appender writes the stores of one store group, not of {', '.join(groups) or 'none'}: give them the same group.")
+    for definition in stores.values():
+        changelog.create_store(definition)
+    return StoreAppender(stores, changelog.writer(groups[0], writer_id))
+
+
+def append_table(
+    changelog: Changelog,
+    definition: StoreDefinition,
+    table: pa.Table | pa.RecordBatch,
+    *,
+    tombstone_column: str | None = None,
+    replace: bool = False,
+    writer_id: str = "python",
+) -> Commit:
+    """Append one table as one epoch, with a term of its own; `open_appender` is cheaper for many.
+
+    Args:
+        changelog: The changelog.
+        definition: The store, which is created if it is not there.
+        table: The rows.
+        tombstone_column: Boolean column of the table that says which rows remove their key.
+        replace: Whether the rows are all that the store has from now on.
+        writer_id: Who writes.
+
+    Returns:
+        The commit.
+
+    Raises:
+        InvalidInput: The rows do not fit the store, or the store exists and differs.
+        Unavailable: The changelog cannot be reached.
+        LimitExceeded: The disk is full.
+    """
+    appender = open_appender(changelog, [definition], writer_id=writer_id)
+    return appender.append({definition.name: table}, tombstone_column=tombstone_column, replaced=[definition.name] if replace else [])

@@ -1,0 +1,210 @@
+"""The epochs of one store group as objects: create, find, read, collect. No tokens are compared here; `Writer` does that."""
+
+from __future__ import annotations
+
+import secrets
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import pyarrow as pa
+
+from engine.changelog.codec import (
+    DATA_HEADER_LENGTH,
+    Tables,
+    check_data_header,
+    data_header,
+    decode_commit,
+    decode_slice,
+    describe,
+    encode_commit,
+    encode_slices,
+    with_tombstones,
+)
+from engine.changelog.commit import BEFORE_FIRST, Commit, DataFile, Slice
+from engine.changelog.layout import commit_path, data_epoch, data_path, epoch_path, group_path, path_segment
+from engine.changelog.objects import Objects, Range
+from engine.errors import Corrupt, NotFound, Unavailable
+from engine.schema import TOMBSTONE_COLUMN, Epoch, GroupName, PartitionId, StoreDefinition, StoreName
+
+_JOIN_GAP = 1024 * 1024
+"""Bytes that nobody asked for but that are cheaper to read along than a second request."""
+
+Wants = Callable[[StoreName, PartitionId], bool]
+
+
+class Epochs:
+    """The epochs of one store group. Safe to use from several threads.
+
+    Args:
+        objects: The changelog's objects.
+        group: The store group.
+    """
+
+    def __init__(self, objects: Objects, group: GroupName) -> None:
+        self.group = group
+        self._objects = objects
+        self._settled = Epoch(0)
+
+    def newest(self, known: Epoch = BEFORE_FIRST) -> Epoch:
+        """The newest committed epoch.
+
+        Epochs have no gaps, so existence tests find the end: steps that double, then halves. One test when nothing is new,
+        2·log2(n) for n new ones; no listing.
+
+        Args:
+            known: An epoch that is known to be committed.
+
+        Returns:
+            The newest epoch; `known` when there is no newer one.
+        """
+        low, step = known, 1
+        while self._exists(low + step):
+            low, step = Epoch(low + step), step * 2
+        high = low + step
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._exists(middle):
+                low = Epoch(middle)
+            else:
+                high = middle
+        self._settle(low)
+        return low
+
+    def _exists(self, epoch: int) -> bool:
+        return self._objects.exists(commit_path(self.group, Epoch(epoch)))
+
+    def _settle(self, epoch: Epoch) -> None:
+        if epoch > self._settled:
+            self._objects.settle(commit_path(self.group, epoch))
+            self._settled = max(self._settled, epoch)
+
+    def read(self, epoch: Epoch) -> Commit | None:
+        """The commit of an epoch; None while there is none.
+
+        Raises:
+            Corrupt: It is damaged, or of a format that this version does not know.
+        """
+        data = self._objects.get(commit_path(self.group, epoch))
+        if data is None:
+            return None
+        self._settle(epoch)
+        return decode_commit(self.group, epoch, data)
+
+    def create(self, commit: Commit) -> bool:
+        """Write a commit unless its epoch has one.
+
+        A network may lose the answer to a write that took place, and a retry of it then meets its own work. So a write that did
+        not plainly succeed is read back: the nonce tells whose it is.
+
+        Returns:
+            Whether the epoch is now what `commit` says.
+
+        Raises:
+            Unavailable: That is not known. Only the next create of this epoch tells.
+            LimitExceeded: The disk is full; nothing was written.
+        """
+        path = commit_path(self.group, commit.epoch)
+        try:
+            won = self._objects.create(path, encode_commit(commit))
+        except Unavailable:
+            found = self.read(commit.epoch)
+            if found is None:
+                raise
+            return found.nonce == commit.nonce
+        if won:
+            return True
+        found = self.read(commit.epoch)
+        return found is not None and found.nonce == commit.nonce
+
+    def stage(self, epoch: Epoch, tables: Tables, task: str) -> DataFile:
+        """Write a data file of an epoch that is not committed yet, under a name of its own."""
+        chunks, slices = encode_slices(tables, DATA_HEADER_LENGTH)
+        name = f"{path_segment(task)}-{secrets.token_hex(6)}.arrow"
+        self._objects.put(data_path(self.group, epoch, name), [data_header(), *chunks])
+        return DataFile(epoch, name, DATA_HEADER_LENGTH + sum(part.length for part in slices), slices)
+
+    def rows(
+        self, commit: Commit, definitions: Mapping[StoreName, StoreDefinition], wants: Wants | None
+    ) -> dict[tuple[StoreName, PartitionId], pa.RecordBatch]:
+        """The rows of a commit by store and partition: see `Changelog.read_rows`."""
+        found: dict[tuple[StoreName, PartitionId], list[pa.RecordBatch]] = defaultdict(list)
+        where = describe(self.group, commit.epoch)
+        for file in commit.files:
+            wanted = [part for part in file.slices if wants is None or wants(part.store, part.partition)]
+            for part, content in zip(wanted, self._contents(file, wanted, where), strict=True):
+                if part.store not in definitions:
+                    raise NotFound(
+                        f"The changelog has rows of store {part.store} in {where}, but no definition of it was given: read the definitions again."
+                    )
+                found[part.store, part.partition].append(decode_slice(part, content, definitions[part.store].schema, where))
+        return {place: _joined(batches) for place, batches in found.items()}
+
+    def _contents(self, file: DataFile, wanted: Sequence[Slice], where: str) -> list[pa.Buffer]:
+        if not wanted:
+            return []
+        if file.content is not None:
+            return [file.content.slice(part.offset, part.length) for part in wanted]
+        ranges = _joined_ranges([(0, DATA_HEADER_LENGTH), *((part.offset, part.offset + part.length) for part in wanted)])
+        buffers = self._objects.get_ranges(data_path(self.group, file.epoch, file.name), file.size, ranges)
+        if buffers is None:
+            raise Corrupt(f"A data file of {where} is missing or has lost bytes: restore the changelog from a backup.")
+        check_data_header(buffers[0].slice(0, DATA_HEADER_LENGTH), where)
+        contents = []
+        current = 0
+        for part in wanted:
+            while part.offset >= ranges[current][1]:
+                current += 1
+            contents.append(buffers[current].slice(part.offset - ranges[current][0], part.length))
+        return contents
+
+    def collect(self) -> int:
+        """Delete data files that no commit names: see `Changelog.collect`."""
+        return self._delete_unnamed(list(self._objects.list(group_path(self.group))))
+
+    def collect_of(self, epochs: Iterable[Epoch]) -> int:
+        """Delete what `collect` would, but only of some epochs, without a look at the others."""
+        return self._delete_unnamed([path for epoch in epochs for path in self._objects.list(epoch_path(self.group, epoch))])
+
+    def _delete_unnamed(self, paths: Sequence[str]) -> int:
+        staged: dict[Epoch, list[str]] = defaultdict(list)
+        for path in paths:
+            epoch = data_epoch(self.group, path)
+            if epoch is not None:
+                staged[epoch].append(path)
+        garbage = [path for epoch, found in staged.items() for path in self._unnamed(epoch, found)]
+        self._objects.delete(garbage)
+        return len(garbage)
+
+    def _unnamed(self, epoch: Epoch, paths: Sequence[str]) -> list[str]:
+        """Those of an epoch's files that can never count. While it has no commit, a living writer may still name each of them."""
+        commit = self.read(epoch)
+        if commit is None:
+            return []
+        named = {data_path(self.group, file.epoch, file.name) for file in commit.files}
+        return [path for path in paths if path not in named]
+
+
+def _joined_ranges(ranges: Sequence[Range]) -> list[Range]:
+    """Ascending ranges with near neighbours joined."""
+    joined: list[Range] = []
+    for start, end in ranges:
+        if joined and start - joined[-1][1] <= _JOIN_GAP:
+            joined[-1] = (joined[-1][0], end)
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Slices of one partition as one batch, with a tombstone column if one of them has it."""
+    if len(batches) == 1:
+        return batches[0]
+    schema = max((batch.schema for batch in batches), key=len)
+    if schema.names[-1] == TOMBSTONE_COLUMN:
+        batches = [batch if len(batch.schema) == len(schema) else _without_tombstones(batch) for batch in batches]
+    return pa.concat_batches(batches)
+
+
+def _without_tombstones(batch: pa.RecordBatch) -> pa.RecordBatch:
+    none = pa.repeat(pa.scalar(False, pa.bool_()), batch.num_rows)
+    return pa.RecordBatch.from_arrays([*batch.columns, none], schema=with_tombstones(batch.schema))

@@ -1,0 +1,101 @@
+"""Where each object of a changelog is, relative to its root.
+
+    FORMAT                                          the format of this layout, and the changelog's identity
+    stores/<store>/definition.json                  one store definition
+    groups/<group>/<epoch>/<task>-<nonce>.arrow     data files of an epoch
+    groups/<group>/<epoch>.commit                   written last, create-only: the epoch exists from here on
+
+Epochs are written with 20 digits, so that names sort as numbers do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import string
+from urllib.parse import quote
+
+from engine.schema import Epoch, GroupName, StoreName
+
+LAYOUT_FORMAT = 1
+FORMAT_PATH = "FORMAT"
+STORES_PATH = "stores"
+TEMPORARY_SUFFIX = ".tmp"
+"""Ends the name of a local file that is being written; nothing else ends so."""
+
+_DEFINITION = "definition.json"
+_COMMIT_SUFFIX = ".commit"
+_EPOCH_DIGITS = 20
+_SAFE = frozenset(string.ascii_letters + string.digits + "_-.")
+_MAX_SEGMENT = 180
+_KEPT_OF_LONG = 100
+
+
+def path_segment(name: str) -> str:
+    """A name as one path segment that every object store and file system takes as it is.
+
+    Args:
+        name: Any text.
+
+    Returns:
+        The name percent-encoded (RFC 3986) outside ASCII letters, digits, `_`, `-` and an inner `.`; it never starts with a dot.
+        What would be longer than 180 characters keeps about the first 100 and gets a `~` and a digest instead of the rest: file
+        systems end at 255, and the whole name stands inside the definition.
+    """
+    encoded = quote(name, safe="")
+    encoded = "".join(c if c in _SAFE or c == "%" else f"%{ord(c):02X}" for c in encoded)
+    if encoded.startswith("."):
+        encoded = "%2E" + encoded[1:]
+    if len(encoded) <= _MAX_SEGMENT:
+        return encoded
+    whole = re.sub("%.?$", "", encoded[:_KEPT_OF_LONG])
+    return whole + "~" + hashlib.sha256(name.encode()).hexdigest()
+
+
+def definition_path(store: StoreName) -> str:
+    """Where the definition of a store is."""
+    return f"{STORES_PATH}/{path_segment(store)}/{_DEFINITION}"
+
+
+def is_definition(path: str) -> bool:
+    """Whether a path under `STORES_PATH` is a definition."""
+    return path.endswith("/" + _DEFINITION)
+
+
+def group_path(group: GroupName) -> str:
+    """The directory of a store group."""
+    return f"groups/{path_segment(group)}"
+
+
+def epoch_path(group: GroupName, epoch: Epoch) -> str:
+    """The directory of an epoch's data files."""
+    return f"{group_path(group)}/{epoch:0{_EPOCH_DIGITS}d}"
+
+
+def commit_path(group: GroupName, epoch: Epoch) -> str:
+    """Where the commit of an epoch is."""
+    return epoch_path(group, epoch) + _COMMIT_SUFFIX
+
+
+def data_path(group: GroupName, epoch: Epoch, name: str) -> str:
+    """Where a data file of an epoch is."""
+    return f"{epoch_path(group, epoch)}/{name}"
+
+
+def data_epoch(group: GroupName, path: str) -> Epoch | None:
+    """Which epoch an object below a group's directory was written for.
+
+    Args:
+        group: The store group.
+        path: Path of any object.
+
+    Returns:
+        The epoch of a data file or of a temporary file; None for commits and for what livestate did not write.
+    """
+    inner = path.removeprefix(group_path(group) + "/")
+    digits = inner[:_EPOCH_DIGITS]
+    if inner == path or len(digits) != _EPOCH_DIGITS or not (digits.isascii() and digits.isdigit()):
+        return None
+    if inner[_EPOCH_DIGITS:].startswith("/") or inner.endswith(TEMPORARY_SUFFIX):
+        return Epoch(int(digits))
+    return None

@@ -1,0 +1,235 @@
+"""Named immutable objects: the few operations that the changelog needs of a directory or an object store.
+
+`open_objects` picks the implementation by the URI: a durable local directory (`engine.changelog.local`), or a store
+behind obstore. Nothing else in the project uses obstore.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+from urllib.parse import unquote, urlsplit
+
+import obstore
+import pyarrow as pa
+from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError, UnknownConfigurationKeyError
+from obstore.store import MemoryStore
+
+from engine.changelog.local import LocalObjects
+from engine.errors import InvalidInput, NotFound, Unavailable
+
+SCHEMES = ("file", "s3", "gs", "az", "memory")
+_CLIENT_OPTIONS = frozenset(
+    [
+        "allow_http",
+        "allow_invalid_certificates",
+        "connect_timeout",
+        "default_content_type",
+        "http1_only",
+        "http2_keep_alive_interval",
+        "http2_keep_alive_timeout",
+        "http2_keep_alive_while_idle",
+        "http2_only",
+        "pool_idle_timeout",
+        "pool_max_idle_per_host",
+        "proxy_ca_certificate",
+        "proxy_excludes",
+        "proxy_url",
+        "randomize_addresses",
+        "read_timeout",
+        "root_certificate",
+        "timeout",
+        "user_agent",
+    ]
+)
+_RETRIES: dict[str, Any] = {"max_retries": 4, "retry_timeout": timedelta(seconds=30), "backoff": {"init_backoff": timedelta(milliseconds=50)}}
+
+_Result = TypeVar("_Result")
+Range = tuple[int, int]
+"""First byte, and the byte behind the last."""
+
+
+class Objects(Protocol):
+    """Objects by path. Each is written once and whole; a reader sees all of it or nothing.
+
+    What a method reports as written is durable. Every method raises Unavailable when the store cannot be reached or
+    refuses, and those that write raise LimitExceeded when it is full.
+    """
+
+    def get(self, path: str) -> pa.Buffer | None:
+        """The bytes of an object; None if it does not exist."""
+
+    def get_ranges(self, path: str, size: int, ranges: Sequence[Range]) -> list[pa.Buffer] | None:
+        """Parts of an object, in the order asked for; None if it does not exist or is not `size` bytes long."""
+
+    def exists(self, path: str) -> bool:
+        """Whether there is such an object."""
+
+    def put(self, path: str, chunks: Sequence[pa.Buffer]) -> None:
+        """Write an object of any size under a path that nobody else uses."""
+
+    def create(self, path: str, chunks: Sequence[pa.Buffer]) -> bool:
+        """Write an object unless one exists, as one atomic step.
+
+        Returns:
+            Whether this call wrote it.
+
+        Raises:
+            Unavailable: It is not known whether the object was written.
+        """
+
+    def settle(self, path: str) -> None:
+        """Make sure that an object that was seen outlives a loss of power."""
+
+    def list(self, directory: str) -> Iterator[str]:
+        """Paths of all objects below a directory, in no particular order."""
+
+    def delete(self, paths: Collection[str]) -> None:
+        """Remove objects; those that do not exist are ignored."""
+
+
+class RemoteObjects:
+    """Objects in a store behind obstore."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+
+    def get(self, path: str) -> pa.Buffer | None:
+        """See `Objects.get`."""
+        try:
+            return pa.py_buffer(_asked(lambda: obstore.get(self._store, path).bytes()))
+        except FileNotFoundError:
+            return None
+
+    def get_ranges(self, path: str, size: int, ranges: Sequence[Range]) -> list[pa.Buffer] | None:
+        """See `Objects.get_ranges`. The first range is a request of its own, because its answer tells the size; often it is the only one."""
+        if not ranges:
+            return []
+        try:
+            first = _asked(lambda: obstore.get(self._store, path, options={"range": ranges[0]}))
+            if first.meta["size"] != size:
+                return None
+            starts, ends = [start for start, _ in ranges[1:]], [end for _, end in ranges[1:]]
+            others = _asked(lambda: obstore.get_ranges(self._store, path, starts=starts, ends=ends)) if starts else []
+            return [pa.py_buffer(part) for part in (_asked(first.bytes), *others)]
+        except FileNotFoundError:
+            return None
+        except Unavailable:
+            if self._has_size(path, size):
+                raise
+            return None
+
+    def _has_size(self, path: str, size: int) -> bool:
+        try:
+            return bool(_asked(lambda: obstore.head(self._store, path))["size"] == size)
+        except FileNotFoundError:
+            return False
+
+    def exists(self, path: str) -> bool:
+        """See `Objects.exists`."""
+        try:
+            _asked(lambda: obstore.head(self._store, path))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def put(self, path: str, chunks: Sequence[pa.Buffer]) -> None:
+        """See `Objects.put`."""
+        self._put(path, chunks)
+
+    def create(self, path: str, chunks: Sequence[pa.Buffer]) -> bool:
+        """See `Objects.create`."""
+        try:
+            self._put(path, chunks, mode="create", use_multipart=False)
+        except AlreadyExistsError:
+            return False
+        return True
+
+    def _put(self, path: str, chunks: Sequence[pa.Buffer], **how: Any) -> None:
+        try:
+            _asked(lambda: obstore.put(self._store, path, b"".join(chunks), **how))
+        except FileNotFoundError as error:
+            raise NotFound("The bucket of the changelog does not exist: create it, or correct the URI.") from error
+
+    def settle(self, path: str) -> None:
+        """See `Objects.settle`. An object store shows only what is durable."""
+
+    def list(self, directory: str) -> Iterator[str]:
+        """See `Objects.list`."""
+        pages = iter(obstore.list(self._store, directory))
+        while (page := _asked(lambda: next(pages, None))) is not None:
+            for entry in page:
+                yield entry["path"]
+
+    def delete(self, paths: Collection[str]) -> None:
+        """See `Objects.delete`."""
+        for path in paths:
+            with contextlib.suppress(FileNotFoundError):
+                _asked(functools.partial(obstore.delete, self._store, path))
+
+
+def _asked(call: Callable[[], _Result]) -> _Result:
+    """Run one request. obstore's messages hold addresses and signed parameters, so they stay in the cause."""
+    try:
+        return call()
+    except AlreadyExistsError:
+        raise
+    except (PermissionDeniedError, UnauthenticatedError) as error:
+        raise Unavailable("The object store of the changelog refused access: check the credentials and their rights.") from error
+    except BaseError as error:
+        raise Unavailable(
+            "The object store of the changelog cannot be reached or refused the request: check its address, or try again later."
+        ) from error
+
+
+def open_objects(uri: str, options: Mapping[str, str]) -> Objects:
+    """The objects under a root URI. Nothing is read or written yet.
+
+    Args:
+        uri: `file:///directory`, a plain path, `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix`, or `memory://`,
+            which is new and empty each time.
+        options: What obstore's configuration of that store and its HTTP client takes, such as `endpoint`, `region` or
+            `allow_http`; it comes before the standard environment variables (`AWS_ACCESS_KEY_ID` …). A local root takes none.
+
+    Raises:
+        InvalidInput: The URI or an option is not understood.
+    """
+    parts = urlsplit(uri)
+    if not uri or (parts.scheme and parts.scheme not in SCHEMES):
+        raise InvalidInput(f"The changelog URI must be a path or start with one of {', '.join(s + '://' for s in SCHEMES)}, unlike {uri!r}.")
+    if parts.scheme in ("", "file", "memory") and options:
+        raise InvalidInput(f"A changelog at {parts.scheme or 'file'}:// takes no options, and {', '.join(sorted(options))} was given.")
+    if not parts.scheme:
+        return LocalObjects(Path(uri).absolute())
+    if parts.scheme == "file":
+        if parts.netloc not in ("", "localhost") or not parts.path.startswith("/") or parts.query or parts.fragment:
+            raise InvalidInput(f"A file URI needs an absolute path, as in file:///var/lib/livestate, unlike {uri!r}.")
+        return LocalObjects(Path(unquote(parts.path)))
+    if parts.scheme == "memory":
+        return RemoteObjects(MemoryStore())
+    return RemoteObjects(_open_remote(uri, options))
+
+
+def _open_remote(uri: str, options: Mapping[str, str]) -> Any:
+    client: dict[str, Any] = {}
+    config: dict[str, Any] = {}
+    for name, value in options.items():
+        plain = name.lower().removeprefix("aws_")
+        if plain in _CLIENT_OPTIONS:
+            client[plain] = value
+        else:
+            config[name] = value
+    try:
+        return obstore.store.from_url(uri, config=config, client_options=client, retry_config=_RETRIES)  # type: ignore[call-overload]
+    except UnknownConfigurationKeyError as error:
+        raise InvalidInput(
+            f"The changelog does not know one of the options {', '.join(sorted(options))}: see obstore's names for {uri[:2]}."
+        ) from error
+    except (BaseError, ValueError) as error:
+        raise InvalidInput(
+            f"The changelog at {uri!r} cannot be opened: check the bucket's name, the credentials and the options (az:// needs account_name)."
+        ) from error

@@ -1,0 +1,209 @@
+"""Rows from outside: made to fit their store, and placed in its partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.changelog.codec import Tables, with_tombstones
+from engine.errors import InvalidInput, LimitExceeded, NotFound
+from engine.partitioning import partition_of
+from engine.schema import GroupName, PartitionId, StoreDefinition, StoreName
+from engine.sql_types import MAX_DECIMAL_DIGITS, canonical_type, sql_type
+
+
+def partition_rows(
+    definition: StoreDefinition,
+    rows: pa.Table | pa.RecordBatch,
+    *,
+    tombstone_column: str | None = None,
+    batch_name: str = "the batch",
+) -> dict[PartitionId, pa.RecordBatch]:
+    """Check rows against their store and place them.
+
+    Columns are found by name, in any order. A type that is not the store's is cast where no value changes: other widths of
+    integers, integers to floats and decimals, `large_string`, dictionaries, other units of time, an all-null column.
+
+    Args:
+        definition: The store.
+        rows: The rows; of those with one key, the last wins.
+        tombstone_column: Boolean column of `rows` beside the store's own that says which rows remove their key (null: does not);
+            their other columns do not matter.
+        batch_name: What messages call these rows, such as "batch 7".
+
+    Returns:
+        The rows of each partition that has any, in their order, in the store's schema, with `TOMBSTONE_COLUMN` behind where a row is a tombstone.
+
+    Raises:
+        InvalidInput: A column is missing, unknown, there twice, or of another type (the message shows both definitions), or a key is
+            null (it names store, batch and column).
+        LimitExceeded: A column of text or bytes is longer than 2 GiB.
+    """
+    names = _matching_names(definition, rows.schema, tombstone_column, batch_name)
+    columns = [_canonical_column(definition, rows, name, batch_name) for name in names]
+    for name in definition.key:
+        _check_key(definition, name, columns[names.index(name)], batch_name)
+    tombstones = _tombstones(definition, rows, tombstone_column, batch_name)
+    return _placed(definition, columns, tombstones)
+
+
+def check_tables(group: GroupName, tables: Tables, definition_of: Callable[[StoreName], StoreDefinition | None]) -> None:
+    """Refuse rows that readers could not take: the last line of defence before they are stored.
+
+    Args:
+        group: The store group that is written.
+        tables: Rows by store and partition.
+        definition_of: Finds a store's definition.
+
+    Raises:
+        NotFound: There is no such store.
+        InvalidInput: The store belongs to another group, or a batch is not in its schema, has a partition number beyond the last, or a null key.
+    """
+    for store, partitions in tables.items():
+        definition = definition_of(store)
+        if definition is None:
+            raise NotFound(f"There is no store {store} in the changelog: create it first.")
+        if definition.group != group:
+            raise InvalidInput(f"Store {store} belongs to store group {definition.group} and cannot be written in a commit of {group}.")
+        schemas = (definition.schema, with_tombstones(definition.schema))
+        for partition, batch in partitions.items():
+            if not 0 <= partition < definition.partitions:
+                raise InvalidInput(f"Store {store} has {definition.partitions} partitions, and rows came for partition {partition}.")
+            if batch.schema not in schemas:
+                raise _mismatch(definition, batch.schema, "the batch")
+            for name in definition.key:
+                _check_key(definition, name, batch.column(name), "the batch")
+
+
+def _matching_names(definition: StoreDefinition, schema: pa.Schema, tombstone_column: str | None, batch_name: str) -> list[str]:
+    wanted = definition.schema.names
+    expected = [*wanted, *([tombstone_column] if tombstone_column is not None else [])]
+    if tombstone_column in wanted:
+        raise InvalidInput(f"Store {definition.name}: the tombstone column {tombstone_column} is a column of the store; name another one.")
+    if sorted(schema.names) != sorted(expected):
+        raise _mismatch(definition, schema, batch_name)
+    return list(wanted)
+
+
+def _mismatch(definition: StoreDefinition, schema: pa.Schema, batch_name: str) -> InvalidInput:
+    twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
+    missing = [name for name in definition.schema.names if name not in schema.names]
+    causes = [
+        f"the column {', '.join(twice)} is there twice" if twice else "",
+        f"the column {', '.join(missing)} is missing" if missing else "",
+    ]
+    cause = " and ".join(text for text in causes if text) or "the columns differ"
+    shown = ", ".join(f"{field.name} {_type_name(field.type)}" for field in schema)
+    return InvalidInput(f"Store {definition.name}, {batch_name}: {cause}. The rows are ({shown}); the store is {definition.describe()}.")
+
+
+def _type_name(kind: pa.DataType) -> str:
+    try:
+        return sql_type(canonical_type(kind))
+    except InvalidInput:
+        return str(kind)
+
+
+def _canonical_column(definition: StoreDefinition, rows: pa.Table | pa.RecordBatch, name: str, batch_name: str) -> pa.Array:
+    column = rows.column(name)
+    target = definition.schema.field(name).type
+    if column.type != target:
+        if not _casts(column.type, target):
+            raise _mismatch(definition, rows.schema, batch_name)
+        try:
+            column = _cast(column, target)
+        except pa.ArrowInvalid as error:
+            raise InvalidInput(
+                f"Store {definition.name}, {batch_name}: the column {name} is {_type_name(rows.column(name).type)} and holds values "
+                f"that {sql_type(target)} cannot hold exactly; convert them first. The store is {definition.describe()}."
+            ) from error
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    if isinstance(column, pa.ChunkedArray):
+        raise LimitExceeded(f"Store {definition.name}, {batch_name}: the column {name} is longer than 2 GiB; append fewer rows at a time.")
+    return column
+
+
+def _cast(column: pa.ChunkedArray | pa.Array, target: pa.DataType) -> pa.ChunkedArray | pa.Array:
+    if pa.types.is_integer(column.type) and pa.types.is_decimal(target):
+        # Arrow asks for room for every integer of the width; room for those that are there is asked by the second cast.
+        column = column.cast(pa.decimal128(MAX_DECIMAL_DIGITS, target.scale))
+    return column.cast(target)
+
+
+def _casts(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether values of a type may be cast if each of them stays what it is; the cast itself checks the values."""
+    types = pa.types
+    if types.is_null(source):
+        return True
+    if types.is_dictionary(source):
+        return _casts(source.value_type, target)
+    if types.is_integer(source) and (types.is_integer(target) or types.is_floating(target) or types.is_decimal(target)):
+        return True
+    if types.is_floating(source) and types.is_floating(target):
+        return bool(source.bit_width <= target.bit_width)
+    if types.is_decimal(source) and types.is_decimal(target):
+        return True
+    if types.is_list(target) and (types.is_list(source) or types.is_large_list(source) or types.is_fixed_size_list(source)):
+        return _casts(source.value_type, target.value_type)
+    if types.is_struct(target) and types.is_struct(source):
+        return [f.name for f in source] == [f.name for f in target] and all(_casts(a.type, b.type) for a, b in zip(source, target, strict=True))
+    if types.is_map(target) and types.is_map(source):
+        return _casts(source.key_type, target.key_type) and _casts(source.item_type, target.item_type)
+    try:
+        return bool(canonical_type(source) == target)
+    except InvalidInput:
+        return False
+
+
+def _check_key(definition: StoreDefinition, name: str, column: pa.Array, batch_name: str) -> None:
+    if column.null_count:
+        first = pc.index(pc.is_null(column), True).as_py()
+        raise InvalidInput(
+            f"Store {definition.name}, {batch_name}: the key column {name} is null in {column.null_count} of {len(column)} rows, "
+            f"first in row {first}; a key must not be null. Nothing of the batch was committed."
+        )
+
+
+def _tombstones(definition: StoreDefinition, rows: pa.Table | pa.RecordBatch, name: str | None, batch_name: str) -> npt.NDArray[np.bool_] | None:
+    """Which rows are tombstones; None if none is."""
+    if name is None:
+        return None
+    column = rows.column(name)
+    if not pa.types.is_boolean(column.type):
+        raise InvalidInput(f"Store {definition.name}, {batch_name}: the tombstone column {name} must be BOOLEAN, not {_type_name(column.type)}.")
+    flags: npt.NDArray[np.bool_] = pc.fill_null(column, False).to_numpy(zero_copy_only=False)
+    return flags if flags.any() else None
+
+
+def _placed(definition: StoreDefinition, columns: list[pa.Array], tombstones: npt.NDArray[np.bool_] | None) -> dict[PartitionId, pa.RecordBatch]:
+    """One stable sort by partition, one take, then slices without copies."""
+    batch = pa.RecordBatch.from_arrays(columns, schema=definition.schema)
+    if batch.num_rows == 0:
+        return {}
+    if definition.partitions == 1:
+        return {PartitionId(0): _with_column(batch, tombstones)}
+    numbers = partition_of([batch.column(name) for name in definition.partition_by], definition.partitions)
+    # numpy sorts 8- and 16-bit integers by radix, in linear time.
+    order = np.argsort(numbers.astype(np.uint8 if definition.partitions <= 256 else np.uint16), kind="stable")
+    counts = np.bincount(numbers, minlength=definition.partitions)
+    batch = batch.take(pa.array(order))
+    flags = tombstones[order] if tombstones is not None else None
+    placed: dict[PartitionId, pa.RecordBatch] = {}
+    ends: list[int] = np.cumsum(counts).tolist()
+    for partition, (count, end) in enumerate(zip(counts.tolist(), ends, strict=True)):
+        if count:
+            part = batch.slice(end - count, count)
+            placed[PartitionId(partition)] = _with_column(part, None if flags is None else flags[end - count : end])
+    return placed
+
+
+def _with_column(batch: pa.RecordBatch, tombstones: npt.NDArray[Any] | None) -> pa.RecordBatch:
+    if tombstones is None or not tombstones.any():
+        return batch
+    return pa.RecordBatch.from_arrays([*batch.columns, pa.array(tombstones, pa.bool_())], schema=with_tombstones(batch.schema))

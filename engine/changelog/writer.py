@@ -1,0 +1,253 @@
+"""The one writer of a store group.
+
+Why two writers never interleave, and nothing but create-only writes is needed:
+
+1. An epoch's commit is created, never overwritten, and a writer creates epoch e+1 only after epoch e was seen or
+   created by it. So epochs have no gaps, and each has one commit for ever.
+2. A writer opens a term by creating an empty epoch, the fence, behind the newest one, with the newest token + 1. Whoever loses
+   that race reads the winner's and tries behind it. So tokens rise from term to term, and no two terms share one.
+3. A writer moves on only by its own creates. An older writer stands before the fence: its next create is for the fence's number or
+   an earlier one, which exists. It reads what is there, sees the higher token, and is fenced for good. Behind a
+   fence there are only epochs of that term until the next fence.
+4. What a fenced writer staged lies in the directories of epochs that have another's commit. No commit names it; it is garbage.
+
+Exactly once follows from 1 and 3: each commit carries the last batch of each streaming query, taken over from the commit before
+it, so the newest commit alone tells a new writer what is in.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from engine.changelog.codec import Tables, inline_file
+from engine.changelog.commit import Commit, CommittedBatch, DataFile
+from engine.changelog.epochs import Epochs
+from engine.errors import Corrupt, Fenced, InvalidInput, Unavailable
+from engine.schema import Epoch, StoreName
+
+REMEMBERED_QUERIES = 64
+"""Streaming queries whose last batch a commit carries; those that committed longest ago are forgotten."""
+
+INLINE_LIMIT = 256 * 1024
+"""Bytes of rows up to which they travel inside the commit, so that a small epoch is one durable write."""
+
+_SLICE_OVERHEAD = 512
+_MAX_RACES = 100
+
+
+class Writer:
+    """A term of writing to one store group; `Changelog.writer` opens it. Safe to use from several threads.
+
+    An operation that raises Unavailable may have committed its epoch all the same, when the answer was lost. Call it again, on this
+    writer or on a new one: a batch that turns out to be committed is not committed twice.
+    """
+
+    def __init__(self, epochs: Epochs, fence: Commit, check: Callable[[Tables], None]) -> None:
+        self._epochs = epochs
+        self._check = check
+        self._head = fence
+        self._fenced: Fenced | None = None
+        self._lock = threading.Lock()
+
+    @staticmethod
+    def open(epochs: Epochs, writer_id: str, check: Callable[[Tables], None]) -> Writer:
+        """Commit the fence of a new term, and delete what the terms before left unfinished.
+
+        Args:
+            epochs: The epochs of the group.
+            writer_id: Who writes; any printable text.
+            check: Raises if rows do not fit their stores.
+
+        Raises:
+            InvalidInput: `writer_id` is empty or not printable.
+            Unavailable: The changelog cannot be reached, or other writers keep winning the race.
+        """
+        if not writer_id or not writer_id.isprintable():
+            raise InvalidInput("A changelog writer needs an id of printable characters, such as the run id of its job.")
+        newest = Epoch(0)
+        for _ in range(_MAX_RACES):
+            newest = epochs.newest(newest)
+            before = epochs.read(newest) if newest else None
+            if newest and before is None:
+                raise Corrupt(f"The commit of epoch {newest} of store group {epochs.group} vanished: restore the changelog from a backup.")
+            fence = _next_commit(epochs, before, writer_id, (before.token if before else 0) + 1)
+            if epochs.create(fence):
+                epochs.collect_of([newest, fence.epoch])
+                return Writer(epochs, fence, check)
+        raise Unavailable(f"Other writers keep taking over store group {epochs.group}: make sure that one job writes it, and try again.")
+
+    @property
+    def token(self) -> int:
+        """The fencing token of this term."""
+        return self._head.token
+
+    @property
+    def epoch(self) -> Epoch:
+        """The newest epoch that this writer committed; the fence, to begin with."""
+        return self._head.epoch
+
+    @property
+    def next_epoch(self) -> Epoch:
+        """The epoch to stage files for."""
+        return Epoch(self._head.epoch + 1)
+
+    def committed(self, query_id: str, batch_id: int) -> Epoch | None:
+        """Whether a batch of a streaming query is in the changelog already.
+
+        Args:
+            query_id: The query's id, which outlives restarts from its checkpoint.
+            batch_id: The batch's number. Batches of a query come in rising order, so one up to the last is in.
+
+        Returns:
+            An epoch by which the batch is visible: its own if it is the query's last one. None if it is not in.
+        """
+        last = self._head.batches.get(query_id)
+        return last.epoch if last is not None and batch_id <= last.batch_id else None
+
+    def append(
+        self,
+        tables: Tables,
+        *,
+        query_id: str | None = None,
+        batch_id: int | None = None,
+        replaced: Collection[StoreName] = (),
+    ) -> Commit:
+        """Commit one epoch with these rows. It is durable, and visible to every reader, on return.
+
+        Args:
+            tables: Rows by store and partition, as `partition_rows` returns them; may be empty.
+            query_id: Streaming query that this is a batch of.
+            batch_id: Number of the batch; given if and only if `query_id` is.
+            replaced: Stores whose former rows all go; only those of this epoch stay.
+
+        Returns:
+            The commit. If the batch was committed already nothing happens, and it is the commit of `committed(query_id, batch_id)`.
+
+        Raises:
+            Fenced: A newer writer owns the group; this one is of no use any more.
+            InvalidInput: Rows do not fit their store's definition, or the batch has a query id and no number, or the reverse.
+            NotFound: There is no such store.
+            Unavailable: The changelog cannot be reached; whether the epoch was committed is not known. Call it again.
+            LimitExceeded: The disk is full; nothing was committed.
+        """
+        with self._lock:
+            repeated = self._begin(query_id, batch_id)
+            if repeated is not None:
+                return repeated
+            self._check({**{store: {} for store in replaced}, **tables})
+            size = sum(batch.nbytes + _SLICE_OVERHEAD for partitions in tables.values() for batch in partitions.values())
+            inline = size <= INLINE_LIMIT
+            file = inline_file(self.next_epoch, tables) if inline else self._epochs.stage(self.next_epoch, tables, "driver")
+            return self._commit([file], query_id, batch_id, replaced)
+
+    def commit(
+        self,
+        files: Sequence[DataFile],
+        *,
+        query_id: str | None = None,
+        batch_id: int | None = None,
+        replaced: Collection[StoreName] = (),
+    ) -> Commit:
+        """Commit one epoch with the rows of staged files.
+
+        Args:
+            files: What `Changelog.stage` returned for `next_epoch`; later files win over earlier ones.
+            query_id: As for `append`.
+            batch_id: As for `append`.
+            replaced: As for `append`.
+
+        Returns:
+            As `append`.
+
+        Raises:
+            InvalidInput: A file was staged for another epoch; otherwise as for `append`.
+            Fenced: As for `append`.
+            Unavailable: As for `append`; stage the files again before calling it again.
+            LimitExceeded: As for `append`.
+        """
+        with self._lock:
+            repeated = self._begin(query_id, batch_id)
+            if repeated is not None:
+                return repeated
+            self._check({store: {} for store in replaced})
+            strange = next((file for file in files if file.epoch != self.next_epoch or not file.name), None)
+            if strange is not None:
+                raise InvalidInput(f"A data file was staged for epoch {strange.epoch}, and the next one is {self.next_epoch}: stage it again.")
+            return self._commit(files, query_id, batch_id, replaced)
+
+    def _begin(self, query_id: str | None, batch_id: int | None) -> Commit | None:
+        """Check what every commit needs; returns the commit that holds the batch already, if any."""
+        if self._fenced is not None:
+            raise self._fenced
+        if (query_id is None) != (batch_id is None):
+            raise InvalidInput("A batch is named by a query id and a batch id together: give both or none.")
+        epoch = None if query_id is None or batch_id is None else self.committed(query_id, batch_id)
+        if epoch is None:
+            return None
+        if epoch == self._head.epoch:
+            return self._head
+        found = self._epochs.read(epoch)
+        if found is None:
+            raise Corrupt(f"The commit of epoch {epoch} of store group {self._epochs.group} vanished: restore the changelog from a backup.")
+        return found
+
+    def _commit(self, files: Sequence[DataFile], query_id: str | None, batch_id: int | None, replaced: Collection[StoreName]) -> Commit:
+        empty = _next_commit(self._epochs, self._head, self._head.writer, self._head.token)
+        commit = dataclasses.replace(
+            empty,
+            query_id=query_id,
+            batch_id=batch_id,
+            replaced=tuple(replaced),
+            batches=_remembered(empty, query_id, batch_id),
+            files=tuple(file for file in files if file.slices),
+        )
+        if self._epochs.create(commit):
+            self._head = commit
+            return commit
+        return self._lost(commit)
+
+    def _lost(self, commit: Commit) -> Commit:
+        """The epoch has another commit: a newer writer's, or an earlier try of this writer's whose answer was lost."""
+        found = self._epochs.read(commit.epoch)
+        if found is None:
+            raise Unavailable(f"Epoch {commit.epoch} of store group {commit.group} cannot be read back: try again later.")
+        if found.token > commit.token:
+            self._fenced = Fenced(
+                f"Store group {commit.group} is written by {found.writer} with token {found.token} now; "
+                f"{commit.writer} with token {commit.token} is too late and must stop."
+            )
+            raise self._fenced
+        if found.token < commit.token:
+            raise Corrupt(
+                f"Epoch {commit.epoch} of store group {commit.group} has a token older than the epoch before: restore the changelog from a backup."
+            )
+        self._head = found
+        if commit.query_id is not None and (found.query_id, found.batch_id) == (commit.query_id, commit.batch_id):
+            return found
+        raise Unavailable(f"An earlier append to store group {commit.group} had taken place after all, as epoch {found.epoch}: do this one again.")
+
+
+def _next_commit(epochs: Epochs, before: Commit | None, writer_id: str, token: int) -> Commit:
+    """An empty commit behind another one."""
+    return Commit(
+        group=epochs.group,
+        epoch=Epoch(before.epoch + 1 if before else 1),
+        token=token,
+        writer=writer_id,
+        nonce=secrets.token_hex(8),
+        query_id=None,
+        batch_id=None,
+        committed_at=max(time.time_ns() // 1000, before.committed_at if before else 0),
+        batches=before.batches if before else {},
+    )
+
+
+def _remembered(commit: Commit, query_id: str | None, batch_id: int | None) -> Mapping[str, CommittedBatch]:
+    if query_id is None or batch_id is None:
+        return commit.batches
+    others = [(query, batch) for query, batch in commit.batches.items() if query != query_id]
+    return dict([*others[-(REMEMBERED_QUERIES - 1) :], (query_id, CommittedBatch(batch_id, commit.epoch))])

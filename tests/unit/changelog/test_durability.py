@@ -1,0 +1,154 @@
+"""A local directory: full disks, killed writers, and the order of the system calls that make a commit durable."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.changelog import Changelog, open_appender
+from engine.errors import Unavailable
+from engine.schema import Epoch
+from tests.unit.changelog.conftest import PLAYS, read, rows
+
+FULL_DISK = """
+import resource, sys
+from engine.changelog import Changelog, open_appender
+from engine.errors import LimitExceeded
+from tests.unit.changelog.conftest import PLAYS, rows
+
+def fill(limit):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+
+appender = open_appender(Changelog.open(sys.argv[1]), [PLAYS])
+appender.append({"plays": rows(1)})
+for limit, count in ((100, 1), (100_000, 50_000)):
+    fill(limit)
+    try:
+        appender.append({"plays": rows(*range(count))})
+    except LimitExceeded as error:
+        print(error)
+    fill(resource.RLIM_INFINITY)
+print(appender.append({"plays": rows(2)}).epoch)
+"""
+
+WRITE_ON_AND_ON = """
+import sys
+from engine.changelog import Changelog, open_appender
+from tests.unit.changelog.conftest import PLAYS, rows
+
+appender = open_appender(Changelog.open(sys.argv[1]), [PLAYS])
+number = 0
+while True:
+    # Every third epoch has a data file.
+    songs = range(20_000) if number % 3 == 0 else range(5)
+    print(appender.append({"plays": rows(*songs, plays=number)}, query_id="q", batch_id=number).epoch, flush=True)
+    number += 1
+"""
+
+
+def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", FULL_DISK, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert len(lines) == 3
+    assert all(line.startswith("The disk of the changelog is full") for line in lines[:2])
+    assert lines[2] == "3"
+    changelog = Changelog.open(str(tmp_path))
+    assert [read(changelog, epoch) for epoch in (1, 2, 3)] == [[], [(1, "t", 1)], [(2, "t", 1)]]
+    assert [path for path in tmp_path.rglob("*") if path.name.endswith((".tmp", ".arrow"))] == []
+
+
+def test_a_killed_writer_leaves_whole_epochs(tmp_path: Path) -> None:
+    acknowledged = 0
+    for goal in (7, 16, 24):
+        with subprocess.Popen([sys.executable, "-c", WRITE_ON_AND_ON, str(tmp_path)], stdout=subprocess.PIPE, text=True) as writer:
+            assert writer.stdout is not None
+            while acknowledged < goal:
+                acknowledged = int(writer.stdout.readline())
+            writer.send_signal(signal.SIGKILL)
+    changelog = Changelog.open(str(tmp_path))
+    newest = changelog.newest_epoch(PLAYS.group)
+    assert newest >= acknowledged
+    batches = []
+    for epoch in range(1, newest + 1):
+        commit = changelog.read_commit(PLAYS.group, Epoch(epoch))
+        assert commit is not None
+        found = read(changelog, epoch)
+        assert len(found) == (0 if commit.batch_id is None else 20_000 if commit.batch_id % 3 == 0 else 5)
+        batches.append(commit.batch_id)
+    assert [batch for batch in batches if batch is not None] != []
+    open_appender(changelog, [PLAYS])
+    changelog.collect(PLAYS.group)
+    assert list(tmp_path.rglob("*.tmp")) == []
+
+
+def test_a_commit_is_durable_before_it_is_visible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[str, str]] = []
+
+    def name_of(target: object) -> str:
+        path = Path(f"/proc/self/fd/{target}").readlink() if isinstance(target, int) else Path(str(target))
+        return path.name.split(".tmp")[0]
+
+    def spied(function: Callable[..., None]) -> Callable[..., None]:
+        def call(*arguments: object) -> None:
+            calls.append((function.__name__, name_of(arguments[-1])))
+            function(*arguments)
+
+        return call
+
+    changelog = Changelog.open(str(tmp_path / "deep" / "root"))
+    appender = open_appender(changelog, [PLAYS])
+    monkeypatch.setattr(os, "fsync", spied(os.fsync))
+    monkeypatch.setattr(os, "link", spied(os.link))
+    appender.append({"plays": rows(*range(30_000))})
+    data, commit = (name for step, name in calls if step == "link")
+    directory = commit.removesuffix(".commit")
+    before_link = calls[: calls.index(("link", commit))]
+    assert before_link[-1][0] == "fsync"
+    assert before_link[-1][1].startswith(commit)
+    # Before that the data file, its name, and the name of the directory that it is in.
+    assert calls.index(("link", data)) > 0
+    assert [("fsync", directory), ("fsync", "plays")] == before_link[before_link.index(("link", data)) + 1 : -1]
+    assert calls[-2:] == [("fsync", "plays"), ("fsync", "groups")]
+
+
+def test_a_reader_makes_durable_what_it_relies_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_appender(Changelog.open(str(tmp_path)), [PLAYS]).append({"plays": rows(1)})
+    reader = Changelog.open(str(tmp_path))
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def spied(descriptor: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", spied)
+    assert reader.newest_epoch(PLAYS.group) == 2
+    assert synced == ["plays"]
+    reader.read_commit(PLAYS.group, Epoch(1))
+    reader.read_commit(PLAYS.group, Epoch(2))
+    assert synced == ["plays"]
+
+
+def test_a_root_that_cannot_be_a_directory(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    changelog = Changelog.open(str(tmp_path / "file"))
+    assert changelog.definitions() == {}
+    with pytest.raises(Unavailable, match=r"directory cannot be written \(File exists\)") as raised:
+        open_appender(changelog, [PLAYS])
+    assert str(tmp_path) not in raised.value.message
+
+
+def test_a_relative_path_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    changelog = Changelog.open("here")
+    (tmp_path / "sub").mkdir()
+    monkeypatch.chdir(tmp_path / "sub")
+    open_appender(changelog, [PLAYS])
+    assert (tmp_path / "here" / "FORMAT").exists()

@@ -1,0 +1,256 @@
+"""Exactly once, one writer, and crashes between the steps."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+import pyarrow as pa
+import pytest
+
+from engine.changelog import Changelog, Commit, Writer, open_appender, partition_rows
+from engine.changelog.objects import Objects, open_objects
+from engine.changelog.writer import REMEMBERED_QUERIES
+from engine.errors import Fenced, InvalidInput, NotFound, Unavailable
+from engine.schema import Epoch, define_store
+from tests.unit.changelog.conftest import PLAYS, read, rows
+
+Reopen = Callable[[], Changelog]
+
+
+def write_to(changelog: Changelog, writer_id: str = "w") -> Writer:
+    changelog.create_store(PLAYS)
+    return changelog.writer(PLAYS.group, writer_id)
+
+
+def test_a_batch_is_committed_once_over_restarts(reopen: Reopen) -> None:
+    tables = {PLAYS.name: partition_rows(PLAYS, rows(1))}
+    first = write_to(reopen())
+    assert first.committed("q", 0) is None
+    zero = first.append(tables, query_id="q", batch_id=0)
+    one = first.append(tables, query_id="q", batch_id=1)
+    assert first.append(tables, query_id="q", batch_id=1) == one
+
+    second = write_to(reopen())
+    assert (second.committed("q", 0), second.committed("q", 1), second.committed("q", 2)) == (one.epoch, one.epoch, None)
+    assert second.append(tables, query_id="q", batch_id=1) == one
+    assert second.commit([], query_id="q", batch_id=0) == one
+    assert zero.epoch < one.epoch
+    assert reopen().newest_epoch(PLAYS.group) == second.epoch == 4
+    assert second.append(tables, query_id="q", batch_id=2).epoch == 5
+
+
+def test_a_new_checkpoint_starts_at_batch_0_again(reopen: Reopen) -> None:
+    writer = write_to(reopen())
+    writer.append({}, query_id="old", batch_id=41)
+    assert writer.committed("new", 0) is None
+    assert writer.append({}, query_id="new", batch_id=0).epoch == 3
+    assert write_to(reopen()).committed("old", 41) == 2
+
+
+def test_the_queries_that_committed_last_are_remembered() -> None:
+    changelog = Changelog.open("memory://")
+    writer = write_to(changelog)
+    for number in range(REMEMBERED_QUERIES):
+        writer.append({}, query_id=f"q{number}", batch_id=0)
+    writer.append({}, query_id="q0", batch_id=1)
+    writer.append({}, query_id="one more", batch_id=0)
+    again = write_to(changelog)
+    assert again.committed("q1", 0) is None
+    assert again.committed("q0", 1) is not None
+    assert again.committed("one more", 0) == again.epoch - 1
+
+
+def test_a_batch_needs_both_its_names(reopen: Reopen) -> None:
+    writer = write_to(reopen())
+    with pytest.raises(InvalidInput, match="both or none"):
+        writer.append({}, query_id="q")
+    with pytest.raises(InvalidInput, match="both or none"):
+        writer.commit([], batch_id=1)
+    with pytest.raises(InvalidInput, match="id of printable characters"):
+        reopen().writer(PLAYS.group, "")
+
+
+def test_an_older_writer_is_fenced_and_stays_so(reopen: Reopen) -> None:
+    tables = {PLAYS.name: partition_rows(PLAYS, rows(1))}
+    old = write_to(reopen(), "old driver")
+    old.append(tables)
+    new = write_to(reopen(), "new driver")
+    assert (old.token, new.token) == (1, 2)
+    for _ in range(2):
+        with pytest.raises(Fenced, match=r"new driver with token 2 .* old driver with token 1"):
+            old.append(tables)
+    with pytest.raises(Fenced):
+        old.append({PLAYS.name: partition_rows(PLAYS, rows(*range(30_000)))})
+    assert data_files(reopen()) == []
+    with pytest.raises(Fenced):
+        old.commit([])
+    assert new.append(tables).epoch == 4
+    assert [commit.token for commit in commits(reopen())] == [1, 1, 2, 2]
+
+
+def test_what_a_zombie_staged_is_ignored_and_collected(reopen: Reopen) -> None:
+    old = write_to(reopen(), "old")
+    tables = {PLAYS.name: partition_rows(PLAYS, rows(1))}
+    before = reopen().stage(PLAYS.group, old.next_epoch, tables, task="before")
+    new = write_to(reopen(), "new")
+    reopen().stage(PLAYS.group, old.next_epoch, tables, task="after")
+    with pytest.raises(Fenced):
+        old.commit([before])
+    alive = reopen().stage(PLAYS.group, new.next_epoch, tables, task="alive")
+    assert data_files(reopen()) == ["after", "alive"]
+    assert reopen().collect(PLAYS.group) == 1
+    new.commit([alive])
+    assert data_files(reopen()) == ["alive"]
+    assert [read(reopen(), epoch) for epoch in (1, 2, 3)] == [[], [], [(1, "t", 1)]]
+
+
+def test_a_crash_between_stage_and_commit_leaves_the_epoch_before(reopen: Reopen) -> None:
+    crashed = write_to(reopen())
+    crashed.append({PLAYS.name: partition_rows(PLAYS, rows(1))}, query_id="q", batch_id=0)
+    reopen().stage(PLAYS.group, crashed.next_epoch, {PLAYS.name: partition_rows(PLAYS, rows(2))}, task="0")
+    assert reopen().newest_epoch(PLAYS.group) == 2
+    restarted = write_to(reopen())
+    assert restarted.committed("q", 1) is None
+    assert data_files(reopen()) == []
+    restarted.append({PLAYS.name: partition_rows(PLAYS, rows(2))}, query_id="q", batch_id=1)
+    assert [read(reopen(), epoch) for epoch in (2, 3, 4)] == [[(1, "t", 1)], [], [(2, "t", 1)]]
+
+
+@pytest.mark.parametrize("uri", ["file", "memory"])
+def test_writers_that_race_get_terms_of_their_own(uri: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    changelog = Changelog.open("memory://" if uri == "memory" else str(tmp_path_factory.mktemp("race")))
+    changelog.create_store(PLAYS)
+    start = threading.Barrier(6)
+    outcomes: list[tuple[int, list[int]]] = []
+
+    def run(number: int) -> None:
+        start.wait()
+        writer = changelog.writer(PLAYS.group, f"w{number}")
+        mine: list[int] = []
+        try:
+            for _ in range(5):
+                mine.append(writer.append({}).epoch)  # noqa: PERF401  what was committed before the fencing counts
+        except Fenced:
+            pass
+        outcomes.append((writer.token, mine))
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(token for token, _ in outcomes) == [1, 2, 3, 4, 5, 6]
+    found = commits(changelog)
+    assert [commit.token for commit in found] == sorted(commit.token for commit in found)
+    for token, mine in outcomes:
+        assert [commit.epoch for commit in found if commit.token == token][1:] == mine
+
+
+class LostAnswers:
+    """Objects behind a network that carries out creates of commits and loses the answers, when told to.
+
+    Attributes:
+        losses: How many creates are carried out without an answer from now on.
+        retries: How many creates are carried out, repeated by the client, and so answered with "exists", from now on.
+        silent: How many reads fail from now on.
+    """
+
+    def __init__(self, inner: Objects) -> None:
+        self._inner = inner
+        self.losses = 0
+        self.retries = 0
+        self.silent = 0
+
+    def create(self, path: str, chunks: Sequence[pa.Buffer]) -> bool:
+        won = self._inner.create(path, chunks)
+        if self.losses:
+            self.losses -= 1
+            raise Unavailable("The answer was lost.")
+        if self.retries:
+            self.retries -= 1
+            return False
+        return won
+
+    def get(self, path: str) -> pa.Buffer | None:
+        if self.silent:
+            self.silent -= 1
+            raise Unavailable("No answer.")
+        return self._inner.get(path)
+
+    def get_ranges(self, path: str, size: int, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer] | None:
+        return self._inner.get_ranges(path, size, ranges)
+
+    def exists(self, path: str) -> bool:
+        return self._inner.exists(path)
+
+    def put(self, path: str, chunks: Sequence[pa.Buffer]) -> None:
+        self._inner.put(path, chunks)
+
+    def settle(self, path: str) -> None:
+        self._inner.settle(path)
+
+    def list(self, directory: str) -> Iterator[str]:
+        return self._inner.list(directory)
+
+    def delete(self, paths: Collection[str]) -> None:
+        self._inner.delete(paths)
+
+
+def test_a_commit_whose_answer_was_lost_is_recognised() -> None:
+    objects = LostAnswers(open_objects("memory://", {}))
+    writer = write_to(Changelog("memory://", {}, objects))
+    objects.losses = 1
+    assert writer.append({}).epoch == 2
+    objects.retries = 1
+    assert writer.append({}).epoch == 3
+    assert writer.append({}).epoch == 4
+
+
+@pytest.mark.parametrize("batch_id", [0, 1])
+def test_a_commit_of_unknown_outcome_is_found_by_the_next_call(batch_id: int) -> None:
+    objects = LostAnswers(open_objects("memory://", {}))
+    changelog = Changelog("memory://", {}, objects)
+    writer = write_to(changelog)
+    objects.losses = objects.silent = 1
+    with pytest.raises(Unavailable):
+        writer.append({}, query_id="q", batch_id=0)
+    if batch_id == 0:
+        assert writer.append({}, query_id="q", batch_id=0).epoch == 2
+    else:
+        with pytest.raises(Unavailable, match="had taken place after all, as epoch 2"):
+            writer.append({}, query_id="q", batch_id=1)
+        assert writer.append({}, query_id="q", batch_id=1).epoch == 3
+    assert [commit.batch_id for commit in commits(changelog)] == [None, *range(batch_id + 1)]
+
+
+def test_a_fence_whose_answer_was_lost_is_recognised() -> None:
+    objects = LostAnswers(open_objects("memory://", {}))
+    changelog = Changelog("memory://", {}, objects)
+    changelog.create_store(PLAYS)
+    objects.losses = 1
+    assert changelog.writer(PLAYS.group, "w").epoch == 1
+
+
+def test_an_appender_knows_its_stores(reopen: Reopen) -> None:
+    other = define_store("other", PLAYS.schema, ["song"])
+    with pytest.raises(InvalidInput, match="not of other, plays"):
+        open_appender(reopen(), [PLAYS, other])
+    with pytest.raises(InvalidInput, match="not of none"):
+        open_appender(reopen(), [])
+    with open_appender(reopen(), [PLAYS]) as appender:
+        with pytest.raises(NotFound, match="writes plays, and not other"):
+            appender.append({"other": rows(1)})
+        with pytest.raises(InvalidInput, match="None of the tables has a column gone"):
+            appender.append({"plays": rows(1)}, tombstone_column="gone")
+        assert appender.epoch == 1
+
+
+def commits(changelog: Changelog) -> list[Commit]:
+    found = [changelog.read_commit(PLAYS.group, Epoch(epoch)) for epoch in range(1, changelog.newest_epoch(PLAYS.group) + 1)]
+    return [commit for commit in found if commit is not None]
+
+
+def data_files(changelog: Changelog) -> list[str]:
+    paths = changelog._objects.list(f"groups/{PLAYS.group}")
+    return sorted(path.rpartition("/")[2].rpartition("-")[0] for path in paths if path.endswith(".arrow"))
