@@ -1,0 +1,206 @@
+"""What a partition's RocksDB holds, format 1. All numbers are big-endian in keys and little-endian in values.
+
+    M                                       manifest: JSON {"format", "store", "partition", "columns", "epoch", "next_segment", "segments"}
+    s segment:8                             segment: Arrow IPC stream of one batch, a row a block (see `segment_record`)
+    b segment:8 column:2 block:4            block: Arrow IPC message of a batch of one column; column 0xFFFF is the sort keys
+    d segment:8 epoch:8                     rows that an epoch made dead: uint32 each
+    D segment:8                             all rows dead so far: a bit each, which replaces the `d` entries before it
+
+The manifest is the last thing written, together with the `s` and `d` entries that it needs; a segment that it does not
+name is garbage of a crash.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NewType
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from engine.errors import Corrupt
+from engine.schema import Epoch
+from engine.state.statistics import ColumnStatistics
+
+SegmentId = NewType("SegmentId", int)
+
+STATE_FORMAT = 1
+KEY_COLUMN = 0xFFFF
+MANIFEST = b"M"
+_UNKNOWN = f"A {{what}} has state format {{found!r}}; this version reads format {STATE_FORMAT}: upgrade livestate, or delete the data directory."
+_DAMAGED = "A partition's {what} is damaged; delete the partition's directory and the host rebuilds it from the changelog."
+
+
+def segment_key(segment: SegmentId) -> bytes:
+    """RocksDB key of a segment's record."""
+    return b"s" + segment.to_bytes(8, "big")
+
+
+def block_key(segment: SegmentId, column: int, block: int) -> bytes:
+    """RocksDB key of one column of one block."""
+    return b"b" + segment.to_bytes(8, "big") + column.to_bytes(2, "big") + block.to_bytes(4, "big")
+
+
+def dead_delta_key(segment: SegmentId, epoch: Epoch) -> bytes:
+    """RocksDB key of the rows that one epoch made dead in a segment."""
+    return b"d" + segment.to_bytes(8, "big") + epoch.to_bytes(8, "big")
+
+
+def dead_rows_key(segment: SegmentId) -> bytes:
+    """RocksDB key of all rows dead in a segment."""
+    return b"D" + segment.to_bytes(8, "big")
+
+
+def dead_delta_range(segment: SegmentId) -> tuple[bytes, bytes]:
+    """All deltas of dead rows of a segment."""
+    return b"d" + segment.to_bytes(8, "big"), b"d" + (segment + 1).to_bytes(8, "big")
+
+
+def segment_ranges(segment: SegmentId) -> list[tuple[bytes, bytes]]:
+    """Everything that is stored of a segment."""
+    low, high = segment.to_bytes(8, "big"), (segment + 1).to_bytes(8, "big")
+    return [(mark + low, mark + high) for mark in (b"s", b"b", b"d", b"D")]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a partition consists of at one epoch.
+
+    Attributes:
+        store: The store's name.
+        partition: The partition's number.
+        columns: Column name to SQL type, as when the partition was made.
+        epoch: Newest epoch that is applied.
+        next_segment: The id that the next segment gets.
+        segments: The segments that count.
+    """
+
+    store: str
+    partition: int
+    columns: Mapping[str, str]
+    epoch: Epoch
+    next_segment: SegmentId
+    segments: tuple[SegmentId, ...]
+
+    def to_bytes(self) -> bytes:
+        """The stored form."""
+        return json.dumps({"format": STATE_FORMAT, **self.__dict__}).encode()
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Manifest:
+        """Read the stored form.
+
+        Raises:
+            Corrupt: It is none, or of a format that this version does not know.
+        """
+        try:
+            document: dict[str, Any] = json.loads(data)
+            found = document.pop("format")
+            if found != STATE_FORMAT:
+                raise Corrupt(_UNKNOWN.format(what="partition", found=found))
+            return Manifest(**{**document, "segments": tuple(document["segments"])})
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise Corrupt(_DAMAGED.format(what="manifest")) from error
+
+
+@dataclass(frozen=True)
+class SegmentRecord:
+    """What is known of a segment without reading its blocks.
+
+    Attributes:
+        rows: Rows, dead ones included.
+        block_rows: Rows of every block but the last.
+        column_bytes: Stored column number to its Arrow bytes.
+        first: Sort key of the first row of each block.
+        last: Sort key of the last row of each block.
+        statistics: Column name to its statistics.
+    """
+
+    rows: int
+    block_rows: int
+    column_bytes: Mapping[int, int]
+    first: pa.Array
+    last: pa.Array
+    statistics: Mapping[str, ColumnStatistics]
+
+    @property
+    def nbytes(self) -> int:
+        """Arrow bytes of all columns."""
+        return sum(self.column_bytes.values())
+
+    def to_bytes(self) -> bytes:
+        """The stored form: columns `first` and `last`, and `low`, `high`, `known` for each column with statistics."""
+        columns: dict[str, pa.Array] = {"first": self.first, "last": self.last}
+        for name, entry in self.statistics.items():
+            columns |= {f"low {name}": entry.low, f"high {name}": entry.high, f"known {name}": pa.array(entry.known)}
+        numbers: dict[str, object] = {"format": STATE_FORMAT, "rows": self.rows, "block_rows": self.block_rows}
+        numbers |= {"column_bytes": list(self.column_bytes.items()), "statistics": list(self.statistics)}
+        batch = pa.RecordBatch.from_arrays(list(columns.values()), list(columns)).replace_schema_metadata({"segment": json.dumps(numbers)})
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        return bytes(sink.getvalue())
+
+    @staticmethod
+    def from_bytes(data: bytes) -> SegmentRecord:
+        """Read the stored form.
+
+        Raises:
+            Corrupt: It is none, or of a format that this version does not know.
+        """
+        try:
+            batch = pa.ipc.open_stream(data).read_next_batch()
+            numbers = json.loads(batch.schema.metadata[b"segment"])
+            if numbers["format"] != STATE_FORMAT:
+                raise Corrupt(_UNKNOWN.format(what="segment", found=numbers["format"]))
+            statistics = {name: _statistics(batch, name) for name in numbers["statistics"]}
+            return SegmentRecord(numbers["rows"], numbers["block_rows"], dict(numbers["column_bytes"]), batch["first"], batch["last"], statistics)
+        except (pa.ArrowException, OSError, StopIteration, ValueError, KeyError, TypeError) as error:
+            raise Corrupt(_DAMAGED.format(what="segment record")) from error
+
+
+def _statistics(batch: pa.RecordBatch, name: str) -> ColumnStatistics:
+    return ColumnStatistics(batch[f"low {name}"], batch[f"high {name}"], batch[f"known {name}"].to_numpy(zero_copy_only=False))
+
+
+def encode_block(column: pa.Array) -> bytes:
+    """The stored form of one column of one block."""
+    return bytes(pa.RecordBatch.from_arrays([column], ["column"]).serialize())
+
+
+def decode_block(data: bytes, kind: pa.DataType, rows: int) -> pa.Array:
+    """Read one column of one block; the array points into `data`.
+
+    Raises:
+        Corrupt: The bytes are no block of that type with that many rows.
+    """
+    try:
+        column = pa.ipc.read_record_batch(pa.py_buffer(data), pa.schema([("column", kind)])).column(0)
+    except (pa.ArrowException, OSError, EOFError) as error:
+        raise Corrupt(_DAMAGED.format(what="block")) from error
+    if len(column) != rows:
+        raise Corrupt(_DAMAGED.format(what="block"))
+    return column
+
+
+def encode_rows(rows: npt.NDArray[np.intp]) -> bytes:
+    """The stored form of row numbers."""
+    return rows.astype("<u4").tobytes()
+
+
+def decode_rows(data: bytes) -> npt.NDArray[np.uint32]:
+    """Read row numbers."""
+    return np.frombuffer(data, "<u4")
+
+
+def encode_live(live: npt.NDArray[np.uint8]) -> bytes:
+    """The stored form of a delete vector: a bit a row, 1 where the row is dead."""
+    return np.packbits(live == 0, bitorder="little").tobytes()
+
+
+def decode_live(data: bytes, rows: int) -> npt.NDArray[np.uint8]:
+    """Read a delete vector: 1 where a row is live."""
+    return 1 - np.unpackbits(np.frombuffer(data, np.uint8), count=rows, bitorder="little")

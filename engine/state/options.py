@@ -1,0 +1,32 @@
+"""How partition state is laid out and how much memory it may take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+KIB, MIB = 1 << 10, 1 << 20
+
+
+@dataclass(frozen=True)
+class StateOptions:
+    """Settings of all partition stores of a host.
+
+    Attributes:
+        cache_bytes: Arrow bytes of decoded columns that stay in memory.
+        block_rows: Rows of a block at the most.
+        block_bytes: Bytes of one column of one block to aim at. rocksdict holds the GIL while it copies a value, so values stay small.
+        fan_out: How many segments of one size class are merged into one.
+        dead_share: Share of dead rows in a segment from which it is rewritten.
+        merge_bytes: Arrow bytes that one merge reads at the most; a column of a segment stays below the 2 GiB of an Arrow string array.
+        write_buffer_bytes: RocksDB memtables of one partition.
+        total_write_buffer_bytes: RocksDB memtables of all partitions of a host together.
+    """
+
+    cache_bytes: int = 1024 * MIB
+    block_rows: int = 64 * KIB
+    block_bytes: int = 512 * KIB
+    fan_out: int = 8
+    dead_share: float = 0.45
+    merge_bytes: int = 1024 * MIB
+    write_buffer_bytes: int = 32 * MIB
+    total_write_buffer_bytes: int = 128 * MIB

@@ -1,0 +1,349 @@
+"""A partition store: applies epochs to one partition, keeps it compact, and survives crashes at whole epochs."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Lock
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from rocksdict import WriteBufferManager
+
+from engine.errors import Corrupt, LivestateError
+from engine.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition
+from engine.sql_types import sql_type
+from engine.state import keys as sort_keys
+from engine.state.cache import CacheKey, ColumnCache
+from engine.state.compaction import SegmentSize, choose
+from engine.state.formats import (
+    MANIFEST,
+    Manifest,
+    SegmentId,
+    SegmentRecord,
+    dead_delta_key,
+    dead_delta_range,
+    dead_rows_key,
+    decode_live,
+    decode_rows,
+    encode_live,
+    encode_rows,
+    segment_key,
+    segment_ranges,
+)
+from engine.state.keys import KeyCodec, Keys, Rows
+from engine.state.merge import Merge, segment_of_rows
+from engine.state.options import MIB, StateOptions
+from engine.state.rocks import Pair, Range, Rocks
+from engine.state.segment import PartitionContext, Segment, SegmentBuilder
+from engine.state.version import LiveSegment, Version, supersede
+
+_numbers = itertools.count(1)
+
+EPOCHS_BETWEEN_NOTES = 256
+"""An untouched partition notes its epoch this often, so that a restart reads no more of the changelog than that."""
+DELTAS_PER_SEGMENT = 64
+"""Deltas of dead rows that a segment gathers before they are folded into one delete vector."""
+UNLOGGED_BYTES = 4 * MIB
+"""Merges from this size on bypass the write-ahead log and are flushed instead: half the bytes written."""
+
+
+@dataclass(frozen=True)
+class _Retired:
+    """A segment that no version refers to any more."""
+
+    segment: SegmentId
+    cached: Sequence[CacheKey]
+
+
+class PartitionStore:
+    """One partition of a store, open for reading and for applying epochs.
+
+    `version` may be read by any thread at any time. `apply` and `advance` are called by one thread at a time; `compact` may run
+    beside them, and waits for another one.
+
+    Args:
+        definition: The store.
+        partition: Which partition of it.
+        path: Directory of its RocksDB, which no other process has open.
+        cache: Decoded columns of all partitions of the host.
+        options: Sizes.
+        buffers: Bound of all RocksDB memtables of the host.
+
+    Raises:
+        Corrupt: What is on the disk is damaged, or belongs to another store.
+        LimitExceeded: The disk is full.
+        Unavailable: The disk does not answer.
+    """
+
+    def __init__(
+        self,
+        definition: StoreDefinition,
+        partition: PartitionId,
+        path: Path,
+        cache: ColumnCache,
+        options: StateOptions,
+        buffers: WriteBufferManager | None = None,
+    ) -> None:
+        self._options = options
+        self._rocks = Rocks(path, options, buffers)
+        codec = KeyCodec([field.type for field in definition.key_schema])
+        key = tuple(definition.schema.get_field_index(name) for name in definition.key)
+        self.context = PartitionContext(next(_numbers), definition.schema, key, codec, self._rocks, cache)
+        self._retired: deque[_Retired] = deque()
+        self._deltas: dict[SegmentId, int] = {}
+        self._lock, self._merging = Lock(), Lock()
+        try:
+            self._manifest = self._read_manifest(definition, partition)
+            self._next_segment = self._manifest.next_segment
+            self.version = Version(self._manifest.epoch, tuple(self._open_segment(segment) for segment in self._manifest.segments))
+            self._drop_orphans()
+        except LivestateError:
+            self._rocks.close()
+            raise
+
+    # ---- opening
+
+    def _read_manifest(self, definition: StoreDefinition, partition: PartitionId) -> Manifest:
+        columns = {field.name: sql_type(field.type) for field in definition.schema}
+        data = self._rocks.get(MANIFEST)
+        if data is None:
+            return Manifest(definition.name, partition, columns, Epoch(0), SegmentId(1), ())
+        manifest = Manifest.from_bytes(data)
+        if (manifest.store, manifest.partition, manifest.columns) != (definition.name, partition, columns):
+            raise Corrupt(
+                f"The data directory holds partition {manifest.partition} of store {manifest.store} in another shape than partition {partition} of "
+                f"store {definition.name} has; delete the partition's directory and the host rebuilds it from the changelog."
+            )
+        return manifest
+
+    def _open_segment(self, identity: SegmentId) -> LiveSegment:
+        data = self._rocks.get(segment_key(identity))
+        if data is None:
+            raise Corrupt("A segment of a partition is missing; delete the partition's directory and the host rebuilds it from the changelog.")
+        segment = self._track(Segment(identity, SegmentRecord.from_bytes(data), self.context))
+        folded = self._rocks.get(dead_rows_key(identity))
+        deltas = [decode_rows(value) for _, value in self._rocks.pairs(dead_delta_range(identity)[0])]
+        self._deltas[identity] = len(deltas)
+        if folded is None and not deltas:
+            return LiveSegment(segment, None, segment.rows)
+        live = np.ones(segment.rows, np.uint8) if folded is None else decode_live(folded, segment.rows)
+        for rows in deltas:
+            live[rows] = 0
+        return LiveSegment(segment, live, int(np.count_nonzero(live)))
+
+    def _drop_orphans(self) -> None:
+        """Remove what a crash left of segments that never came to count."""
+        known = set(self._manifest.segments)
+        garbage: list[Range] = []
+        for mark in (b"s", b"b", b"d", b"D"):
+            found = self._rocks.first_key_from(mark)
+            while found is not None and found.startswith(mark):
+                segment = SegmentId(int.from_bytes(found[1:9], "big"))
+                if segment not in known:
+                    garbage.append((mark + found[1:9], mark + (segment + 1).to_bytes(8, "big")))
+                    self._next_segment = SegmentId(max(self._next_segment, segment + 1))
+                found = self._rocks.first_key_from(mark + (segment + 1).to_bytes(8, "big"))
+        if garbage:
+            self._rocks.write_atomically((), garbage)
+
+    def _track(self, segment: Segment) -> Segment:
+        """Let the segment's bytes go once no version refers to it. The finalizer only notes it: it may run inside anybody's lock."""
+        weakref.finalize(segment, self._retired.append, _Retired(segment.id, segment.cache_keys())).atexit = False
+        return segment
+
+    # ---- applying epochs
+
+    @property
+    def applied(self) -> Epoch:
+        """Newest epoch that is applied and noted on the disk."""
+        return self._manifest.epoch
+
+    def apply(self, epoch: Epoch, rows: pa.RecordBatch | None, *, replaces: bool = False) -> Version:
+        """Apply what an epoch brings to this partition.
+
+        Args:
+            epoch: The epoch; one that is applied already changes nothing.
+            rows: Upserts with the store's columns, in commit order, and tombstones where the column `__tombstone` is true. The last row of a
+                key wins. None where the epoch has no rows for this partition.
+            replaces: Whether all rows of before are removed first.
+
+        Returns:
+            The new version, which `version` is from now on.
+
+        Raises:
+            LimitExceeded: The disk is full; the partition stays at the epoch it had.
+            Unavailable: The disk does not answer; likewise.
+        """
+        with self._lock:
+            if epoch <= self.version.epoch or epoch <= self.applied:
+                return self.version
+            before = () if replaces else self.version.segments
+            if rows is None or not rows.num_rows:
+                return self._install(epoch, before, {}, [])
+            keys = self.context.codec.encode([rows.column(place) for place in self.context.key])
+            order = sort_keys.order_of_last(keys)
+            segments, died = supersede(before, sort_keys.take(keys, order))
+            added = self._write_rows(rows, keys, _without_tombstones(rows, order))
+            return self._install(epoch, [*segments, *added], died, added)
+
+    def advance(self, epoch: Epoch) -> None:
+        """Note, now and then, that the partition has no rows in the epochs up to this one.
+
+        Args:
+            epoch: Newest epoch that has been looked at.
+        """
+        with self._lock:
+            if epoch >= self.applied + EPOCHS_BETWEEN_NOTES:
+                self._note(epoch)
+
+    def _note(self, epoch: Epoch) -> None:
+        self._manifest = replace(self._manifest, epoch=epoch)
+        self._rocks.write_atomically([(MANIFEST, self._manifest.to_bytes())])
+
+    def _write_rows(self, rows: pa.RecordBatch, keys: Keys, order: Rows) -> list[LiveSegment]:
+        if not len(order):
+            return []
+        widest = max(column.nbytes for column in rows.columns)
+        builder = SegmentBuilder(self._allocate(), len(order), widest * len(order) // rows.num_rows, self.context, self._options)
+        self._rocks.write(segment_of_rows(builder, self.context, rows, keys, order))
+        return [LiveSegment(self._track(builder.finish()), None, len(order))]
+
+    def _allocate(self) -> SegmentId:
+        identity = self._next_segment
+        self._next_segment = SegmentId(identity + 1)
+        return identity
+
+    def _install(self, epoch: Epoch, segments: Iterable[LiveSegment], died: Mapping[SegmentId, Rows], added: Sequence[LiveSegment]) -> Version:
+        """Make segments whose blocks are written count, in one atomic write, and only then visible."""
+        version = Version(epoch, tuple(segments))
+        manifest = replace(
+            self._manifest,
+            epoch=max(epoch, self._manifest.epoch),
+            next_segment=self._next_segment,
+            segments=tuple(entry.segment.id for entry in version.segments),
+        )
+        pairs: list[Pair] = [(segment_key(entry.segment.id), entry.segment.record.to_bytes()) for entry in added]
+        removed = self._retired_ranges()
+        for entry in version.segments:
+            if entry.segment.id in died:
+                pairs += self._dead_rows(entry, epoch, died[entry.segment.id], removed)
+        self._rocks.write_atomically([*pairs, (MANIFEST, manifest.to_bytes())], removed)
+        self._manifest, self.version = manifest, version
+        return version
+
+    def _dead_rows(self, entry: LiveSegment, epoch: Epoch, rows: Rows, removed: list[Range]) -> list[Pair]:
+        """The smaller of a delta and a whole delete vector; many deltas are folded into one."""
+        identity, count = entry.segment.id, self._deltas.get(entry.segment.id, 0)
+        if count < DELTAS_PER_SEGMENT and len(rows) * 32 <= entry.segment.rows:
+            self._deltas[identity] = count + 1
+            return [(dead_delta_key(identity, epoch), encode_rows(rows))]
+        assert entry.live is not None
+        self._deltas[identity] = 0
+        removed.append(dead_delta_range(identity))
+        return [(dead_rows_key(identity), encode_live(entry.live))]
+
+    # ---- compaction
+
+    def compact(self) -> bool:
+        """Merge some segments, if that is worth it; readers and `apply` go on meanwhile.
+
+        Returns:
+            Whether something was merged; call again until not.
+
+        Raises:
+            LimitExceeded: The disk is full; the partition stays as it was.
+            Unavailable: The disk does not answer; likewise.
+        """
+        with self._merging:
+            segments = self.version.segments
+            sizes = [SegmentSize(entry.segment.id, entry.segment.rows, entry.live_rows, entry.segment.record.nbytes) for entry in segments]
+            chosen = choose(sizes, self._options)
+            if chosen:
+                self._merge(chosen)
+        self.release()
+        return bool(chosen)
+
+    def compact_fully(self) -> None:
+        """Merge all segments into one without dead rows."""
+        with self._merging:
+            self._merge(tuple(entry.segment.id for entry in self.version.segments))
+        self.release()
+
+    def _merge(self, chosen: Sequence[SegmentId]) -> None:
+        inputs = [entry for entry in self.version.segments if entry.segment.id in chosen]
+        if not inputs:
+            return
+        merge = Merge(inputs, self.context)
+        with self._lock:
+            identity = self._allocate()
+        builder = merge.builder(identity, self._options)
+        is_large = sum(entry.segment.record.nbytes for entry in inputs) >= UNLOGGED_BYTES
+        self._rocks.write(merge.build(builder), logged=not is_large)
+        if is_large:
+            self._rocks.flush()
+        self._replace(inputs, LiveSegment(self._track(builder.finish()), None, merge.rows))
+
+    def _replace(self, inputs: Sequence[LiveSegment], merged: LiveSegment) -> None:
+        """Install a merged segment; what died in its inputs while it was written dies in it too."""
+        with self._lock:
+            now = {entry.segment.id: entry for entry in self.version.segments}
+            late = [_died_since(entry, now.get(entry.segment.id)) for entry in inputs]
+            keys = sort_keys.concatenate(late)
+            added, died = supersede([merged], sort_keys.take(keys, sort_keys.order(keys)))
+            replaced = {entry.segment.id for entry in inputs}
+            rest = [entry for entry in self.version.segments if entry.segment.id not in replaced]
+            self._install(self.version.epoch, [*rest, *added], died, added)
+
+    # ---- letting go
+
+    def release(self) -> None:
+        """Remove the bytes of segments that no version refers to any more."""
+        if self._retired:
+            with self._lock:
+                self._rocks.write_atomically((), self._retired_ranges())
+
+    def _retired_ranges(self) -> list[Range]:
+        ranges: list[Range] = []
+        while self._retired:
+            retired = self._retired.popleft()
+            self.context.cache.drop(retired.cached)
+            self._deltas.pop(retired.segment, None)
+            ranges += segment_ranges(retired.segment)
+        return ranges
+
+    def close(self, epoch: Epoch | None = None) -> None:
+        """Close the partition.
+
+        Args:
+            epoch: Newest epoch that has been looked at, if known; it is noted.
+        """
+        with self._lock:
+            if epoch is not None and epoch > self.applied:
+                self._note(epoch)
+            self._rocks.close()
+
+
+def _without_tombstones(rows: pa.RecordBatch, order: Rows) -> Rows:
+    if TOMBSTONE_COLUMN not in rows.schema.names:
+        return order
+    removed = pc.fill_null(rows.column(TOMBSTONE_COLUMN), False).to_numpy(zero_copy_only=False)
+    kept: Rows = order[~removed[order]]
+    return kept
+
+
+def _died_since(then: LiveSegment, now: LiveSegment | None) -> Keys:
+    """Sort keys of the rows that were live then and are not now; a segment that is gone has none that are live."""
+    alive_then = np.ones(then.segment.rows, np.uint8) if then.live is None else then.live
+    if now is None:
+        rows = np.flatnonzero(alive_then)
+    elif now.live is None:
+        rows = np.empty(0, np.intp)
+    else:
+        rows = np.flatnonzero(alive_then > now.live)
+    return sort_keys.take(then.segment.keys(), rows)

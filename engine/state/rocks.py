@@ -1,0 +1,157 @@
+"""One partition's RocksDB, behind the few calls that the partition store needs. The only module that imports rocksdict.
+
+What is relied on: a `WriteBatch` is applied whole or not at all, writes reach the write-ahead log in their order, and RocksDB's
+checksums are verified on every read. The log is not synced: after a crash of the process nothing is lost, after a crash of
+the machine a tail of writes may be, and the changelog brings it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from rocksdict import DBCompressionType, Options, Rdict, WriteBatch, WriteBufferManager, WriteOptions
+
+from engine.errors import Corrupt, LimitExceeded, LivestateError, Unavailable
+from engine.state.options import KIB, StateOptions
+
+CALL_BYTES = 512 * KIB
+"""Bytes of one write call to aim at: rocksdict holds the GIL during a call."""
+
+Pair = tuple[bytes, bytes]
+"""A RocksDB key and its value."""
+Range = tuple[bytes, bytes]
+"""All RocksDB keys from the first, up to and without the second."""
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Give RocksDB's failures a kind: rocksdict raises plain `Exception` with RocksDB's status as its text."""
+    try:
+        yield
+    except LivestateError:
+        raise
+    except Exception as error:
+        raise _kind(str(error)) from error
+
+
+def _kind(status: str) -> LivestateError:
+    if "No space left" in status or "File too large" in status or "quota" in status.lower():
+        return LimitExceeded("The disk of the data directory is full; free space on it, and the host goes on by itself.")
+    if status.startswith("Corruption") or "checksum mismatch" in status.lower():
+        return Corrupt("A partition's RocksDB is damaged; delete its directory and the host rebuilds it from the changelog.")
+    if "lock" in status.lower() and "LOCK" in status:
+        return Unavailable("A partition's RocksDB is open in another process; stop the other host, or give this one a data directory of its own.")
+    return Unavailable(f"A partition's RocksDB does not answer ({status.split(':', maxsplit=1)[0]}); see the host's disk and its log.")
+
+
+class Rocks:
+    """An open RocksDB.
+
+    Args:
+        path: Its directory, made if it is not there.
+        options: Sizes of its buffers.
+        buffers: Shared by all partitions of a host, so that their memtables together stay bounded.
+    """
+
+    def __init__(self, path: Path, options: StateOptions, buffers: WriteBufferManager | None = None) -> None:
+        with _translated():
+            path.mkdir(parents=True, exist_ok=True)
+            self._db = Rdict(str(path), _options(options, buffers))
+        self._unlogged = WriteOptions()
+        self._unlogged.disable_wal = True  # type: ignore[method-assign,assignment]  # the stub takes the attribute for a method
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of a key, None where there is none."""
+        with _translated():
+            value = self._db.get(key)
+        assert value is None or isinstance(value, bytes)
+        return value
+
+    def write(self, pairs: Iterable[Pair], *, logged: bool = True) -> None:
+        """Write many pairs in small calls, in their order; a crash leaves a leading part of them.
+
+        Args:
+            pairs: What to write.
+            logged: Whether through the write-ahead log. Without it, `flush` makes the pairs durable.
+        """
+        batch = WriteBatch(raw_mode=True)
+        for key, value in pairs:
+            batch.put(key, value)
+            if batch.size_in_bytes() >= CALL_BYTES:
+                self._apply(batch, logged=logged)
+                batch = WriteBatch(raw_mode=True)
+        if not batch.is_empty():
+            self._apply(batch, logged=logged)
+
+    def write_atomically(self, pairs: Iterable[Pair], removed: Sequence[Range] = ()) -> None:
+        """Write pairs and remove ranges, all or nothing, through the log."""
+        batch = WriteBatch(raw_mode=True)
+        for low, high in removed:
+            batch.delete_range(low, high)
+        for key, value in pairs:
+            batch.put(key, value)
+        self._apply(batch, logged=True)
+
+    def _apply(self, batch: WriteBatch, *, logged: bool) -> None:
+        with _translated():
+            if logged:
+                self._db.write(batch)
+            else:
+                self._db.write(batch, self._unlogged)
+
+    def flush(self) -> None:
+        """Bring all that was written onto the disk; returns when it is there."""
+        with _translated():
+            self._db.flush()
+
+    def pairs(self, prefix: bytes) -> Iterator[Pair]:
+        """All pairs whose key starts with a prefix, in key order."""
+        with _translated():
+            cursor = self._db.iter()
+            cursor.seek(prefix)
+            while cursor.valid():
+                key, value = cursor.key(), cursor.value()
+                if not key.startswith(prefix):
+                    return
+                yield key, value
+                cursor.next()
+            cursor.status()
+
+    def first_key_from(self, key: bytes) -> bytes | None:
+        """The smallest key that is not smaller than `key`."""
+        with _translated():
+            cursor = self._db.iter()
+            cursor.seek(key)
+            found = cursor.key() if cursor.valid() else None
+        assert found is None or isinstance(found, bytes)
+        return found
+
+    def close(self) -> None:
+        """Close it; all that was logged is there at the next open."""
+        with _translated():
+            self._db.close()
+
+
+def write_buffers(options: StateOptions) -> WriteBufferManager:
+    """What bounds the memtables of all partitions of a host together."""
+    return WriteBufferManager(options.total_write_buffer_bytes, allow_stall=False)
+
+
+def _options(options: StateOptions, buffers: WriteBufferManager | None) -> Options:
+    settings = Options(raw_mode=True)
+    settings.create_if_missing(True)
+    settings.set_enable_blob_files(True)
+    settings.set_min_blob_size(4 * KIB)
+    settings.set_enable_blob_gc(True)
+    settings.set_blob_gc_age_cutoff(0.25)
+    settings.set_compression_type(DBCompressionType.none())
+    settings.set_blob_compression_type(DBCompressionType.none())
+    settings.set_write_buffer_size(options.write_buffer_bytes)
+    settings.set_max_total_wal_size(4 * options.write_buffer_bytes)
+    settings.set_max_background_jobs(2)
+    settings.set_keep_log_file_num(2)
+    if buffers is not None:
+        settings.set_write_buffer_manager(buffers)
+    return settings

@@ -1,0 +1,280 @@
+"""Segments: immutable runs of rows, sorted by key and unique in it, stored column by column in blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from engine.errors import Corrupt
+from engine.state import keys as sort_keys
+from engine.state.cache import CacheKey, ColumnCache, KeyColumn
+from engine.state.formats import KEY_COLUMN, SegmentId, SegmentRecord, block_key, decode_block, encode_block
+from engine.state.keys import KeyCodec, Keys, Rows
+from engine.state.options import StateOptions
+from engine.state.prefixes import Prefixes
+from engine.state.rocks import Pair, Rocks
+from engine.state.statistics import ColumnStatistics, has_statistics, measure
+
+_WHOLE = -1
+"""Block number of the cache entry that holds a key column's blocks joined."""
+
+
+@dataclass(frozen=True, eq=False)
+class PartitionContext:
+    """What all segments of an open partition share.
+
+    Attributes:
+        number: Number of the open partition store, unique in the process.
+        schema: Arrow schema of the store.
+        key: Places of the key columns in the schema, in key order.
+        codec: Makes their sort keys.
+        rocks: Where blocks are stored.
+        cache: Where decoded columns are kept.
+    """
+
+    number: int
+    schema: pa.Schema
+    key: tuple[int, ...]
+    codec: KeyCodec
+    rocks: Rocks
+    cache: ColumnCache
+
+    @cached_property
+    def key_column(self) -> int:
+        """Number of the stored column that sort keys are read from."""
+        return KEY_COLUMN if self.codec.is_stored else self.key[0]
+
+    def column_type(self, column: int) -> pa.DataType:
+        """Arrow type of a stored column."""
+        return pa.binary() if column == KEY_COLUMN else self.schema.field(column).type
+
+    def sort_keys(self, key_column: pa.Array) -> Keys:
+        """Sort keys from the stored column `key_column`."""
+        return key_column if self.codec.is_stored else self.codec.encode([key_column])
+
+    def key_column_of(self, column: pa.Array) -> KeyColumn:
+        """A whole key column with its sort keys."""
+        keys = self.sort_keys(column)
+        return KeyColumn(column, keys, None if isinstance(keys, np.ndarray) else Prefixes.of_sorted(keys))
+
+
+class Segment:
+    """One segment: what is kept of it in memory, and access to its columns through the cache.
+
+    Args:
+        identity: Its id in the partition.
+        record: What is known without reading blocks.
+        context: The partition it belongs to.
+    """
+
+    def __init__(self, identity: SegmentId, record: SegmentRecord, context: PartitionContext) -> None:
+        self.id = identity
+        self.record = record
+        self._context = context
+        self._whole_key = CacheKey(context.number, identity, _WHOLE, context.key_column)
+        self._first = _fences(record.first)
+        self._last = _fences(record.last)
+
+    @property
+    def rows(self) -> int:
+        """Rows, dead ones included."""
+        return self.record.rows
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks there are, at least one."""
+        return len(self.record.first)
+
+    def block_span(self, block: int) -> tuple[int, int]:
+        """First row of a block, and the one behind its last."""
+        start = block * self.record.block_rows
+        return start, min(start + self.record.block_rows, self.rows)
+
+    def column(self, column: int, block: int) -> pa.Array:
+        """One column of one block, from the cache or RocksDB."""
+        if column == self._context.key_column:
+            whole: KeyColumn | None = self._context.cache.find(self._whole_key)
+            if whole is not None:
+                start, stop = self.block_span(block)
+                return whole.column[start:stop]
+        return self._context.cache.get(self._cache_key(column, block), lambda: self._load(column, block))
+
+    def columns(self, columns: Sequence[int], block: int) -> list[pa.Array]:
+        """Several columns of one block."""
+        whole, number = self._context.key_column, self._context.number
+        keys = [self._whole_key if column == whole else CacheKey(number, self.id, block, column) for column in columns]
+        start, stop = self.block_span(block)
+        return [
+            self.column(column, block) if entry is None else entry.column[start:stop] if column == whole else entry
+            for column, entry in zip(columns, self._context.cache.find_all(keys), strict=True)
+        ]
+
+    def whole_column(self, column: int) -> pa.Array:
+        """One column of all blocks joined; what has to be read for it stays out of the cache."""
+        if column == self._context.key_column:
+            whole: KeyColumn | None = self._context.cache.find(self._whole_key)
+            if whole is not None:
+                return whole.column
+        cached = (self._context.cache.find(self._cache_key(column, block)) for block in range(self.blocks))
+        blocks = [self._load(column, block) if array is None else array for block, array in enumerate(cached)]
+        return blocks[0] if len(blocks) == 1 else pa.concat_arrays(blocks)
+
+    def keys(self) -> Keys:
+        """The sort keys of all rows."""
+        return self._whole().keys
+
+    def _whole(self) -> KeyColumn:
+        found: KeyColumn = self._context.cache.get(self._whole_key, lambda: self._context.key_column_of(self.whole_column(self._context.key_column)))
+        return found
+
+    def position(self, needles: Keys, side: str) -> Rows:
+        """Where needles belong among the segment's keys.
+
+        Args:
+            needles: Keys to look for.
+            side: As in `keys.search`.
+
+        Returns:
+            A row number for each needle, 0 to `rows`.
+        """
+        whole = self._keys_at_hand(len(needles))
+        if whole is not None:
+            return sort_keys.search(whole.keys, needles, side)
+        # A row before the needle exists in the last block whose first key is before it; `left` and `right` differ in what "before" means.
+        blocks = np.maximum(sort_keys.search(self._first, needles, side) - 1, 0)
+        positions = np.empty(len(needles), np.intp)
+        for block in np.unique(blocks).tolist():
+            chosen = np.flatnonzero(blocks == block)
+            positions[chosen] = block * self.record.block_rows + sort_keys.search(self._block_keys(block), sort_keys.take(needles, chosen), side)
+        return positions
+
+    def find(self, needles: Keys) -> tuple[Rows, Rows]:
+        """The rows whose key is one of the needles.
+
+        Args:
+            needles: Sorted keys to look for, each once.
+
+        Returns:
+            Places of the needles that are found, and the row of each.
+        """
+        if not len(needles) or not self._overlaps(needles):
+            return np.empty(0, np.intp), np.empty(0, np.intp)
+        whole = self._keys_at_hand(len(needles))
+        if whole is not None:
+            return whole.find(needles)
+        blocks = np.maximum(sort_keys.search(self._first, needles, "right") - 1, 0)
+        places, rows = [], []
+        for block in np.unique(blocks).tolist():
+            chosen = np.flatnonzero(blocks == block)
+            found, inside = sort_keys.find(self._block_keys(block), sort_keys.take(needles, chosen))
+            places.append(chosen[found])
+            rows.append(inside + block * self.record.block_rows)
+        return np.concatenate(places), np.concatenate(rows)
+
+    def _keys_at_hand(self, needles: int) -> KeyColumn | None:
+        """All sort keys, when they are in memory already or when about half of the blocks would be read anyway; else None."""
+        if self.blocks == 1 or needles * 2 >= self.blocks:
+            return self._whole()
+        found: KeyColumn | None = self._context.cache.find(self._whole_key)
+        return found
+
+    def _block_keys(self, block: int) -> Keys:
+        return self._context.sort_keys(self.column(self._context.key_column, block))
+
+    def _overlaps(self, needles: Keys) -> bool:
+        """Whether some needle lies between the first and the last key; needles are sorted."""
+        if isinstance(needles, np.ndarray):
+            return bool(needles[-1] >= self._first[0] and needles[0] <= self._last[-1])
+        after = sort_keys.search(self._last[-1:], needles[:1], "left")[0]
+        before = sort_keys.search(self._first[:1], needles[-1:], "right")[0]
+        return bool(after == 0 and before == 1)
+
+    def _cache_key(self, column: int, block: int) -> CacheKey:
+        return CacheKey(self._context.number, self.id, block, column)
+
+    def _load(self, column: int, block: int) -> pa.Array:
+        data = self._context.rocks.get(block_key(self.id, column, block))
+        if data is None:
+            raise Corrupt("A block of a partition is missing; delete the partition's directory and the host rebuilds it from the changelog.")
+        start, stop = self.block_span(block)
+        return decode_block(data, self._context.column_type(column), stop - start)
+
+    def cache_keys(self) -> list[CacheKey]:
+        """Every place in the cache that the segment can have."""
+        return [self._cache_key(column, block) for column in self.record.column_bytes for block in range(_WHOLE, self.blocks)]
+
+
+def _fences(first: pa.Array) -> Keys:
+    return first if pa.types.is_binary(first.type) else first.to_numpy()
+
+
+class SegmentBuilder:
+    """Cuts sorted rows into blocks, column by column, so that one column at a time is in memory twice.
+
+    Args:
+        identity: The new segment's id.
+        rows: How many rows there will be; at least one.
+        widest: Bytes of the widest column over all rows, an estimate.
+        context: The partition that it is for.
+        options: Sizes of blocks.
+    """
+
+    def __init__(self, identity: SegmentId, rows: int, widest: int, context: PartitionContext, options: StateOptions) -> None:
+        self._id = identity
+        self._rows = rows
+        self._context = context
+        self._block_rows = _block_rows(rows, widest, options)
+        self._statistics: dict[str, ColumnStatistics] = {}
+        self._column_bytes: dict[int, int] = {}
+        self._fences: tuple[pa.Array, pa.Array] | None = None
+
+    def add(self, column: int, values: pa.Array, order: Rows) -> Iterator[Pair]:
+        """Take one column; all columns of the schema must be added, and the sort keys where they are stored.
+
+        Args:
+            column: Its place in the schema, or `KEY_COLUMN`.
+            values: Source values.
+            order: For each row of the segment, the place of its value.
+
+        Yields:
+            RocksDB pairs to be written before the segment counts.
+        """
+        if column == self._context.key_column:
+            blocks = self._keep_whole(column, values.take(pa.array(order)))
+        else:
+            blocks = [values.take(pa.array(order[start : start + self._block_rows])) for start in range(0, self._rows, self._block_rows)]
+            for block, array in enumerate(blocks):
+                self._context.cache.put(CacheKey(self._context.number, self._id, block, column), array)
+        if column != KEY_COLUMN and has_statistics(values.type):
+            self._statistics[self._context.schema.field(column).name] = measure(blocks, values.type)
+        self._column_bytes[column] = sum(array.nbytes for array in blocks)
+        for block, array in enumerate(blocks):
+            yield block_key(self._id, column, block), encode_block(array)
+
+    def _keep_whole(self, column: int, ordered: pa.Array) -> Sequence[pa.Array]:
+        entry = self._context.key_column_of(ordered)
+        self._context.cache.put(CacheKey(self._context.number, self._id, _WHOLE, column), entry)
+        starts = np.arange(0, self._rows, self._block_rows)
+        stops = np.minimum(starts + self._block_rows, self._rows) - 1
+        self._fences = (_stored_fences(sort_keys.take(entry.keys, starts)), _stored_fences(sort_keys.take(entry.keys, stops)))
+        return [ordered[start : start + self._block_rows] for start in starts.tolist()]
+
+    def finish(self) -> Segment:
+        """The segment, when all columns are added."""
+        assert self._fences is not None
+        first, last = self._fences
+        return Segment(self._id, SegmentRecord(self._rows, self._block_rows, self._column_bytes, first, last, self._statistics), self._context)
+
+
+def _stored_fences(keys: Keys) -> pa.Array:
+    return pa.array(keys) if isinstance(keys, np.ndarray) else keys
+
+
+def _block_rows(rows: int, widest: int, options: StateOptions) -> int:
+    """A power of two, so that a block of the widest column has about `block_bytes`."""
+    fitting = max(1, options.block_bytes * rows // max(widest, 1))
+    return min(options.block_rows, 1 << (fitting.bit_length() - 1))

@@ -1,0 +1,118 @@
+"""Smallest and largest value of each column in each block, so that ranges skip blocks without reading them.
+
+Unknown keeps the block: a column whose type has no order here, a float block with a NaN (SQL orders NaN above all
+numbers, Arrow's kernel passes over it), and strings too long to be kept in memory are unknown.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.scan import Interval
+
+MAX_TEXT_BYTES = 64
+
+
+def has_statistics(kind: pa.DataType) -> bool:
+    """Whether columns of a type have smallest and largest values."""
+    return not pa.types.is_nested(kind)
+
+
+@dataclass(frozen=True)
+class ColumnStatistics:
+    """One column's bounds, one entry a block.
+
+    Attributes:
+        low: Smallest values; null where the block has no value but NULL.
+        high: Largest values, likewise.
+        known: Whether the entry can be relied on.
+    """
+
+    low: pa.Array
+    high: pa.Array
+    known: npt.NDArray[np.bool_]
+
+    def may_hold(self, interval: Interval) -> npt.NDArray[np.bool_]:
+        """Which blocks can have a value in an interval.
+
+        Args:
+            interval: Bounds of the column's own type.
+
+        Returns:
+            One entry a block; False only where no row of the block is in the interval.
+        """
+        holds = self.low.is_valid()
+        if interval.low is not None:
+            above = pc.greater if interval.low_open else pc.greater_equal
+            holds = pc.and_(holds, pc.fill_null(above(self.high, interval.low), False))
+        if interval.high is not None:
+            below = pc.less if interval.high_open else pc.less_equal
+            holds = pc.and_(holds, pc.fill_null(below(self.low, interval.high), False))
+        can: npt.NDArray[np.bool_] = holds.to_numpy(zero_copy_only=False) | ~self.known
+        return can
+
+
+def measure(blocks: Sequence[pa.Array], kind: pa.DataType) -> ColumnStatistics:
+    """The statistics of one column.
+
+    Args:
+        blocks: The column, an array a block.
+        kind: A type with statistics.
+
+    Returns:
+        An entry for each block.
+    """
+    lows, highs, known = [], [], np.ones(len(blocks), np.bool_)
+    for place, block in enumerate(blocks):
+        low, high = _bounds(block)
+        if not _is_reliable(low, high):
+            known[place] = False
+            low = high = pa.scalar(None, kind)
+        lows.append(low)
+        highs.append(high)
+    return ColumnStatistics(pa.array(lows, kind), pa.array(highs, kind), known)
+
+
+def _bounds(block: pa.Array) -> tuple[pa.Scalar, pa.Scalar]:
+    if (pa.types.is_integer(block.type) or pa.types.is_floating(block.type)) and len(block) and not block.null_count:
+        values = block.to_numpy()  # numpy is faster on small blocks, and a NaN comes through as the bound
+        return pa.scalar(values.min(), block.type), pa.scalar(values.max(), block.type)
+    bounds = pc.min_max(block)
+    if pa.types.is_floating(block.type) and pc.any(pc.is_nan(block)).as_py():
+        return pa.scalar(float("nan"), block.type), pa.scalar(float("nan"), block.type)
+    return bounds["min"], bounds["max"]
+
+
+def _is_reliable(low: pa.Scalar, high: pa.Scalar) -> bool:
+    if not low.is_valid:
+        return True
+    if pa.types.is_floating(low.type):
+        return not math.isnan(float(low.as_py()))
+    if pa.types.is_string(low.type) or pa.types.is_binary(low.type):
+        return bool(max(low.as_buffer().size, high.as_buffer().size) <= MAX_TEXT_BYTES)
+    return True
+
+
+def blocks_that_may_hold(statistics: Mapping[str, ColumnStatistics], intervals: Mapping[str, Interval], blocks: int) -> npt.NDArray[np.bool_]:
+    """Which blocks can have a row that lies in all intervals.
+
+    Args:
+        statistics: Per column; a column without an entry is unknown.
+        intervals: Per column.
+        blocks: How many blocks there are.
+
+    Returns:
+        One entry a block.
+    """
+    keep = np.ones(blocks, np.bool_)
+    for name, interval in intervals.items():
+        if name in statistics:
+            keep &= statistics[name].may_hold(interval)
+    return keep

@@ -1,0 +1,128 @@
+"""Versions: what a partition looks like at one epoch. Immutable, so a query holds one and never sees half an epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from engine.schema import Epoch
+from engine.state import keys as sort_keys
+from engine.state.formats import SegmentId
+from engine.state.keys import Keys, Rows
+from engine.state.segment import Segment
+
+Live = npt.NDArray[np.uint8]
+"""A delete vector: 1 where a row is live, 0 where it is dead. One byte a row, as queries filter on it."""
+
+
+@dataclass(frozen=True, eq=False)
+class LiveSegment:
+    """A segment with its delete vector.
+
+    Attributes:
+        segment: The rows.
+        live: The delete vector; None while all rows are live. Never changed in place.
+        live_rows: How many rows are live.
+    """
+
+    segment: Segment
+    live: Live | None
+    live_rows: int
+
+    @cached_property
+    def live_array(self) -> pa.Array:
+        """The delete vector as queries read it, `uint8`; ones where all rows are live."""
+        return pa.array(np.ones(self.segment.rows, np.uint8) if self.live is None else self.live)
+
+    @property
+    def dead_rows(self) -> int:
+        """How many rows are superseded or removed."""
+        return self.segment.rows - self.live_rows
+
+    def without(self, rows: Rows) -> LiveSegment:
+        """The same segment after some live rows, each named once, have died."""
+        if not len(rows):
+            return self
+        live = np.ones(self.segment.rows, np.uint8) if self.live is None else self.live.copy()
+        live[rows] = 0
+        return LiveSegment(self.segment, live, self.live_rows - len(rows))
+
+    def only_live(self, rows: Rows) -> Rows:
+        """Those of the rows that are live."""
+        return rows if self.live is None else rows[self.live[rows] == 1]
+
+    def find_live(self, keys: Keys) -> tuple[Rows, Rows]:
+        """The live rows of some keys.
+
+        Args:
+            keys: Sorted keys, each once.
+
+        Returns:
+            Places of the keys that have a live row here, and the row of each.
+        """
+        places, rows = self.segment.find(keys)
+        if self.live is None or not len(rows):
+            return places, rows
+        alive = self.live[rows] == 1
+        return places[alive], rows[alive]
+
+
+@dataclass(frozen=True, eq=False)
+class Version:
+    """A partition at one epoch.
+
+    Attributes:
+        epoch: The epoch; 0 before the first.
+        segments: Its rows: each key is live in at most one of them.
+    """
+
+    epoch: Epoch
+    segments: tuple[LiveSegment, ...]
+
+    @cached_property
+    def live_rows(self) -> int:
+        """How many rows the partition has."""
+        return sum(entry.live_rows for entry in self.segments)
+
+    @cached_property
+    def stored_rows(self) -> int:
+        """How many rows the segments have, dead ones included."""
+        return sum(entry.segment.rows for entry in self.segments)
+
+    @cached_property
+    def nbytes(self) -> int:
+        """Arrow bytes of the segments."""
+        return sum(entry.segment.record.nbytes for entry in self.segments)
+
+
+def supersede(segments: Sequence[LiveSegment], keys: Keys) -> tuple[list[LiveSegment], Mapping[SegmentId, Rows]]:
+    """Make the rows of some keys dead.
+
+    Args:
+        segments: Where they may be.
+        keys: Sorted keys, each once.
+
+    Returns:
+        The segments that still have live rows, and for each changed one of them the rows that died.
+    """
+    remaining: list[LiveSegment] = []
+    died: dict[SegmentId, Rows] = {}
+    for entry in by_live_rows(segments):
+        found, rows = entry.find_live(keys)
+        changed = entry.without(rows)
+        if changed.live_rows:
+            remaining.append(changed)
+            if len(rows):
+                died[entry.segment.id] = rows
+        keys = sort_keys.without(keys, found)
+    return remaining, died
+
+
+def by_live_rows(segments: Sequence[LiveSegment]) -> Sequence[LiveSegment]:
+    """The segments in the order to search them: a key is live in one of them only, so the largest first leaves least to search for."""
+    return sorted(segments, key=lambda entry: -entry.live_rows)

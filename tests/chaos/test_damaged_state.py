@@ -1,0 +1,158 @@
+"""Damage on the disk under a partition: an error of the right kind that says what to do, and never a wrong answer."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine.errors import Corrupt, LivestateError, Unavailable
+from engine.schema import Epoch, PartitionId, StoreDefinition
+from engine.state.cache import ColumnCache
+from engine.state.formats import MANIFEST, Manifest, SegmentId, block_key, segment_key
+from engine.state.options import StateOptions
+from engine.state.partition import PartitionStore
+from engine.state.rocks import Rocks
+from tests.chaos.partition_process import definition, rows_of, rows_until
+from tests.property.test_partition_store import contents
+
+OPTIONS = StateOptions(block_rows=8)
+EPOCH = Epoch(3)
+
+
+def opened(path: Path, store: StoreDefinition | None = None) -> PartitionStore:
+    return PartitionStore(store or definition(), PartitionId(0), path, ColumnCache(1 << 20), OPTIONS)
+
+
+def held(store: PartitionStore) -> dict[object, object]:
+    return {key: value for (key,), value in contents(store.version, definition()).items()}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A closed partition at epoch 3."""
+    store = opened(tmp_path / "0")
+    for epoch in range(1, EPOCH + 1):
+        store.apply(Epoch(epoch), rows_of(epoch))
+    store.close()
+    return tmp_path / "0"
+
+
+def overwrite(path: Path, key: bytes, value: bytes) -> None:
+    rocks = Rocks(path, OPTIONS)
+    rocks.write_atomically([(key, value)])
+    rocks.close()
+
+
+def manifest_of(path: Path) -> Manifest:
+    rocks = Rocks(path, OPTIONS)
+    data = rocks.get(MANIFEST)
+    rocks.close()
+    assert data is not None
+    return Manifest.from_bytes(data)
+
+
+@pytest.mark.parametrize("value", [b"", b"no manifest", b"[]", b"{}", b'{"format": 1}', b'{"format": 99, "segments": []}'])
+def test_a_damaged_manifest(path: Path, value: bytes) -> None:
+    overwrite(path, MANIFEST, value)
+    with pytest.raises(Corrupt, match=r"format 1: upgrade|manifest is damaged; delete") as caught:
+        opened(path)
+    assert str(path) not in caught.value.message
+
+
+@pytest.mark.parametrize("value", [b"", b"no record", b"\xff" * 200])
+def test_a_damaged_segment_record(path: Path, value: bytes) -> None:
+    overwrite(path, segment_key(manifest_of(path).segments[0]), value)
+    with pytest.raises(Corrupt, match="segment record is damaged; delete"):
+        opened(path)
+
+
+@pytest.mark.parametrize("value", [b"", b"no block", b"\xff" * 200])
+def test_a_damaged_block(path: Path, value: bytes) -> None:
+    for segment in manifest_of(path).segments:
+        overwrite(path, block_key(SegmentId(segment), 1, 0), value)
+    store = opened(path)
+    with pytest.raises(Corrupt, match="block is damaged; delete"):
+        held(store)
+    store.close()
+
+
+def test_a_partition_of_another_store_is_refused(path: Path) -> None:
+    from engine.schema import define_store  # noqa: PLC0415 - only here
+
+    other = define_store("other", definition().schema, ["k"], partitions=1)
+    with pytest.raises(Corrupt, match=r"partition 0 of store store .* store other"):
+        opened(path, other)
+
+
+def test_a_partition_that_is_open_elsewhere_is_refused(path: Path) -> None:
+    store = opened(path)
+    with pytest.raises(Unavailable, match="open in another process"):
+        opened(path)
+    assert held(store) == rows_until(EPOCH)
+    store.close()
+
+
+def test_flipped_bytes_are_an_error_or_change_nothing(path: Path) -> None:
+    """RocksDB's checksums stand between the disk and an answer."""
+    files = sorted(file for file in path.iterdir() if file.suffix in {".log", ".sst", ".blob"} and file.stat().st_size)
+    assert files
+    for file in files:
+        whole = file.read_bytes()
+        for place in range(3, len(whole), max(1, len(whole) // 12)):
+            file.write_bytes(whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1 :])
+            found = what_is_there(path)
+            assert found is None or found in [rows_until(epoch) for epoch in range(EPOCH + 1)]
+
+
+def what_is_there(path: Path) -> dict[object, object] | None:
+    """What a partition answers; None where it refuses to."""
+    try:
+        store = opened(path)
+    except LivestateError:
+        return None
+    try:
+        return held(store)
+    except LivestateError:
+        return None
+    finally:
+        store.close()
+
+
+FULL = """
+import resource, sys
+from pathlib import Path
+from engine.errors import LimitExceeded
+from engine.schema import Epoch
+from tests.chaos.partition_process import rows_of, rows_until
+from tests.chaos.test_damaged_state import held, opened
+
+store = opened(Path(sys.argv[1]))
+resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, resource.RLIM_INFINITY))
+epoch, refused = 0, 0
+while refused < 3:
+    try:
+        store.apply(Epoch(epoch + 1), rows_of(epoch + 1))
+        epoch += 1
+    except LimitExceeded as error:
+        assert "disk of the data directory is full" in error.message
+        refused += 1
+    assert held(store) == rows_until(epoch), epoch
+print(epoch)
+"""
+
+
+def test_a_full_disk_leaves_the_last_whole_epoch(tmp_path: Path) -> None:
+    """A limit on file sizes is what a full disk looks like without root."""
+    run = subprocess.run([sys.executable, "-c", FULL, str(tmp_path / "0")], capture_output=True, text=True, timeout=60, check=False)
+    assert run.returncode == 0, run.stderr
+    epoch = int(run.stdout)
+    assert epoch > 3
+    store = opened(tmp_path / "0")
+    assert store.applied == epoch
+    assert held(store) == rows_until(epoch)
+    store.apply(Epoch(epoch + 1), rows_of(epoch + 1))
+    assert held(store) == rows_until(epoch + 1)
+    store.close()
