@@ -1,0 +1,226 @@
+"""A host's state follows the changelog: after restarts, lost directories, and bad commits it shows whole epochs and nothing else."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from engine.changelog import Changelog, StoreAppender, open_appender
+from engine.errors import Corrupt, InvalidInput, NotFound
+from engine.follower import Follower, FollowerOptions
+from engine.scan import LIVE_COLUMN, StoreView
+from engine.schema import Epoch, GroupName, StoreDefinition, StoreName, define_store
+from engine.state.options import StateOptions
+
+GROUP = GroupName("bank")
+OPTIONS = FollowerOptions(poll_seconds=0.01, retry_seconds=0.05, state=StateOptions(block_rows=16, fan_out=3))
+WAIT_SECONDS = 30.0
+
+
+def define(name: str) -> StoreDefinition:
+    return define_store(name, pa.schema([("account", pa.int64()), ("amount", pa.int64())]), ["account"], partitions=4, group=GROUP)
+
+
+DEBIT, CREDIT = define("debit"), define("credit")
+
+
+def rows(amounts: dict[int, int | None]) -> pa.Table:
+    """Upserts, and tombstones where the amount is None."""
+    removed = pa.array([amount is None for amount in amounts.values()], pa.bool_())
+    return pa.table({"account": pa.array(amounts, pa.int64()), "amount": pa.array(amounts.values(), pa.int64()), "removed": removed})
+
+
+def append(appender: StoreAppender, debit: dict[int, int | None], credit: dict[int, int | None], replaced: tuple[str, ...] = ()) -> Epoch:
+    tables = {"debit": rows(debit), "credit": rows(credit)}
+    return appender.append(tables, tombstone_column="removed", replaced=replaced).epoch
+
+
+def contents(view: StoreView) -> dict[int, int]:
+    found = [row for batch in view.scan(["account", "amount"]).batches() for row in batch.to_pylist() if row.get(LIVE_COLUMN, 1)]
+    assert len(found) == view.live_rows
+    return {row["account"]: row["amount"] for row in found}
+
+
+def both(follower: Follower) -> tuple[dict[int, int], dict[int, int]]:
+    with follower.snapshot([DEBIT.name, CREDIT.name]) as views:
+        assert views[DEBIT.name].epoch == views[CREDIT.name].epoch
+        return contents(views[DEBIT.name]), contents(views[CREDIT.name])
+
+
+@contextmanager
+def following(changelog: Changelog, directory: Path) -> Iterator[Follower]:
+    follower = Follower(changelog, directory, OPTIONS)
+    follower.start()
+    try:
+        yield follower
+    finally:
+        follower.stop()
+
+
+@pytest.fixture
+def changelog(tmp_path: Path) -> Changelog:
+    return Changelog.open(str(tmp_path / "changelog"))
+
+
+@pytest.fixture
+def appender(changelog: Changelog) -> StoreAppender:
+    return open_appender(changelog, [DEBIT, CREDIT])
+
+
+def test_epochs_become_visible_together(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+    with following(changelog, tmp_path / "data") as follower:
+        for number in range(20):
+            epoch = append(appender, {number: number, 100: number}, {number: -number, 100: -number})
+            assert follower.wait_for(GROUP, epoch, WAIT_SECONDS)
+            debit, credit = both(follower)
+            assert sum(debit.values()) + sum(credit.values()) == 0
+            assert debit[100] == number
+
+
+def test_a_restart_shows_the_same_and_goes_on(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+    with following(changelog, tmp_path / "data") as follower:
+        assert follower.wait_for(GROUP, append(appender, {1: 10, 2: 20}, {1: 1}), WAIT_SECONDS)
+    missed = append(appender, {1: None, 3: 30}, {})
+    with following(changelog, tmp_path / "data") as follower:
+        assert follower.wait_for(GROUP, missed, WAIT_SECONDS)
+        assert both(follower) == ({2: 20, 3: 30}, {1: 1})
+
+
+def test_a_clean_restart_can_be_read_at_once(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+    with following(changelog, tmp_path / "data") as follower:
+        assert follower.wait_for(GROUP, append(appender, {1: 10}, {}), WAIT_SECONDS)
+    with following(changelog, tmp_path / "data") as follower:
+        assert both(follower) == ({1: 10}, {})
+
+
+def test_a_lost_directory_is_rebuilt(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+    with following(changelog, tmp_path / "data") as follower:
+        for number in range(10):
+            newest = append(appender, {number: number, 7: None}, {number: number})
+        assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
+        before = both(follower)
+    lost = [path for path in (tmp_path / "data").rglob("2") if path.is_dir()]
+    assert lost
+    for path in lost:
+        shutil.rmtree(path)
+    with following(changelog, tmp_path / "data") as follower:
+        assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
+        assert both(follower) == before
+
+
+def test_many_epochs_at_once_equal_one_by_one(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+    append(appender, {1: 1, 2: 2, 3: 3}, {5: 5})
+    append(appender, {1: None}, {5: None, 6: 6})
+    append(appender, {9: 9}, {}, replaced=("debit",))
+    append(appender, {10: 10, 9: None}, {6: 66})
+    newest = append(appender, {11: 11}, {})
+    with following(changelog, tmp_path / "data") as follower:
+        assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
+        assert both(follower) == ({10: 10, 11: 11}, {6: 66})
+
+
+def test_a_store_that_joins_later(changelog: Changelog, tmp_path: Path) -> None:
+    append_debit = open_appender(changelog, [DEBIT])
+    with following(changelog, tmp_path / "data") as follower:
+        epoch = append_debit.append({"debit": rows({1: 1}).drop_columns("removed")}).epoch
+        assert follower.wait_for(GROUP, epoch, WAIT_SECONDS)
+        with pytest.raises(NotFound, match="no store credit"), follower.snapshot([CREDIT.name]):
+            pass
+        epoch = append(open_appender(changelog, [DEBIT, CREDIT]), {2: 2}, {3: 3})
+        assert follower.wait_for(GROUP, epoch, WAIT_SECONDS)
+        assert both(follower) == ({1: 1, 2: 2}, {3: 3})
+
+
+def test_a_damaged_commit_stops_the_group_and_not_its_queries(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+    first = append(appender, {1: 1}, {})
+    bad = append(appender, {2: 2}, {})
+    append(appender, {3: 3}, {})
+    (commit,) = (tmp_path / "changelog").rglob(f"{bad:020d}.commit")
+    whole = commit.read_bytes()
+    commit.write_bytes(whole[:-5] + b"wrong")
+    with following(changelog, tmp_path / "data") as follower:
+        assert follower.wait_for(GROUP, first, WAIT_SECONDS)
+        assert not follower.wait_for(GROUP, bad, 0.2)
+        assert both(follower) == ({1: 1}, {})
+        status = {row.store: row for row in follower.status()}[DEBIT.name]
+        assert (status.epoch, status.newest_epoch) == (first, bad + 1)
+        assert GROUP in status.problem
+        assert str(tmp_path) not in status.problem
+        commit.write_bytes(whole)
+        assert follower.wait_for(GROUP, Epoch(bad + 1), WAIT_SECONDS)
+        assert both(follower) == ({1: 1, 2: 2, 3: 3}, {})
+        assert not any(row.problem for row in follower.status())
+
+
+def test_a_view_outlives_later_epochs_and_compaction(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+    with following(changelog, tmp_path / "data") as follower:
+        assert follower.wait_for(GROUP, append(appender, dict.fromkeys(range(50), 0), {}), WAIT_SECONDS)
+        with follower.snapshot([DEBIT.name]) as views:
+            for number in range(1, 30):
+                newest = append(appender, dict.fromkeys(range(50), number), {})
+                assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
+            assert contents(views[DEBIT.name]) == dict.fromkeys(range(50), 0)
+        assert both(follower)[0] == dict.fromkeys(range(50), 29)
+
+
+def test_status_counts(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+    with following(changelog, tmp_path / "data") as follower:
+        newest = append(appender, {1: 1, 2: 2}, {3: 3})
+        assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
+        credit, debit = follower.status()
+        assert (credit.store, debit.store) == (StoreName("credit"), StoreName("debit"))
+        assert (debit.rows, debit.partitions, debit.epoch, debit.newest_epoch, debit.lag_seconds) == (2, 4, newest, newest, 0.0)
+        assert debit.bytes >= 2 * 16
+
+
+def test_a_data_directory_serves_one_changelog_only(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+    with following(changelog, tmp_path / "data"):
+        pass
+    other = Changelog.open(str(tmp_path / "other"))
+    open_appender(other, [DEBIT])
+    with pytest.raises(InvalidInput, match="belongs to another changelog"):
+        Follower(other, tmp_path / "data", OPTIONS).start()
+
+
+@pytest.mark.parametrize(("text", "message"), [("no json", "damaged"), ('{"format": 9}', "format 9"), ("[]", "damaged")])
+def test_a_damaged_data_directory_is_refused(changelog: Changelog, appender: StoreAppender, tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "livestate.json").write_text(text)
+    with pytest.raises(Corrupt, match=message):
+        Follower(changelog, tmp_path / "data", OPTIONS).start()
+
+
+def test_a_lookup_of_many_keys_finds_each_once(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+    with following(changelog, tmp_path / "data") as follower:
+        append(appender, dict.fromkeys(range(3000), 1), {})
+        newest = append(appender, dict.fromkeys(range(0, 3000, 3), 2) | {7: None}, {})
+        assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
+        asked = [*range(0, 4000, 2), 7, 0, 0]
+        with follower.snapshot([DEBIT.name]) as views:
+            found = views[DEBIT.name].lookup(["account", "amount"], pa.record_batch([pa.array(asked)], ["account"])).to_pylist()
+    expected = {account: 2 if account % 3 == 0 else 1 for account in asked if account < 3000 and account != 7}
+    assert len(found) == len(expected)
+    assert {row["account"]: row["amount"] for row in found} == expected
+
+
+def test_a_partition_that_cannot_be_opened_for_a_while(changelog: Changelog, tmp_path: Path) -> None:
+    append_debit = open_appender(changelog, [DEBIT])
+    obstacle = tmp_path / "data" / "bank" / "credit" / "2"
+    obstacle.parent.mkdir(parents=True)
+    obstacle.write_text("no directory")
+    with following(changelog, tmp_path / "data") as follower:
+        epoch = append_debit.append({"debit": rows({1: 1}).drop_columns("removed")}).epoch
+        assert follower.wait_for(GROUP, epoch, WAIT_SECONDS)
+        blocked = append(open_appender(changelog, [DEBIT, CREDIT]), {2: 2}, {3: 3})
+        assert not follower.wait_for(GROUP, blocked, 0.3)
+        (status,) = follower.status()
+        assert "does not answer" in status.problem
+        assert str(tmp_path) not in status.problem
+        obstacle.unlink()
+        assert follower.wait_for(GROUP, blocked, WAIT_SECONDS)
+        assert both(follower) == ({1: 1, 2: 2}, {3: 3})
