@@ -1,0 +1,137 @@
+"""Time limits and cancellation of statements: one watcher for all, woken only while there is something to watch."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+
+from engine.errors import Cancelled, DeadlineExceeded, LivestateError
+
+POLL_SECONDS = 0.05
+"""How often a caller is asked whether it took its request back, and how often a stubborn statement is interrupted again."""
+
+
+class Deadline:
+    """The time a statement has, and whether its caller still wants it.
+
+    Args:
+        timeout_seconds: Time from now; None for no limit.
+        cancelled: Tells, from any thread, whether the caller took the statement back; None if it cannot.
+    """
+
+    def __init__(self, timeout_seconds: float | None, cancelled: Callable[[], bool] | None = None) -> None:
+        self._timeout_seconds = timeout_seconds
+        self._cancelled = cancelled
+        self.at = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+
+    @property
+    def needs_polling(self) -> bool:
+        """Whether the caller must be asked now and then."""
+        return self._cancelled is not None
+
+    def error(self) -> LivestateError | None:
+        """Why the statement must end now.
+
+        Returns:
+            The error to raise; None if it may go on.
+        """
+        if self._cancelled is not None and self._cancelled():
+            return Cancelled("The statement was cancelled.")
+        if self.at is not None and time.monotonic() >= self.at:
+            return DeadlineExceeded(f"The statement ran longer than its time-out of {self._timeout_seconds:g} s: ask for less, or allow more time.")
+        return None
+
+    def check(self) -> None:
+        """Raise why the statement must end now, if it must.
+
+        Raises:
+            Cancelled: The caller took it back.
+            DeadlineExceeded: Its time ran out.
+        """
+        error = self.error()
+        if error is not None:
+            raise error
+
+
+class Watch:
+    """One statement under watch; use as a context around the work that can be interrupted."""
+
+    def __init__(self, watcher: Watcher, deadline: Deadline, interrupt: Callable[[], None]) -> None:
+        self._watcher = watcher
+        self.deadline = deadline
+        self.interrupt = interrupt
+        self.error: LivestateError | None = None
+
+    def __enter__(self) -> Watch:
+        self._watcher.add(self)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._watcher.remove(self)
+
+
+class Watcher:
+    """Interrupts watched statements whose time is over. Its thread starts with the first statement."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._watches: set[Watch] = set()
+        self._wakes_at = 0.0
+        self._thread: threading.Thread | None = None
+        self._stopped = False
+
+    def watch(self, deadline: Deadline, interrupt: Callable[[], None]) -> Watch:
+        """Prepare to watch a statement.
+
+        Args:
+            deadline: When it must end.
+            interrupt: Ends it, from any thread; called repeatedly until the watch ends, and never afterwards.
+
+        Returns:
+            A context; its `error` says why the statement was interrupted, if it was.
+        """
+        return Watch(self, deadline, interrupt)
+
+    def add(self, watch: Watch) -> None:
+        """Begin to watch."""
+        if watch.deadline.at is None and not watch.deadline.needs_polling:
+            return
+        with self._changed:
+            self._watches.add(watch)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="livestate-deadlines", daemon=True)
+                self._thread.start()
+            elif self._next_check(watch) < self._wakes_at:
+                self._changed.notify()
+
+    def remove(self, watch: Watch) -> None:
+        """End a watch; no interrupt is under way or comes later once this returns."""
+        with self._changed:
+            self._watches.discard(watch)
+
+    def close(self) -> None:
+        """Stop watching."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _next_check(self, watch: Watch) -> float:
+        soon = time.monotonic() + POLL_SECONDS
+        if watch.deadline.needs_polling or watch.error is not None or watch.deadline.at is None:
+            return soon
+        return watch.deadline.at
+
+    def _run(self) -> None:
+        with self._changed:
+            while not self._stopped:
+                for watch in self._watches:
+                    watch.error = watch.error or watch.deadline.error()
+                    if watch.error is not None:
+                        watch.interrupt()
+                self._wakes_at = min((self._next_check(watch) for watch in self._watches), default=float("inf"))
+                wait = self._wakes_at - time.monotonic()
+                self._changed.wait(None if self._wakes_at == float("inf") else max(wait, 0.001))

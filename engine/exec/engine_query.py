@@ -1,0 +1,164 @@
+"""A planned statement on the engine: scans of its stores, then the engine over them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from engine.errors import InvalidInput
+from engine.exec.deadline import Deadline
+from engine.exec.engine import Engine, EngineRows, ScanStream, engine_table, readable_schema, with_live_rows
+from engine.plan.arguments import suggested_types
+from engine.plan.explain import ReadExplained
+from engine.plan.plans import wanted
+from engine.plan.statement import ReadyStatement
+from engine.plan.values import Arguments
+from engine.scan import Scan, StoreView, Wanted
+from engine.schema import StoreName
+from engine.sql.bind import StoreReference
+
+
+@dataclass(frozen=True)
+class Read:
+    """How one reference of a statement is read.
+
+    Attributes:
+        explained: The reference, and which of its rows can matter.
+        view: The store.
+        scan: A scan of the rows that can matter; None where whole keys are looked up instead.
+    """
+
+    explained: ReadExplained
+    view: StoreView
+    scan: Scan | None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of what the engine reads."""
+        if self.scan is not None:
+            return self.scan.schema
+        reference = self.explained.reference
+        return pa.schema([reference.definition.schema.field(column) for column in reference.columns])
+
+    def table(self) -> pa.Table | ScanStream:
+        """What the engine reads."""
+        if self.scan is not None:
+            return engine_table(self.scan)
+        reference, points = self.explained.reference, self.explained.wanted.points
+        return self.view.lookup(reference.columns, points) if points is not None and points.num_rows else pa.Table.from_batches([], self.schema)
+
+
+def _asks_for_whole_keys(reference: StoreReference, needed: Wanted) -> bool:
+    """Points of whole keys: there are no more rows than points, all of them live, so a lookup is cheaper than a scan."""
+    return needed.points is not None and needed.points.num_columns == len(reference.definition.key) and bool(reference.columns)
+
+
+def reads_of(statement: ReadyStatement, arguments: Arguments, views: Mapping[StoreName, StoreView]) -> tuple[Read, ...]:
+    """A scan or a lookup for each reference of a statement.
+
+    Args:
+        statement: The statement.
+        arguments: What it is used with.
+        views: The stores it reads.
+
+    Returns:
+        The reads, in the order of the references.
+    """
+    found = []
+    for reference, predicate in zip(statement.bound.references, statement.predicates, strict=True):
+        needed = wanted(predicate, reference, arguments)
+        view = views[reference.definition.name]
+        scan = None if _asks_for_whole_keys(reference, needed) else view.scan(reference.columns, needed)
+        found.append(Read(ReadExplained(reference, needed, None if scan is None else scan.statistics), view, scan))
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class RunningQuery:
+    """A statement that the engine has begun.
+
+    Attributes:
+        rows: Its result.
+        reads: What it reads.
+        sql: What the engine runs.
+        seconds: Time of the steps so far.
+    """
+
+    rows: EngineRows
+    reads: tuple[Read, ...]
+    sql: str
+    seconds: Mapping[str, float]
+
+
+def run(engine: Engine, statement: ReadyStatement, arguments: Arguments, views: Mapping[StoreName, StoreView], deadline: Deadline) -> RunningQuery:
+    """Begin a statement on the engine.
+
+    Args:
+        engine: The engine.
+        statement: The statement.
+        arguments: What it is used with.
+        views: The stores it reads.
+        deadline: When it must end.
+
+    Returns:
+        The statement's rows, to be closed by the caller.
+
+    Raises:
+        BindingError: The engine refuses the statement.
+        LivestateError: It fails in another way.
+    """
+    begun = time.perf_counter()
+    reads = reads_of(statement, arguments, views)
+    tables: dict[str, Any] = {read.explained.reference.scan: read.table() for read in reads}
+    tables |= {name: pa.Table.from_batches([rows]) for name, rows in arguments.lists.items()}
+    filled = time.perf_counter()
+    sql = scan_sql(statement, arguments, reads)
+    rows = engine.run(sql, tables, python_values(arguments), deadline)
+    return RunningQuery(rows, reads, sql, {"read": filled - begun, "start": time.perf_counter() - filled})
+
+
+def scan_sql(statement: ReadyStatement, arguments: Arguments, reads: tuple[Read, ...]) -> str:
+    """What the engine runs: the statement over the live rows of its scans."""
+    types = tuple(value.type for value in arguments.parameters)
+    return with_live_rows(statement.engine_sql(types), {read.explained.reference.scan: read.schema for read in reads})
+
+
+def python_values(arguments: Arguments) -> list[Any]:
+    """Parameter values as the engine takes them; their types stand in the statement.
+
+    Raises:
+        InvalidInput: A value cannot be passed on.
+    """
+    try:
+        return [value.as_py() for value in arguments.parameters]
+    except (ValueError, OverflowError) as error:
+        raise InvalidInput("A parameter is a date or time outside the years 1 to 9999: write it as a literal.") from error
+
+
+def result_schema_of(engine: Engine, statement: ReadyStatement, arguments: Arguments) -> pa.Schema:
+    """The schema of a statement's result, without running it.
+
+    Args:
+        engine: The engine.
+        statement: The statement.
+        arguments: Its lists; parameters are taken to be NULL.
+
+    Returns:
+        The schema.
+
+    Raises:
+        BindingError: The engine refuses the statement.
+        LivestateError: It fails in another way.
+    """
+    bound = statement.bound
+    tables = {
+        reference.scan: readable_schema(pa.schema([reference.definition.schema.field(column) for column in reference.columns]))
+        for reference in bound.references
+    }
+    tables |= {name: rows.schema for name, rows in arguments.lists.items()}
+    types = suggested_types(bound.parameters)
+    return engine.schema(statement.engine_sql(types), tables, [None] * len(types))

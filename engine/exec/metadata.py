@@ -1,0 +1,52 @@
+"""Metadata of a query from what it read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+from engine.exec.query_result import QueryMetadata
+from engine.scan import ScanStatistics, StoreView
+from engine.schema import Epoch, GroupName, StoreName
+
+MICROSECONDS = 1_000_000
+
+
+def metadata_of(
+    plan: str, views: Mapping[StoreName, StoreView], statistics: Sequence[ScanStatistics], seconds: Mapping[str, float], rows_read: int | None = None
+) -> QueryMetadata:
+    """What a query read.
+
+    Args:
+        plan: Kind of its plan.
+        views: The stores it read.
+        statistics: What pruning left of each of its scans.
+        seconds: Time of each step.
+        rows_read: Stored rows that it read, if it had no scans.
+
+    Returns:
+        The metadata.
+    """
+    epochs: dict[GroupName, Epoch] = {view.definition.group: view.epoch for view in views.values()}
+    committed = [view.committed_at for view in views.values() if view.committed_at]
+    age = max(0.0, time.time() - min(committed) / MICROSECONDS) if committed else 0.0
+    if rows_read is not None:
+        return QueryMetadata(plan, epochs, age, rows_read=rows_read, seconds=seconds)
+    return QueryMetadata(
+        plan,
+        epochs,
+        age,
+        partitions_read=_sum(each.partitions_read for each in statistics),
+        partitions=_sum(each.partitions for each in statistics),
+        segments_read=_sum(each.segments_read for each in statistics),
+        segments=_sum(each.segments for each in statistics),
+        blocks_read=_sum(each.blocks_read for each in statistics),
+        blocks=_sum(each.blocks for each in statistics),
+        rows_read=_sum(each.rows_read for each in statistics),
+        rows=_sum(each.rows for each in statistics),
+        seconds=seconds,
+    )
+
+
+def _sum(values: Iterable[int]) -> int:
+    return sum(values)

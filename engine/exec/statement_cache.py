@@ -1,0 +1,147 @@
+"""Statements that were made ready, kept for texts that come again."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import pyarrow as pa
+
+from engine.errors import LivestateError
+from engine.plan.plans import RowsPlan
+from engine.plan.statement import ReadyStatement, lists_fit, make_ready
+from engine.schema import StoreDefinition, StoreName
+from engine.sql.literals import LiftedText, lift
+from engine.sql.parse import Kind
+
+Value = TypeVar("Value")
+
+
+class LeastRecentlyUsed(Generic[Value]):
+    """A bounded map that forgets what was not asked for longest. Safe for threads.
+
+    Args:
+        size: How many entries to keep.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._lock = threading.Lock()
+        self._entries: OrderedDict[Hashable, Value] = OrderedDict()
+
+    def get(self, key: Hashable) -> Value | None:
+        """The value of a key, if it is there."""
+        with self._lock:
+            value = self._entries.get(key)
+            if value is not None:
+                self._entries.move_to_end(key)
+            return value
+
+    def put(self, key: Hashable, value: Value) -> None:
+        """Keep a value."""
+        with self._lock:
+            self._entries[key] = value
+            self._entries.move_to_end(key)
+            if len(self._entries) > self._size:
+                self._entries.popitem(last=False)
+
+
+MAX_CACHED_LENGTH = 20_000
+"""Longer texts are not kept."""
+
+
+@dataclass(frozen=True)
+class ReadyText:
+    """A text whose statement is ready.
+
+    Attributes:
+        statement: The statement.
+        lists: This text's own literal lists.
+    """
+
+    statement: ReadyStatement
+    lists: Mapping[str, pa.RecordBatch]
+
+
+class StatementCache:
+    """Makes statements ready, and keeps them for texts that come again.
+
+    Texts that differ only in long literal lists share a statement, and so do short lookups that differ only in literals.
+
+    Args:
+        size: How many statements to keep.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._texts: LeastRecentlyUsed[ReadyStatement] = LeastRecentlyUsed(size)
+        self._shapes: LeastRecentlyUsed[ReadyStatement | str] = LeastRecentlyUsed(size)
+
+    def ready(self, text: str, dialect: str, definitions: Mapping[StoreName, StoreDefinition]) -> ReadyText:
+        """The statement of a text.
+
+        Args:
+            text: What the user wrote.
+            dialect: Its dialect.
+            definitions: All stores.
+
+        Returns:
+            The statement, and the lists of this text.
+
+        Raises:
+            LivestateError: As `make_ready`.
+        """
+        lifted = lift(text, dialect)
+        lists = {entry.name: entry.rows for entry in lifted.lists}
+        kept = self._kept(lifted, dialect, definitions)
+        if lists and not lists_fit(kept.bound):
+            lifted, lists = lift(text, dialect, lists=False), {}
+            kept = self._kept(lifted, dialect, definitions)
+        return ReadyText(kept, lists)
+
+    def _kept(self, lifted: LiftedText, dialect: str, definitions: Mapping[StoreName, StoreDefinition]) -> ReadyStatement:
+        kinds = tuple(tuple(str(kind) for kind in entry.rows.schema.types) for entry in lifted.lists)
+        key = (lifted.source.text, dialect, kinds)
+        found = self._texts.get(key)
+        if found is not None and found.is_current(definitions):
+            return found
+        made = make_ready(lifted, dialect, definitions)
+        if len(lifted.source.text) <= MAX_CACHED_LENGTH and made.bound.references:
+            self._texts.put(key, made)
+        return made
+
+    def widened(self, text: str, dialect: str, definitions: Mapping[StoreName, StoreDefinition]) -> ReadyText:
+        """The statement of a text with all columns of its stores and its lists in place; not kept."""
+        return ReadyText(make_ready(lift(text, dialect, lists=False), dialect, definitions, all_columns=True), {})
+
+    def shaped(self, shape: str, definitions: Mapping[StoreName, StoreDefinition]) -> ReadyStatement | None:
+        """The lookup that all short texts of a shape share, if it is known."""
+        found = self._shapes.get(shape)
+        return found if isinstance(found, ReadyStatement) and found.is_current(definitions) else None
+
+    def learn_shape(self, shape: str, literals: int, definitions: Mapping[StoreName, StoreDefinition]) -> None:
+        """Make a shape's statement ready, and keep it if it is a lookup by its literals.
+
+        The shape is a statement with a parameter for each literal. If it is a lookup, its literals are values that key
+        columns are compared with, or a LIMIT, and nothing else about it can depend on them.
+
+        Args:
+            shape: Text of the shape.
+            literals: How many literals it has.
+            definitions: All stores.
+        """
+        if self._shapes.get(shape) is not None:
+            return
+        try:
+            made = make_ready(lift(shape, "duckdb", lists=False), "duckdb", definitions)
+        except LivestateError:
+            self._shapes.put(shape, "no lookup")
+            return
+        slots = made.bound.parameters
+        lookup = isinstance(made.plan, RowsPlan) and made.plan.predicate is not None
+        if made.bound.kind is Kind.QUERY and lookup and len(slots) == literals and all(slot.type is not None for slot in slots):
+            self._shapes.put(shape, made)
+        else:
+            self._shapes.put(shape, "no lookup")

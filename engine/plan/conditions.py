@@ -1,0 +1,321 @@
+"""Which conditions of a statement hold for every row of a reference that can matter.
+
+A condition may be used to skip rows of a store only if a row that does not meet it cannot change the answer:
+
+- A conjunct of WHERE over columns of one table of the FROM clause, if it is never true for NULLs. A row that fails it
+  only makes joined rows that WHERE drops. Skipping the row may turn its partners in an outer join into rows padded with
+  NULLs, and those WHERE drops as well, since the conjunct is not true for NULLs. Every predicate that planning
+  understands is of that kind. WHERE runs before grouping, windows, DISTINCT and LIMIT, so these do not matter.
+- A conjunct of the ON of an inner or semi join, for a table on its left: the same holds at that join.
+- A conjunct of the ON of a join, for the table on its right, unless the join keeps rows of its right side that match
+  nothing: a row that fails it matches nothing.
+
+Joins that pick rows by their neighbours (ASOF, POSITIONAL), samples and pivots pick other rows when some are missing:
+a FROM clause with one of these says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from sqlglot import exp
+
+from engine.plan.predicates import OPAQUE, AllOf, IsAmong, IsListed, Predicate, listed_name, operand_of, predicate_of
+from engine.plan.values import UNKNOWN, Operand
+from engine.sql.bind import BoundStatement, StoreReference
+
+_SELECT_PARTS = frozenset(
+    {
+        "expressions",
+        "from_",
+        "joins",
+        "where",
+        "group",
+        "having",
+        "order",
+        "limit",
+        "offset",
+        "distinct",
+        "qualify",
+        "windows",
+        "with_",
+        "kind",
+        "hint",
+    }
+)
+_TABLE_PARTS = frozenset({"this", "alias"})
+_SIDES_THAT_DROP = ("", "LEFT")
+_FILTERING_KINDS = ("", "INNER", "CROSS", "SEMI")
+
+
+def conditions(bound: BoundStatement) -> tuple[Predicate, ...]:
+    """What is known of the rows that a statement can need.
+
+    Args:
+        bound: The statement.
+
+    Returns:
+        For each reference, a predicate that holds for every row that can matter.
+    """
+    if bound.tree is None:
+        return ()
+    lists = bound.list_schemas
+    places = {reference.scan: place for place, reference in enumerate(bound.references)}
+    found: list[Predicate] = [OPAQUE] * len(places)
+    for select in bound.tree.find_all(exp.Select):
+        clause = _FromClause(select, bound.references, places, lists)
+        for place, predicate in clause.conditions():
+            found[place] = predicate
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """One table of a FROM clause.
+
+    Attributes:
+        node: Its node.
+        alias: Its name in lower case; empty if it has none.
+        reference: Place among the statement's references, if it is a store.
+        columns: Its column names in lower case; None if they are not known.
+        join: The join that adds it; None for the first.
+        order: Its place in the FROM clause.
+        operands: Column name to its operands, row by row, if it is VALUES.
+        listed: Name of the long literal list that it is, if it is one, and its columns' names.
+    """
+
+    node: exp.Expr
+    alias: str
+    reference: int | None
+    columns: frozenset[str] | None
+    join: exp.Join | None
+    order: int
+    operands: Mapping[str, Sequence[Operand]] | None = None
+    listed: tuple[str, tuple[str, ...]] | None = None
+
+
+class _FromClause:
+    """The FROM clause of one SELECT, and the conditions around it."""
+
+    def __init__(self, select: exp.Select, references: Sequence[StoreReference], places: Mapping[str, int], lists: Mapping[str, pa.Schema]) -> None:
+        self._select = select
+        self._references = references
+        self._places = places
+        self._lists = lists
+        self._sources = self._read_sources()
+
+    def conditions(self) -> Iterator[tuple[int, Predicate]]:
+        """Each reference that stands directly in this clause, with its condition."""
+        if not self._is_plain():
+            return
+        for source in self._sources:
+            if source.reference is not None:
+                yield source.reference, self._condition(source)
+
+    def _is_plain(self) -> bool:
+        parts = {name for name, value in self._select.args.items() if value}
+        if not parts <= _SELECT_PARTS or not self._sources:
+            return False
+        methods = {str(join.args.get("method") or "").upper() for join in self._joins()}
+        return methods <= {""}
+
+    def _joins(self) -> list[exp.Join]:
+        return list(self._select.args.get("joins") or ())
+
+    def _read_sources(self) -> list[_Source]:
+        clause = self._select.args.get("from_")
+        if clause is None:
+            return []
+        first = self._source(clause.this, None, 0)
+        return [first, *(self._source(join.this, join, order) for order, join in enumerate(self._joins(), 1))]
+
+    def _source(self, node: exp.Expr, join: exp.Join | None, order: int) -> _Source:
+        alias = node.alias_or_name.lower()
+        if isinstance(node, exp.Table) and {name for name, value in node.args.items() if value} <= _TABLE_PARTS:
+            renamed = bool(node.args.get("alias") and node.args["alias"].args.get("columns"))
+            place = self._places.get(node.name)
+            if place is not None and not renamed:
+                names = frozenset(name.lower() for name in self._references[place].definition.schema.names)
+                return _Source(node, alias, place, names, join, order)
+        constants = self._constants(node)
+        if constants is None:
+            return _Source(node, alias, None, None, join, order)
+        operands, listed = constants
+        names = frozenset(operands if operands is not None else listed[1] if listed is not None else ())
+        return _Source(node, alias, None, names, join, order, operands, listed)
+
+    def _constants(self, node: exp.Expr) -> tuple[Mapping[str, Sequence[Operand]] | None, tuple[str, tuple[str, ...]] | None] | None:
+        """A table of constants: VALUES, or a lifted list, as a derived table or as a common table expression."""
+        alias = node.args.get("alias")
+        names = [name.name.lower() for name in alias.args.get("columns") or ()] if alias else []
+        query: exp.Expr | None = node
+        if isinstance(node, exp.Table):
+            cte = _cte_of(node)
+            if cte is None:
+                return None
+            query = cte.this
+            names = names or [name.name.lower() for name in cte.args["alias"].args.get("columns") or ()]
+        elif isinstance(node, exp.Subquery):
+            if not {name for name, value in node.args.items() if value} <= {"this", "alias"}:
+                return None
+            query = node.this
+        if isinstance(query, exp.Values):
+            rows = [_operands(row) for row in query.expressions]
+            width = len(query.expressions[0].expressions) if isinstance(query.expressions[0], exp.Tuple) else 0
+            if any(row is None or len(row) != width for row in rows):
+                return None
+            labels = _labels(names, width)
+            return {label: [row[place] for row in rows if row is not None] for place, label in enumerate(labels)}, None
+        listed = listed_name(query, self._lists)
+        return None if listed is None else (None, (listed, tuple(_labels(names, len(self._lists[listed])))))
+
+    def _condition(self, source: _Source) -> Predicate:
+        conjuncts = list(self._conjuncts(source))
+        parts = [predicate_of(conjunct, lambda column: self._resolve(column, source), self._lists) for conjunct in conjuncts]
+        parts += self._constant_joins(source, conjuncts)
+        return AllOf(tuple(part for part in parts if part != OPAQUE))
+
+    def _conjuncts(self, source: _Source) -> Iterator[exp.Expr]:
+        """Conditions that rows of a source must meet to matter, as the module's text argues."""
+        where = self._select.args.get("where")
+        hidden = source.join is not None and str(source.join.args.get("kind") or "").upper() in {"SEMI", "ANTI"}
+        if where is not None and not hidden:
+            yield from _split(where.this)
+        for order, join in enumerate(self._joins(), 1):
+            side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
+            on = join.args.get("on")
+            right = order == source.order and side in _SIDES_THAT_DROP
+            left = order > source.order and side == "" and kind in _FILTERING_KINDS and not hidden
+            if on is not None and (right or left):
+                yield from _split(on)
+
+    def _constant_joins(self, source: _Source, conjuncts: Sequence[exp.Expr]) -> Iterator[Predicate]:
+        """Equalities with columns of a table of constants: the row must equal one of its rows in all of them.
+
+        Only rows of the constants that exist can be joined, whatever other conditions drop, so this never loses a row. But
+        rows of constants that an outer join pads with NULL equal nothing either.
+        """
+        for constants in self._sources:
+            if constants.operands is None and constants.listed is None:
+                continue
+            pairs: dict[str, str] = {}
+            for conjunct in conjuncts:
+                pair = self._equal_pair(conjunct, source, constants)
+                if pair is not None:
+                    pairs.setdefault(*pair)
+            pairs.update({name: name for name in self._shared(source, constants) if name not in pairs})
+            columns = tuple(self._actual(source, name) for name in pairs)
+            if not pairs:
+                continue
+            if constants.listed is not None:
+                name, labels = constants.listed
+                yield IsListed(columns, name, tuple(labels.index(label) for label in pairs.values()))
+            elif constants.operands is not None:
+                yield IsAmong(columns, tuple(zip(*(constants.operands[name] for name in pairs.values()), strict=True)))
+
+    def _shared(self, source: _Source, constants: _Source) -> list[str]:
+        """Columns of USING, where one of the two is joined to the other and nothing else is in the clause."""
+        if len(self._sources) != 2:
+            return []
+        join = self._sources[1].join
+        if join is None:
+            return []
+        side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
+        dropped = (side in _SIDES_THAT_DROP) if source.order == 1 else (side == "" and kind in _FILTERING_KINDS)
+        names = [name.name.lower() for name in join.args.get("using") or ()]
+        known = (source.columns or frozenset()) & (constants.columns or frozenset())
+        return names if dropped and set(names) <= known else []
+
+    def _equal_pair(self, conjunct: exp.Expr, source: _Source, constants: _Source) -> tuple[str, str] | None:
+        if type(conjunct) is not exp.EQ:
+            return None
+        for mine, other in ((conjunct.this, conjunct.args["expression"]), (conjunct.args["expression"], conjunct.this)):
+            if isinstance(mine, exp.Column) and isinstance(other, exp.Column):
+                column, constant = self._resolve(mine, source), self._resolve(other, constants)
+                if column is not None and constant is not None:
+                    return column.lower(), constant.lower()
+        return None
+
+    def _actual(self, source: _Source, lowered: str) -> str:
+        assert source.reference is not None
+        names: list[str] = self._references[source.reference].definition.schema.names
+        return next(name for name in names if name.lower() == lowered)
+
+    def _resolve(self, column: exp.Column, source: _Source) -> str | None:
+        """The column of a source that an expression surely means."""
+        parts = [part.name.lower() for part in column.parts]
+        if isinstance(column.this, exp.Star) or source.columns is None or parts[-1] not in source.columns:
+            return None
+        certain = self._qualifies(parts[0], source) if len(parts) == 2 else len(parts) == 1 and self._is_only_owner(parts[0], source)
+        if not certain:
+            return None
+        return parts[-1] if source.reference is None else self._actual(source, parts[-1])
+
+    def _qualifies(self, qualifier: str, source: _Source) -> bool:
+        """A qualifier means a source if no other one has that name, and no column that could be a struct of that name."""
+        others = [other for other in self._sources if other is not source]
+        return (
+            qualifier == source.alias
+            and all(other.alias != qualifier for other in others)
+            and all(known.columns is None or qualifier not in known.columns for known in self._sources)
+        )
+
+    def _is_only_owner(self, name: str, source: _Source) -> bool:
+        """A bare name means a source's column if all other sources are known not to have it, or share it by an inner join's USING.
+
+        An output of the SELECT may have the same name: then it must be that very column.
+        """
+        for output in self._select.expressions:
+            if (
+                isinstance(output, exp.Alias)
+                and output.alias.lower() == name
+                and not (isinstance(output.this, exp.Column) and output.this.name.lower() == name)
+            ):
+                return False
+        return all(other is source or (other.columns is not None and name not in other.columns) or self._is_merged(name) for other in self._sources)
+
+    def _is_merged(self, name: str) -> bool:
+        """Two tables that share a column by USING in an inner join: the bare name has the value of both."""
+        joins = self._joins()
+        return (
+            len(joins) == 1
+            and not joins[0].args.get("side")
+            and str(joins[0].args.get("kind") or "").upper() in {"", "INNER"}
+            and name in {shared.name.lower() for shared in joins[0].args.get("using") or ()}
+        )
+
+
+def _cte_of(table: exp.Table) -> exp.CTE | None:
+    """The common table expression that a table names, if it is surely that one."""
+    name = table.name.lower()
+    root = table.root()
+    found = [cte for cte in root.find_all(exp.CTE) if cte.alias.lower() == name]
+    clause = root.args.get("with_")
+    if len(found) != 1 or clause is None or clause.args.get("recursive") or found[0].parent is not clause:
+        return None
+    return found[0]
+
+
+def _labels(names: Sequence[str], width: int) -> list[str]:
+    """Column names of VALUES: those that its alias gives, then `col<n>`."""
+    return [names[place] if place < len(names) else f"col{place}" for place in range(width)]
+
+
+def _operands(row: exp.Expr) -> list[Operand] | None:
+    if not isinstance(row, exp.Tuple):
+        return None
+    found = [operand_of(value) for value in row.expressions]
+    known = [operand for operand in found if operand is not UNKNOWN]
+    return known if len(known) == len(found) else None
+
+
+def _split(condition: exp.Expr) -> Iterator[exp.Expr]:
+    while isinstance(condition, exp.Paren):
+        condition = condition.this
+    if isinstance(condition, exp.And):
+        for part in condition.flatten():
+            yield from _split(part)
+    else:
+        yield condition

@@ -1,0 +1,87 @@
+"""The text of EXPLAIN: what is read of each store, and what the engine runs. Stable: the same query gives the same text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from engine.scan import Interval, ScanStatistics, Wanted
+from engine.sql.bind import StoreReference
+
+SHOWN_POINTS = 3
+
+
+@dataclass(frozen=True)
+class ReadExplained:
+    """How one reference is read.
+
+    Attributes:
+        reference: The reference.
+        wanted: Which rows can matter.
+        statistics: What pruning left; None for a lookup, which reads no more than its points need.
+    """
+
+    reference: StoreReference
+    wanted: Wanted
+    statistics: ScanStatistics | None
+
+
+def explain(kind: str, reads: Sequence[ReadExplained], sql: str | None) -> list[str]:
+    """The lines of EXPLAIN.
+
+    Args:
+        kind: Kind of the plan, such as `lookup`.
+        reads: What is read.
+        sql: What the engine runs; None if it is not needed.
+
+    Returns:
+        Lines without line ends.
+    """
+    lines = [f"plan: {kind}"]
+    for read in reads:
+        name = read.reference.definition.name
+        alias = "" if read.reference.alias == name else f" as {read.reference.alias}"
+        lines.append(f"store: {name}{alias}")
+        lines.append(f"  columns: {', '.join(read.reference.columns) or 'none'}")
+        lines += _wanted(read.wanted)
+        lines += _statistics(read.statistics)
+    if sql is not None:
+        lines.append(f"engine: {sql}")
+    return lines
+
+
+def _wanted(wanted: Wanted) -> list[str]:
+    lines = []
+    if wanted.points is not None:
+        lines.append(f"  points: {wanted.points.num_rows} of ({', '.join(wanted.points.schema.names)}){_shown(wanted.points)}")
+    lines += [f"  interval: {_interval(column, interval)}" for column, interval in sorted(wanted.intervals.items())]
+    return lines or ["  rows: all"]
+
+
+def _shown(points: pa.RecordBatch) -> str:
+    rows = points.slice(0, SHOWN_POINTS).to_pylist()
+    text = ", ".join("(" + ", ".join(str(value) for value in row.values()) + ")" for row in rows)
+    more = ", …" if points.num_rows > SHOWN_POINTS else ""
+    return f": {text}{more}" if text else ""
+
+
+def _interval(column: str, interval: Interval) -> str:
+    if interval.low is not None and interval.low == interval.high:
+        return f"{column} = {interval.low}"
+    low = "" if interval.low is None else f"{interval.low} {'<' if interval.low_open else '<='} "
+    high = "" if interval.high is None else f" {'<' if interval.high_open else '<='} {interval.high}"
+    return f"{low}{column}{high}"
+
+
+def _statistics(statistics: ScanStatistics | None) -> list[str]:
+    if statistics is None:
+        return ["  reads: the rows of these points"]
+    pairs = (
+        ("partitions", statistics.partitions_read, statistics.partitions),
+        ("segments", statistics.segments_read, statistics.segments),
+        ("blocks", statistics.blocks_read, statistics.blocks),
+        ("rows", statistics.rows_read, statistics.rows),
+    )
+    return ["  reads: " + ", ".join(f"{read} of {total} {what}" for what, read, total in pairs)]

@@ -1,0 +1,167 @@
+"""From predicates to intervals: the bounds of single columns outside which no row is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.plan.points import exact_operand, listed_values
+from engine.plan.predicates import AllOf, Compare, Comparison, IsAmong, IsAnyOf, IsListed, Predicate, StartsWith
+from engine.plan.values import UNKNOWN, Arguments, coerced
+from engine.scan import Interval
+from engine.schema import StoreDefinition
+
+_LAST = 0x10FFFF
+_BEFORE_SURROGATES, _AFTER_SURROGATES = 0xD7FF, 0xE000
+
+
+class IntervalFinder:
+    """Finds intervals of one store's columns for given arguments."""
+
+    def __init__(self, definition: StoreDefinition, arguments: Arguments) -> None:
+        self._schema = definition.schema
+        self._arguments = arguments
+        self._parameters = arguments.parameters
+
+    def find(self, predicate: Predicate) -> Mapping[str, Interval]:
+        """The intervals of a predicate.
+
+        A conjunct that compares a column with a constant is not true outside the interval, and never for NULL. All hold
+        together, so bounds of one column are intersected. Anything but a conjunction says nothing here.
+
+        Args:
+            predicate: What holds for every needed row.
+
+        Returns:
+            Column name to interval.
+        """
+        found: dict[str, Interval] = {}
+        for column, interval in self._conjuncts(predicate):
+            found[column] = _intersection(found[column], interval) if column in found else interval
+        kept = ((column, _comparable(interval, self._schema.field(column).type)) for column, interval in found.items())
+        return {column: interval for column, interval in kept if interval is not None}
+
+    def _conjuncts(self, predicate: Predicate) -> list[tuple[str, Interval]]:
+        if isinstance(predicate, AllOf):
+            return [each for part in predicate.parts for each in self._conjuncts(part)]
+        if isinstance(predicate, Compare):
+            interval = self._compared(predicate)
+            return [] if interval is None else [(predicate.column, interval)]
+        if isinstance(predicate, StartsWith):
+            return [(predicate.column, interval)] if (interval := self._prefixed(predicate)) is not None else []
+        return self._membership(predicate)
+
+    def _compared(self, predicate: Compare) -> Interval | None:
+        kind = self._schema.field(predicate.column).type
+        value = exact_operand(predicate.operand, kind, self._parameters)
+        if value is UNKNOWN or value is None:
+            return None
+        match predicate.comparison:
+            case Comparison.EQUAL:
+                return Interval(low=value, high=value)
+            case Comparison.LESS:
+                return Interval(high=value, high_open=True)
+            case Comparison.LESS_EQUAL:
+                return Interval(high=value)
+            case Comparison.GREATER:
+                return Interval(low=value, low_open=True)
+            case Comparison.GREATER_EQUAL:
+                return Interval(low=value)
+
+    def _prefixed(self, predicate: StartsWith) -> Interval | None:
+        kind = self._schema.field(predicate.column).type
+        if not pa.types.is_string(kind) or not predicate.prefix:
+            return None
+        end = successor(predicate.prefix)
+        return Interval(low=pa.scalar(predicate.prefix, kind), high=None if end is None else pa.scalar(end, kind), high_open=True)
+
+    def _membership(self, predicate: Predicate) -> list[tuple[str, Interval]]:
+        """Every member lies between the smallest and the greatest, column by column."""
+        found: list[tuple[str, Interval]] = []
+        if isinstance(predicate, IsAmong):
+            for place, column in enumerate(predicate.columns):
+                kind = self._schema.field(column).type
+                values = [exact_operand(row[place], kind, self._parameters) for row in predicate.rows]
+                if not any(value is UNKNOWN for value in values) and _is_ordered(kind):
+                    found += _hull(column, pa.array([value for value in values if isinstance(value, pa.Scalar)], kind))
+        elif isinstance(predicate, IsListed):
+            for column, array in zip(predicate.columns, listed_values(predicate, self._arguments).columns, strict=True):
+                found += self._hull_of(column, array)
+        elif isinstance(predicate, IsAnyOf):
+            value = self._parameters[predicate.parameter.place]
+            if pa.types.is_list(value.type) and value.is_valid:
+                found += self._hull_of(predicate.column, value.values)
+        return found
+
+    def _hull_of(self, column: str, values: pa.Array) -> list[tuple[str, Interval]]:
+        kind = self._schema.field(column).type
+        members = coerced(values, kind)
+        return [] if members is UNKNOWN or not _is_ordered(kind) else _hull(column, members)
+
+
+def _hull(column: str, members: pa.Array) -> list[tuple[str, Interval]]:
+    if not len(members):
+        return []
+    bounds = pc.min_max(members)
+    return [(column, Interval(low=bounds["min"], high=bounds["max"]))]
+
+
+def _is_ordered(kind: pa.DataType) -> bool:
+    return not (pa.types.is_boolean(kind) or pa.types.is_nested(kind) or pa.types.is_floating(kind))
+
+
+def _intersection(one: Interval, other: Interval) -> Interval:
+    low, low_open = one.low, one.low_open
+    if other.low is not None and (low is None or _is_above(other.low, low)):
+        low, low_open = other.low, other.low_open
+    elif other.low is not None and other.low == low:
+        low_open = low_open or other.low_open
+    high, high_open = one.high, one.high_open
+    if other.high is not None and (high is None or _is_above(high, other.high)):
+        high, high_open = other.high, other.high_open
+    elif other.high is not None and other.high == high:
+        high_open = high_open or other.high_open
+    return Interval(low, high, low_open, high_open)
+
+
+def _is_above(one: pa.Scalar, other: pa.Scalar) -> bool:
+    return bool(pc.greater(one, other).as_py())
+
+
+def _comparable(interval: Interval, kind: pa.DataType) -> Interval | None:
+    """An interval that means the same whichever way floats are ordered.
+
+    The engine sorts NaN above all numbers, IEEE 754 and Arrow compare it with nothing. NaN meets no upper bound in either
+    order, but does meet a lower bound alone in the engine's, so such an interval is dropped. And -0.0 equals 0.0 in the
+    engine, so a bound of zero is widened to take both in.
+    """
+    if not pa.types.is_floating(kind):
+        return interval
+    low, high = interval.low, interval.high
+    if high is None:
+        return None
+    if low is not None and low.as_py() == 0:
+        low = pa.scalar(-0.0, kind)
+    return replace(interval, low=low, high=pa.scalar(0.0, kind) if high.as_py() == 0 else high)
+
+
+def successor(prefix: str) -> str | None:
+    """The least string above all strings that start with a prefix.
+
+    Strings are ordered by their UTF-8 bytes, which is the order of code points.
+
+    Args:
+        prefix: Any text.
+
+    Returns:
+        The prefix with its last code point raised by one, where those that cannot be raised are cut off; None if none can.
+    """
+    while prefix:
+        last = ord(prefix[-1])
+        if last < _LAST:
+            return prefix[:-1] + chr(_AFTER_SURROGATES if last == _BEFORE_SURROGATES else last + 1)
+        prefix = prefix[:-1]
+    return None

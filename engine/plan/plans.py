@@ -1,0 +1,282 @@
+"""How a statement is answered: three kinds of plan, and which of them a statement gets.
+
+A plan is made once for a statement and used for any parameters; what depends on parameters is computed in `wanted`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+from sqlglot import exp
+
+from engine.plan.conditions import conditions
+from engine.plan.intervals import IntervalFinder
+from engine.plan.points import PointFinder, exact_operand
+from engine.plan.predicates import OPAQUE, AllOf, Compare, Comparison, Predicate, operand_of, predicate_of
+from engine.plan.values import UNKNOWN, Arguments, Constant, Operand, Parameter
+from engine.scan import Wanted
+from engine.schema import StoreDefinition
+from engine.sql.bind import BoundStatement, StoreReference
+
+
+@dataclass(frozen=True)
+class Output:
+    """One column of a result that is a column of a store.
+
+    Attributes:
+        column: Name in the store.
+        name: Name in the result.
+    """
+
+    column: str
+    name: str
+
+
+@dataclass(frozen=True)
+class RowsPlan:
+    """Plain columns of one store, without an engine.
+
+    Attributes:
+        reference: The store.
+        outputs: Columns of the result.
+        predicate: The whole WHERE clause; None if there is none.
+        limit: How many rows at most; None for all.
+    """
+
+    reference: StoreReference
+    outputs: tuple[Output, ...]
+    predicate: Predicate | None
+    limit: Operand | None
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """Schema of the result."""
+        stored = self.reference.definition.schema
+        return pa.schema([pa.field(output.name, stored.field(output.column).type) for output in self.outputs])
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of the store to read, each once."""
+        return tuple(dict.fromkeys(output.column for output in self.outputs))
+
+    @cached_property
+    def one_key(self) -> Parameter | None:
+        """The parameter whose row the statement asks for, and nothing else: a key of one column of integers or strings; None where it is not so."""
+        predicate, definition = self.predicate, self.reference.definition
+        if not isinstance(predicate, Compare) or predicate.comparison is not Comparison.EQUAL or definition.key != (predicate.column,):
+            return None
+        kind = definition.schema.field(predicate.column).type
+        is_plain = pa.types.is_integer(kind) or pa.types.is_string(kind)
+        return predicate.operand if is_plain and self.limit is None and isinstance(predicate.operand, Parameter) else None
+
+    @cached_property
+    def key_range(self) -> range:
+        """Values of the first key column, if that is of integers."""
+        kind = self.reference.definition.key_schema.field(0).type
+        if not pa.types.is_integer(kind):
+            return range(0)
+        lowest = -(1 << (kind.bit_width - 1)) if pa.types.is_signed_integer(kind) else 0
+        return range(lowest, lowest + (1 << kind.bit_width))
+
+    @cached_property
+    def places(self) -> tuple[int, ...]:
+        """For each column of the result, its place in `columns`."""
+        columns = self.columns
+        return tuple(columns.index(output.column) for output in self.outputs)
+
+
+@dataclass(frozen=True)
+class CountPlan:
+    """`SELECT count(*) FROM store`: stores know how many rows they have.
+
+    Attributes:
+        reference: The store.
+        name: Name of the result's only column.
+    """
+
+    reference: StoreReference
+    name: str
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """Schema of the result."""
+        return pa.schema([pa.field(self.name, pa.int64())])
+
+
+@dataclass(frozen=True)
+class EnginePlan:
+    """Anything else: the engine runs the statement over scans.
+
+    Attributes:
+        bound: The statement.
+        predicates: For each reference, what holds for every row that can matter.
+    """
+
+    bound: BoundStatement
+    predicates: tuple[Predicate, ...]
+
+
+Plan = RowsPlan | CountPlan | EnginePlan
+
+
+def plan(bound: BoundStatement) -> Plan:
+    """Choose how to answer a query.
+
+    Args:
+        bound: A query.
+
+    Returns:
+        The plan. `RowsPlan` may still need the engine: its predicate must turn out to be points (see `wanted`).
+    """
+    return _count_plan(bound) or _rows_plan(bound) or EnginePlan(bound, conditions(bound))
+
+
+def _count_plan(bound: BoundStatement) -> CountPlan | None:
+    select = bound.tree
+    if not isinstance(select, exp.Select) or _used(select) != {"expressions", "from_"} or not _reads_one_store(bound, select):
+        return None
+    if len(select.expressions) != 1:
+        return None
+    output = select.expressions[0]
+    count = output.this if isinstance(output, exp.Alias) else output
+    if not isinstance(count, exp.Count) or not isinstance(count.this, exp.Star) or _used(count.this) or _used(count) - {"this", "big_int"}:
+        return None
+    return CountPlan(bound.references[0], output.alias if isinstance(output, exp.Alias) else "count_star()")
+
+
+def _rows_plan(bound: BoundStatement) -> RowsPlan | None:
+    """`SELECT columns FROM store [WHERE …] [LIMIT n]`, and nothing besides.
+
+    Rows come in no particular order, as SQL has it without ORDER BY, so any LIMIT of them will do.
+    """
+    select = bound.tree
+    if not isinstance(select, exp.Select) or not _used(select) <= {"expressions", "from_", "where", "limit"} or not _reads_one_store(bound, select):
+        return None
+    reference = bound.references[0]
+    outputs = _outputs(select, reference)
+    limit = select.args.get("limit")
+    count = None if limit is None else _limit(limit)
+    if outputs is None or (limit is not None and count is None):
+        return None
+    where = select.args.get("where")
+    predicate = None
+    if where is not None:
+        predicate = predicate_of(where.this, lambda column: _column(column, reference), bound.list_schemas)
+        if _has_opaque(predicate) or _renames(outputs, reference):
+            return None
+    return RowsPlan(reference, outputs, predicate, count)
+
+
+def _renames(outputs: Sequence[Output], reference: StoreReference) -> bool:
+    """An output under the name of another column could be what WHERE means."""
+    names = {name.lower() for name in reference.definition.schema.names}
+    return any(output.name.lower() != output.column.lower() and output.name.lower() in names for output in outputs)
+
+
+def _used(node: exp.Expr) -> set[str]:
+    return {name for name, value in node.args.items() if value}
+
+
+def _reads_one_store(bound: BoundStatement, select: exp.Select) -> bool:
+    table = select.args["from_"].this if select.args.get("from_") else None
+    if not isinstance(table, exp.Table) or len(bound.references) != 1 or table.name != bound.references[0].scan:
+        return False
+    return _used(table) <= {"this", "alias"} and _used(table.args["alias"]) == {"this"}
+
+
+def _outputs(select: exp.Select, reference: StoreReference) -> tuple[Output, ...] | None:
+    found: list[Output] = []
+    for expression in select.expressions:
+        if _is_whole_row(expression, reference):
+            found += [Output(name, name) for name in reference.definition.schema.names]
+            continue
+        column = expression.this if isinstance(expression, exp.Alias) else expression
+        name = _column(column, reference) if isinstance(column, exp.Column) else None
+        if name is None:
+            return None
+        found.append(Output(name, expression.alias if isinstance(expression, exp.Alias) else name))
+    return tuple(found)
+
+
+def _is_whole_row(expression: exp.Expr, reference: StoreReference) -> bool:
+    """`*`, or `*` behind the table's name."""
+    if isinstance(expression, exp.Column) and isinstance(expression.this, exp.Star):
+        names = {name.lower() for name in reference.definition.schema.names}
+        qualifier = expression.table.lower()
+        return not expression.db and not _used(expression.this) and qualifier == reference.alias.lower() and qualifier not in names
+    return isinstance(expression, exp.Star) and not _used(expression)
+
+
+def _column(column: exp.Column, reference: StoreReference) -> str | None:
+    """The store's column that an expression means: bare or behind the table's name, which no column has as well."""
+    if isinstance(column.this, exp.Star) or column.db or column.catalog:
+        return None
+    by_lower = {name.lower(): name for name in reference.definition.schema.names}
+    qualifier = column.table.lower()
+    if qualifier and (qualifier != reference.alias.lower() or qualifier in by_lower):
+        return None
+    return by_lower.get(column.name.lower())
+
+
+def _limit(limit: exp.Limit) -> Operand | None:
+    if _used(limit) != {"expression"}:
+        return None
+    operand = operand_of(limit.args["expression"])
+    if isinstance(operand, Parameter):
+        return operand
+    return operand if isinstance(operand, Constant) and type(operand.value) is int and operand.value >= 0 else None
+
+
+def _has_opaque(predicate: Predicate) -> bool:
+    parts = getattr(predicate, "parts", None)
+    return predicate == OPAQUE if parts is None else any(_has_opaque(part) for part in parts)
+
+
+def wanted(predicate: Predicate, reference: StoreReference, arguments: Arguments) -> Wanted:
+    """Which rows of a reference a query can need.
+
+    Args:
+        predicate: What holds for every row that can matter.
+        reference: The reference.
+        arguments: What the statement is used with.
+
+    Returns:
+        A superset of the needed rows.
+    """
+    if predicate in (OPAQUE, AllOf(())):
+        return Wanted()
+    points = PointFinder(reference.definition, arguments).find(predicate)
+    intervals = IntervalFinder(reference.definition, arguments).find(predicate)
+    return Wanted(None if points is None else points.rows, intervals)
+
+
+def lookup_points(rows_plan: RowsPlan, arguments: Arguments) -> pa.RecordBatch | None:
+    """The points whose rows are the answer.
+
+    Args:
+        rows_plan: A plan with a predicate.
+        arguments: What the statement is used with.
+
+    Returns:
+        Points that are all that WHERE asks for, so that the live rows equal to one of them are the result; None where WHERE
+        asks for something else.
+    """
+    predicate, definition = rows_plan.predicate, rows_plan.reference.definition
+    if predicate is None:
+        return None
+    if isinstance(predicate, Compare) and predicate.comparison is Comparison.EQUAL and definition.key == (predicate.column,):
+        return _one_point(definition, predicate, arguments)
+    points = PointFinder(definition, arguments).find(predicate)
+    return points.rows if points is not None and points.complete else None
+
+
+def _one_point(definition: StoreDefinition, predicate: Compare, arguments: Arguments) -> pa.RecordBatch | None:
+    """What `PointFinder` finds for one key that is one column: the most frequent query, at a third of the cost."""
+    kind = definition.schema.field(predicate.column).type
+    value = exact_operand(predicate.operand, kind, arguments.parameters)
+    if value is UNKNOWN:
+        return None
+    return pa.RecordBatch.from_arrays([pa.array([] if value is None else [value], kind)], names=[predicate.column])

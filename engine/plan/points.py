@@ -1,0 +1,253 @@
+"""From predicates to points: the values of a leading part of the key outside which no row is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+import pyarrow as pa
+
+from engine.plan.predicates import AllOf, AnyOf, Compare, Comparison, IsAmong, IsAnyOf, IsListed, Predicate
+from engine.plan.values import UNKNOWN, Arguments, Operand, Parameter, coerced, constant_of, exact
+from engine.schema import StoreDefinition
+
+MAX_POINTS = 1 << 20
+"""More points than this cost more to look up than a scan costs."""
+
+
+@dataclass(frozen=True)
+class Tuples:
+    """Combinations of values that some columns must have.
+
+    Attributes:
+        rows: One column a key column concerned, in any order, typed like it and without nulls; rows may repeat.
+        complete: A row of the store meets the predicate if and only if it equals one of `rows` in these columns;
+            otherwise only "only if" holds.
+    """
+
+    rows: pa.RecordBatch
+    complete: bool
+
+
+@dataclass(frozen=True)
+class Points:
+    """Points for a leading part of a store's key.
+
+    Attributes:
+        rows: As `engine.scan.Wanted.points`.
+        complete: The points are all that the predicate asks for.
+    """
+
+    rows: pa.RecordBatch
+    complete: bool
+
+
+class PointFinder:
+    """Finds points of one store for given arguments."""
+
+    def __init__(self, definition: StoreDefinition, arguments: Arguments) -> None:
+        self._schema = definition.schema
+        self._key = definition.key
+        self._arguments = arguments
+        self._parameters = arguments.parameters
+
+    def find(self, predicate: Predicate) -> Points | None:
+        """The points of a predicate.
+
+        Every conjunct that pins key columns gives a set of tuples; a needed row is in each of them. The product of sets
+        over distinct columns is a superset of the needed rows, so it stays right to leave any of the sets out.
+
+        Args:
+            predicate: What holds for every needed row.
+
+        Returns:
+            Points for the longest leading part of the key that the predicate pins; None when it does not pin the first key column.
+        """
+        found, complete = self._conjuncts(predicate)
+        used: list[Tuples] = []
+        pinned: set[str] = set()
+        for column in self._key:
+            if column in pinned:
+                continue
+            chosen = self._choose(column, found, pinned)
+            if chosen is None or _size([*used, chosen]) > MAX_POINTS:
+                break
+            used.append(chosen)
+            pinned.update(chosen.rows.schema.names)
+        leading = self._leading(pinned)
+        if not leading:
+            return None
+        rows = reduce(_product, (each.rows for each in used))
+        complete = complete and len(used) == len(found) and len(leading) == len(pinned) and all(each.complete for each in used)
+        return Points(pa.RecordBatch.from_arrays([rows.column(name) for name in leading], names=leading), complete)
+
+    def _choose(self, column: str, found: Sequence[Tuples], pinned: set[str]) -> Tuples | None:
+        """The smallest set that pins a column and no column that is pinned already."""
+        fitting = [each for each in found if column in each.rows.schema.names and pinned.isdisjoint(each.rows.schema.names)]
+        if not fitting:
+            return None
+        return min(fitting, key=lambda each: int(each.rows.num_rows))
+
+    def _leading(self, pinned: set[str]) -> list[str]:
+        leading = []
+        for column in self._key:
+            if column not in pinned:
+                break
+            leading.append(column)
+        return leading
+
+    def _conjuncts(self, predicate: Predicate) -> tuple[list[Tuples], bool]:
+        """Sets of tuples that needed rows are in, and whether they say all that the predicate says."""
+        if isinstance(predicate, AllOf):
+            parts = [self._conjuncts(part) for part in predicate.parts]
+            return [each for found, _ in parts for each in found], all(complete for _, complete in parts)
+        if isinstance(predicate, AnyOf):
+            united = self._united(predicate)
+            return ([united], united.complete) if united is not None else ([], False)
+        tuples = self._tuples(predicate)
+        return ([tuples], True) if tuples is not None else ([], False)
+
+    def _united(self, predicate: AnyOf) -> Tuples | None:
+        """Tuples of an OR: needed rows meet one of the parts, so the union over columns that every part pins holds them all."""
+        parts: list[Tuples] = []
+        for part in predicate.parts:
+            found, complete = self._conjuncts(part)
+            combined = _combined(found)
+            if combined is None:
+                return None
+            parts.append(Tuples(combined.rows, complete and combined.complete))
+        columns = [name for name in parts[0].rows.schema.names if all(name in part.rows.schema.names for part in parts)]
+        if not columns:
+            return None
+        complete = all(part.complete and len(columns) == part.rows.num_columns for part in parts)
+        batches = [pa.RecordBatch.from_arrays([part.rows.column(name) for name in columns], names=columns) for part in parts]
+        rows = pa.Table.from_batches(batches).combine_chunks().to_batches()
+        return Tuples(rows[0] if rows else batches[0], complete)
+
+    def _tuples(self, predicate: Predicate) -> Tuples | None:
+        if isinstance(predicate, Compare) and predicate.comparison is Comparison.EQUAL:
+            return self._among((predicate.column,), ((predicate.operand,),))
+        if isinstance(predicate, IsAmong):
+            return self._among(predicate.columns, predicate.rows)
+        if isinstance(predicate, IsListed):
+            return self._listed(predicate.columns, listed_values(predicate, self._arguments))
+        if isinstance(predicate, IsAnyOf):
+            return self._any_of(predicate)
+        return None
+
+    def _among(self, columns: tuple[str, ...], rows: tuple[tuple[Operand, ...], ...]) -> Tuples | None:
+        if not all(column in self._key for column in columns):
+            return None
+        kinds = [self._schema.field(column).type for column in columns]
+        kept: list[list[pa.Scalar]] = []
+        for row in rows:
+            values = []
+            for operand, kind in zip(row, kinds, strict=True):
+                value = exact_operand(operand, kind, self._parameters)
+                if value is UNKNOWN:
+                    return None
+                values.append(value)
+            # A row with NULL equals nothing.
+            if all(value is not None for value in values):
+                kept.append([value for value in values if value is not None])
+        arrays = [_array([row[place] for row in kept], kind) for place, kind in enumerate(kinds)]
+        return Tuples(pa.RecordBatch.from_arrays(arrays, names=list(columns)), complete=True)
+
+    def _listed(self, columns: tuple[str, ...], values: pa.RecordBatch) -> Tuples | None:
+        if not all(column in self._key for column in columns):
+            return None
+        if any(array.null_count for array in values.columns):
+            values = values.filter(_all_valid(values))
+        arrays = [coerced(array, self._schema.field(column).type) for column, array in zip(columns, values.columns, strict=True)]
+        known = [array for array in arrays if array is not UNKNOWN]
+        if len(known) != len(arrays):
+            return None
+        return Tuples(pa.RecordBatch.from_arrays(known, names=list(columns)), complete=True)
+
+    def _any_of(self, predicate: IsAnyOf) -> Tuples | None:
+        value = self._parameters[predicate.parameter.place]
+        if predicate.column not in self._key or not pa.types.is_list(value.type) or not value.is_valid:
+            return None
+        items = coerced(value.values, self._schema.field(predicate.column).type)
+        if items is UNKNOWN:
+            return None
+        return Tuples(pa.RecordBatch.from_arrays([items], names=[predicate.column]), complete=True)
+
+
+def listed_values(predicate: IsListed, arguments: Arguments) -> pa.RecordBatch:
+    """The values of a long literal list that a predicate compares with.
+
+    Args:
+        predicate: Names the list and its columns.
+        arguments: Hold the list.
+
+    Returns:
+        One column for each of the predicate's columns.
+    """
+    rows = arguments.lists[predicate.list_name]
+    return rows.select(list(predicate.places))
+
+
+def exact_operand(operand: Operand, kind: pa.DataType, parameters: Sequence[pa.Scalar]) -> object:
+    """An operand as a value of a column's type.
+
+    Args:
+        operand: Constant or parameter.
+        kind: Canonical type of the column.
+        parameters: Values of the parameters, of canonical types.
+
+    Returns:
+        As `engine.plan.values.exact`.
+    """
+    if isinstance(operand, Parameter):
+        value = parameters[operand.place]
+        if value.type == kind and not pa.types.is_floating(kind):
+            return value if value.is_valid else None
+        constant = constant_of(value)
+        return UNKNOWN if constant is UNKNOWN else exact(constant, kind)
+    return exact(operand, kind)
+
+
+def _array(values: Sequence[pa.Scalar], kind: pa.DataType) -> pa.Array:
+    return pa.array(values, kind)
+
+
+def _all_valid(values: pa.RecordBatch) -> pa.Array:
+    valid = np.ones(values.num_rows, dtype=bool)
+    for array in values.columns:
+        valid &= array.is_valid().to_numpy(zero_copy_only=False)
+    return pa.array(valid)
+
+
+def _combined(found: Sequence[Tuples]) -> Tuples | None:
+    """One set for an AND: the product over sets of distinct columns; sets that overlap one already taken are left out."""
+    if not found:
+        return None
+    taken: list[Tuples] = []
+    pinned: set[str] = set()
+    for each in sorted(found, key=lambda candidate: int(candidate.rows.num_rows)):
+        if pinned.isdisjoint(each.rows.schema.names) and _size(taken) * each.rows.num_rows <= MAX_POINTS:
+            taken.append(each)
+            pinned.update(each.rows.schema.names)
+    if not taken:
+        return None
+    rows = reduce(_product, (each.rows for each in taken))
+    return Tuples(rows, len(taken) == len(found) and all(each.complete for each in taken))
+
+
+def _size(sets: Sequence[Tuples]) -> int:
+    size = 1
+    for each in sets:
+        size *= each.rows.num_rows
+    return size
+
+
+def _product(left: pa.RecordBatch, right: pa.RecordBatch) -> pa.RecordBatch:
+    """Every row of one batch beside every row of the other."""
+    if left.num_rows == 1 and right.num_rows == 1:
+        return pa.RecordBatch.from_arrays([*left.columns, *right.columns], names=[*left.schema.names, *right.schema.names])
+    lefts = left.take(pa.array(np.repeat(np.arange(left.num_rows), right.num_rows)))
+    rights = right.take(pa.array(np.tile(np.arange(right.num_rows), left.num_rows)))
+    return pa.RecordBatch.from_arrays([*lefts.columns, *rights.columns], names=[*left.schema.names, *right.schema.names])

@@ -1,0 +1,304 @@
+"""Predicates over one store's columns, as far as planning understands them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import Enum
+
+import pyarrow as pa
+from sqlglot import exp
+
+from engine.plan.values import UNKNOWN, Constant, Operand, Parameter, Unknown, parse_date, parse_timestamp
+
+
+class Comparison(Enum):
+    """How a column is compared: the column stands on the left."""
+
+    EQUAL = "="
+    LESS = "<"
+    LESS_EQUAL = "<="
+    GREATER = ">"
+    GREATER_EQUAL = ">="
+
+
+@dataclass(frozen=True)
+class Compare:
+    """`column <comparison> operand`."""
+
+    column: str
+    comparison: Comparison
+    operand: Operand
+
+
+@dataclass(frozen=True)
+class IsAmong:
+    """`(columns) IN (rows)`; every row has one operand a column."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Operand, ...], ...]
+
+
+@dataclass(frozen=True)
+class IsListed:
+    """`(columns)` equal a row of a long literal list, in those of its columns that `places` names."""
+
+    columns: tuple[str, ...]
+    list_name: str
+    places: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class IsAnyOf:
+    """`column = ANY(parameter)` where the parameter is a list."""
+
+    column: str
+    parameter: Parameter
+
+
+@dataclass(frozen=True)
+class StartsWith:
+    """`column LIKE 'prefix%…'` or `starts_with(column, 'prefix')`: implies the prefix, and may ask for more."""
+
+    column: str
+    prefix: str
+
+
+@dataclass(frozen=True)
+class AllOf:
+    """Parts joined by AND."""
+
+    parts: tuple[Predicate, ...]
+
+
+@dataclass(frozen=True)
+class AnyOf:
+    """Parts joined by OR."""
+
+    parts: tuple[Predicate, ...]
+
+
+@dataclass(frozen=True)
+class Opaque:
+    """What planning does not understand: it may hold for any row."""
+
+
+Predicate = Compare | IsAmong | IsListed | IsAnyOf | StartsWith | AllOf | AnyOf | Opaque
+
+OPAQUE = Opaque()
+ColumnResolver = Callable[[exp.Column], str | None]
+"""The store's column that a column expression surely means; None if it means, or might mean, something else."""
+
+_COMPARISONS: dict[type[exp.Expr], tuple[Comparison, Comparison]] = {
+    exp.EQ: (Comparison.EQUAL, Comparison.EQUAL),
+    exp.LT: (Comparison.LESS, Comparison.GREATER),
+    exp.LTE: (Comparison.LESS_EQUAL, Comparison.GREATER_EQUAL),
+    exp.GT: (Comparison.GREATER, Comparison.LESS),
+    exp.GTE: (Comparison.GREATER_EQUAL, Comparison.LESS_EQUAL),
+}
+
+
+def predicate_of(node: exp.Expr, resolve: ColumnResolver, lists: Mapping[str, pa.Schema]) -> Predicate:
+    """What a condition says about one store's columns.
+
+    A node with arguments that this module does not know (a negation flag, an ESCAPE) is opaque as a whole, so a new
+    form of the syntax tree is never half understood.
+
+    Args:
+        node: A condition.
+        resolve: Tells the store's columns.
+        lists: Columns of the long literal lists that the statement reads.
+
+    Returns:
+        A predicate that holds for every row for which the condition holds. It is equivalent unless it has `Opaque` or
+        `StartsWith` in it.
+    """
+    if isinstance(node, exp.Paren):
+        return predicate_of(node.this, resolve, lists)
+    if isinstance(node, exp.And | exp.Or):
+        parts = tuple(predicate_of(part, resolve, lists) for part in node.flatten())
+        return AllOf(parts) if isinstance(node, exp.And) else AnyOf(parts)
+    arguments = {name for name, value in node.args.items() if value}
+    if type(node) in _COMPARISONS and arguments == {"this", "expression"}:
+        return _comparison(node, resolve)
+    if isinstance(node, exp.Between) and arguments == {"this", "low", "high"}:
+        return _between(node, resolve)
+    if isinstance(node, exp.In):
+        return _membership(node, arguments, resolve, lists)
+    if isinstance(node, exp.Like | exp.StartsWith) and arguments == {"this", "expression"}:
+        return _prefix(node, resolve)
+    return OPAQUE
+
+
+def _column(node: exp.Expr | None, resolve: ColumnResolver) -> str | None:
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return resolve(node) if isinstance(node, exp.Column) else None
+
+
+def _comparison(node: exp.Expr, resolve: ColumnResolver) -> Predicate:
+    straight, mirrored = _COMPARISONS[type(node)]
+    left, right = node.this, node.args["expression"]
+    if isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple):
+        return _row(left, [right], resolve) if straight is Comparison.EQUAL else OPAQUE
+    column, other, comparison = _column(left, resolve), right, straight
+    if column is None:
+        column, other, comparison = _column(right, resolve), left, mirrored
+    if column is None:
+        return OPAQUE
+    if isinstance(other, exp.Any):
+        return _any(column, other) if straight is Comparison.EQUAL else OPAQUE
+    operand = operand_of(other)
+    return OPAQUE if operand is UNKNOWN else Compare(column, comparison, operand)
+
+
+def _any(column: str, node: exp.Any) -> Predicate:
+    operand = operand_of(node.this)
+    return IsAnyOf(column, operand) if isinstance(operand, Parameter) else OPAQUE
+
+
+def _between(node: exp.Between, resolve: ColumnResolver) -> Predicate:
+    column = _column(node.this, resolve)
+    low, high = operand_of(node.args["low"]), operand_of(node.args["high"])
+    if column is None:
+        return OPAQUE
+    bounds = ((low, Comparison.GREATER_EQUAL), (high, Comparison.LESS_EQUAL))
+    return AllOf(tuple(OPAQUE if operand is UNKNOWN else Compare(column, comparison, operand) for operand, comparison in bounds))
+
+
+def _membership(node: exp.In, arguments: set[str], resolve: ColumnResolver, lists: Mapping[str, pa.Schema]) -> Predicate:
+    if arguments == {"this", "query"}:
+        return _listed(node, resolve, lists)
+    if arguments == {"this", "field"}:
+        column, operand = _column(node.this, resolve), operand_of(node.args["field"])
+        return IsAnyOf(column, operand) if column is not None and isinstance(operand, Parameter) else OPAQUE
+    if arguments != {"this", "expressions"}:
+        return OPAQUE
+    members = node.expressions
+    if len(members) == 1 and isinstance(members[0], exp.Values):
+        return _row(node.this, members[0].expressions, resolve)
+    if isinstance(node.this, exp.Tuple):
+        return _row(node.this, members, resolve)
+    column = _column(node.this, resolve)
+    operands = _operands(members)
+    if column is None or operands is None:
+        return OPAQUE
+    return IsAmong((column,), tuple((operand,) for operand in operands))
+
+
+def _row(columns: exp.Expr, rows: list[exp.Expr], resolve: ColumnResolver) -> Predicate:
+    names = [_column(part, resolve) for part in (columns.expressions if isinstance(columns, exp.Tuple) else [columns])]
+    found = []
+    for row in rows:
+        operands = _operands(row.expressions) if isinstance(row, exp.Tuple) else None
+        if operands is None or len(operands) != len(names):
+            return OPAQUE
+        found.append(operands)
+    if any(name is None for name in names) or len(set(names)) != len(names):
+        return OPAQUE
+    return IsAmong(tuple(name for name in names if name is not None), tuple(found))
+
+
+def _listed(node: exp.In, resolve: ColumnResolver, lists: Mapping[str, pa.Schema]) -> Predicate:
+    """`x IN (SELECT col0 FROM "__list_0")`, and with `*` for rows of several columns."""
+    query = node.args["query"]
+    name = listed_name(query.this if isinstance(query, exp.Subquery) else query, lists)
+    parts = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
+    names = tuple(name for name in (_column(part, resolve) for part in parts) if name is not None)
+    if name is None or len(names) != len(parts) or len(set(names)) != len(names) or len(names) != len(lists[name]):
+        return OPAQUE
+    return IsListed(names, name, tuple(range(len(names))))
+
+
+def listed_name(query: exp.Expr | None, lists: Mapping[str, pa.Schema]) -> str | None:
+    """The long literal list that a query reads unchanged.
+
+    Args:
+        query: Any query.
+        lists: Columns of the lists by name.
+
+    Returns:
+        The name of the list, if the query is `SELECT * FROM list` or `SELECT col0 FROM list` as lifting writes them.
+    """
+    if not isinstance(query, exp.Select) or {name for name, value in query.args.items() if value} != {"expressions", "from_"}:
+        return None
+    table, outputs = query.args["from_"].this, query.expressions
+    if not isinstance(table, exp.Table) or table.name not in lists or len(outputs) != 1:
+        return None
+    single = len(lists[table.name]) == 1 and isinstance(outputs[0], exp.Column) and outputs[0].name == "col0"
+    return str(table.name) if single or isinstance(outputs[0], exp.Star) else None
+
+
+def _prefix(node: exp.Expr, resolve: ColumnResolver) -> Predicate:
+    column, pattern = _column(node.this, resolve), node.args["expression"]
+    if column is None or not isinstance(pattern, exp.Literal) or not pattern.is_string:
+        return OPAQUE
+    text = str(pattern.this)
+    if isinstance(node, exp.Like):
+        text = text[: min((text.find(mark) for mark in "%_" if mark in text), default=len(text))]
+    return StartsWith(column, text)
+
+
+def _operands(nodes: list[exp.Expr]) -> tuple[Operand, ...] | None:
+    found = [operand_of(node) for node in nodes]
+    known = tuple(operand for operand in found if operand is not UNKNOWN)
+    return known if len(known) == len(found) else None
+
+
+def operand_of(node: exp.Expr | None) -> Operand | Unknown:
+    """The constant or parameter that an expression is.
+
+    Args:
+        node: Any expression.
+
+    Returns:
+        The operand; UNKNOWN for everything that would have to be computed.
+    """
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if isinstance(node, exp.Placeholder):
+        return Parameter(int(node.name) - 1)
+    if isinstance(node, exp.Null):
+        return Constant(None, literal=True)
+    if isinstance(node, exp.Boolean):
+        return Constant(bool(node.this), literal=True)
+    if isinstance(node, exp.Literal):
+        return _literal(node, "")
+    if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string:
+        return _literal(node.this, "-")
+    if isinstance(node, exp.Cast) and not isinstance(node, exp.TryCast):
+        return _cast(node)
+    return UNKNOWN
+
+
+def _literal(node: exp.Literal, sign: str) -> Operand | Unknown:
+    text = str(node.this)
+    if node.is_string:
+        return Constant(text, literal=True)
+    if text.isascii() and text.isdigit():
+        # A literal of more digits than HUGEINT has is a DOUBLE.
+        return Constant(int(sign + text), literal=True) if len(text) <= 38 else UNKNOWN
+    whole, point, fraction = text.partition(".")
+    if point and (whole + fraction).isascii() and (whole + fraction).isdigit() and len(whole + fraction) <= 38:
+        return Constant(Decimal(sign + text), literal=True)
+    return UNKNOWN
+
+
+def _cast(node: exp.Cast) -> Operand | Unknown:
+    """Casts of plain literals to a type that keeps them; a parameter is cast to its own type by the engine."""
+    if {name for name, value in node.args.items() if value} - {"this", "to", "_type"}:
+        return UNKNOWN
+    kind, inner = node.args["to"].sql(dialect="duckdb"), node.this
+    if not isinstance(inner, exp.Literal) or not inner.is_string:
+        return UNKNOWN
+    text = str(inner.this)
+    value: dt.date | dt.datetime | str | Unknown = UNKNOWN
+    if kind == "DATE":
+        value = parse_date(text)
+    elif kind in {"TIMESTAMP", "TIMESTAMPTZ"}:
+        value = parse_timestamp(text, zoned=kind == "TIMESTAMPTZ")
+    elif kind in {"TEXT", "VARCHAR"}:
+        value = text
+    return UNKNOWN if value is UNKNOWN else Constant(value, literal=False)

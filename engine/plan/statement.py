@@ -1,0 +1,143 @@
+"""A statement made ready: parsed, bound and planned once, then used any number of times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+from sqlglot import exp
+from sqlglot.errors import ErrorLevel, UnsupportedError
+
+from engine.errors import InvalidInput, Unsupported
+from engine.plan.arguments import suggested_types
+from engine.plan.plans import EnginePlan, Plan, RowsPlan, plan
+from engine.plan.predicates import OPAQUE, Predicate
+from engine.schema import StoreDefinition, StoreName
+from engine.sql.bind import BoundStatement, bind
+from engine.sql.literals import LiftedText
+from engine.sql.parameters import with_types
+from engine.sql.parse import Kind, parse
+
+_QUERIES = frozenset({Kind.QUERY, Kind.EXPLAIN, Kind.EXPLAIN_ANALYZE})
+
+
+@dataclass(frozen=True)
+class ReadyStatement:
+    """A statement and its plan.
+
+    Attributes:
+        bound: The statement.
+        plan: How to answer it; None for SHOW and for DESCRIBE of a store.
+        sql: Text for the engine, with parameters of the types that their places suggest.
+    """
+
+    bound: BoundStatement
+    plan: Plan | None
+    sql: str
+
+    @property
+    def predicates(self) -> tuple[Predicate, ...]:
+        """For each reference, what holds for every row that can matter."""
+        if isinstance(self.plan, EnginePlan):
+            return self.plan.predicates
+        known = self.plan.predicate if isinstance(self.plan, RowsPlan) else None
+        return tuple(known or OPAQUE for _ in self.bound.references)
+
+    @cached_property
+    def has_fixed_columns(self) -> bool:
+        """Whether the result's columns follow from the stores' definitions alone, and not, as PIVOT's may, from their rows."""
+        return self.bound.tree is None or self.bound.tree.find(exp.Pivot) is None
+
+    def engine_sql(self, types: tuple[pa.DataType, ...]) -> str:
+        """Text for the engine.
+
+        Args:
+            types: Types of the parameters' values.
+
+        Returns:
+            The statement in DuckDB's dialect, reading scans.
+        """
+        return self.sql if types == suggested_types(self.bound.parameters) else _engine_sql(self.bound, types)
+
+    def is_current(self, definitions: Mapping[StoreName, StoreDefinition]) -> bool:
+        """Whether the stores are still those that the statement was bound to."""
+        return all(definitions.get(reference.definition.name) == reference.definition for reference in self.bound.references)
+
+
+def _engine_sql(bound: BoundStatement, types: tuple[pa.DataType, ...]) -> str:
+    if bound.tree is None:
+        return ""
+    try:
+        return str(with_types(bound.tree, types).sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE))
+    except UnsupportedError as error:
+        raise Unsupported(f"The statement has something that the engine lacks: {error}") from error
+    except RecursionError as error:
+        raise InvalidInput("The statement nests too deeply.") from error
+
+
+def make_ready(lifted: LiftedText, dialect: str, definitions: Mapping[StoreName, StoreDefinition], *, all_columns: bool = False) -> ReadyStatement:
+    """Parse, bind and plan a statement.
+
+    Args:
+        lifted: Its text.
+        dialect: Dialect of the text.
+        definitions: All stores.
+        all_columns: Read all columns of every store.
+
+    Returns:
+        The statement, made ready.
+
+    Raises:
+        LivestateError: As `engine.sql.parse.parse` and `engine.sql.bind.bind`.
+    """
+    try:
+        bound = bind(parse(lifted, dialect), lifted.lists, definitions, all_columns=all_columns)
+    except RecursionError as error:
+        raise InvalidInput("The statement nests too deeply.") from error
+    if bound.kind not in _QUERIES and not (bound.kind is Kind.DESCRIBE and bound.tree is not None):
+        return ReadyStatement(bound, None, "")
+    return ReadyStatement(bound, plan(bound), _engine_sql(bound, suggested_types(bound.parameters)))
+
+
+def lists_fit(bound: BoundStatement) -> bool:
+    """Whether every list that was lifted out of a text means the same as its literals.
+
+    A list in the text takes its type from what it is compared with. A lifted list has one of its own, and means the same
+    if it is compared with plain columns of such a type. A lifted VALUES is typed as the engine types VALUES.
+
+    Args:
+        bound: A statement with lifted lists.
+
+    Returns:
+        False if the statement must be parsed with its lists in place.
+    """
+    if bound.tree is None:
+        return not bound.list_schemas
+    seen = set()
+    for table in bound.tree.find_all(exp.Table):
+        if table.name not in bound.list_schemas:
+            continue
+        seen.add(table.name)
+        select = table.find_ancestor(exp.Select)
+        outputs = select.expressions if select is not None else []
+        if len(outputs) == 1 and isinstance(outputs[0], exp.Column):
+            member = select.find_ancestor(exp.In) if select is not None else None
+            if member is None or not _fits(bound, member.this, bound.list_schemas[table.name].field(0).type):
+                return False
+    return seen == set(bound.list_schemas)
+
+
+def _fits(bound: BoundStatement, node: exp.Expr, kind: pa.DataType) -> bool:
+    if not isinstance(node, exp.Column):
+        return False
+    kinds = [
+        field.type
+        for reference in bound.references
+        if not node.table or node.table.lower() == reference.alias.lower()
+        for field in reference.definition.schema
+        if field.name.lower() == node.name.lower()
+    ]
+    same = pa.types.is_string if pa.types.is_string(kind) else pa.types.is_integer
+    return bool(kinds) and all(same(found) for found in kinds)

@@ -1,0 +1,249 @@
+"""Constants of a statement as values of a column's type: exactly, or not at all.
+
+A comparison of a column with a constant may be moved to the store only if the store compares the same values that the
+engine would. Where the engine would cast the column, round the constant or raise an error, the answer here is `UNKNOWN`
+and the comparison stays with the engine alone.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import Enum
+from typing import Any, Final
+
+import pyarrow as pa
+
+from engine.sql_types import canonical_type
+
+_EXACT_FLOAT = 2**53
+_EXACT_HALF = 2**24
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+_TIMESTAMP = re.compile(r"(\d{4}-\d{2}-\d{2})[ T](\d{2}:\d{2}:\d{2}(?:\.\d{1,6})?)(Z|\+00(?::00)?)?", re.ASCII)
+
+
+class Unknown(Enum):
+    """The one value of `UNKNOWN`."""
+
+    UNKNOWN = "unknown"
+
+
+UNKNOWN: Final = Unknown.UNKNOWN
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A constant of a statement.
+
+    Attributes:
+        value: None, bool, int, Decimal, str, bytes, date, or datetime (naive: TIMESTAMP; UTC: TIMESTAMP WITH TIME ZONE).
+        literal: A bare literal, whose type follows what it is compared with; a cast or a parameter has its own.
+    """
+
+    value: Any
+    literal: bool
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a statement.
+
+    Attributes:
+        place: Its number less one.
+    """
+
+    place: int
+
+
+Operand = Constant | Parameter
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What a plan is used with: everything that differs between statements that share it.
+
+    Attributes:
+        parameters: Values of the parameters in the order of their numbers, of canonical types.
+        lists: Long literal lists by name.
+    """
+
+    parameters: tuple[pa.Scalar, ...] = ()
+    lists: Mapping[str, pa.RecordBatch] = field(default_factory=dict)
+
+
+def constant_of(value: pa.Scalar) -> Constant | Unknown:
+    """The constant that a parameter's value is.
+
+    Args:
+        value: A scalar of a canonical type.
+
+    Returns:
+        The constant; UNKNOWN for types whose values are not compared exactly here (floats, nested types).
+    """
+    kind = value.type
+    if pa.types.is_floating(kind) or pa.types.is_nested(kind) or pa.types.is_null(kind):
+        return UNKNOWN if value.is_valid else Constant(None, literal=False)
+    try:
+        return Constant(value.as_py(), literal=False)
+    except (ValueError, OverflowError):
+        # Dates and timestamps beyond the years that Python knows.
+        return UNKNOWN
+
+
+def exact(constant: Constant, kind: pa.DataType) -> pa.Scalar | Unknown | None:
+    """A constant as a value of a column's type.
+
+    Args:
+        constant: What the column is compared with.
+        kind: Canonical type of the column.
+
+    Returns:
+        The scalar; None for NULL, which no comparison matches; UNKNOWN where an exact value is not certain.
+    """
+    value = constant.value
+    if value is None:
+        return None
+    converted = _python_value(value, constant.literal, kind)
+    if converted is UNKNOWN:
+        return UNKNOWN
+    try:
+        return pa.scalar(converted, kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        # The value is outside the range of the column's type: the engine compares in a wider type.
+        return UNKNOWN
+
+
+def _python_value(value: Any, literal: bool, kind: pa.DataType) -> Any:
+    if pa.types.is_boolean(kind):
+        return value if isinstance(value, bool) else UNKNOWN
+    if isinstance(value, bool):
+        return UNKNOWN
+    if pa.types.is_integer(kind):
+        return value if isinstance(value, int) else UNKNOWN
+    if pa.types.is_string(kind):
+        return value if isinstance(value, str) else UNKNOWN
+    if pa.types.is_binary(kind):
+        return value if isinstance(value, bytes) else UNKNOWN
+    if pa.types.is_decimal(kind):
+        return _decimal(value, kind)
+    if pa.types.is_floating(kind):
+        return _float(value, kind)
+    if pa.types.is_date(kind):
+        return _date(value, literal)
+    if pa.types.is_timestamp(kind):
+        return _timestamp(value, literal, zoned=kind.tz is not None)
+    return UNKNOWN
+
+
+def _decimal(value: Any, kind: pa.DataType) -> Any:
+    if not isinstance(value, int | Decimal):
+        return UNKNOWN
+    number = Decimal(value)
+    digits = number.as_tuple()
+    if not isinstance(digits.exponent, int):
+        return UNKNOWN
+    scale = max(-digits.exponent, 0)
+    whole = len(digits.digits) + digits.exponent
+    # A constant that fits into the column's type is cast to it; a wider one would widen the comparison.
+    if scale > kind.scale or whole > kind.precision - kind.scale:
+        return UNKNOWN
+    return number
+
+
+def _float(value: Any, kind: pa.DataType) -> Any:
+    if not isinstance(value, int | Decimal):
+        return UNKNOWN
+    number = Decimal(value)
+    if not number.is_finite() or abs(number) > (_EXACT_FLOAT if pa.types.is_float64(kind) else _EXACT_HALF):
+        return UNKNOWN
+    nearest = float(number)
+    stored = pa.scalar(nearest, kind).as_py()
+    return nearest if Decimal(stored) == number else UNKNOWN
+
+
+def _date(value: Any, literal: bool) -> Any:
+    if isinstance(value, str) and literal and _DATE.fullmatch(value):
+        return _parsed(dt.date.fromisoformat, value)
+    if isinstance(value, dt.datetime):
+        return value.date() if value.tzinfo is None and value.time() == dt.time() else UNKNOWN
+    return value if isinstance(value, dt.date) else UNKNOWN
+
+
+def _timestamp(value: Any, literal: bool, *, zoned: bool) -> Any:
+    # The engine's session time zone is always UTC, so a date or a timestamp without zone is one of UTC.
+    zone = dt.UTC if zoned else None
+    if isinstance(value, str) and literal:
+        return parse_timestamp(value, zoned=zoned)
+    if isinstance(value, dt.datetime):
+        if value.tzinfo is None:
+            return value.replace(tzinfo=zone)
+        return value if zoned else UNKNOWN
+    if isinstance(value, dt.date):
+        return dt.datetime.combine(value, dt.time(), zone)
+    return UNKNOWN
+
+
+def parse_timestamp(text: str, *, zoned: bool) -> dt.datetime | Unknown:
+    """A timestamp from the plain forms `2024-01-31` and `2024-01-31 12:30:00[.123456][Z]`.
+
+    Args:
+        text: The literal.
+        zoned: For a TIMESTAMP WITH TIME ZONE. Only then may the text name a zone, and only UTC.
+
+    Returns:
+        The timestamp, in UTC if `zoned`; UNKNOWN for any other form.
+    """
+    zone = dt.UTC if zoned else None
+    if _DATE.fullmatch(text):
+        day = _parsed(dt.date.fromisoformat, text)
+        return dt.datetime.combine(day, dt.time(), zone) if isinstance(day, dt.date) else UNKNOWN
+    found = _TIMESTAMP.fullmatch(text)
+    if not found or (found[3] and not zoned):
+        return UNKNOWN
+    time, _, fraction = found[2].partition(".")
+    moment = _parsed(dt.datetime.fromisoformat, f"{found[1]} {time}.{fraction.ljust(6, '0')}")
+    return moment.replace(tzinfo=zone) if isinstance(moment, dt.datetime) else UNKNOWN
+
+
+def parse_date(text: str) -> dt.date | Unknown:
+    """A date from the plain form `2024-01-31`.
+
+    Args:
+        text: The literal.
+
+    Returns:
+        The date; UNKNOWN for any other form.
+    """
+    found: dt.date | Unknown = _parsed(dt.date.fromisoformat, text) if _DATE.fullmatch(text) else UNKNOWN
+    return found
+
+
+def _parsed(parse: Any, text: str) -> Any:
+    try:
+        return parse(text)
+    except ValueError:
+        return UNKNOWN
+
+
+def coerced(values: pa.Array, kind: pa.DataType) -> pa.Array | Unknown:
+    """Many constants at once as values of a column's type.
+
+    Args:
+        values: Integers or strings as `engine.sql.literals` lifts them, or a list parameter's items.
+        kind: Canonical type of the column.
+
+    Returns:
+        The values without NULLs, which match nothing; UNKNOWN where exact values are not certain.
+    """
+    source = values.type
+    same = source == kind or (pa.types.is_integer(source) and pa.types.is_integer(kind))
+    if not same or pa.types.is_floating(kind) or pa.types.is_nested(kind) or canonical_type(source) != source:
+        return UNKNOWN
+    try:
+        return values.drop_null().cast(kind)
+    except pa.ArrowInvalid:
+        # Some are outside the range of the column's type.
+        return UNKNOWN

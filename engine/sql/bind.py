@@ -1,0 +1,201 @@
+"""Ties the names of a checked statement to stores, and rewrites it to read scans instead.
+
+Every place where a store stands in a FROM clause is a reference with a scan of its own: a self join has two. The engine
+stays the judge of types and scopes; this module only needs to know which columns each reference can touch at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from sqlglot import exp
+
+from engine.errors import NotFound, Unsupported
+from engine.schema import StoreDefinition, StoreName
+from engine.sql.columns import ALL_COLUMNS, needed_columns
+from engine.sql.literals import LiteralList
+from engine.sql.parameters import ParameterSlot, bind_parameters
+from engine.sql.parse import Kind, ParsedStatement, offset_of
+from engine.sql.text import SourceText, did_you_mean
+
+CATALOG = "livestate"
+SCHEMA = "main"
+_TABLE_PARTS = frozenset({"this", "db", "catalog", "alias", "joins", "sample", "pivots"})
+
+
+@dataclass(frozen=True)
+class StoreReference:
+    """One place in a statement where a store is read.
+
+    Attributes:
+        scan: Name of the table that stands for it in the rewritten tree.
+        alias: Name that qualifies its columns in the statement.
+        definition: The store.
+        columns: Columns of the store that the statement can touch, in the store's order; may be empty.
+    """
+
+    scan: str
+    alias: str
+    definition: StoreDefinition
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class BoundStatement:
+    """A statement whose names are known.
+
+    Attributes:
+        kind: What it asks for.
+        source: The text, for places in errors.
+        tree: The tree, reading scans; None for SHOW and for DESCRIBE of a store. Never changed.
+        references: Where stores are read.
+        parameters: Parameters in the order of their numbers.
+        list_schemas: Columns of the long literal lists that the tree reads as tables, by name.
+        described: The store that DESCRIBE names.
+    """
+
+    kind: Kind
+    source: SourceText
+    tree: exp.Expr | None
+    references: tuple[StoreReference, ...] = ()
+    parameters: tuple[ParameterSlot, ...] = ()
+    list_schemas: Mapping[str, pa.Schema] = field(default_factory=dict)
+    described: StoreDefinition | None = None
+
+    @property
+    def stores(self) -> frozenset[StoreName]:
+        """Names of the stores that are read."""
+        return frozenset(reference.definition.name for reference in self.references)
+
+
+def bind(
+    parsed: ParsedStatement, lists: tuple[LiteralList, ...], definitions: Mapping[StoreName, StoreDefinition], *, all_columns: bool = False
+) -> BoundStatement:
+    """Tie the names of a statement to stores.
+
+    Args:
+        parsed: A checked statement; its tree is taken over.
+        lists: Lists that were lifted out of its text.
+        definitions: All stores.
+        all_columns: Give every reference all columns, whatever the statement seems to touch.
+
+    Returns:
+        The bound statement.
+
+    Raises:
+        NotFound: A store does not exist; with its place and near names in the message.
+        InvalidInput: Parameters are mixed up.
+        Unsupported: A table is read in a way that stores cannot be.
+    """
+    if parsed.tree is None:
+        return BoundStatement(parsed.kind, parsed.source, None)
+    names = _StoreNames(definitions, parsed.source)
+    if isinstance(parsed.tree, exp.Summarize) and isinstance(parsed.tree.this, exp.Table):
+        parsed.tree.set("this", exp.select("*").from_(parsed.tree.this))
+    if parsed.kind is Kind.DESCRIBE and isinstance(parsed.tree, exp.Table):
+        return BoundStatement(parsed.kind, parsed.source, None, described=names.find(parsed.tree))
+    listed = {entry.name: entry.rows.schema for entry in lists}
+    found = [(table, names.find(table)) for table in _store_tables(parsed.tree, listed)]
+    wanted = needed_columns(parsed.tree, [(table, definition) for table, definition in found])
+    prefix = _unused_prefix(parsed.source.text)
+    references = []
+    for number, (table, definition) in enumerate(found):
+        columns = tuple(definition.schema.names) if all_columns or wanted[number] is ALL_COLUMNS else tuple(wanted[number])
+        references.append(StoreReference(f"{prefix}{number}", table.alias_or_name, definition, columns))
+        _rename(table, references[-1])
+    _drop_schema_qualifiers(parsed.tree, references)
+    parameters = bind_parameters(parsed.source, parsed.tree, references)
+    return BoundStatement(parsed.kind, parsed.source, parsed.tree, tuple(references), parameters, listed)
+
+
+class _StoreNames:
+    """Finds stores by name: exactly first, then without regard to case."""
+
+    def __init__(self, definitions: Mapping[StoreName, StoreDefinition], source: SourceText) -> None:
+        self._definitions = definitions
+        self._source = source
+
+    def find(self, table: exp.Table) -> StoreDefinition:
+        name = StoreName(table.name)
+        if (table.db and table.db.lower() != SCHEMA) or (table.catalog and table.catalog.lower() != CATALOG):
+            raise self._not_found(
+                table, f"There is no schema {'.'.join(part for part in (table.catalog, table.db) if part)}: stores are in {CATALOG}.{SCHEMA}."
+            )
+        if name in self._definitions:
+            return self._definitions[name]
+        matches = [known for known in self._definitions if known.lower() == name.lower()]
+        if len(matches) == 1:
+            return self._definitions[matches[0]]
+        if matches:
+            raise self._not_found(table, f"The name {name} could be any of the stores {', '.join(sorted(matches))}: quote it as it is written.")
+        raise self._not_found(table, f"There is no store {name}.{did_you_mean(name, self._definitions)}")
+
+    def _not_found(self, table: exp.Table, message: str) -> NotFound:
+        return self._source.not_found(message, offset_of(table))
+
+
+def _store_tables(tree: exp.Expr, listed: Collection[str]) -> Iterator[exp.Table]:
+    """Tables of a statement that name stores: neither functions, nor lists, nor common table expressions."""
+    for table in tree.find_all(exp.Table):
+        if not isinstance(table.this, exp.Identifier) or table.name in listed or _is_cte(table):
+            continue
+        strange = [name for name, value in table.args.items() if value and name not in _TABLE_PARTS]
+        if strange:
+            raise Unsupported(f"The table {table.name} is read with {strange[0].upper()}, which is not supported.")
+        yield table
+
+
+def _is_cte(table: exp.Table) -> bool:
+    """Whether a table's name is that of a common table expression it can see.
+
+    A common table expression sees those before it, and itself if the WITH is RECURSIVE; the query of the WITH sees all.
+    """
+    if table.db:
+        return False
+    name = table.name.lower()
+    child: exp.Expr = table
+    node = table.parent
+    inside: exp.Expr | None = None
+    while node is not None:
+        if isinstance(node, exp.CTE):
+            inside = node
+        clause = node.args.get("with_")
+        if clause is not None:
+            visible = list(clause.expressions)
+            if child is clause:
+                place = next(index for index, cte in enumerate(visible) if cte is inside)
+                visible = visible[: place + 1] if clause.args.get("recursive") else visible[:place]
+            if any(cte.alias.lower() == name for cte in visible):
+                return True
+        child, node = node, node.parent
+    return False
+
+
+def _unused_prefix(text: str) -> str:
+    prefix = "__scan_"
+    lowered = text.lower()
+    while prefix in lowered:
+        prefix = f"_{prefix}"
+    return prefix
+
+
+def _rename(table: exp.Table, reference: StoreReference) -> None:
+    """Make a table read its scan under the name that the statement knows it by."""
+    alias = table.args.get("alias") or exp.TableAlias()
+    if not alias.this:
+        alias.set("this", exp.to_identifier(reference.alias, quoted=True))
+    table.set("this", exp.to_identifier(reference.scan, quoted=True))
+    table.set("db", None)
+    table.set("catalog", None)
+    table.set("alias", alias)
+
+
+def _drop_schema_qualifiers(tree: exp.Expr, references: list[StoreReference]) -> None:
+    """`main.plays.song_id` reads `plays.song_id` once `plays` is an alias."""
+    aliases = {reference.alias.lower() for reference in references}
+    for column in tree.find_all(exp.Column):
+        if column.table and column.table.lower() in aliases and column.db and column.db.lower() == SCHEMA:
+            column.set("db", None)
+            column.set("catalog", None)

@@ -1,0 +1,87 @@
+"""Which columns of a store a statement can touch at most.
+
+Scopes are not resolved. A column is needed as soon as its name stands anywhere in the statement where it could mean the
+column; a star, a natural join, or a table used as a row needs all. Too many columns cost time and never change an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from sqlglot import exp
+
+from engine.schema import StoreDefinition
+
+ALL_COLUMNS: tuple[str, ...] = ("*",)
+
+_NEED_ALL = (exp.Columns, exp.Pivot, exp.Summarize, exp.PositionalColumn)
+
+
+def needed_columns(tree: exp.Expr, tables: Sequence[tuple[exp.Table, StoreDefinition]]) -> list[tuple[str, ...]]:
+    """The columns that a statement can touch of each store it reads.
+
+    Args:
+        tree: A checked statement.
+        tables: Its references to stores.
+
+    Returns:
+        For each reference, column names in the store's order, or `ALL_COLUMNS`.
+    """
+    uses = _Uses(tree)
+    return [uses.of(table, definition) for table, definition in tables]
+
+
+def has_pivot(tree: exp.Expr | None) -> bool:
+    """Whether a statement turns values into columns, so that its result's columns depend on its rows."""
+    return tree is not None and tree.find(exp.Pivot) is not None
+
+
+class _Uses:
+    """All names of a statement that can mean columns."""
+
+    def __init__(self, tree: exp.Expr) -> None:
+        self._everywhere = any(isinstance(node, _NEED_ALL) for node in tree.walk()) or any(
+            str(join.args.get("method") or "").upper() == "NATURAL" for join in tree.find_all(exp.Join)
+        )
+        self._bare: set[str] = set()
+        self._single: set[str] = set()
+        self._qualified: set[tuple[str, str]] = set()
+        self._starred: set[str] = set()
+        self._star_selects: set[int] = set()
+        for node in tree.walk():
+            if isinstance(node, exp.Column):
+                self._add_column(node)
+            elif isinstance(node, exp.Star):
+                self._add_star(node)
+            elif isinstance(node, exp.Join):
+                self._bare.update(name.name.lower() for name in node.args.get("using") or ())
+            elif isinstance(node, exp.Identifier) and not isinstance(node.parent, exp.Column | exp.Table | exp.TableAlias):
+                self._bare.add(node.name.lower())
+
+    def _add_column(self, column: exp.Column) -> None:
+        parts = [part for part in column.parts if not isinstance(part, exp.Star)]
+        names = [part.name.lower() for part in parts]
+        self._bare.update(names[:1])
+        if len(names) == 1:
+            self._single.update(names)
+        self._qualified.update(pairwise(names))
+        if isinstance(column.this, exp.Star):
+            self._starred.update(names)
+
+    def _add_star(self, star: exp.Star) -> None:
+        if isinstance(star.parent, exp.Count | exp.Column):
+            return
+        select = star.find_ancestor(exp.Select)
+        if select is not None:
+            self._star_selects.add(id(select))
+
+    def of(self, table: exp.Table, definition: StoreDefinition) -> tuple[str, ...]:
+        alias = table.alias_or_name.lower()
+        renamed = table.args.get("alias") is not None and table.args["alias"].args.get("columns")
+        select = table.find_ancestor(exp.Select)
+        names = {name.lower() for name in definition.schema.names}
+        row = alias in self._single and alias not in names
+        if self._everywhere or renamed or row or alias in self._starred or select is None or id(select) in self._star_selects:
+            return ALL_COLUMNS
+        return tuple(name for name in definition.schema.names if name.lower() in self._bare or (alias, name.lower()) in self._qualified)

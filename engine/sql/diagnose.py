@@ -1,0 +1,79 @@
+"""Ties what the engine says about a statement back to the place in the user's text."""
+
+from __future__ import annotations
+
+import re
+
+from sqlglot import exp
+
+from engine.errors import LivestateError
+from engine.sql.bind import BoundStatement
+from engine.sql.functions import function_name
+from engine.sql.parse import offset_of
+from engine.sql.text import did_you_mean
+
+_ADVICE = re.compile(r" *Use \"?SET .*")
+"""Settings are locked, so advice to change one helps nobody."""
+
+
+def located(bound: BoundStatement, message: str, name: str, near: str, subtype: str) -> LivestateError:
+    """The error for a statement that the engine refuses.
+
+    Args:
+        bound: The statement.
+        message: What the engine says.
+        name: What it names: a column, a function; empty if nothing.
+        near: The part of the engine's statement that it is about; may be empty.
+        subtype: Its `error_subtype`, such as `COLUMN_NOT_FOUND`.
+
+    Returns:
+        An error that points at the first place in the text that has the name.
+    """
+    for reference in bound.references:
+        message = message.replace(f'"{reference.scan}"', reference.alias).replace(reference.scan, reference.alias)
+    message = _ADVICE.sub("", message.split("\n", 1)[0]).strip()
+    place = None if bound.tree is None else _place(bound.tree, name) or _place(bound.tree, near.strip("\"'"))
+    unknown = _unknown_column(bound)
+    if unknown is not None:
+        column, names = unknown
+        return bound.source.not_found(
+            f"There is no column {column.name} in {column.table}.{did_you_mean(column.name, names)}", offset_of(column.this)
+        )
+    if subtype == "COLUMN_NOT_FOUND":
+        known = [column for reference in bound.references for column in reference.definition.schema.names]
+        return bound.source.not_found(f"There is no column {name}.{did_you_mean(name, known)}", place)
+    if subtype == "MISSING_ENTRY" and _is_function(bound.tree, name):
+        return bound.source.not_found(f"There is no function {name}.", place)
+    return bound.source.error(message if message.endswith((".", "!", "?")) else f"{message}.", place)
+
+
+def _unknown_column(bound: BoundStatement) -> tuple[exp.Column, list[str]] | None:
+    """A column that is qualified by a store which does not have it, and that store's columns."""
+    known = {reference.alias.lower(): reference.definition.schema.names for reference in bound.references}
+    aliases = [reference.alias.lower() for reference in bound.references]
+    for column in bound.tree.find_all(exp.Column) if bound.tree is not None else ():
+        names = known.get(column.table.lower(), [])
+        plain = not column.db and not isinstance(column.this, exp.Star) and aliases.count(column.table.lower()) == 1
+        if names and plain and column.name.lower() not in {name.lower() for name in names}:
+            return column, names
+    return None
+
+
+def _place(tree: exp.Expr, name: str) -> int | None:
+    """The first place of a name: of a column before that of anything else."""
+    lowered = name.lower()
+    if not lowered:
+        return None
+    columns = [offset_of(node.this) for node in tree.find_all(exp.Column) if node.name.lower() == lowered]
+    others = [offset_of(node) for node in tree.find_all(exp.Identifier) if node.name.lower() == lowered]
+    calls = [offset_of(node) for node in tree.find_all(exp.Func) if function_name(node) == lowered]
+    literals = [offset_of(node) for node in tree.find_all(exp.Literal) if node.name == name]
+    for places in (columns, others, calls, literals):
+        found = [place for place in places if place is not None]
+        if found:
+            return min(found)
+    return None
+
+
+def _is_function(tree: exp.Expr | None, name: str) -> bool:
+    return tree is not None and any(function_name(node) == name.lower() for node in tree.find_all(exp.Func))

@@ -1,0 +1,114 @@
+"""Values of long lists of literals, read with kernels instead of one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
+_QUOTE, _COMMA, _OPEN, _CLOSE = (ord(mark) for mark in "',()")
+
+
+def list_values(body: str) -> pa.RecordBatch | None:
+    """The values of an IN list.
+
+    Args:
+        body: Integers, strings and NULLs between commas, such as `1, -2, NULL` or `'a', 'it''s'`.
+
+    Returns:
+        One column, `col0`: int64 or string. None when the list mixes kinds, has only NULLs, or holds a number beyond int64.
+    """
+    fields = _fields(f"({body})")
+    values = None if fields is None else _column(fields.texts, narrow=False)
+    return None if values is None else pa.RecordBatch.from_arrays([values], names=["col0"])
+
+
+def row_values(body: str) -> pa.RecordBatch | None:
+    """The values of VALUES.
+
+    Args:
+        body: Rows of integers, strings and NULLs, such as `(1, 'a'), (2, NULL)`.
+
+    Returns:
+        Columns `col0`, `col1`, …, as DuckDB names and types them: int32 where all numbers fit, else int64; string.
+        None when rows differ in length, a column mixes kinds or has only NULLs, or a number is beyond int64.
+    """
+    fields = _fields(body)
+    if fields is None:
+        return None
+    arrays = []
+    for place in range(fields.width):
+        values = _column(fields.column(place), narrow=True)
+        if values is None:
+            return None
+        arrays.append(values)
+    return pa.RecordBatch.from_arrays(arrays, names=[f"col{place}" for place in range(fields.width)])
+
+
+class _Fields:
+    """The fields of rows of the same length, as trimmed text, row by row."""
+
+    def __init__(self, texts: pa.Array, width: int) -> None:
+        self.texts = texts
+        self.width = width
+
+    def column(self, place: int) -> pa.Array:
+        if self.width == 1:
+            return self.texts
+        return self.texts.take(pa.array(np.arange(place, len(self.texts), self.width)))
+
+
+def _fields(body: str) -> _Fields | None:
+    """Cut rows into fields.
+
+    A byte is inside a string if an odd number of quotes is before it; a doubled quote closes and opens at once. Commas
+    and parentheses outside of strings delimit fields. UTF-8 never has these bytes inside of another character.
+    """
+    raw = np.frombuffer(body.encode(), np.uint8)
+    outside = (np.cumsum(raw == _QUOTE, dtype=np.int64) & 1) == 0
+    delimiters = np.flatnonzero(outside & ((raw == _COMMA) | (raw == _OPEN) | (raw == _CLOSE)))
+    marks = raw[delimiters]
+    closes = int(np.count_nonzero(marks == _CLOSE))
+    # Between rows stands `),(`, whose comma neither ends nor begins a field.
+    begins = (marks[:-1] != _CLOSE) & (marks[1:] != _OPEN)
+    starts, ends = delimiters[:-1][begins] + 1, delimiters[1:][begins]
+    if not closes or len(starts) % closes:
+        return None
+    width = len(starts) // closes
+    if not np.all(raw[ends[width - 1 :: width]] == _CLOSE):
+        return None
+    return _Fields(pc.ascii_trim_whitespace(_texts(raw, starts, ends)), width)
+
+
+def _texts(raw: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> pa.Array:
+    """Stretches of bytes as strings."""
+    change = np.zeros(len(raw) + 1, np.int8)
+    change[starts] += 1
+    change[ends] -= 1
+    kept = raw[np.cumsum(change[:-1], dtype=np.int8).astype(bool)]
+    offsets = np.zeros(len(starts) + 1, np.int32)
+    np.cumsum(ends - starts, out=offsets[1:])
+    return pa.StringArray.from_buffers(len(starts), pa.py_buffer(offsets), pa.py_buffer(kept.tobytes()))
+
+
+def _column(texts: pa.Array, *, narrow: bool) -> pa.Array | None:
+    quoted = pc.starts_with(texts, "'")
+    strings = pc.sum(quoted).as_py()
+    nulls = pc.equal(pc.ascii_upper(texts), "NULL") if strings < len(texts) else None
+    missing = 0 if nulls is None else pc.sum(nulls).as_py()
+    if missing:
+        texts = pc.if_else(nulls, pa.scalar(None, pa.string()), texts)
+    if missing == len(texts) or strings not in (0, len(texts) - missing):
+        return None
+    if strings:
+        return pc.replace_substring(pc.utf8_slice_codeunits(texts, 1, -1), "''", "'")
+    try:
+        numbers = texts.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return None
+    bounds = pc.min_max(numbers)
+    # DuckDB types a literal that fits as INTEGER, and a column of VALUES as the widest of its literals.
+    fits = narrow and bounds["min"].as_py() >= INT32_MIN and bounds["max"].as_py() <= INT32_MAX
+    return numbers.cast(pa.int32()) if fits else numbers

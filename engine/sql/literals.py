@@ -1,0 +1,204 @@
+"""Literals taken out of a text before it is parsed.
+
+A parser spends microseconds on every literal. Long lists (`IN (1, 2, …)`, `(VALUES (1), (2), …)`) are therefore lifted:
+the text keeps a reference to a table, and regular expressions and Arrow kernels read the values. Whatever is not plainly
+such a list stays in the text, so lifting never changes what a statement means.
+
+Short statements have a shape: their text with `$1`, `$2`, … for the literals. Statements of one shape share a plan.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from engine.sql.literal_values import list_values, row_values
+from engine.sql.text import Segment, SourceText
+
+MIN_LIST_LENGTH = 64
+MAX_SHAPE_LENGTH = 4000
+LIST_PREFIX = "__list_"
+
+_STRING = r"'[^']*(?:''[^']*)*'"
+_SKIPPED = re.compile(
+    rf"""(?P<lift>\bIN\s*\(|\(\s*VALUES\s*(?=\())
+    |(?P<strange>\b[a-zA-Z]&?'|\$\w*\$|/\*)
+    |(?P<mark>\?)
+    |{_STRING}|"[^"]*(?:""[^"]*)*"|--[^\n]*""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_MARKS_WITH_BACKSLASH = re.compile(r"""(?P<mark>\?)|'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`[^`]*`|--[^\n]*|/\*.*?\*/""", re.DOTALL)
+_ITEM = rf"(?:-?\d+|{_STRING}|NULL)"
+_INTEGERS = re.compile(rf"\s*-?\d+(?:\s*,\s*-?\d+){{{MIN_LIST_LENGTH - 1},}}+\s*(?=\))", re.ASCII)
+_ITEMS = re.compile(rf"\s*{_ITEM}(?:\s*,\s*{_ITEM}){{{MIN_LIST_LENGTH - 1},}}+\s*(?=\))", re.ASCII | re.IGNORECASE)
+_ROW = rf"\(\s*{_ITEM}(?:\s*,\s*{_ITEM})*+\s*\)"
+_ROWS = re.compile(rf"{_ROW}(?:\s*,\s*{_ROW}){{{MIN_LIST_LENGTH - 1},}}+\s*(?=\))", re.ASCII | re.IGNORECASE)
+_SHAPE = re.compile(
+    r"""("[^"]*(?:""[^"]*)*")
+    |'([^']*(?:''[^']*)*)'
+    |((?:(?<=[=<>(,])|(?<=[=<>(,][ ]))-[0-9]+(?![\w.])|(?<![\w$.])[0-9]+(?![\w.]))
+    |(--|/\*|[$?\x00]|\b[a-zA-Z]&?')""",
+    re.VERBOSE,
+)
+"""A quoted name, a string, a whole number (a minus belongs to it where nothing before can be subtracted from), or what is not read here."""
+
+
+@dataclass(frozen=True)
+class LiteralList:
+    """A long list of literals.
+
+    Attributes:
+        name: Name of the table that stands for it in the lifted text.
+        rows: Its values: columns `col0`, `col1`, … as DuckDB names those of VALUES; int32, int64 or string.
+    """
+
+    name: str
+    rows: pa.RecordBatch
+
+
+@dataclass(frozen=True)
+class LiftedText:
+    """A text without its long lists and with numbered parameter marks.
+
+    Attributes:
+        source: The text to parse.
+        lists: The lists that were lifted, in the order of the text.
+        marks: How many `?` were numbered.
+    """
+
+    source: SourceText
+    lists: tuple[LiteralList, ...] = ()
+    marks: int = 0
+
+
+def lift(text: str, dialect: str, *, lists: bool = True) -> LiftedText:
+    """Take long lists out of a text, and number its `?`.
+
+    Args:
+        text: What the user wrote.
+        dialect: Dialect of the text; only DuckDB's literals are known well enough to lift lists.
+        lists: Whether to lift lists.
+
+    Returns:
+        The lifted text. Parameter marks have become `$1`, `$2`, ….
+    """
+    duckdb = dialect == "duckdb"
+    lists = lists and duckdb and LIST_PREFIX not in text
+    if not lists and "?" not in text:
+        return LiftedText(SourceText(text, text))
+    return _Lifter(text, lists).run(_SKIPPED if duckdb else _MARKS_WITH_BACKSLASH)
+
+
+class _Lifter:
+    """One pass over a text; the parts that stay are copied, the others replaced."""
+
+    def __init__(self, text: str, lists: bool) -> None:
+        self._text = text
+        self._lists = lists
+        self._found: list[LiteralList] = []
+        self._marks = 0
+        self._parts: list[str] = []
+        self._length = 0
+        self._copied = 0
+        self._segments: list[Segment] = []
+
+    def run(self, tokens: re.Pattern[str]) -> LiftedText:
+        text, place = self._text, 0
+        while found := tokens.search(text, place):
+            place = found.end()
+            if found.lastgroup == "mark":
+                self._marks += 1
+                # A `?` may touch a following digit or word, and `$1` must not.
+                self._replace(found.start(), found.end(), f" ${self._marks} ")
+            elif found.lastgroup == "lift" and self._lists:
+                place = self._lift(found)
+            elif found.lastgroup == "strange":
+                # Escape strings, dollar quotes and block comments need a real lexer: from here on nothing is lifted.
+                self._lists = False
+                place = self._skip_strange(found)
+        self._parts.append(text[self._copied :])
+        source = SourceText(text, "".join(self._parts), tuple(self._segments))
+        return LiftedText(source, tuple(self._found), self._marks)
+
+    def _skip_strange(self, found: re.Match[str]) -> int:
+        text, opening = self._text, found[0]
+        if opening == "/*":
+            end = text.find("*/", found.end())
+            return end + 2 if end >= 0 else len(text)
+        if opening.startswith("$"):
+            end = text.find(opening, found.end())
+            return end + len(opening) if end >= 0 else len(text)
+        if opening[0] in "eE":
+            closed = re.compile(r"(?:[^'\\]|\\.|'')*+'", re.DOTALL).match(text, found.end())
+            return closed.end() if closed else len(text)
+        return found.end() - 1
+
+    def _lift(self, found: re.Match[str]) -> int:
+        """Lift the list behind `IN (` or `(VALUES`, if it is one; returns where to go on."""
+        values = found[0].startswith("(")
+        body = found.end()
+        matched = _ROWS.match(self._text, body) if values else _INTEGERS.match(self._text, body) or _ITEMS.match(self._text, body)
+        rows = matched and (row_values(matched[0]) if values else list_values(matched[0]))
+        if not matched or rows is None:
+            return body
+        name = f"{LIST_PREFIX}{len(self._found)}"
+        self._found.append(LiteralList(name, rows))
+        start = found.start() + 1 if values else body
+        self._replace(start, matched.end(), f'SELECT {"*" if values else "col0"} FROM "{name}"')
+        return matched.end()
+
+    def _replace(self, start: int, end: int, replacement: str) -> None:
+        kept = self._text[self._copied : start]
+        self._parts += [kept, replacement]
+        begin = self._length + len(kept)
+        self._length = begin + len(replacement)
+        self._segments.append(Segment(begin, self._length, start, end))
+        self._copied = end
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A short text with its literals taken out.
+
+    Attributes:
+        text: The text with `$1`, `$2`, … for the literals.
+        values: The literals: `int` of a number, `str` of a string.
+    """
+
+    text: str
+    values: tuple[int | str, ...]
+
+
+class _StrangeTextError(Exception):
+    """The text has something in it that this module does not read."""
+
+
+def shape_of(text: str) -> Shape | None:
+    """The shape of a short text in DuckDB's dialect.
+
+    Args:
+        text: What the user wrote.
+
+    Returns:
+        The shape; None for a text that is long, has parameters, comments or strings of other forms, or no literal at all.
+    """
+    if len(text) > MAX_SHAPE_LENGTH:
+        return None
+    values: list[int | str] = []
+
+    def replacement(found: re.Match[str]) -> str:
+        kind = found.lastindex
+        if kind == 1:
+            return found[0]
+        if kind == 4:
+            raise _StrangeTextError
+        values.append(int(found[3]) if kind == 3 else found[2].replace("''", "'"))
+        return f" ${len(values)} "
+
+    try:
+        shaped = _SHAPE.sub(replacement, text)
+    except _StrangeTextError:
+        return None
+    return Shape(shaped, tuple(values)) if values else None

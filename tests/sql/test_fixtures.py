@@ -1,0 +1,137 @@
+"""Each SQL fixture lives five lives, with one golden answer: in memory, straight, after compaction, after a restart, and rebuilt.
+
+Golden answers come from plain DuckDB (`tests.sql.regenerate`), so nothing of livestate has a part in them.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from engine.changelog import Changelog, StoreAppender, open_appender
+from engine.follower import Follower, FollowerOptions
+from engine.scan import StoreSource
+from engine.schema import Epoch, GroupName
+from engine.service import QueryService
+from engine.state.options import StateOptions
+from tests.sql.fixture_files import Fixture, answer_of, read_all
+from tests.sql.stores import DEFINITIONS, EPOCHS, REMOVED, dead_tables, epoch_tables, live_tables
+from tests.support.memory_source import MemorySource, memory_view
+
+FIXTURES = read_all()
+WAIT_SECONDS = 60.0
+UNCOMPACTED = StateOptions(block_rows=16, fan_out=1000, dead_share=2.0)
+COMPACTED = StateOptions(block_rows=16, fan_out=2, dead_share=0.01)
+
+
+@contextmanager
+def _following(changelog: Changelog, directory: Path, newest: dict[GroupName, Epoch], state: StateOptions) -> Iterator[Follower]:
+    follower = Follower(changelog, directory, FollowerOptions(poll_seconds=0.01, state=state))
+    follower.start()
+    try:
+        for group, epoch in newest.items():
+            assert follower.wait_for(group, epoch, WAIT_SECONDS)
+        yield follower
+    finally:
+        follower.stop()
+
+
+class _Producer:
+    """Appends the epochs of the fixtures to a changelog."""
+
+    def __init__(self, directory: Path) -> None:
+        self.changelog = Changelog.open(str(directory))
+        groups = sorted({definition.group for definition in DEFINITIONS})
+        stores = {group: [each for each in DEFINITIONS if each.group == group] for group in groups}
+        self._appenders: dict[str, StoreAppender] = {group: open_appender(self.changelog, stores[group]) for group in groups}
+        self._groups = {definition.name: definition.group for definition in DEFINITIONS}
+
+    def append(self, first: int, last: int) -> dict[GroupName, Epoch]:
+        """Append epochs `first` to `last` - 1, and tell the newest epoch of every group."""
+        for epoch in EPOCHS[first:last]:
+            by_group: dict[str, dict[str, pa.Table]] = {}
+            for name, rows in epoch_tables(epoch).items():
+                by_group.setdefault(next(group for store, group in self._groups.items() if store == name), {})[name] = rows
+            for group, tables in by_group.items():
+                self._appenders[group].append(tables, tombstone_column=REMOVED)
+        return {GroupName(group): appender.epoch for group, appender in self._appenders.items()}
+
+
+@contextmanager
+def _in_memory(directory: Path) -> Iterator[StoreSource]:
+    live, dead = live_tables(), dead_tables()
+    yield MemorySource([memory_view(definition, live[definition.name], dead[definition.name]) for definition in DEFINITIONS])
+
+
+@contextmanager
+def _straight(directory: Path) -> Iterator[StoreSource]:
+    producer = _Producer(directory / "changelog")
+    with _following(producer.changelog, directory / "data", producer.append(0, len(EPOCHS)), UNCOMPACTED) as follower:
+        yield follower
+
+
+@contextmanager
+def _compacted(directory: Path) -> Iterator[StoreSource]:
+    producer = _Producer(directory / "changelog")
+    with _following(producer.changelog, directory / "data", producer.append(0, len(EPOCHS)), COMPACTED) as follower:
+        deadline = time.monotonic() + WAIT_SECONDS
+        while any(store.stored_rows != store.rows for store in follower.status()):
+            assert time.monotonic() < deadline, [(store.store, store.rows, store.stored_rows) for store in follower.status()]
+            time.sleep(0.01)
+        yield follower
+
+
+@contextmanager
+def _restarted(directory: Path) -> Iterator[StoreSource]:
+    producer = _Producer(directory / "changelog")
+    half = len(EPOCHS) // 2
+    with _following(producer.changelog, directory / "data", producer.append(0, half), UNCOMPACTED):
+        pass
+    with _following(producer.changelog, directory / "data", producer.append(half, len(EPOCHS)), COMPACTED):
+        pass
+    with _following(producer.changelog, directory / "data", {}, UNCOMPACTED) as follower:
+        for group, epoch in producer.append(0, 0).items():
+            assert follower.wait_for(group, epoch, WAIT_SECONDS)
+        yield follower
+
+
+@contextmanager
+def _rebuilt(directory: Path) -> Iterator[StoreSource]:
+    producer = _Producer(directory / "changelog")
+    newest = producer.append(0, len(EPOCHS))
+    with _following(producer.changelog, directory / "data", newest, COMPACTED):
+        pass
+    shutil.rmtree(directory / "data")
+    with _following(producer.changelog, directory / "data", newest, UNCOMPACTED) as follower:
+        yield follower
+
+
+LIVES = {"in memory": _in_memory, "straight": _straight, "compacted": _compacted, "restarted": _restarted, "rebuilt": _rebuilt}
+
+
+@pytest.fixture(scope="module", params=LIVES)
+def service(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueryService]:
+    with LIVES[request.param](tmp_path_factory.mktemp("life")) as source:
+        found = QueryService(source)
+        yield found
+        found.close()
+
+
+@pytest.mark.parametrize("fixture", FIXTURES, ids=lambda fixture: f"{fixture.file}: {fixture.title}")
+def test_the_answer_is_golden(service: QueryService, fixture: Fixture) -> None:
+    with service.execute(fixture.sql) as result:
+        found = result.read_all()
+    assert answer_of(found, is_ordered=fixture.is_ordered) == fixture.answer
+    assert service.prepare(fixture.sql).schema == result.schema
+
+
+def test_fixtures_are_there() -> None:
+    assert len(FIXTURES) >= 60
+    assert len({(fixture.file, fixture.title) for fixture in FIXTURES}) == len(FIXTURES)
+    assert all(fixture.answer for fixture in FIXTURES)

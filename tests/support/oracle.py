@@ -1,0 +1,61 @@
+"""Plain DuckDB over plain rows: what an answer should be."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+
+def expected(sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
+    """The answer of an engine of its own, without livestate in between.
+
+    Args:
+        sql: A query in DuckDB's dialect.
+        tables: Live rows of each store.
+
+    Returns:
+        The answer.
+
+    Raises:
+        duckdb.Error: The query is not valid.
+    """
+    with duckdb.connect(":memory:") as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute("ATTACH ':memory:' AS livestate")
+        connection.execute("USE livestate")
+        for name, table in tables.items():
+            quoted = name.replace('"', '""')
+            connection.register("__rows", table)
+            connection.execute(f'CREATE TABLE "{quoted}" AS SELECT * FROM "__rows"')
+            connection.unregister("__rows")
+        return connection.sql(sql).to_arrow_table()
+
+
+def plain(table: pa.Table) -> list[tuple[Any, ...]]:
+    """Rows as Python values that compare by meaning: NaN equals NaN, and -0.0 differs from 0.0."""
+    columns = [column.to_pylist() for column in table.columns]
+    return [tuple(_plain(value) for value in row) for row in zip(*columns, strict=True)]
+
+
+def unordered(table: pa.Table) -> list[tuple[Any, ...]]:
+    """Rows in an order that depends on nothing but their values."""
+    return sorted(plain(table), key=repr)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return "NaN" if math.isnan(value) else repr(value)
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, tuple):
+        return tuple(_plain(item) for item in value)
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, dt.datetime) and value.tzinfo is not None:
+        return value.astimezone(dt.UTC)
+    return value

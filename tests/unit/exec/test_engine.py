@@ -1,0 +1,86 @@
+"""The engine over scans: as tables and as streams, with dead rows and without columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pytest
+
+from engine.errors import Unavailable
+from engine.exec.deadline import Deadline
+from engine.exec.engine import Engine, ScanStream, engine_table, with_live_rows
+from engine.scan import LIVE_COLUMN, ScanStatistics
+
+NOTHING_COUNTED = ScanStatistics(0, 0, 0, 0, 0, 0, 0, 0)
+
+
+@dataclass(frozen=True)
+class BlockScan:
+    """A scan of given blocks that may end in a failure."""
+
+    schema: pa.Schema
+    blocks: tuple[pa.RecordBatch, ...]
+    nbytes: int = 1
+    fails: bool = False
+    statistics: ScanStatistics = NOTHING_COUNTED
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        yield from self.blocks
+        if self.fails:
+            raise Unavailable("Partition 3 of store plays cannot be read.")
+
+    def to_table(self) -> pa.Table:
+        return pa.Table.from_batches(list(self.batches()), self.schema)
+
+
+def blocks(count: int, *, live: bool) -> BlockScan:
+    schema = pa.schema([("a", pa.int64())] + ([(LIVE_COLUMN, pa.uint8())] if live else []))
+    columns = [[pa.array([place * 2, place * 2 + 1])] + ([pa.array([1, 0], pa.uint8())] if live else []) for place in range(count)]
+    return BlockScan(schema, tuple(pa.record_batch(each, schema=schema) for each in columns))
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    found = Engine(200 << 20, 2)
+    yield found
+    found.close()
+
+
+def answer(engine: Engine, sql: str, scan: BlockScan, *, stream: bool) -> list[dict[str, object]]:
+    table = ScanStream(scan) if stream else engine_table(scan)
+    rows = engine.run(with_live_rows(sql, {"s": scan.schema}), {"s": table}, [], Deadline(None))
+    try:
+        return [row for batch in rows for row in batch.to_pylist()]
+    finally:
+        rows.close()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("live", [False, True])
+def test_a_scan_is_read_as_often_as_the_statement_needs(engine: Engine, stream: bool, live: bool) -> None:
+    scan = blocks(1000, live=live)
+    assert answer(engine, 'SELECT count(*) AS n, sum(x.a) AS s FROM "s" AS x JOIN "s" AS y USING (a)', scan, stream=stream) == [
+        {"n": 1000 if live else 2000, "s": 999_000 if live else 1_999_000}
+    ]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_rows_without_columns_are_counted(engine: Engine, stream: bool) -> None:
+    empty = pa.RecordBatch.from_struct_array(pa.array([{}, {}, {}], pa.struct([])))
+    assert answer(engine, 'SELECT count(*) AS n FROM "s"', BlockScan(pa.schema([]), (empty, empty)), stream=stream) == [{"n": 6}]
+    flags = pa.record_batch([pa.array([1, 0, 1], pa.uint8())], names=[LIVE_COLUMN])
+    assert answer(engine, 'SELECT count(*) AS n FROM "s"', BlockScan(flags.schema, (flags, flags)), stream=stream) == [{"n": 4}]
+
+
+def test_big_scans_are_streamed() -> None:
+    assert isinstance(engine_table(BlockScan(pa.schema([("a", pa.int64())]), (), nbytes=1 << 40)), ScanStream)
+    assert isinstance(engine_table(blocks(1, live=True)), pa.Table)
+
+
+def test_a_failure_of_the_stores_keeps_its_kind(engine: Engine) -> None:
+    scan = BlockScan(blocks(3, live=False).schema, blocks(3, live=False).blocks, fails=True)
+    with pytest.raises(Unavailable, match="Partition 3"):
+        answer(engine, 'SELECT sum(a) FROM "s"', scan, stream=True)
+    assert answer(engine, 'SELECT count(*) AS n FROM "s"', blocks(3, live=True), stream=True) == [{"n": 3}]

@@ -1,0 +1,121 @@
+"""Lifting literals out of a text changes nothing but its speed."""
+
+from __future__ import annotations
+
+import duckdb
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.sql.literal_values import list_values, row_values
+from engine.sql.literals import MIN_LIST_LENGTH, lift, shape_of
+
+NUMBERS = [str(number) for number in range(MIN_LIST_LENGTH)]
+LONG = ", ".join(NUMBERS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"SELECT 'x IN ({LONG})'",
+        f'SELECT "x IN ({LONG})"',
+        f"SELECT 1 -- x IN ({LONG})",
+        f"SELECT 1 /* x IN ({LONG}) */",
+        f"SELECT E'\\' x IN ({LONG})'",
+        f"SELECT $$ x IN ({LONG}) $$",
+        f"SELECT $a$ x IN ({LONG}) $a$",
+        f"SELECT x IN ({LONG}, 1.5)",
+        f"SELECT x IN ({LONG}, y)",
+        f"SELECT x IN ({LONG}, 'a')",
+        f"SELECT x IN ({LONG}, 99999999999999999999)",
+        f"SELECT x IN ({LONG}, --1\n2)",
+        f"SELECT x IN ({LONG}",
+        f"SELECT x IN ({', '.join(NUMBERS[:-1])})",
+        f"SELECT x IN ({', '.join(['NULL'] * 100)})",
+        f"FROM (VALUES {', '.join(f'({number})' for number in NUMBERS)}, (1, 2)) v",
+        f"FROM (VALUES {', '.join(f'({number})' for number in NUMBERS)}, ('a')) v",
+        f"VALUES {', '.join(f'({number})' for number in NUMBERS)}",
+        f"SELECT __list_0, x IN ({LONG})",
+    ],
+)
+def test_what_is_not_plainly_a_list_stays(text: str) -> None:
+    assert lift(text, "duckdb").source.text == text
+
+
+def test_other_dialects_keep_their_lists() -> None:
+    assert lift(f"SELECT x IN ({LONG})", "spark").lists == ()
+
+
+def test_a_list_becomes_a_table() -> None:
+    lifted = lift(f"SELECT 'it''s', x IN ({LONG}) AND y NOT IN ( 'a''b',{', '.join(repr(number) for number in NUMBERS)} , null ) -- ?", "duckdb")
+    assert lifted.source.text == ("SELECT 'it''s', x IN (SELECT col0 FROM \"__list_0\") AND y NOT IN (SELECT col0 FROM \"__list_1\") -- ?")
+    assert lifted.lists[0].rows.column(0).to_pylist() == list(range(MIN_LIST_LENGTH))
+    assert lifted.lists[1].rows.column(0).to_pylist() == ["a'b", *NUMBERS, None]
+
+
+def test_places_map_back() -> None:
+    text = f"SELECT ?,\n x IN ({LONG}),\n ?, here FROM t"
+    lifted = lift(text, "duckdb")
+    assert lifted.marks == 2
+    for word in ("SELECT", "here", "FROM t"):
+        assert lifted.source.position(lifted.source.text.index(word)).offset == text.index(word)
+    place = lifted.source.position(lifted.source.text.index("here"))
+    assert (place.line, place.column) == (3, 5)
+
+
+def test_marks_are_numbered_outside_of_strings() -> None:
+    assert lift("SELECT ?, '?', \"?\", ? -- ?", "duckdb").source.text == "SELECT  $1 , '?', \"?\",  $2  -- ?"
+    assert lift("SELECT ?, 'it\\'s ?', `?`, ?", "spark").source.text == "SELECT  $1 , 'it\\'s ?', `?`,  $2 "
+
+
+ITEMS = {
+    "int": st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(-9, 9)).map(str),
+    "text": st.text(st.sampled_from("a'(),é😀 \n-0N"), max_size=5).map(lambda text: "'" + text.replace("'", "''") + "'"),
+}
+BLANKS = st.sampled_from(["", " ", "\n"])
+
+
+@st.composite
+def row_lists(draw: st.DrawFn) -> str:
+    kinds = draw(st.lists(st.sampled_from(sorted(ITEMS)), min_size=1, max_size=3))
+    row = st.tuples(*(st.one_of(ITEMS[kind], ITEMS[kind], st.sampled_from(["NULL", "null"])) for kind in kinds))
+    rows = draw(st.lists(row, min_size=1, max_size=8))
+    blank = draw(BLANKS)
+    return f",{blank}".join("(" + f"{blank},{blank}".join(values) + f"{blank})" for values in rows)
+
+
+@pytest.fixture(scope="module")
+def connection() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect(":memory:")
+
+
+@given(body=row_lists())
+@settings(max_examples=200, deadline=None)
+def test_rows_are_those_of_the_engine(connection: duckdb.DuckDBPyConnection, body: str) -> None:
+    expected = connection.sql(f"FROM (VALUES {body})").to_arrow_table()
+    found = row_values(body)
+    if found is None:
+        assert any(column.null_count == len(column) for column in expected.columns)
+    else:
+        assert pa.Table.from_batches([found]) == expected
+
+
+@given(items=st.sampled_from(sorted(ITEMS)).flatmap(lambda kind: st.lists(ITEMS[kind], min_size=1, max_size=9)))
+@settings(max_examples=100, deadline=None)
+def test_items_are_those_of_the_engine(connection: duckdb.DuckDBPyConnection, items: list[str]) -> None:
+    found = list_values(", ".join(items))
+    assert found is not None
+    assert found.column(0).to_pylist() == [connection.sql(f"SELECT {item}").fetchall()[0][0] for item in items]
+
+
+def test_shapes() -> None:
+    found = shape_of("SELECT a1, \"b 2\" FROM t WHERE x = 'it''s' AND y IN (3, -4) AND z = w - 6 LIMIT 5")
+    assert found is not None
+    assert found.text == 'SELECT a1, "b 2" FROM t WHERE x =  $1  AND y IN ( $2 ,  $3 ) AND z = w -  $4  LIMIT  $5 '
+    assert found.values == ("it's", 3, -4, 6, 5)
+    for text in ("SELECT a FROM t", "SELECT ?", "SELECT $1", "SELECT 1 -- x", "SELECT /* */ 1", "SELECT E'a'", "SELECT 1" + " " * 5000):
+        assert shape_of(text) is None
+    decimals = shape_of("SELECT 1.5, 1e5, 0x1F, a.1, 7")
+    assert decimals is not None
+    assert decimals.values == (7,)
