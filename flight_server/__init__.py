@@ -1,1 +1,1 @@
-
+"""The host process: Flight SQL, the command line and what belongs to a server."""

@@ -1,0 +1,197 @@
+"""DoAction: one handler an action."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import flight
+
+from engine.errors import InvalidInput, LivestateError, NotFound, Unsupported
+from engine.schema import GroupName
+from engine.service import QueryService
+from flight_server.calls import Calls
+from flight_server.catalog import CATALOG, DB_SCHEMA
+from flight_server.messages import Message, new, pack, parse, unpack
+from flight_server.sessions import FORGET_COOKIE, SessionOptions, caller_options
+from flight_server.statements import Statements, engine_session
+from flight_server.tickets import Statement, checked_timeout, parse_ticket
+
+_CANCELLING = 2
+_CLOSED = 1
+_INVALID_NAME, _INVALID_VALUE = 1, 2
+_NO_TRANSACTIONS = "livestate has no transactions: each query reads one consistent epoch of each store."
+
+
+class Actions:
+    """The actions that a host knows.
+
+    Args:
+        service: Answers statements.
+        statements: Prepares them.
+        calls: Knows what runs.
+        notify: Told of a store group that may have a new epoch; None: any may.
+        ready: Whether the host has caught up with the changelog once.
+    """
+
+    def __init__(
+        self, service: QueryService, statements: Statements, calls: Calls, notify: Callable[[GroupName | None], None], ready: Callable[[], bool]
+    ) -> None:
+        self._service = service
+        self._statements = statements
+        self._calls = calls
+        self._notify = notify
+        self._ready = ready
+        self._handlers: Mapping[str, Callable[[Any, bytes], Iterable[bytes]]] = {
+            "CreatePreparedStatement": self._create_prepared,
+            "ClosePreparedStatement": self._close_prepared,
+            "CancelQuery": self._cancel_query,
+            "CancelFlightInfo": self._cancel_flight_info,
+            "SetSessionOptions": self._set_session_options,
+            "GetSessionOptions": self._get_session_options,
+            "CloseSession": self._close_session,
+            "livestate.notify": self._notify_group,
+            "livestate.health": self._health,
+            "BeginTransaction": _refused(_NO_TRANSACTIONS),
+            "EndTransaction": _refused(_NO_TRANSACTIONS),
+            "BeginSavepoint": _refused(_NO_TRANSACTIONS),
+            "EndSavepoint": _refused(_NO_TRANSACTIONS),
+            "CreatePreparedSubstraitPlan": _refused("livestate takes SQL, not Substrait plans."),
+            "RenewFlightEndpoint": _refused("livestate's tickets do not expire, so there is nothing to renew."),
+        }
+
+    def names(self) -> list[str]:
+        """Names of all actions, the refused ones included."""
+        return list(self._handlers)
+
+    def run(self, context: Any, name: str, body: bytes) -> Iterable[bytes]:
+        """Do an action.
+
+        Args:
+            context: The call's `flight.ServerCallContext`.
+            name: The action's type.
+            body: Its body.
+
+        Returns:
+            The bodies of its results.
+
+        Raises:
+            Unsupported: There is no such action.
+            LivestateError: It failed, by kind.
+        """
+        handler = self._handlers.get(name)
+        if handler is None:
+            raise Unsupported(f"There is no action {name[:100]!r}; there are {', '.join(self._handlers)}.")
+        return handler(context, body)
+
+    def _create_prepared(self, context: Any, body: bytes) -> Iterable[bytes]:
+        message = _expected("ActionCreatePreparedStatementRequest", body)
+        return [pack(self._statements.prepare(self._statements.from_query(context, message)))]
+
+    def _close_prepared(self, context: Any, body: bytes) -> Iterable[bytes]:
+        self._statements.from_handle(_expected("ActionClosePreparedStatementRequest", body))
+        return []
+
+    def _cancel_query(self, context: Any, body: bytes) -> Iterable[bytes]:
+        self._cancel(_expected("ActionCancelQueryRequest", body).info)
+        return [pack(new("ActionCancelQueryResult", result=_CANCELLING))]
+
+    def _cancel_flight_info(self, context: Any, body: bytes) -> Iterable[bytes]:
+        self._cancel(parse("CancelFlightInfoRequest", body).info)
+        return [new("CancelFlightInfoResult", status=_CANCELLING).SerializeToString()]
+
+    def _cancel(self, info: bytes) -> None:
+        try:
+            tickets = [endpoint.ticket.ticket for endpoint in flight.FlightInfo.deserialize(info).endpoints]
+        except (pa.ArrowException, OSError) as error:
+            raise InvalidInput("What is to be cancelled is no FlightInfo: its bytes are damaged or cut off.") from error
+        parsed = (parse_ticket(ticket, lambda: Statement("")) for ticket in tickets)
+        cancelled = [self._calls.cancel(one.call_id) for one in parsed if isinstance(one, Statement)]
+        if not any(cancelled):
+            raise NotFound("The query to cancel does not run here (any more).")
+
+    def _set_session_options(self, context: Any, body: bytes) -> Iterable[bytes]:
+        options, errors = caller_options(context), {}
+        for name, value in parse("SetSessionOptionsRequest", body).session_options.items():
+            try:
+                options = self._changed(options, name, _option(value))
+            except NotFound:
+                errors[name] = new("SetSessionOptionsError", value=_INVALID_NAME)
+            except LivestateError:
+                errors[name] = new("SetSessionOptionsError", value=_INVALID_VALUE)
+        context.add_header("set-cookie", options.to_cookie())
+        return [new("SetSessionOptionsResult", errors=errors).SerializeToString()]
+
+    def _changed(self, options: SessionOptions, name: str, value: object) -> SessionOptions:
+        if name == "timeout":
+            return replace(options, timeout_seconds=checked_timeout(_number(value)))
+        if not isinstance(value, str | None):
+            raise InvalidInput(f"The session option {name} must be a text.")
+        if name == "dialect":
+            changed = replace(options, dialect=value or "")
+            # A statement in an unknown dialect cannot be planned.
+            self._service.prepare("SELECT 1", engine_session(Statement("", changed.dialect)))
+            return changed
+        only = {"catalog": CATALOG, "schema": DB_SCHEMA}
+        if name not in only:
+            raise NotFound(f"There is no session option {name!r}; there are dialect, timeout, catalog and schema.")
+        if value not in (None, "", only[name]):
+            raise InvalidInput(f"There is only the {name} {only[name]}.")
+        return options
+
+    def _get_session_options(self, context: Any, body: bytes) -> Iterable[bytes]:
+        parse("GetSessionOptionsRequest", body)
+        options = caller_options(context)
+        texts = {"catalog": CATALOG, "schema": DB_SCHEMA, "dialect": engine_session(Statement("", options.dialect)).dialect}
+        values = {name: new("SessionOptionValue", string_value=text) for name, text in texts.items()}
+        if options.timeout_seconds is not None:
+            values["timeout"] = new("SessionOptionValue", double_value=options.timeout_seconds)
+        return [new("GetSessionOptionsResult", session_options=values).SerializeToString()]
+
+    def _close_session(self, context: Any, body: bytes) -> Iterable[bytes]:
+        parse("CloseSessionRequest", body)
+        context.add_header("set-cookie", FORGET_COOKIE)
+        return [new("CloseSessionResult", status=_CLOSED).SerializeToString()]
+
+    def _notify_group(self, context: Any, body: bytes) -> Iterable[bytes]:
+        try:
+            group = body.decode()
+        except UnicodeDecodeError as error:
+            raise InvalidInput("The body of livestate.notify is the name of a store group in UTF-8, or empty.") from error
+        self._notify(GroupName(group) if group else None)
+        return []
+
+    def _health(self, context: Any, body: bytes) -> Iterable[bytes]:
+        return [json.dumps({"ready": self._ready(), "stores": len(self._service.source.definitions())}).encode()]
+
+
+def _refused(message: str) -> Callable[[Any, bytes], Iterable[bytes]]:
+    def refuse(context: Any, body: bytes) -> Iterable[bytes]:
+        raise Unsupported(message)
+
+    return refuse
+
+
+def _expected(name: str, body: bytes) -> Message:
+    found, message = unpack(body)
+    if found != name:
+        raise InvalidInput(f"The action's body is a {found}; it must be a {name}.")
+    return message
+
+
+def _option(value: Message) -> object:
+    kind = value.WhichOneof("option_value")
+    return None if kind is None else getattr(value, kind)
+
+
+def _number(value: object) -> object:
+    # Drivers whose connection properties are texts send numbers as such.
+    if not isinstance(value, str):
+        return value
+    try:
+        return float(value) if value else None
+    except ValueError as error:
+        raise InvalidInput("The session option timeout must be a number of seconds above 0.") from error

@@ -1,0 +1,222 @@
+"""Flight SQL's catalog commands: what stores there are, as clients and tools ask for it.
+
+Stores are tables of one schema in one catalog. Result schemas: the comments of `format/FlightSql.proto` of Apache Arrow;
+clients compare them field by field.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from engine.scan import StoreSource
+from engine.schema import StoreDefinition
+from engine.sql_types import sql_type
+from flight_server import sql_info, xdbc_types
+from flight_server.messages import Message
+
+CATALOG = "livestate"
+DB_SCHEMA = "main"
+TABLE_TYPE = "TABLE"
+
+
+def _required(name: str, kind: pa.DataType) -> pa.Field:
+    return pa.field(name, kind, nullable=False)
+
+
+CATALOGS = pa.schema([_required("catalog_name", pa.string())])
+DB_SCHEMAS = pa.schema([pa.field("catalog_name", pa.string()), _required("db_schema_name", pa.string())])
+TABLES = pa.schema(
+    [
+        pa.field("catalog_name", pa.string()),
+        pa.field("db_schema_name", pa.string()),
+        _required("table_name", pa.string()),
+        _required("table_type", pa.string()),
+    ]
+)
+TABLES_WITH_SCHEMA = TABLES.append(_required("table_schema", pa.binary()))
+TABLE_TYPES = pa.schema([_required("table_type", pa.string())])
+PRIMARY_KEYS = pa.schema(
+    [
+        pa.field("catalog_name", pa.string()),
+        pa.field("db_schema_name", pa.string()),
+        _required("table_name", pa.string()),
+        _required("column_name", pa.string()),
+        pa.field("key_name", pa.string()),
+        _required("key_sequence", pa.int32()),
+    ]
+)
+FOREIGN_KEYS = pa.schema(
+    [
+        pa.field("pk_catalog_name", pa.string()),
+        pa.field("pk_db_schema_name", pa.string()),
+        _required("pk_table_name", pa.string()),
+        _required("pk_column_name", pa.string()),
+        pa.field("fk_catalog_name", pa.string()),
+        pa.field("fk_db_schema_name", pa.string()),
+        _required("fk_table_name", pa.string()),
+        _required("fk_column_name", pa.string()),
+        _required("key_sequence", pa.int32()),
+        pa.field("fk_key_name", pa.string()),
+        pa.field("pk_key_name", pa.string()),
+        _required("update_rule", pa.uint8()),
+        _required("delete_rule", pa.uint8()),
+    ]
+)
+
+
+def command_schema(name: str, command: Message) -> pa.Schema | None:
+    """The schema of a catalog command's result.
+
+    Args:
+        name: The command's message name.
+        command: The message.
+
+    Returns:
+        The schema; None: it is no catalog command.
+    """
+    if name == "CommandGetTables" and command.include_schema:
+        return TABLES_WITH_SCHEMA
+    return _SCHEMAS.get(name)
+
+
+def command_table(name: str, command: Message, source: StoreSource) -> pa.Table | None:
+    """The result of a catalog command.
+
+    Args:
+        name: The command's message name.
+        command: The message.
+        source: The host's stores.
+
+    Returns:
+        A table of `command_schema`; None: it is no catalog command.
+    """
+    answer = _ANSWERS.get(name)
+    return None if answer is None else answer(command, source)
+
+
+def _rows(schema: pa.Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
+    return pa.table([pa.array(values, kind.type) for values, kind in zip(columns, schema, strict=True)], schema=schema)
+
+
+def _catalogs(command: Message, source: StoreSource) -> pa.Table:
+    return _rows(CATALOGS, [(CATALOG,)])
+
+
+def _db_schemas(command: Message, source: StoreSource) -> pa.Table:
+    found = _in_catalog(command) and _matches(command, "db_schema_filter_pattern", DB_SCHEMA)
+    return _rows(DB_SCHEMAS, [(CATALOG, DB_SCHEMA)] if found else [])
+
+
+def _tables(command: Message, source: StoreSource) -> pa.Table:
+    rows = [(CATALOG, DB_SCHEMA, str(d.name), TABLE_TYPE, d) for d in _wanted_stores(command, source)]
+    if not command.include_schema:
+        return _rows(TABLES, [row[:4] for row in rows])
+    return _rows(TABLES_WITH_SCHEMA, [(*row[:4], table_schema(row[4]).serialize().to_pybytes()) for row in rows])
+
+
+def _wanted_stores(command: Message, source: StoreSource) -> Iterator[StoreDefinition]:
+    if not _in_catalog(command) or not _matches(command, "db_schema_filter_pattern", DB_SCHEMA):
+        return
+    if command.table_types and TABLE_TYPE not in command.table_types:
+        return
+    for _, definition in sorted(source.definitions().items()):
+        if _matches(command, "table_name_filter_pattern", definition.name):
+            yield definition
+
+
+def _in_catalog(command: Message) -> bool:
+    return not command.HasField("catalog") or command.catalog == CATALOG
+
+
+def _matches(command: Message, field: str, name: str) -> bool:
+    return not command.HasField(field) or like(getattr(command, field)).fullmatch(name) is not None
+
+
+def like(pattern: str) -> re.Pattern[str]:
+    r"""An SQL LIKE pattern as a regular expression.
+
+    Args:
+        pattern: `%` stands for any text, `_` for one character; a backslash before a character takes its meaning away.
+
+    Returns:
+        An expression to `fullmatch` with.
+    """
+    marks = {"%": ".*", "_": "."}
+    parts = re.findall(r"\\.|.|\\$", pattern, re.DOTALL)
+    return re.compile("".join(marks.get(part) or re.escape(part[1:] if len(part) > 1 else part) for part in parts), re.DOTALL)
+
+
+def table_schema(definition: StoreDefinition) -> pa.Schema:
+    """A store's schema with what JDBC wants to know of each column.
+
+    Args:
+        definition: The store's.
+
+    Returns:
+        Its schema; fields carry the metadata `ARROW:FLIGHT:SQL:…`.
+    """
+    return pa.schema([field.with_metadata(_column_metadata(definition, field)) for field in definition.schema])
+
+
+def _column_metadata(definition: StoreDefinition, field: pa.Field) -> Mapping[str, str]:
+    facts = {
+        "CATALOG_NAME": CATALOG,
+        "DB_SCHEMA_NAME": DB_SCHEMA,
+        "TABLE_NAME": str(definition.name),
+        "TYPE_NAME": sql_type(field.type),
+        "IS_AUTO_INCREMENT": "0",
+        "IS_CASE_SENSITIVE": "1" if pa.types.is_string(field.type) else "0",
+        "IS_READ_ONLY": "1",
+        "IS_SEARCHABLE": "1",
+    }
+    if pa.types.is_decimal(field.type):
+        facts |= {"PRECISION": str(field.type.precision), "SCALE": str(field.type.scale)}
+    return {f"ARROW:FLIGHT:SQL:{name}": value for name, value in facts.items()}
+
+
+def _table_types(command: Message, source: StoreSource) -> pa.Table:
+    return _rows(TABLE_TYPES, [(TABLE_TYPE,)])
+
+
+def _primary_keys(command: Message, source: StoreSource) -> pa.Table:
+    here = _in_catalog(command) and (not command.HasField("db_schema") or command.db_schema == DB_SCHEMA)
+    definition = next((d for d in source.definitions().values() if d.name == command.table), None)
+    if definition is None or not here:
+        return _rows(PRIMARY_KEYS, [])
+    places = enumerate(definition.key, start=1)
+    return _rows(PRIMARY_KEYS, [(CATALOG, DB_SCHEMA, str(definition.name), column, None, place) for place, column in places])
+
+
+def _no_foreign_keys(command: Message, source: StoreSource) -> pa.Table:
+    return _rows(FOREIGN_KEYS, [])
+
+
+_SCHEMAS: Mapping[str, pa.Schema] = {
+    "CommandGetCatalogs": CATALOGS,
+    "CommandGetDbSchemas": DB_SCHEMAS,
+    "CommandGetTables": TABLES,
+    "CommandGetTableTypes": TABLE_TYPES,
+    "CommandGetPrimaryKeys": PRIMARY_KEYS,
+    "CommandGetExportedKeys": FOREIGN_KEYS,
+    "CommandGetImportedKeys": FOREIGN_KEYS,
+    "CommandGetCrossReference": FOREIGN_KEYS,
+    "CommandGetSqlInfo": sql_info.SCHEMA,
+    "CommandGetXdbcTypeInfo": xdbc_types.SCHEMA,
+}
+_ANSWERS: Mapping[str, Callable[[Message, StoreSource], pa.Table]] = {
+    "CommandGetCatalogs": _catalogs,
+    "CommandGetDbSchemas": _db_schemas,
+    "CommandGetTables": _tables,
+    "CommandGetTableTypes": _table_types,
+    "CommandGetPrimaryKeys": _primary_keys,
+    "CommandGetExportedKeys": _no_foreign_keys,
+    "CommandGetImportedKeys": _no_foreign_keys,
+    "CommandGetCrossReference": _no_foreign_keys,
+    "CommandGetSqlInfo": lambda command, source: sql_info.table(command.info),
+    "CommandGetXdbcTypeInfo": lambda command, source: xdbc_types.table(command.data_type if command.HasField("data_type") else None),
+}

@@ -1,0 +1,176 @@
+"""The Flight SQL server: each RPC of Flight, handed to the module that knows its message.
+
+`format/FlightSql.proto` of Apache Arrow says which message travels in which RPC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import flight
+
+from engine.errors import InvalidInput, Unsupported
+from engine.schema import GroupName
+from engine.service import QueryService
+from flight_server import catalog
+from flight_server.actions import Actions
+from flight_server.boundary import guarded
+from flight_server.calls import Calls
+from flight_server.messages import unpack
+from flight_server.results import WRITE_OPTIONS
+from flight_server.sessions import MIDDLEWARE, CallerFactory, OpenHandshake
+from flight_server.statements import Statements
+from flight_server.tickets import Command, parse_ticket
+
+_READ_ONLY = "livestate is read-only: stores are written by Spark jobs, `livestate load` and engine.changelog, not through SQL."
+_QUERY, _PREPARED_QUERY = "CommandStatementQuery", "CommandPreparedStatementQuery"
+
+
+def _ready() -> bool:
+    return True
+
+
+class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no types
+    """Serves a query service over Arrow Flight. It listens as soon as it exists.
+
+    Args:
+        location: Where to listen, such as `grpc://127.0.0.1:8815`; port 0 takes a free one (`port` says which).
+        service: Answers statements.
+        notify: Told of a store group that may have a new epoch; None: any may.
+        ready: Whether the host has caught up with the changelog once; for `livestate.health`.
+        token: What callers must present, as a bearer token or as a password; None: the server is open.
+        tls_certificates: Pairs of certificate and key, PEM; for `grpc+tls://` locations.
+    """
+
+    def __init__(
+        self,
+        location: str,
+        service: QueryService,
+        notify: Callable[[GroupName | None], None],
+        *,
+        ready: Callable[[], bool] = _ready,
+        token: str | None = None,
+        tls_certificates: Sequence[tuple[bytes, bytes]] = (),
+    ) -> None:
+        self._service = service
+        self._calls = Calls()
+        self._statements = Statements(service, self._calls)
+        self._actions = Actions(service, self._statements, self._calls, notify, ready)
+        try:
+            super().__init__(
+                location,
+                auth_handler=OpenHandshake(),
+                middleware={MIDDLEWARE: CallerFactory(token)},
+                tls_certificates=list(tls_certificates) or None,
+            )
+        except BaseException:
+            # pyarrow never lets go of a server that could not listen; what it refers to would live until the process ends.
+            self.__dict__.clear()
+            raise
+
+    @property
+    def running(self) -> int:
+        """How many queries run now."""
+        return len(self._calls)
+
+    def stop(self, grace_seconds: float) -> bool:
+        """Take no more queries, let those that run finish, and stop listening.
+
+        Args:
+            grace_seconds: How long queries may run on before they are cancelled; and how long after that they have to end.
+
+        Returns:
+            Whether it has stopped. Not, if a client neither reads its result nor goes away: Flight waits for it without end.
+        """
+        if not self._calls.close(grace_seconds):
+            return False
+        self.shutdown()
+        return True
+
+    @guarded
+    def get_flight_info(self, context: Any, descriptor: flight.FlightDescriptor) -> flight.FlightInfo:
+        """Plan a statement or a catalog command."""
+        body = _command(descriptor)
+        name, message = unpack(body)
+        if name == _PREPARED_QUERY:
+            return self._statements.flight_info(message.prepared_statement_handle, descriptor)
+        if name == _QUERY:
+            return self._statements.flight_info(self._statements.from_query(context, message).to_bytes(), descriptor)
+        schema = _catalog_schema(name, message)
+        return flight.FlightInfo(schema, descriptor, [flight.FlightEndpoint(Command(body).to_bytes(), [])])
+
+    @guarded
+    def get_schema(self, context: Any, descriptor: flight.FlightDescriptor) -> flight.SchemaResult:
+        """Say what the result of a statement or a catalog command looks like."""
+        name, message = unpack(_command(descriptor))
+        if name == _PREPARED_QUERY:
+            return flight.SchemaResult(self._statements.schema(self._statements.from_handle(message)))
+        if name == _QUERY:
+            return flight.SchemaResult(self._statements.schema(self._statements.from_query(context, message)))
+        return flight.SchemaResult(_catalog_schema(name, message))
+
+    @guarded
+    def do_get(self, context: Any, ticket: flight.Ticket) -> flight.FlightDataStream:
+        """Run a statement or a catalog command."""
+        request = parse_ticket(ticket.ticket, lambda: self._statements.defaults(context))
+        if not isinstance(request, Command):
+            return self._statements.run(request, context)
+        name, message = unpack(request.body)
+        table = catalog.command_table(name, message, self._service.source)
+        if table is None:
+            raise _refusal(name)
+        return flight.RecordBatchStream(table, WRITE_OPTIONS)
+
+    @guarded
+    def do_put(
+        self, context: Any, descriptor: flight.FlightDescriptor, reader: flight.MetadataRecordBatchReader, writer: flight.FlightMetadataWriter
+    ) -> None:
+        """Bind parameters; everything that would write is refused."""
+        name, message = unpack(_command(descriptor))
+        if name != _PREPARED_QUERY:
+            raise _refusal(name)
+        answer = self._statements.bind(self._statements.from_handle(message), reader)
+        writer.write(pa.py_buffer(answer.SerializeToString()))
+
+    @guarded
+    def do_action(self, context: Any, action: flight.Action) -> Iterable[bytes]:
+        """Do one of `flight_server.actions`."""
+        return self._actions.run(context, action.type, action.body.to_pybytes())
+
+    @guarded
+    def list_actions(self, context: Any) -> Iterable[tuple[str, str]]:
+        """Name the actions."""
+        return [(name, "") for name in self._actions.names()]
+
+    @guarded
+    def list_flights(self, context: Any, criteria: bytes) -> Iterable[flight.FlightInfo]:
+        """Refuse: Flight SQL has catalog commands for that."""
+        raise Unsupported("Ask for the stores with Flight SQL's GetTables, or with SHOW STORES.")
+
+    @guarded
+    def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
+        """Refuse: there is nothing to exchange."""
+        raise Unsupported("livestate has no DoExchange; use DoGet with SQL text as the ticket.")
+
+
+def _command(descriptor: flight.FlightDescriptor) -> bytes:
+    if descriptor.descriptor_type != flight.DescriptorType.CMD:
+        raise InvalidInput("The descriptor must hold a Flight SQL command, not a path.")
+    return bytes(descriptor.command)
+
+
+def _catalog_schema(name: str, message: Any) -> pa.Schema:
+    schema = catalog.command_schema(name, message)
+    if schema is None:
+        raise _refusal(name)
+    return schema
+
+
+def _refusal(name: str) -> Exception:
+    if name in ("CommandStatementUpdate", "CommandPreparedStatementUpdate", "CommandStatementIngest"):
+        return Unsupported(_READ_ONLY)
+    if name == "CommandStatementSubstraitPlan":
+        return Unsupported("livestate takes SQL, not Substrait plans.")
+    return InvalidInput(f"The message {name} does not belong in this call.")

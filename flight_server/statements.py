@@ -1,0 +1,223 @@
+"""Statements: planning at GetFlightInfo, execution at DoGet, prepared statements and their parameters between the two."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import flight
+
+from engine.errors import InvalidInput, Unsupported
+from engine.service import QueryService, Session
+from flight_server.calls import Calls
+from flight_server.messages import Message, new
+from flight_server.results import result_stream
+from flight_server.sessions import caller_options
+from flight_server.tickets import MAX_PARAMETER_BYTES, JsonStatement, Statement, execution_ticket, parse_handle
+
+MAX_ECHOED_BYTES = 4 << 20
+"""A longer statement is in the ticket alone and not also in the FlightInfo's descriptor: drivers take messages of 16 MiB at the most."""
+
+
+_PLAIN_JSON = (int, float, bool, type(None))
+
+
+def engine_session(statement: Statement) -> Session:
+    """The session of the query service that a statement runs in.
+
+    Args:
+        statement: Any.
+
+    Returns:
+        Its dialect and time limit.
+    """
+    if statement.dialect:
+        return Session(dialect=statement.dialect, timeout_seconds=statement.timeout_seconds)
+    return Session(timeout_seconds=statement.timeout_seconds)
+
+
+class Statements:
+    """Plans and runs statements for the calls of Flight.
+
+    Args:
+        service: Answers them.
+        calls: Knows what runs.
+    """
+
+    def __init__(self, service: QueryService, calls: Calls) -> None:
+        self._service = service
+        self._calls = calls
+
+    def defaults(self, context: Any) -> Statement:
+        """The empty statement with the caller's session options."""
+        options = caller_options(context)
+        return Statement("", options.dialect, options.timeout_seconds)
+
+    def from_query(self, context: Any, message: Message) -> Statement:
+        """The statement of a message that has SQL text: a query, or one to prepare.
+
+        Raises:
+            Unsupported: It is to be part of a transaction.
+        """
+        if message.transaction_id:
+            raise Unsupported("livestate has no transactions: each query reads one consistent epoch of each store. Leave the transaction out.")
+        options = caller_options(context)
+        return Statement(message.query, options.dialect, options.timeout_seconds)
+
+    def from_handle(self, message: Message) -> Statement:
+        """The statement of a message that has a prepared-statement handle.
+
+        Raises:
+            InvalidInput: The handle is not one of livestate's.
+        """
+        return parse_handle(message.prepared_statement_handle)
+
+    def schema(self, statement: Statement) -> pa.Schema:
+        """The schema of a statement's result.
+
+        Raises:
+            LivestateError: The statement cannot run, by kind.
+        """
+        return self._service.prepare(statement.sql, engine_session(statement)).schema
+
+    def flight_info(self, handle: bytes, descriptor: flight.FlightDescriptor) -> flight.FlightInfo:
+        """Plan a statement.
+
+        Args:
+            handle: Its handle.
+            descriptor: What the client asked with.
+
+        Returns:
+            The result's schema and one ticket, good for this host and all others.
+
+        Raises:
+            LivestateError: The statement cannot run, by kind.
+        """
+        schema = self.schema(parse_handle(handle))
+        if len(handle) > MAX_ECHOED_BYTES:
+            descriptor = flight.FlightDescriptor.for_command(b"")
+        return flight.FlightInfo(schema, descriptor, [flight.FlightEndpoint(execution_ticket(handle), [])])
+
+    def run(self, statement: Statement | JsonStatement, context: Any) -> flight.FlightDataStream:
+        """Execute a statement.
+
+        Args:
+            statement: From a ticket.
+            context: The call's `flight.ServerCallContext`.
+
+        Returns:
+            The stream that answers DoGet.
+
+        Raises:
+            LivestateError: The statement cannot run, by kind.
+        """
+        if isinstance(statement, JsonStatement):
+            parameters = self._typed(statement)
+            statement = statement.statement
+        else:
+            parameters = statement.parameters.batch() if statement.parameters is not None else None
+        call = self._calls.begin(statement.call_id, context)
+        try:
+            result = self._service.execute(statement.sql, parameters, engine_session(statement), call.cancelled)
+        except BaseException:
+            call.end()
+            raise
+        return result_stream(result, call, context)
+
+    def _typed(self, request: JsonStatement) -> pa.RecordBatch | None:
+        if not request.parameters:
+            return None
+        given = request.parameters
+        if not isinstance(given, Mapping) and all(isinstance(value, _PLAIN_JSON) for value in given):
+            # The service converts between these by itself, so the statement need not be asked for its types.
+            names = [str(place) for place in range(1, len(given) + 1)]
+            return pa.record_batch([json_array(name, value, None) for name, value in zip(names, given, strict=True)], names)
+        wanted = self._service.prepare(request.statement.sql, engine_session(request.statement)).parameters
+        if len(given) != len(wanted):
+            raise InvalidInput(f"The statement has {len(wanted)} parameters, and the ticket {len(given)}.")
+        if isinstance(given, Mapping) and set(given) != set(wanted.names):
+            raise InvalidInput(f"The statement has the parameters ({', '.join(wanted.names)}), and the ticket ({', '.join(given)}).")
+        values = [given[field.name] for field in wanted] if isinstance(given, Mapping) else given
+        return pa.record_batch([json_array(field.name, value, field.type) for field, value in zip(wanted, values, strict=True)], schema=wanted)
+
+    def prepare(self, statement: Statement) -> Message:
+        """Prepare a statement.
+
+        Args:
+            statement: Without parameters.
+
+        Returns:
+            `ActionCreatePreparedStatementResult`: the handle, the result's schema and the parameters', as IPC messages.
+
+        Raises:
+            LivestateError: The statement cannot run, by kind.
+        """
+        prepared = self._service.prepare(statement.sql, engine_session(statement))
+        return new(
+            "ActionCreatePreparedStatementResult",
+            prepared_statement_handle=statement.to_bytes(),
+            dataset_schema=prepared.schema.serialize().to_pybytes(),
+            parameter_schema=prepared.parameters.serialize().to_pybytes() if len(prepared.parameters) else b"",
+        )
+
+    def bind(self, statement: Statement, reader: flight.MetadataRecordBatchReader) -> Message:
+        """Bind values to a prepared statement.
+
+        Args:
+            statement: From its handle.
+            reader: The values: one column a parameter, one row.
+
+        Returns:
+            `DoPutPreparedStatementResult` with the handle of the bound statement.
+
+        Raises:
+            InvalidInput: There is not exactly one row of values, or they are too many bytes.
+        """
+        values = _one_row(reader)
+        bound = statement if values is None else statement.bound(values)
+        return new("DoPutPreparedStatementResult", prepared_statement_handle=bound.to_bytes())
+
+
+def json_array(name: str, value: object, wanted: pa.DataType | None) -> pa.Array:
+    """A value of a JSON ticket as a column of one row.
+
+    Args:
+        name: The parameter's name.
+        value: Its value. A text stands for values of all types that JSON has no form for: dates, decimals and the like.
+        wanted: Type that the statement wants; None: the type that fits the value.
+
+    Returns:
+        An array of that type.
+
+    Raises:
+        InvalidInput: The value is not of it.
+    """
+    try:
+        if wanted is not None and isinstance(value, str) and not pa.types.is_string(wanted):
+            return pa.array([value], pa.string()).cast(wanted)
+        return pa.array([value], wanted)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        wants = f": the statement wants {wanted}" if wanted is not None else ""
+        raise InvalidInput(f"Parameter {name} cannot be the JSON value {str(value)[:100]!r}{wants}.") from error
+
+
+def _one_row(reader: flight.MetadataRecordBatchReader) -> pa.RecordBatch | None:
+    rows, size, found = 0, 0, None
+    try:
+        for chunk in reader:
+            if chunk.data is None:
+                continue
+            rows += chunk.data.num_rows
+            size += chunk.data.get_total_buffer_size()
+            if rows > 1:
+                raise InvalidInput("Bind one row of parameters: a query runs once. For many keys, use IN or join a VALUES list.")
+            if size > MAX_PARAMETER_BYTES:
+                raise InvalidInput(f"The parameters take more than {MAX_PARAMETER_BYTES:,} bytes.")
+            found = chunk.data if chunk.data.num_rows else found
+    except (pa.ArrowException, OSError) as error:
+        raise InvalidInput("The parameters are no Arrow stream: their bytes are damaged or cut off.") from error
+    if found is None or not found.num_columns:
+        return None
+    found.validate(full=True)
+    return found

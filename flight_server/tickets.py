@@ -1,0 +1,268 @@
+"""What a ticket and a prepared-statement handle hold: everything that is needed to run the statement.
+
+Nothing is kept on the host between two calls of a client, so nothing leaks, times out or is lost with a restart,
+and any host can take any call.
+
+The first byte of a ticket decides, so that no content has to be guessed from:
+
+| first bytes | content |
+|---|---|
+| `00 51` (NUL, `Q`) | a statement: message `StatementHandle` (`flight_server.messages`) |
+| `00 43` (NUL, `C`) | a catalog command of Flight SQL: its `Any`, as the descriptor had it |
+| `7B` (`{`, with which no statement begins) | JSON: `{"sql": "…", "parameters": […] or {…}, "dialect": "…", "timeout": seconds}` |
+| anything else | SQL text in UTF-8 |
+
+A prepared-statement handle is the first of these.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+
+from engine.errors import InvalidInput
+from flight_server.messages import Message, parse, statement_handle
+
+STATEMENT_MARK = b"\x00Q"
+COMMAND_MARK = b"\x00C"
+CALL_ID_BYTES = 8
+_CALL_ID_FIELD = bytes([statement_handle.DESCRIPTOR.fields_by_name["call_id"].number << 3 | 2, CALL_ID_BYTES])
+"""Protobuf's tag of the field, of wire type 2 (bytes), and the length of its value."""
+METADATA_KEY = b"livestate"
+"""Schema metadata of every result: the query's metadata as JSON (epochs read, their age, partitions read and pruned). ADBC and JDBC drop it."""
+MAX_PARAMETER_BYTES = 16 << 20
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Values bound to a statement, as a handle carries them.
+
+    Attributes:
+        schema: IPC message of their schema.
+        row: IPC message of their one row.
+    """
+
+    schema: bytes
+    row: bytes
+
+    @staticmethod
+    def of(batch: pa.RecordBatch) -> Parameters:
+        """Pack values.
+
+        Args:
+            batch: One column a parameter, one row.
+
+        Raises:
+            InvalidInput: They are larger than 16 MiB.
+        """
+        row = batch.serialize()
+        if row.size > MAX_PARAMETER_BYTES:
+            raise InvalidInput(f"The parameters take {row.size:,} bytes; at most {MAX_PARAMETER_BYTES:,} can be bound to a statement.")
+        return Parameters(batch.schema.serialize().to_pybytes(), row.to_pybytes())
+
+    def batch(self) -> pa.RecordBatch:
+        """The values.
+
+        Returns:
+            What `of` got.
+
+        Raises:
+            InvalidInput: The bytes are damaged.
+        """
+        try:
+            batch = pa.ipc.read_record_batch(pa.py_buffer(self.row), _parameter_schema(self.schema))
+            batch.validate(full=True)
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            raise InvalidInput("The parameters in the statement handle are damaged: bind them again.") from error
+        return batch
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement with all it needs to run.
+
+    Attributes:
+        sql: Its text.
+        dialect: SQL dialect of the text; empty: the host's default.
+        timeout_seconds: How long it may run; None: as long as the host allows.
+        parameters: Values bound to it, if any.
+        call_id: What tells this execution from all others, so that it can be cancelled; empty: it cannot.
+    """
+
+    sql: str
+    dialect: str = ""
+    timeout_seconds: float | None = None
+    parameters: Parameters | None = None
+    call_id: bytes = b""
+
+    def to_bytes(self) -> bytes:
+        """The ticket or handle that `parse_ticket` reads back."""
+        message = statement_handle(sql=self.sql, dialect=self.dialect, call_id=self.call_id)
+        if self.parameters is not None:
+            message.parameter_schema, message.parameter_row = self.parameters.schema, self.parameters.row
+        if self.timeout_seconds is not None:
+            message.timeout = self.timeout_seconds
+        return STATEMENT_MARK + bytes(message.SerializeToString())
+
+    def bound(self, parameters: pa.RecordBatch) -> Statement:
+        """The same statement with values.
+
+        Args:
+            parameters: One column a parameter, one row.
+
+        Returns:
+            A statement that carries them in place of what it carried.
+
+        Raises:
+            InvalidInput: They are larger than 16 MiB.
+        """
+        return replace(self, parameters=Parameters.of(parameters))
+
+
+def execution_ticket(handle: bytes) -> bytes:
+    """The ticket of one execution of a statement.
+
+    Args:
+        handle: The statement's handle.
+
+    Returns:
+        A ticket for the same statement with a `call_id` of its own.
+    """
+    # A field written behind a protobuf message becomes part of it, so nothing has to be read and written again.
+    return handle + _CALL_ID_FIELD + os.urandom(CALL_ID_BYTES)
+
+
+@dataclass(frozen=True)
+class JsonStatement:
+    """A statement from a JSON ticket, whose values have no types yet.
+
+    Attributes:
+        statement: The statement without parameters.
+        parameters: JSON values by position or by name; they take the types that the statement wants.
+    """
+
+    statement: Statement
+    parameters: Sequence[Any] | Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Command:
+    """A catalog command of Flight SQL.
+
+    Attributes:
+        body: Its `Any`.
+    """
+
+    body: bytes
+
+    def to_bytes(self) -> bytes:
+        """The ticket that `parse_ticket` reads back."""
+        return COMMAND_MARK + self.body
+
+
+def parse_ticket(ticket: bytes, defaults: Callable[[], Statement]) -> Statement | JsonStatement | Command:
+    """What a ticket asks for.
+
+    Args:
+        ticket: Any bytes.
+        defaults: Gives a statement with dialect and time limit of the caller's session, for tickets that do not carry their own.
+
+    Returns:
+        A statement, or a catalog command.
+
+    Raises:
+        InvalidInput: The bytes are none of the four forms.
+    """
+    if ticket.startswith(STATEMENT_MARK):
+        return parse_handle(ticket)
+    if ticket.startswith(COMMAND_MARK):
+        return Command(ticket[len(COMMAND_MARK) :])
+    if ticket.startswith(b"{"):
+        return _parse_json(ticket, defaults())
+    try:
+        sql = ticket.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidInput("The ticket is neither one of this host's nor SQL text in UTF-8.") from error
+    if "\0" in sql:
+        raise InvalidInput("The ticket is damaged, or not one of this host's: ask for a new one with GetFlightInfo.")
+    session = defaults()
+    return Statement(sql, session.dialect, session.timeout_seconds)
+
+
+def parse_handle(handle: bytes) -> Statement:
+    """The statement of a handle.
+
+    Args:
+        handle: What `Statement.to_bytes` made.
+
+    Returns:
+        The statement.
+
+    Raises:
+        InvalidInput: The bytes are no handle.
+    """
+    if not handle.startswith(STATEMENT_MARK):
+        raise InvalidInput("The statement handle is not one of this host's: prepare the statement again.")
+    message: Message = parse("StatementHandle", handle[len(STATEMENT_MARK) :])
+    timeout = message.timeout if message.HasField("timeout") else None
+    parameters = Parameters(message.parameter_schema, message.parameter_row) if message.parameter_schema else None
+    return Statement(message.sql, message.dialect, checked_timeout(timeout), parameters, message.call_id)
+
+
+def checked_timeout(timeout: object) -> float | None:
+    """A time limit that somebody sent.
+
+    Args:
+        timeout: Anything.
+
+    Returns:
+        Seconds, or None for no limit of its own.
+
+    Raises:
+        InvalidInput: It is neither None nor a number of seconds above 0.
+    """
+    if timeout is None:
+        return None
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not (0 < timeout < math.inf):
+        raise InvalidInput("The timeout must be a number of seconds above 0.")
+    return float(timeout)
+
+
+def _parse_json(ticket: bytes, defaults: Statement) -> JsonStatement:
+    try:
+        document = json.loads(ticket)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput('The ticket starts with { and is not JSON; send {"sql": "…"} or plain SQL text.') from error
+    unknown = set(document) - {"sql", "parameters", "dialect", "timeout"}
+    if unknown:
+        raise InvalidInput(f"The ticket has a field {min(unknown)!r}; known are sql, parameters, dialect and timeout.")
+    sql, parameters, dialect = document.get("sql"), document.get("parameters", []), document.get("dialect", defaults.dialect)
+    if not isinstance(sql, str):
+        raise InvalidInput('The ticket lacks its statement: "sql" must be a text.')
+    if not isinstance(parameters, list | dict):
+        raise InvalidInput('"parameters" must be a list of values, or an object of values by name.')
+    if not isinstance(dialect, str):
+        raise InvalidInput('"dialect" must be a text, such as "duckdb" or "spark".')
+    timeout = checked_timeout(document["timeout"]) if "timeout" in document else defaults.timeout_seconds
+    return JsonStatement(Statement(sql, dialect, timeout), parameters)
+
+
+@lru_cache(maxsize=256)
+def _parameter_schema(message: bytes) -> pa.Schema:
+    schema = pa.ipc.read_schema(pa.py_buffer(message))
+    _check_names(schema)
+    return schema
+
+
+def _check_names(fields: Iterable[pa.Field]) -> None:
+    """Arrow reads names that are not UTF-8 without complaint; to ask for one raises UnicodeDecodeError."""
+    for field in fields:
+        _ = field.name
+        _check_names(field.type.field(place) for place in range(field.type.num_fields))

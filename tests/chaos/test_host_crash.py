@@ -1,0 +1,118 @@
+"""A host that is killed while epochs land: after each restart it answers a whole epoch, never an older one than it had, and loses nothing."""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from engine.changelog import Changelog, StoreAppender, open_appender
+from engine.schema import define_store
+from flight_server.client import Client
+from tests.protocol.waiting import wait_until
+
+ACCOUNTS, KILLS, SEED = 200, 5, 20261120
+STORES = [
+    define_store(name, pa.schema([("account", pa.int64()), ("amount", pa.int64())]), ["account"], partitions=4, group="bank")
+    for name in ("debit", "credit")
+]
+
+
+@contextmanager
+def host(changelog: Path, data: Path) -> Iterator[tuple[subprocess.Popen[str], Client]]:
+    """A host process, and a client of it."""
+    command = [sys.executable, "-m", "flight_server.cli", "serve", "--changelog", str(changelog), "--data", str(data), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        assert process.stdout is not None
+        try:
+            said = ""
+            while not (found := re.search(r"grpc://\S+:\d+", said)):
+                line = process.stdout.readline()
+                assert line, f"the host ended: {said}"
+                said += line
+            with Client(found[0]) as client:
+                yield process, client
+        finally:
+            process.kill()
+
+
+class Producer:
+    """Moves amounts between accounts, an epoch a move, in a thread: all amounts of both stores always sum to zero."""
+
+    def __init__(self, appender: StoreAppender) -> None:
+        self._appender = appender
+        self._random = random.Random(SEED)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Producer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            accounts = self._random.sample(range(ACCOUNTS), 20)
+            amounts = [self._random.randrange(1000) for _ in accounts]
+            debit = pa.table({"account": accounts, "amount": amounts})
+            credit = pa.table({"account": accounts, "amount": [-amount for amount in amounts]})
+            self._appender.append({"debit": debit, "credit": credit})
+
+
+TOTAL = "SELECT (SELECT coalesce(sum(amount), 0) FROM debit) + (SELECT coalesce(sum(amount), 0) FROM credit) AS total"
+
+
+def epoch_of(client: Client) -> int:
+    return min(int(epoch) for epoch in client.stores()["epoch"].to_pylist())
+
+
+def reached(client: Client, epoch: int) -> Callable[[], bool]:
+    return lambda: client.stores().num_rows == 2 and epoch_of(client) >= epoch
+
+
+def test_killed_while_epochs_land(tmp_path: Path) -> None:
+    changelog, data = tmp_path / "changelog", tmp_path / "data"
+    appender = open_appender(Changelog.open(str(changelog)), STORES)
+    chance = random.Random(SEED)
+    seen = 0
+    with Producer(appender):
+        for _ in range(KILLS):
+            with host(changelog, data) as (process, client):
+                wait_until(reached(client, seen + chance.randrange(1, 30)))
+                for _ in range(5):
+                    assert client.query(TOTAL).read_all().to_pylist() == [{"total": 0}]
+                seen = epoch_of(client)
+                process.send_signal(signal.SIGKILL)
+    with host(changelog, data) as (_, client):
+        wait_until(reached(client, appender.epoch))
+        kept = answers(client)
+    shutil.rmtree(data)
+    with host(changelog, data) as (_, client):
+        wait_until(reached(client, appender.epoch))
+        assert answers(client) == kept, "what survived the kills differs from a rebuild out of the changelog"
+
+
+def answers(client: Client) -> list[object]:
+    return [client.query(f"SELECT * FROM {name} ORDER BY account").read_all().to_pylist() for name in ("debit", "credit")]
+
+
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
+def test_a_clean_stop_ends_by_itself(tmp_path: Path, stop: signal.Signals) -> None:
+    open_appender(Changelog.open(str(tmp_path / "changelog")), STORES)
+    with host(tmp_path / "changelog", tmp_path / "data") as (process, client):
+        wait_until(lambda: client.stores().num_rows == 2)
+        process.send_signal(stop)
+        assert process.wait(20) == 0

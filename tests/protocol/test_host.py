@@ -1,0 +1,180 @@
+"""A host from start to stop, in this process and in one of its own."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import adbc_driver_flightsql.dbapi as flight_sql
+import pyarrow as pa
+import pytest
+from adbc_driver_flightsql import DatabaseOptions
+from pyarrow import flight
+
+from engine.changelog import Changelog, append_table
+from engine.errors import InvalidInput, LivestateError, Unavailable
+from engine.schema import define_store
+from flight_server.client import Client
+from flight_server.host import Host, HostOptions
+from tests.protocol.conftest import SONGS
+from tests.protocol.waiting import wait_until
+
+DEFINITION = define_store("songs", SONGS.schema, ["song_id"], partitions=2)
+_SERVE = """
+import sys
+from pathlib import Path
+from flight_server.host import HostOptions
+from flight_server.process import serve
+serve(HostOptions(changelog=sys.argv[1], data=Path(sys.argv[2]), port=0, grace_seconds=0.5), lambda host: print(host.uri, flush=True))
+print("stopped", flush=True)
+"""
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> HostOptions:
+    append_table(Changelog.open(str(tmp_path / "changelog")), DEFINITION, SONGS)
+    return HostOptions(changelog=str(tmp_path / "changelog"), data=tmp_path / "data", port=0)
+
+
+@contextmanager
+def started(options: HostOptions) -> Iterator[Host]:
+    host = Host(options)
+    host.start()
+    try:
+        host.wait_until_ready(20)
+        yield host
+    finally:
+        assert host.stop()
+
+
+def test_a_host_serves_what_comes_once_it_is_notified(options: HostOptions) -> None:
+    with started(options) as host, Client(host.uri) as client:
+        assert client.query("SELECT sum(plays) AS n FROM songs").read_all()["n"].to_pylist() == [60]
+        append_table(Changelog.open(options.changelog), DEFINITION, pa.table({"song_id": [4], "title": ["four"], "plays": [40]}))
+        client.notify("songs")
+        wait_until(lambda: client.query("SELECT sum(plays) AS n FROM songs").read_all()["n"].to_pylist() == [100])
+        assert client.health()["ready"]
+
+
+def test_a_host_starts_again_where_it_stopped(options: HostOptions) -> None:
+    for _ in range(2):
+        with started(options) as host, Client(host.uri) as client:
+            assert client.query("SELECT count(*) AS n FROM songs").read_all()["n"].to_pylist() == [3]
+        assert host.stop()
+
+
+def test_one_host_at_a_time_uses_a_data_directory(options: HostOptions) -> None:
+    with started(options):
+        second = Host(options)
+        with pytest.raises(InvalidInput, match="Another host uses this data directory") as caught:
+            second.start()
+        assert str(options.data) not in caught.value.message
+    with started(options):
+        pass
+
+
+def test_a_taken_port_is_told(options: HostOptions, tmp_path: Path) -> None:
+    with started(options) as host:
+        port = int(host.uri.rpartition(":")[2])
+        second = Host(HostOptions(changelog=options.changelog, data=tmp_path / "other", port=port))
+        with pytest.raises(InvalidInput, match=f"port {port}"):
+            second.start()
+    with started(HostOptions(changelog=options.changelog, data=tmp_path / "other", port=0)):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"address": "0.0.0.0"}, "other machines"),
+        ({"address": "::"}, "other machines"),
+        ({"address": "host.example"}, "other machines"),
+        ({"address": "no/address", "open_to_all": True}, "no address"),
+        ({"token": ""}, "empty"),
+        ({"tls_certificate": b"x"}, "key"),
+        ({"tls_certificate": b"x", "tls_key": b"y"}, "PEM"),
+        ({"changelog": "what://is/this"}, "what"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(options: HostOptions, change: dict[str, object], words: str) -> None:
+    host = Host(HostOptions(**{**vars(options), **change}))
+    with pytest.raises(LivestateError, match=words):
+        host.start()
+    assert host.stop()
+
+
+def test_a_file_is_no_data_directory(options: HostOptions, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InvalidInput, match="data directory") as caught:
+        Host(HostOptions(changelog=options.changelog, data=tmp_path / "file", port=0)).start()
+    assert str(tmp_path) not in caught.value.message
+
+
+def test_a_host_that_is_not_started_has_no_address(options: HostOptions) -> None:
+    host = Host(options)
+    with pytest.raises(Unavailable):
+        _ = host.uri
+    assert not host.ready()
+
+
+def test_a_host_speaks_tls(options: HostOptions, tmp_path: Path) -> None:
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl is needed to make a certificate")
+    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    request = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
+    subprocess.run([openssl, *request.split(), "-out", certificate, "-keyout", key], check=True, capture_output=True)
+    with started(HostOptions(**{**vars(options), "tls_certificate": certificate.read_bytes(), "tls_key": key.read_bytes()})) as host:
+        assert host.uri.startswith("grpc+tls://127.0.0.1:")
+        with flight.connect(host.uri, tls_root_certs=certificate.read_bytes()) as client:
+            assert client.do_get(flight.Ticket("SELECT count(*) AS n FROM songs")).read_all()["n"].to_pylist() == [3]
+        trusted = {DatabaseOptions.TLS_ROOT_CERTS.value: certificate.read_text()}
+        with flight_sql.connect(host.uri, db_kwargs=trusted, autocommit=True) as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM songs")
+            assert cursor.fetchone() == (3,)
+
+
+@contextmanager
+def process(options: HostOptions) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    arguments = [sys.executable, "-c", _SERVE, options.changelog, str(options.data)]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        try:
+            yield running, running.stdout.readline().decode().strip()
+        finally:
+            running.kill()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_process_cleanly(options: HostOptions, number: signal.Signals) -> None:
+    with process(options) as (running, uri):
+        with Client(uri) as client:
+            wait_until(lambda: client.health() == {"ready": True, "stores": 1})
+        running.send_signal(number)
+        output, errors = running.communicate(timeout=20)
+        assert (running.returncode, output) == (0, b"stopped\n")
+        assert b"Traceback" not in errors
+    with started(options):
+        pass
+
+
+def test_a_client_that_does_not_read_cannot_hold_a_stop_up(options: HostOptions) -> None:
+    with process(options) as (running, uri), flight.connect(uri) as client:
+        wait_until(lambda: Client(uri).health() == {"ready": True, "stores": 1})
+        reader = client.do_get(flight.Ticket("SELECT a.*, repeat('x', 100) AS pad FROM songs a, range(3000000)"))
+        reader.read_chunk()
+        begin = time.monotonic()
+        running.send_signal(signal.SIGTERM)
+        _, errors = running.communicate(timeout=30)
+        assert running.returncode == 0
+        assert time.monotonic() - begin < 15
+        assert b"Traceback" not in errors
+        reader.cancel()
+    with started(options):
+        pass

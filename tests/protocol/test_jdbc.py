@@ -1,0 +1,48 @@
+"""The real JDBC driver, if it is on this machine; the test fetches nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(__file__).parent / "jdbc" / "Queries.java"
+FETCH = "mvn dependency:get -Dartifact=org.apache.arrow:flight-sql-jdbc-driver:18.3.0"
+ANSWERS = """\
+rows (1, one, 10) (2, two, 20) (3, three, 30)
+again (200000)
+types (1, -5, 0.5, 12345.678, Ærø 🎵, true, 2024-05-17, 2024-05-17 12:30:15.123456) (2, null, null, null, null, null, null, null)
+bound (one) (three)
+bound again (two)
+decimal (1)
+product livestate true false " true 200
+catalogs (livestate)
+table types (TABLE)
+tables [main.songs]
+columns [id:BIGINT, tiny:TINYINT, unsigned:UBIGINT, single:FLOAT, amount:DECIMAL(12,3), name:VARCHAR, raw:BLOB, flag:BOOLEAN, day:DATE, \
+moment:TIMESTAMP, instant:TIMESTAMP WITH TIME ZONE, tags:VARCHAR[], point:STRUCT("x" BIGINT, "y" VARCHAR), counts:MAP(VARCHAR, BIGINT)]
+key song_id 1
+refused false true
+spark (two)
+user (3)
+"""
+
+
+def _driver() -> Path | None:
+    if "LIVESTATE_JDBC_DRIVER" in os.environ:
+        return Path(os.environ["LIVESTATE_JDBC_DRIVER"])
+    repository = Path.home() / ".m2" / "repository" / "org" / "apache" / "arrow" / "flight-sql-jdbc-driver"
+    return max(repository.glob("*/flight-sql-jdbc-driver-*.jar"), default=None)
+
+
+def test_jdbc_asks_binds_and_browses(uri: str) -> None:
+    java, driver = shutil.which("java"), _driver()
+    if java is None or driver is None:
+        pytest.skip(f"the JDBC driver is not on this machine: {FETCH}, or say where it is in LIVESTATE_JDBC_DRIVER")
+    options = ["--add-opens=java.base/java.nio=ALL-UNNAMED", "-Duser.timezone=UTC", "-Dstdout.encoding=UTF-8", "-Dfile.encoding=UTF-8"]
+    command = [java, *options, "-cp", str(driver), str(PROGRAM), uri.removeprefix("grpc://")]
+    answer = subprocess.run(command, capture_output=True, check=False, timeout=120)
+    assert answer.stdout.decode() == ANSWERS, answer.stderr.decode()
