@@ -1,1 +1,11 @@
+"""The Spark side: a job's micro-batches become epochs of the changelog. `LiveStateSink` is the way in, `write_store` the one for back-fills.
 
+Where Spark runs on a cluster, livestate must be installed on its executors too, and the changelog must be reachable from there.
+"""
+
+from spark_pipeline.backfill import write_store
+from spark_pipeline.outputs import StoreOutput
+from spark_pipeline.settings import recommended_settings
+from spark_pipeline.sink import LiveStateSink
+
+__all__ = ["LiveStateSink", "StoreOutput", "recommended_settings", "write_store"]

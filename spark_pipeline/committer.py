@@ -1,0 +1,112 @@
+"""Batches to epochs: the part that the streaming sink and the batch write share."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import DataFrame
+
+from engine.changelog import Changelog, Commit, DataFile, Tables, Writer
+from engine.schema import StoreDefinition
+from spark_pipeline.interruption import is_interruption
+from spark_pipeline.notify import Notifier
+from spark_pipeline.outputs import OutputMode, StoreOutput
+from spark_pipeline.transfer import BatchRows, PathChooser, Target, TransferPath, bring_to_driver, stage_from_executors
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch of rows to commit as one epoch.
+
+    Attributes:
+        frame: The rows; nothing of it has been computed.
+        query_id: Streaming query that it is of; None for a batch write.
+        batch_id: Its number in that query; given if and only if `query_id` is.
+    """
+
+    frame: DataFrame
+    query_id: str | None = None
+    batch_id: int | None = None
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return "the batch" if self.batch_id is None else f"batch {self.batch_id}"
+
+
+@dataclass(frozen=True)
+class Committer:
+    """One term of writing batches to the stores of a group, each batch as one epoch.
+
+    Attributes:
+        changelog: Where to.
+        writer: The term.
+        outputs: The stores.
+        definitions: Their definitions, by name.
+        chooser: Says which way a batch goes.
+        notifiers: Hosts to tell of commits.
+    """
+
+    changelog: Changelog
+    writer: Writer
+    outputs: Sequence[StoreOutput]
+    definitions: dict[str, StoreDefinition]
+    chooser: PathChooser
+    notifiers: Sequence[Notifier] = field(default=())
+
+    def commit(self, batch: Batch) -> Commit:
+        """Compute a batch and commit it. One epoch, durable on return, or an error and no epoch.
+
+        Args:
+            batch: The batch.
+
+        Returns:
+            The commit.
+
+        Raises:
+            LivestateError: As `partition_rows`, `Changelog.stage` and `Writer.commit`.
+        """
+        with ExitStack() as kept:
+            source = batch.frame
+            if len(self.outputs) > 1:
+                # Each store runs an action of its own; the batch itself is computed by the first alone.
+                source = batch.frame.persist()
+                kept.callback(source.unpersist)
+            rows = [BatchRows(output.frame(source), self._target(output, batch)) for output in self.outputs]
+            commit = self._transfer(rows, batch)
+        for notifier in self.notifiers:
+            notifier.notify(commit.epoch)
+        return commit
+
+    def is_committed(self, batch: Batch) -> bool:
+        """Whether the changelog has the batch already."""
+        return batch.query_id is not None and batch.batch_id is not None and self.writer.committed(batch.query_id, batch.batch_id) is not None
+
+    def _target(self, output: StoreOutput, batch: Batch) -> Target:
+        return Target(self.changelog, self.definitions[output.store], output.tombstone_column, batch.name)
+
+    def _transfer(self, rows: Sequence[BatchRows], batch: Batch) -> Commit:
+        if self.chooser.choose([part.frame for part in rows]) is TransferPath.EXECUTORS:
+            return self._commit(stage_from_executors(rows, self.writer.next_epoch), batch)
+        try:
+            written = bring_to_driver(rows, self.writer.next_epoch)
+        except Py4JJavaError as error:
+            if not self.chooser.may_change or is_interruption(error, batch.frame.sparkSession):
+                raise
+            _LOG.warning("%s could not be brought to the driver; it is written from the executors instead: %s", batch.name, error.java_exception)
+            written = stage_from_executors(rows, self.writer.next_epoch)
+        return self._commit(written, batch)
+
+    def _commit(self, written: Tables | list[DataFile], batch: Batch) -> Commit:
+        replaced = [self.definitions[output.store].name for output in self.outputs if output.mode == OutputMode.COMPLETE]
+        if isinstance(written, list):
+            self.chooser.saw(sum(file.size for file in written))
+            return self.writer.commit(written, query_id=batch.query_id, batch_id=batch.batch_id, replaced=replaced)
+        self.chooser.saw(sum(rows.nbytes for parts in written.values() for rows in parts.values()))
+        return self.writer.append(written, query_id=batch.query_id, batch_id=batch.batch_id, replaced=replaced)

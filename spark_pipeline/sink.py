@@ -1,0 +1,162 @@
+"""The way from a streaming query to its stores: a callable for `foreachBatch`."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+
+from engine.changelog import Changelog
+from engine.errors import InvalidInput
+from engine.schema import GroupName
+from spark_pipeline.committer import Batch, Committer
+from spark_pipeline.interruption import quiet_stop
+from spark_pipeline.notify import Notifier
+from spark_pipeline.outputs import OutputMode, StoreOutput, create_stores
+from spark_pipeline.transfer import DEFAULT_DRIVER_BYTES, PathChooser, TransferPath
+
+_QUERY_ID = "sql.streaming.queryId"
+_RUN_ID = "spark.jobGroup.id"
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One run of a streaming query.
+
+    Attributes:
+        query_id: Stays the same when the query restarts from its checkpoint.
+        run_id: New at each start.
+    """
+
+    query_id: str
+    run_id: str
+
+    @staticmethod
+    def of(frame: DataFrame) -> _Run:
+        """The run that a frame is a batch of. Spark tells its thread by local properties."""
+        context = frame.sparkSession.sparkContext
+        query_id, run_id = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_RUN_ID)
+        if query_id is None or run_id is None:
+            raise InvalidInput("LiveStateSink is for foreachBatch of a streaming query; use write_store for a batch frame.")
+        return _Run(query_id, run_id)
+
+
+class LiveStateSink:
+    """Keeps stores up to date with a streaming query; pass it to `foreachBatch`. Each batch is one epoch.
+
+    ```python
+    plays = events.groupBy("song_id").count()
+    (plays.writeStream.outputMode("update")
+        .foreachBatch(LiveStateSink(changelog="file:///var/lib/livestate", store="plays", key=["song_id"], partitions=8))
+        .option("checkpointLocation", "/var/lib/checkpoints/plays").start())
+    ```
+
+    A batch is in its stores exactly once: what Spark runs again after a crash finds its commit, and nothing is written. A new
+    checkpoint means a new query, whose batches are new epochs. One query writes a store group; starting another one, or the same
+    elsewhere, takes the group over, and the older is refused with `Fenced`. A sink belongs to one query at a time, too: the last that started.
+
+    Several stores that one query keeps up to date together are committed, and seen, together:
+
+    ```python
+    LiveStateSink(changelog=uri, group="charts", stores=[
+        StoreOutput("plays", key=["song_id"]),
+        StoreOutput("hits", key=["genre", "song_id"], partition_by=["genre"], query=lambda batch: batch.where("count > 100")),
+    ])
+    ```
+
+    Args:
+        changelog: URI of the changelog: `file:///…`, `s3://…`, `gs://…`, `az://…`.
+        store: Name of the store, when there is one; `stores` otherwise.
+        key: Columns that identify a row.
+        partition_by: Leading part of the key that places a row; the whole key by default.
+        partitions: How many partitions the store has, for ever.
+        mode: What rows do to the store: "update" and "append" replace rows by key, "complete" replaces all. As the query's output mode.
+        tombstone_column: Boolean column that says which rows remove their key; it is not a column of the store.
+        group: Store group; the store's name by default, required with several stores.
+        stores: The stores, when there are several or one needs a query of its own.
+        path: How rows get to the changelog: "driver", "executors", or "auto", by their size.
+        driver_bytes: Up to which size a batch goes through the driver when `path` is "auto", in bytes of Arrow data.
+        notify: Flight URIs of hosts to tell of each commit, so that they need not poll: one or a sequence of `grpc://host:port`.
+        changelog_options: Settings of the object store, such as its `endpoint`.
+
+    Raises:
+        InvalidInput: Arguments contradict each other, or one is not understood.
+    """
+
+    def __init__(
+        self,
+        *,
+        changelog: str,
+        store: str | None = None,
+        key: Sequence[str] = (),
+        partition_by: Sequence[str] | None = None,
+        partitions: int = 8,
+        mode: str = OutputMode.UPDATE,
+        tombstone_column: str | None = None,
+        group: str | None = None,
+        stores: Sequence[StoreOutput] = (),
+        path: str = TransferPath.AUTO,
+        driver_bytes: int = DEFAULT_DRIVER_BYTES,
+        notify: str | Sequence[str] = (),
+        changelog_options: Mapping[str, str] | None = None,
+    ) -> None:
+        if (store is None) == (not stores):
+            raise InvalidInput("LiveStateSink needs either a store with its key, or stores.")
+        one = StoreOutput(store, key, None, partition_by, partitions, mode, tombstone_column) if store is not None else None
+        self._outputs = (one,) if one is not None else tuple(stores)
+        names = [output.store for output in self._outputs]
+        if len(set(names)) != len(names):
+            raise InvalidInput(f"LiveStateSink writes a store twice in one commit; the stores are {', '.join(names)}.")
+        if group is None and len(names) > 1:
+            raise InvalidInput(f"The stores {', '.join(names)} are committed together: name their group.")
+        self._group = GroupName(group if group is not None else names[0])
+        self._changelog = Changelog.open(changelog, changelog_options)
+        self._chooser = PathChooser(path, driver_bytes, unknown=TransferPath.DRIVER)
+        locations = [notify] if isinstance(notify, str) else list(notify)
+        self._notifiers = [Notifier(location, self._group) for location in locations]
+        self._run: _Run | None = None
+        self._former_runs: set[_Run] = set()
+        self._committer: Committer | None = None
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        """Commit one batch. Spark calls it.
+
+        Args:
+            frame: The batch's rows.
+            batch_id: The batch's number.
+
+        Raises:
+            InvalidInput: Rows, stores or arguments do not fit each other; nothing of the batch was committed.
+            Fenced: Another query writes the store group now.
+            Unavailable: The changelog cannot be reached. Restart the query; the batch is done again if it was not committed.
+            LimitExceeded: The disk is full.
+            Cancelled: The query was stopped meanwhile.
+        """
+        run = _Run.of(frame)
+        batch = Batch(frame, run.query_id, batch_id)
+        with quiet_stop(frame.sparkSession, batch.name):
+            committer = self._committer_for(run, frame)
+            if committer.is_committed(batch):
+                # Spark wants its own state of the batch all the same, and makes it while the rows are computed.
+                frame.write.format("noop").mode("overwrite").save()
+            else:
+                committer.commit(batch)
+
+    def _committer_for(self, run: _Run, frame: DataFrame) -> Committer:
+        if self._committer is None or run != self._run:
+            if run in self._former_runs:
+                # Two running queries would take the group from each other in turns, for ever.
+                raise InvalidInput(f"Another streaming query uses the sink of store group {self._group}: make a sink, and a group, for each query.")
+            self._committer = self._open(frame, run)
+            self._run = run
+            self._former_runs.add(run)
+        return self._committer
+
+    def _open(self, frame: DataFrame, run: _Run) -> Committer:
+        """Take the group over. The stores come first: a query that does not fit them must not stop the one that does."""
+        definitions = create_stores(self._changelog, self._outputs, frame, self._group)
+        writer = self._changelog.writer(self._group, f"run {run.run_id} on {socket.gethostname()}, process {os.getpid()}")
+        return Committer(self._changelog, writer, self._outputs, definitions, self._chooser, self._notifiers)

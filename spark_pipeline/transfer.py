@@ -1,0 +1,235 @@
+"""How rows get from Spark to the changelog: through the driver, or straight from the executors.
+
+Both run the plan of a frame once, and both give the same rows in the same order. Through the driver is faster for what fits
+there: no Python process is needed on the executors, and small epochs travel inside their commit. From the executors, each task writes its
+rows itself, and only the names of its data files come to the driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import StrEnum
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+
+from engine import errors
+from engine.changelog import Changelog, DataFile, Tables, decode_file, encode_file, partition_rows
+from engine.errors import InvalidInput, LivestateError, Unavailable
+from engine.schema import Epoch, PartitionId, StoreDefinition
+
+DEFAULT_DRIVER_BYTES = 128 << 20
+"""Batches up to this many bytes go through the driver by default: 2 to 3 M rows of 5 columns, well below Spark's `maxResultSize` of 1 GiB."""
+
+_FILE_BYTES = 256 << 20
+"""A task starts another data file when it holds this many bytes of rows, so that its memory stays bounded."""
+
+_PIECE_ROWS = 1 << 18
+"""Larger batches are written from the driver in pieces of this many rows, side by side: while one is on its way to the disk the next is placed."""
+
+_DRIVER_THREADS = 2
+
+_UNKNOWN_BYTES = 1 << 50
+"""Spark's estimate of what it knows nothing about is 2^63 - 1 bytes, times or by something for each step of the plan: more than any batch has."""
+
+_STAGED_COLUMNS = "file binary, kind string, message string"
+_STAGED_SCHEMA = pa.schema([("file", pa.binary()), ("kind", pa.string()), ("message", pa.string())])
+
+
+class TransferPath(StrEnum):
+    """How rows get to the changelog."""
+
+    AUTO = "auto"
+    """By the size of the batch, as far as it is known beforehand."""
+    DRIVER = "driver"
+    EXECUTORS = "executors"
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where rows of a batch go. Can be sent to the executors.
+
+    Attributes:
+        changelog: The changelog.
+        definition: The store.
+        tombstone_column: Column that marks tombstones, if there is one.
+        batch_name: What messages call the batch.
+    """
+
+    changelog: Changelog
+    definition: StoreDefinition
+    tombstone_column: str | None
+    batch_name: str
+
+    def place(self, rows: pa.Table) -> dict[PartitionId, pa.RecordBatch]:
+        """Rows by partition, checked; raises as `partition_rows`."""
+        return partition_rows(self.definition, rows, tombstone_column=self.tombstone_column, batch_name=self.batch_name)
+
+    def stage(self, rows: pa.Table, epoch: Epoch, task: str) -> DataFile:
+        """Rows as a data file of an epoch; raises as `partition_rows` and `Changelog.stage`."""
+        return self.changelog.stage(self.definition.group, epoch, {self.definition.name: self.place(rows)}, task=task)
+
+
+@dataclass(frozen=True)
+class BatchRows:
+    """The rows that a batch has for one store, yet to be computed.
+
+    Attributes:
+        frame: The rows, a tombstone column among them if there is one.
+        target: Where they go.
+    """
+
+    frame: DataFrame
+    target: Target
+
+
+@dataclass(frozen=True)
+class _StageTask:
+    """What one task does: data files from its rows. Sent to the executors.
+
+    Errors that another attempt would meet again come back as rows, so that they reach the user as they are and at once; Unavailable is
+    raised, so that Spark tries the task again.
+    """
+
+    target: Target
+    epoch: Epoch
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            files = [self.target.stage(rows, self.epoch, _task_name()) for rows in _bounded(batches)]
+            staged: list[dict[str, str | bytes]] = [{"file": encode_file(file)} for file in files]
+        except Unavailable:
+            raise
+        except LivestateError as error:
+            staged = [{"kind": type(error).__name__, "message": error.message}]
+        if staged:
+            yield pa.RecordBatch.from_pylist(staged, schema=_STAGED_SCHEMA)
+
+
+def _bounded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Batches gathered into tables of a bounded size; none of them is empty."""
+    gathered: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        if batch.num_rows:
+            gathered.append(batch)
+            size += batch.nbytes
+        if size >= _FILE_BYTES:
+            yield pa.Table.from_batches(gathered)
+            gathered, size = [], 0
+    if gathered:
+        yield pa.Table.from_batches(gathered)
+
+
+def _task_name() -> str:
+    context = TaskContext.get()
+    assert context is not None
+    return f"task-{context.partitionId()}-{context.attemptNumber()}"
+
+
+def stage_from_executors(rows: Sequence[BatchRows], epoch: Epoch) -> list[DataFile]:
+    """Have each task write its rows; of a task that ran more than once, one attempt counts.
+
+    Args:
+        rows: What to write; the changelog must be reachable from the executors.
+        epoch: The epoch that the files are for.
+
+    Returns:
+        The files to commit, in the order of the rows.
+
+    Raises:
+        LivestateError: As `partition_rows` and `Changelog.stage`, from any task.
+    """
+    files: list[DataFile] = []
+    for part in rows:
+        for row in part.frame.mapInArrow(_StageTask(part.target, epoch), _STAGED_COLUMNS).collect():
+            if row.kind is not None:
+                raise getattr(errors, row.kind)(row.message)
+            files.append(decode_file(bytes(row.file)))
+    return files
+
+
+def bring_to_driver(rows: Sequence[BatchRows], epoch: Epoch) -> Tables | list[DataFile]:
+    """Bring the rows of one commit to the driver, and write them from there if they are many.
+
+    Args:
+        rows: What to bring; of distinct stores.
+        epoch: The epoch that files are for.
+
+    Returns:
+        Few rows as tables for `Writer.append`; many as files for `Writer.commit`.
+
+    Raises:
+        LivestateError: As `partition_rows` and `Changelog.stage`.
+    """
+    tables = [(part, part.frame.toArrow()) for part in rows]
+    if sum(table.num_rows for _, table in tables) <= _PIECE_ROWS:
+        return {part.target.definition.name: part.target.place(table) for part, table in tables}
+    pieces = [(part, table.slice(start, _PIECE_ROWS)) for part, table in tables for start in range(0, table.num_rows, _PIECE_ROWS)]
+    with ThreadPoolExecutor(_DRIVER_THREADS, "livestate-stage") as threads:
+        staged = [threads.submit(part.target.stage, piece, epoch, "driver") for part, piece in pieces]
+        return [file.result() for file in staged]
+
+
+def planned_bytes(frame: DataFrame) -> int | None:
+    """How large Spark's optimiser thinks a frame is, without computing it.
+
+    Args:
+        frame: Any frame.
+
+    Returns:
+        Bytes; None where it does not know, as for most streams.
+    """
+    statistics = frame._jdf.queryExecution().optimizedPlan().stats()  # noqa: SLF001  PySpark has no public way to a plan's statistics
+    size = int(statistics.sizeInBytes())
+    return size if size < _UNKNOWN_BYTES else None
+
+
+class PathChooser:
+    """Which way the next batch should take: a guess from sizes, which may be wrong and is never harmful.
+
+    Args:
+        path: What the user asked for.
+        driver_bytes: Batches up to this size go through the driver.
+        unknown: The way of a batch whose size nothing tells.
+
+    Raises:
+        InvalidInput: There is no such path.
+    """
+
+    def __init__(self, path: str, driver_bytes: int, unknown: TransferPath) -> None:
+        if path not in tuple(TransferPath):
+            raise InvalidInput(f"The path {path!r} is none of {', '.join(TransferPath)}.")
+        self._path = TransferPath(path)
+        self._driver_bytes = driver_bytes
+        self._unknown = unknown
+        self._last_bytes: int | None = None
+
+    @property
+    def may_change(self) -> bool:
+        """Whether the user left the choice open."""
+        return self._path is TransferPath.AUTO
+
+    def choose(self, frames: list[DataFrame]) -> TransferPath:
+        """The way for a batch that has these rows for its stores.
+
+        The batch before is the best guess, since a job's batches are alike. The first is judged by its plan: files have sizes, streams do not.
+        """
+        if self._path is not TransferPath.AUTO:
+            return self._path
+        size = self._last_bytes if self._last_bytes is not None else _sum([planned_bytes(frame) for frame in frames])
+        if size is None:
+            return self._unknown
+        return TransferPath.DRIVER if size <= self._driver_bytes else TransferPath.EXECUTORS
+
+    def saw(self, size: int) -> None:
+        """A batch had this many bytes of Arrow data."""
+        self._last_bytes = size
+
+
+def _sum(sizes: list[int | None]) -> int | None:
+    known = [size for size in sizes if size is not None]
+    return sum(known) if len(known) == len(sizes) else None
