@@ -1,0 +1,389 @@
+"""The command `livestate`.
+
+Only click is imported up front: everything else is imported by the command that needs it, so that `--help` is quick.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+from engine.errors import InvalidInput, LivestateError
+
+if TYPE_CHECKING:
+    from flight_server.client import Client
+
+DEFAULT_URI = "grpc://127.0.0.1:8815"
+_CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+
+
+class _Failure(click.ClickException):
+    """An error of livestate, as the command line shows it: no traceback, exit code 1."""
+
+    exit_code = 1
+
+    def __init__(self, error: LivestateError) -> None:
+        super().__init__(error.message)
+        self._error = error
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        from flight_server.render import error_lines  # noqa: PLC0415  rendering imports pyarrow
+
+        for line in error_lines(self._error):
+            click.echo(line, file=file, err=file is None)
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    """Show what livestate raises on purpose as one message; a reader of our output that has gone away is no failure."""
+    try:
+        yield
+    except LivestateError as error:
+        raise _Failure(error) from error
+    except BrokenPipeError:
+        # What is still buffered would fail again when Python flushes it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(0) from None
+
+
+class _Names(click.ParamType[tuple[str, ...]]):
+    """Column names, separated by commas."""
+
+    name = "columns"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        names = tuple(name.strip() for name in value.split(",")) if isinstance(value, str) else tuple(value)
+        if not all(names):
+            self.fail(f"{value!r} has an empty name; write a,b.", param, ctx)
+        return names
+
+
+class _Size(click.ParamType[int]):
+    """A number of bytes, with or without a unit."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?)?B?\s*", str(value), re.IGNORECASE)
+        if found is None or not float(found[1]):
+            self.fail(f"{value!r} is not a size; write it like 512MiB or 4GiB.", param, ctx)
+        unit = (found[2] or " ").upper()
+        base = 1024 if unit.endswith("I") else 1000
+        return int(float(found[1]) * base ** " KMGT".index(unit[0]))
+
+
+class _ColumnType(click.ParamType[tuple[str, str]]):
+    """`column=SQL type`."""
+
+    name = "column=type"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        column, equals, kind = value.partition("=")
+        if not (column and equals and kind):
+            self.fail(f"{value!r} is not like price=DECIMAL(10,2).", param, ctx)
+        return column, kind
+
+
+def _token(file: Path | None) -> str | None:
+    if file is None:
+        return os.environ.get("LIVESTATE_TOKEN")
+    try:
+        token = file.read_text().strip()
+    except OSError as error:
+        raise click.BadParameter(f"cannot be read: {error.strerror}.", param_hint="--token-file") from error
+    if not token:
+        raise click.BadParameter("is empty; it must hold the token.", param_hint="--token-file")
+    return token
+
+
+_uri_option = click.option("--uri", default=DEFAULT_URI, show_default=True, envvar="LIVESTATE_URI", help="Address of a host.")
+_changelog_option = click.option(
+    "--changelog", required=True, metavar="URI", envvar="LIVESTATE_CHANGELOG", help="The changelog: file:///dir or a path, s3://, gs://, az://."
+)
+_token_option = click.option(
+    "--token-file", type=click.Path(path_type=Path, dir_okay=False), help="File that holds the host's token; else LIVESTATE_TOKEN is taken."
+)
+
+
+def _connect(uri: str, token_file: Path | None, dialect: str = "", timeout: float | None = None) -> Client:
+    from flight_server.client import Client  # noqa: PLC0415  it imports pyarrow.flight
+
+    return Client(uri, token=_token(token_file), dialect=dialect, timeout_seconds=timeout)
+
+
+@click.group(context_settings=_CONTEXT)
+@click.version_option(package_name="livestate", message="livestate %(version)s")
+def main() -> None:
+    """SQL over the live state of Spark streaming jobs.
+
+    A job keeps keyed tables ("stores") up to date in a changelog; a host follows the changelog and answers SQL over Arrow Flight.
+
+    \b
+    Examples:
+      livestate demo --duration 30
+      livestate serve --changelog file:///var/lib/livestate --data /var/lib/livestate-host
+      livestate sql "SELECT song_id, count FROM plays ORDER BY count DESC LIMIT 5"
+    """
+
+
+@main.command()
+@_changelog_option
+@click.option(
+    "--data", required=True, type=click.Path(path_type=Path, file_okay=False), help="Directory of this host; what is lost there is rebuilt."
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", default=8815, show_default=True, type=click.IntRange(0, 65535), help="Port to listen on; 0 takes a free one.")
+@click.option(
+    "--poll-interval", default=0.05, show_default=True, type=click.FloatRange(0.001, 60), metavar="SECONDS", help="Between looks for epochs."
+)
+@click.option("--memory", type=_Size(), help="What queries may use, such as 4GiB.")
+@click.option("--cache", type=_Size(), help="Memory for decoded columns; 1GiB by default.")
+@_token_option
+@click.option("--open-to-all", is_flag=True, help="Allow an address that other machines reach without a token.")
+@click.option("--tls-certificate", type=click.File("rb"), help="PEM certificate; with --tls-key the host speaks TLS.")
+@click.option("--tls-key", type=click.File("rb"), help="PEM key of the certificate.")
+def serve(
+    changelog: str,
+    data: Path,
+    host: str,
+    port: int,
+    poll_interval: float,
+    memory: int | None,
+    cache: int | None,
+    token_file: Path | None,
+    open_to_all: bool,
+    tls_certificate: IO[bytes] | None,
+    tls_key: IO[bytes] | None,
+) -> None:
+    """Follow a changelog and serve its stores until SIGTERM or Ctrl-C.
+
+    \b
+    Examples:
+      livestate serve --changelog file:///var/lib/livestate --data /var/lib/livestate-host
+      livestate serve --changelog s3://bucket/livestate --data /mnt/host --host 0.0.0.0 --token-file /etc/livestate/token
+    """
+    from engine.follower import FollowerOptions  # noqa: PLC0415  it imports pyarrow and rocksdict
+    from engine.service import QueryOptions  # noqa: PLC0415  it imports sqlglot and duckdb
+    from engine.state.options import StateOptions  # noqa: PLC0415  with the follower
+    from flight_server import process  # noqa: PLC0415  it imports all of the engine
+    from flight_server.host import HostOptions  # noqa: PLC0415  likewise
+
+    options = HostOptions(
+        changelog=changelog,
+        data=data,
+        address=host,
+        port=port,
+        token=_token(token_file),
+        open_to_all=open_to_all,
+        tls_certificate=tls_certificate.read() if tls_certificate is not None else b"",
+        tls_key=tls_key.read() if tls_key is not None else b"",
+        follower=FollowerOptions(poll_seconds=poll_interval, state=StateOptions() if cache is None else StateOptions(cache_bytes=cache)),
+        queries=QueryOptions() if memory is None else QueryOptions(memory_limit_bytes=memory),
+    )
+    with _failures():
+        process.serve(options, lambda started: click.echo(f"livestate serves {changelog} at {started.uri}"))
+
+
+@main.command()
+@click.argument("statement", required=False)
+@click.option("-f", "--file", "source", type=click.File("r", encoding="utf-8"), help="Read the SQL from a file; - is standard input.")
+@_uri_option
+@_token_option
+@click.option("--format", "kind", type=click.Choice(["table", "csv", "json", "arrow"]), default="table", show_default=True)
+@click.option("--max-rows", default=1000, show_default=True, type=click.IntRange(0), help="Rows that a table shows; 0 for all.")
+@click.option("--dialect", default="", metavar="NAME", help="SQL dialect of the statement, such as spark; DuckDB's by default.")
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="How long a statement may run.")
+def sql(
+    statement: str | None,
+    source: IO[str] | None,
+    uri: str,
+    token_file: Path | None,
+    kind: str,
+    max_rows: int,
+    dialect: str,
+    timeout: float | None,
+) -> None:
+    """Run one SQL statement; without one, at a terminal, open a prompt.
+
+    csv, json (an object a line) and arrow (IPC stream) are written as the rows arrive.
+
+    \b
+    Examples:
+      livestate sql "SHOW STORES"
+      livestate sql "SELECT * FROM plays" --format csv > plays.csv
+      echo "SELECT count(*) FROM plays" | livestate sql --uri grpc://10.0.0.7:8815
+      livestate sql
+    """
+    if statement is not None and source is not None:
+        raise click.UsageError("Give the SQL as an argument or with --file, not both.")
+    if statement is None and source is None and sys.stdin.isatty() and sys.stdout.isatty():
+        with _failures(), _connect(uri, token_file, dialect, timeout) as client:
+            _prompt(client, max_rows)
+        return
+    text = statement if statement is not None else _read(source)
+    if not text.strip():
+        raise click.UsageError("There is no SQL: give it as an argument, with --file, or on standard input.")
+    if kind == "arrow" and sys.stdout.isatty():
+        raise click.UsageError("Arrow data is not for a terminal: send it to a file or a program.")
+    with _failures(), _interrupts_end_the_process(), _connect(uri, token_file, dialect, timeout) as client:
+        _query(client, text, kind, max_rows)
+
+
+def _read(source: IO[str] | None) -> str:
+    if source is not None:
+        return source.read()
+    with click.open_file("-", encoding="utf-8") as stdin:
+        return str(stdin.read())
+
+
+def _prompt(client: Client, max_rows: int) -> None:
+    from flight_server.prompt import run_prompt  # noqa: PLC0415  it imports prompt_toolkit
+    from flight_server.render import terminal  # noqa: PLC0415  it imports pyarrow
+
+    run_prompt(client, terminal(), max_rows)
+
+
+def _query(client: Client, text: str, kind: str, max_rows: int) -> None:
+    from flight_server import render  # noqa: PLC0415  it imports pyarrow
+
+    rows = client.query(text)
+    if kind != "table":
+        render.WRITERS[kind](rows.schema, rows, sys.stdout.buffer)
+        return
+    console = render.terminal()
+    table, more = render.first_rows(rows, rows.schema, max_rows)
+    console.print(render.result_table(table, console.width))
+    if more:
+        rows.close()
+        click.echo(f"Only the first {max_rows:,} rows are shown; --max-rows 0 shows all, --format csv writes them as they arrive.", err=True)
+
+
+@contextmanager
+def _interrupts_end_the_process() -> Iterator[None]:
+    """Calls into gRPC do not return for Python's handler of Ctrl-C. The host sees that the connection ends, and cancels the query."""
+    import signal  # noqa: PLC0415  only this needs it
+
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@main.command()
+@_uri_option
+@_token_option
+def stores(uri: str, token_file: Path | None) -> None:
+    """List the stores of a host: rows, bytes, partitions, segments, epoch, lag.
+
+    \b
+    Examples:
+      livestate stores
+      livestate stores --uri grpc://10.0.0.7:8815
+    """
+    with _failures(), _connect(uri, token_file) as client:
+        from flight_server.render import terminal  # noqa: PLC0415  it imports pyarrow
+        from flight_server.stores import stores_table  # noqa: PLC0415  likewise
+
+        terminal().print(stores_table(client.stores()))
+
+
+@main.command()
+@click.argument("store")
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False, readable=True))
+@_changelog_option
+@click.option("--key", type=_Names(), default=(), help="Columns that identify a row; may be left out when the store exists.")
+@click.option("--partition-by", type=_Names(), default=(), help="Leading part of the key that places a row; the whole key by default.")
+@click.option("--partitions", type=click.IntRange(1, 4096), help="How many partitions a new store gets; 8 by default.")
+@click.option("--format", "kind", type=click.Choice(["parquet", "csv", "arrow"]), help="Format of the file; its name tells by default.")
+@click.option("--batch-rows", default=250_000, show_default=True, type=click.IntRange(1), help="Rows of an epoch, at most.")
+@click.option("--type", "types", multiple=True, type=_ColumnType(), help="SQL type of a CSV column; inferred by default. Repeatable.")
+def load(
+    store: str,
+    file: Path,
+    changelog: str,
+    key: Sequence[str],
+    partition_by: Sequence[str],
+    partitions: int | None,
+    kind: Any,
+    batch_rows: int,
+    types: Sequence[tuple[str, str]],
+) -> None:
+    """Load FILE (Parquet, CSV or Arrow) into STORE, which is created on first use.
+
+    A row replaces the one with the same key. Rows become visible epoch by epoch. A job that writes the same store group is
+    refused from then on: stop it first, and start it again afterwards.
+
+    \b
+    Examples:
+      livestate load songs songs.parquet --changelog file:///var/lib/livestate --key song_id
+      livestate load prices prices.csv --changelog s3://bucket/livestate --key shop,item --partition-by shop --type price=DECIMAL(10,2)
+    """
+    from engine.changelog import Changelog  # noqa: PLC0415  it imports pyarrow and obstore
+    from flight_server.load import LoadOptions, load_file  # noqa: PLC0415  likewise
+    from flight_server.load_progress import progress_shown  # noqa: PLC0415  it imports rich
+
+    options = LoadOptions(store, key, partition_by, partitions, kind, batch_rows, dict(types))
+    with _failures(), progress_shown(store) as report:
+        load_file(Changelog.open(changelog), file, options, report)
+
+
+@main.command()
+@_changelog_option
+@click.argument("groups", nargs=-1)
+def collect(changelog: str, groups: Sequence[str]) -> None:
+    """Delete data files of the changelog that no epoch refers to: what crashed or fenced jobs left.
+
+    Works on the store GROUPS named, or on all. It is safe while jobs and hosts run.
+
+    \b
+    Example:
+      livestate collect --changelog file:///var/lib/livestate
+    """
+    from engine.changelog import Changelog  # noqa: PLC0415  it imports pyarrow and obstore
+    from engine.schema import GroupName  # noqa: PLC0415  likewise
+
+    with _failures():
+        opened = Changelog.open(changelog)
+        known = opened.groups()
+        unknown = [group for group in groups if group not in known]
+        if unknown:
+            raise InvalidInput(f"There is no store group {', '.join(unknown)}; there are {', '.join(known) or 'none'}.")
+        for group in [GroupName(name) for name in groups] or known:
+            click.echo(f"{group}: {opened.collect(group)} files deleted")
+
+
+@main.command()
+@click.option("--duration", type=click.FloatRange(1), metavar="SECONDS", help="End after this time; by default, when you press Ctrl-C.")
+@click.option("--rate", default=6000, show_default=True, type=click.IntRange(1, 1_000_000), help="Play events a second.")
+@click.option("--port", type=click.IntRange(1, 65535), help="Port of the host; by default 8815, or a free one.")
+@click.option("--keep", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Keep changelog, data and logs in this new directory.")
+@click.option("--seed", default=1, show_default=True, help="Equal seeds make equal events.")
+def demo(duration: float | None, rate: int, port: int | None, keep: Path | None, seed: int) -> None:
+    """Watch live music charts: a Spark job, a host and SQL, all on this machine.
+
+    A generator writes play events, a Spark job counts plays per song and per genre, a host serves the counts, and this command
+    shows the top five of every genre, asked in SQL four times a second.
+
+    \b
+    Examples:
+      livestate demo
+      livestate demo --duration 30 --rate 10000
+    """
+    from flight_server.demo.run import DemoOptions, run_demo  # noqa: PLC0415  it imports pyarrow and rich
+
+    with _failures():
+        passed = run_demo(DemoOptions(duration=duration, rate=rate, port=port, keep=keep, seed=seed))
+    if not passed:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main(prog_name="livestate")

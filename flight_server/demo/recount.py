@@ -1,0 +1,77 @@
+"""A plain count of the generated events, independent of Spark and of livestate, to check the stores against."""
+
+from __future__ import annotations
+
+from collections import deque
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+SHORTEST_PLAY_SECONDS = 30
+"""Plays that are shorter do not count for the charts."""
+FILES_KEPT = 300
+"""Files that stay after the job has counted them: it needs its last ones again when it restarts."""
+
+
+class Recount:
+    """Counts the files of events as they appear, each once.
+
+    Args:
+        directory: Where the generator writes.
+        songs: The catalogue, `song_id` counting from 1.
+    """
+
+    def __init__(self, directory: Path, songs: pa.Table) -> None:
+        self._directory = directory
+        self._genre = songs["genre"].to_numpy(zero_copy_only=False)
+        self._plays = np.zeros(songs.num_rows + 1, np.int64)
+        self._next_file = 1
+        self._files: deque[tuple[Path, int]] = deque()
+        self._made: tuple[float, float] | None = None
+        self.events = 0
+
+    @property
+    def seconds(self) -> float:
+        """Time from the first event to the last."""
+        return self._made[1] - self._made[0] if self._made is not None else 0.0
+
+    @property
+    def counted(self) -> int:
+        """Plays of 30 seconds or more so far."""
+        return int(self._plays.sum())
+
+    def advance(self) -> None:
+        """Count the files that have appeared since the last call."""
+        while (file := self._directory / f"plays-{self._next_file:08d}.parquet").exists():
+            events = pq.read_table(file, columns=["song_id", "duration_seconds", "event_time"])
+            long_enough = events["duration_seconds"].to_numpy() >= SHORTEST_PLAY_SECONDS
+            self._plays += np.bincount(events["song_id"].to_numpy()[long_enough], minlength=len(self._plays))
+            self.events += events.num_rows
+            first, last = (events["event_time"][place].as_py().timestamp() for place in (0, -1))
+            self._made = (self._made[0] if self._made is not None else first, last)
+            self._files.append((file, self.counted))
+            self._next_file += 1
+
+    def drop_files(self, visible: int) -> None:
+        """Delete files that the job is done with, so that an endless demo does not fill the disk.
+
+        Args:
+            visible: Plays that the stores have counted. The job counts the files in their order.
+        """
+        while len(self._files) > FILES_KEPT and self._files[FILES_KEPT][1] <= visible:
+            self._files.popleft()[0].unlink()
+
+    def per_song(self) -> dict[int, int]:
+        """Song id to its plays; songs without any are left out."""
+        (played,) = np.nonzero(self._plays)
+        return dict(zip(played.tolist(), self._plays[played].tolist(), strict=True))
+
+    def per_genre(self) -> dict[str, int]:
+        """Genre to its plays; genres without any are left out."""
+        genres: npt.NDArray[np.str_]
+        genres, places = np.unique(self._genre.astype(str), return_inverse=True)
+        plays = np.bincount(places, weights=self._plays[1:].astype(np.float64)).astype(np.int64)
+        return {str(genre): int(count) for genre, count in zip(genres, plays, strict=True) if count}

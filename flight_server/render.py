@@ -1,0 +1,292 @@
+r"""Results as a person or a program wants them: a table on a terminal, or streamed CSV, JSON lines and Arrow.
+
+CSV and JSON are one text for one value: binary is hexadecimal after `\x`, a list, struct or map is JSON, a timestamp is
+ISO 8601 with `Z` when it has a zone. CSV leaves NULL empty and quotes every text. JSON has one object a line, and decimals
+as texts, with all their digits.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import decimal
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import IO, TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.csv
+
+from engine.errors import LivestateError
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.table import Table
+
+NULL_TEXT = "NULL"
+NARROWEST_COLUMN = 7
+"""Characters that a column with its border needs to be worth reading; where they do not fit, rows are shown one under the other."""
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def write_csv(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: IO[bytes]) -> int:
+    """Stream a result as CSV with a header.
+
+    Args:
+        schema: Columns of the result.
+        batches: The rows; each batch is written before the next is asked for.
+        out: Where the text goes, as UTF-8.
+
+    Returns:
+        How many rows were written.
+    """
+    text_schema = pa.schema([pa.field(name, _text_type(kind)) for name, kind in zip(_distinct(schema.names), schema.types, strict=True)])
+    rows = 0
+    with pyarrow.csv.CSVWriter(out, text_schema) as writer:
+        for batch in batches:
+            writer.write_batch(pa.record_batch([_text_column(column) for column in batch.columns], schema=text_schema))
+            out.flush()
+            rows += batch.num_rows
+    return rows
+
+
+def write_json(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: IO[bytes]) -> int:
+    """Stream a result as JSON, one object a line.
+
+    Args:
+        schema: Columns of the result; a name that is there twice gets a number behind it.
+        batches: The rows; each batch is written before the next is asked for.
+        out: Where the text goes, as UTF-8.
+
+    Returns:
+        How many rows were written.
+    """
+    names = _distinct(schema.names)
+    rows = 0
+    for batch in batches:
+        columns = [[_json_value(value) for value in column.to_pylist()] for column in batch.columns]
+        lines = (json.dumps(dict(zip(names, values, strict=True)), ensure_ascii=False) for values in zip(*columns, strict=True))
+        out.write("".join(f"{line}\n" for line in lines).encode())
+        out.flush()
+        rows += batch.num_rows
+    return rows
+
+
+def write_arrow(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: IO[bytes]) -> int:
+    """Stream a result in the Arrow IPC stream format.
+
+    Args:
+        schema: Columns of the result.
+        batches: The rows; each batch is written before the next is asked for.
+        out: Where the bytes go.
+
+    Returns:
+        How many rows were written.
+    """
+    rows = 0
+    with pa.ipc.new_stream(out, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+            out.flush()
+            rows += batch.num_rows
+    return rows
+
+
+WRITERS: Mapping[str, Callable[[pa.Schema, Iterable[pa.RecordBatch], IO[bytes]], int]] = {"csv": write_csv, "json": write_json, "arrow": write_arrow}
+"""What streams a result in each format."""
+
+
+def first_rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema, limit: int) -> tuple[pa.Table, bool]:
+    """Take only the rows that a person will look at.
+
+    Args:
+        batches: The rows of a result.
+        schema: Columns of the result.
+        limit: How many rows to take at most; 0 takes all.
+
+    Returns:
+        The rows, and whether there were more.
+    """
+    taken: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        taken.append(batch)
+        rows += batch.num_rows
+        if limit and rows > limit:
+            return pa.Table.from_batches(taken, schema=schema).slice(0, limit), True
+    return pa.Table.from_batches(taken, schema=schema), False
+
+
+def result_table(rows: pa.Table, width: int) -> RenderableType:
+    """A result for a terminal: a table, or rows one under the other where the columns do not fit beside each other.
+
+    Args:
+        rows: What to show.
+        width: Characters of a line.
+
+    Returns:
+        What a rich console prints.
+    """
+    cells = [[display_text(value) for value in column.to_pylist()] for column in rows.columns]
+    if rows.num_columns * NARROWEST_COLUMN > width and rows.num_rows:
+        return _stacked(rows.schema.names, cells)
+    table = new_table()
+    for name, kind in zip(rows.schema.names, rows.schema.types, strict=True):
+        table.add_column(_plain(printable(name)), justify="right" if _is_number(kind) else "left", overflow="fold")
+    for values in zip(*cells, strict=True):
+        table.add_row(*(_cell(value) for value in values))
+    return table
+
+
+def new_table() -> Table:
+    """An empty table in the one style that all commands use."""
+    from rich import box  # noqa: PLC0415  rich is imported when something is shown, which keeps `--help` quick
+    from rich.table import Table  # noqa: PLC0415  likewise
+
+    return Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
+
+
+def _stacked(names: Sequence[str], cells: Sequence[Sequence[str | None]]) -> RenderableType:
+    from rich.console import Group  # noqa: PLC0415  rich is imported when something is shown
+    from rich.table import Table  # noqa: PLC0415  likewise
+
+    shown: list[RenderableType] = []
+    for number, values in enumerate(zip(*cells, strict=True), start=1):
+        grid = Table.grid(padding=(0, 2))
+        for name, value in zip(names, values, strict=True):
+            grid.add_row(_plain(printable(name), "bold"), _cell(value))
+        shown += [_plain(f"row {number}", "dim"), grid]
+    return Group(*shown)
+
+
+def _cell(value: str | None) -> RenderableType:
+    return _plain(NULL_TEXT, "dim italic") if value is None else _plain(value)
+
+
+def _plain(text: str, style: str = "") -> RenderableType:
+    from rich.text import Text  # noqa: PLC0415  rich is imported when something is shown
+
+    return Text(text, style=style)
+
+
+def display_text(value: Any) -> str | None:
+    """One value as a table shows it.
+
+    Args:
+        value: A value as pyarrow's `to_pylist` gives it.
+
+    Returns:
+        The text without control characters, so that stored data cannot steer the terminal; None for NULL.
+    """
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, dt.datetime):
+        return value.isoformat(sep=" ").replace("+00:00", "Z")
+    if isinstance(value, float):
+        return f"{value:.12g}"
+    plain = _json_value(value)
+    return printable(plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False))
+
+
+def printable(text: str) -> str:
+    r"""A text without control characters: they become escapes such as `\n`."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _json_value(value: Any) -> Any:
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else str(value)
+        case bytes():
+            return "\\x" + base64.b16encode(value).decode().lower()
+        case decimal.Decimal():
+            return format(value, "f")
+        case dt.datetime():
+            return value.isoformat().replace("+00:00", "Z")
+        case list():
+            # pyarrow gives a map as a list of pairs, which JSON has a list of lists for.
+            return [_json_value(v) for v in value]
+        case tuple():
+            return [_json_value(v) for v in value]
+        case dict():
+            return {name: _json_value(v) for name, v in value.items()}
+        case _:
+            return str(value)
+
+
+def _text_type(kind: pa.DataType) -> pa.DataType:
+    return pa.string() if pa.types.is_nested(kind) or pa.types.is_binary(kind) else kind
+
+
+def _text_column(column: pa.Array) -> pa.Array:
+    if _text_type(column.type) == column.type:
+        return column
+    plain = (_json_value(value) for value in column.to_pylist())
+    return pa.array([value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in plain], pa.string())
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    seen: dict[str, int] = {}
+    distinct = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        distinct.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
+    return distinct
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def error_lines(error: LivestateError) -> list[str]:
+    """An error for a terminal.
+
+    Args:
+        error: What went wrong. For SQL, the host's message has the line of the text and a caret under the place.
+
+    Returns:
+        Lines without line ends and control characters.
+    """
+    return [printable(line) for line in f"Error: {error.message}".split("\n")]
+
+
+def human_bytes(count: float) -> str:
+    """A number of bytes in the unit that suits its size, such as `1.5 MiB`."""
+    for unit in _UNITS[:-1]:
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} {_UNITS[-1]}"
+
+
+def human_seconds(seconds: float) -> str:
+    """A duration with three digits that matter, such as `850 µs`, `12.3 ms` or `4.20 s`."""
+    if seconds < 0.001:
+        return f"{seconds * 1e6:.0f} µs"
+    if seconds < 1:
+        return f"{seconds * 1e3:.3g} ms"
+    return f"{seconds:.2f} s" if seconds < 60 else f"{seconds / 60:.1f} min"
+
+
+def terminal(*, stderr: bool = False) -> Console:
+    """The console that commands print to.
+
+    Args:
+        stderr: Print to standard error instead of standard output.
+
+    Returns:
+        A console that is as wide as the terminal; where there is none, so wide that nothing is cut.
+    """
+    from rich.console import Console  # noqa: PLC0415  rich is imported when something is shown
+
+    console = Console(stderr=stderr, highlight=False, soft_wrap=False)
+    return console if console.is_terminal else Console(stderr=stderr, highlight=False, width=100_000, color_system=None)

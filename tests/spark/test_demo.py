@@ -1,0 +1,124 @@
+"""The demo itself, with all its processes."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import adbc_driver_flightsql.dbapi as flight_sql
+import pytest
+from adbc_driver_manager.dbapi import ProgrammingError
+
+from flight_server.demo.processes import free_port
+
+SECONDS = 120.0
+
+
+@contextmanager
+def demo(temporary: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """The demo as a user starts it, with its temporary files in a place of their own."""
+    command = [sys.executable, "-m", "flight_server.cli", "demo", "--port", str(free_port("127.0.0.1", 0)), *arguments]
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.terminate()
+
+
+def connection_string(process: subprocess.Popen[str]) -> str:
+    """What the demo prints first of all."""
+    assert process.stdout is not None
+    found = re.search(r"grpc://127\.0\.0\.1:\d+", process.stdout.readline())
+    assert found is not None
+    return found[0]
+
+
+def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert process.poll() is None, "the demo ended too early"
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def test_the_demo_counts_every_play_while_anyone_can_ask(tmp_path: Path) -> None:
+    with demo(tmp_path, "--duration", "8") as process:
+        uri = connection_string(process)
+        genres: list[tuple[str, int]] = []
+        with flight_sql.connect(uri, autocommit=True) as connection:
+
+            def charts_are_there() -> bool:
+                nonlocal genres
+                # A cursor does not prepare again what it could not prepare before.
+                with connection.cursor() as cursor, suppress(ProgrammingError):
+                    # There is no such store before the first epoch.
+                    cursor.execute("SELECT genre, plays FROM genre_plays WHERE plays > ? ORDER BY plays DESC", [0])
+                    genres = cursor.fetchall()
+                return len(genres) == 12
+
+            wait_for(charts_are_there, process)
+        said, failed = process.communicate(timeout=SECONDS)
+    assert process.returncode == 0, said + failed
+    assert sorted((plays for _, plays in genres), reverse=True) == [plays for _, plays in genres]
+    check = re.search(r"check +(.*)", said)
+    assert check is not None
+    assert re.match(r"passed: the counts of all [\d,]+ songs and 12 genres equal a recount", check[1])
+    events = re.search(r"events +([\d,]+) in [\d.]+ s: ([\d,]+) events/s, ([\d,]+) plays counted", said)
+    assert events is not None
+    made, rate, counted = (int(figure.replace(",", "")) for figure in events.groups())
+    assert rate >= 5000
+    assert 0.85 * made < counted < made
+    looks = re.search(r"consistency +([\d,]+) of ([\d,]+) looks", said)
+    assert looks is not None
+    assert looks[1] == looks[2]
+    assert re.search(r"freshness +p50 \S+ m?s, p99", said)
+    assert failed == ""
+    assert list(tmp_path.iterdir()) == [], "temporary files are gone"
+
+
+def test_ctrl_c_ends_the_demo_and_all_its_processes(tmp_path: Path) -> None:
+    with demo(tmp_path) as process:
+        connection_string(process)
+        children = children_of(process.pid)
+        assert len(children) == 2, "the host and the job"
+        process.send_signal(signal.SIGINT)
+        said, failed = process.communicate(timeout=SECONDS)
+    assert (process.returncode, failed) == (0, "")
+    assert "Stopped before the first chart." in said
+    assert not [child for child in children if Path(f"/proc/{child}").exists()]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_child_that_dies_is_named_and_its_log_is_kept(tmp_path: Path) -> None:
+    with demo(tmp_path) as process:
+        connection_string(process)
+        host = next(child for child in children_of(process.pid) if b"serve" in Path(f"/proc/{child}/cmdline").read_bytes())
+        os.kill(host, signal.SIGKILL)
+        _, failed = process.communicate(timeout=SECONDS)
+    assert process.returncode == 1
+    (line,) = failed.splitlines()
+    named = re.fullmatch(r"Error: The host ended unexpectedly with exit code -9 .*; all that it said is in (.*)\.", line)
+    assert named is not None, line
+    assert Path(named[1]).is_file()
+    assert [entry.name for entry in Path(named[1]).parents[1].iterdir()] == ["logs"]
+
+
+def children_of(parent: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+
+
+@pytest.mark.parametrize("arguments", [["--duration", "0"], ["--rate", "0"], ["--port", "99999"]])
+def test_impossible_wishes_are_refused(tmp_path: Path, arguments: list[str]) -> None:
+    with demo(tmp_path, *arguments) as process:
+        _, failed = process.communicate(timeout=SECONDS)
+    assert process.returncode == 2
+    assert arguments[0] in failed

@@ -1,0 +1,66 @@
+"""A host with songs in it, and a way to run commands as a user does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner, Result
+
+from engine.changelog import Changelog, append_table
+from engine.schema import define_store
+from flight_server.cli import main
+from flight_server.client import Client
+from flight_server.host import Host, HostOptions
+
+SONGS = pa.table(
+    {
+        "song_id": pa.array([1, 2, 3], pa.int64()),
+        "title": ["Ærø", 'with "quotes", and comma', None],
+        "tags": pa.array([["a", "b"], [], None], pa.list_(pa.string())),
+    }
+)
+
+
+@pytest.fixture(scope="package")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    """A host that serves the store `songs`, one partition, and the store `Odd "name"`, without rows."""
+    directory = tmp_path_factory.mktemp("host")
+    changelog = Changelog.open(str(directory / "changelog"))
+    append_table(changelog, define_store("songs", SONGS.schema, ["song_id"], partitions=1), SONGS)
+    odd = pa.table({"the key": pa.array([], pa.string()), "when": pa.array([], pa.timestamp("us"))})
+    append_table(changelog, define_store('Odd "name"', odd.schema, ["the key"], partitions=1), odd)
+    running = Host(HostOptions(changelog=str(directory / "changelog"), data=directory / "data", port=0))
+    running.start()
+    wait_for(running.ready)
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def host_uri(host: Host) -> str:
+    """Where the host listens."""
+    return host.uri
+
+
+@pytest.fixture
+def client(host_uri: str) -> Iterator[Client]:
+    """A connection to the host."""
+    with Client(host_uri) as connected:
+        yield connected
+
+
+def livestate(*arguments: str | Path, stdin: str = "") -> Result:
+    """Run the command in this process; its output is not a terminal."""
+    return CliRunner().invoke(main, [str(argument) for argument in arguments], input=stdin, prog_name="livestate")
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+    """Wait until something is so."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)

@@ -1,0 +1,156 @@
+"""The command against a host, as a user and as a script run it."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from engine.changelog import Changelog, append_table
+from engine.schema import define_store
+from flight_server.client import Client
+from tests.unit.cli.conftest import SONGS, livestate, wait_for
+
+COMMAND = [sys.executable, "-m", "flight_server.cli"]
+
+
+def test_every_command_explains_itself() -> None:
+    assert "livestate demo --duration 30" in livestate("--help").stdout
+    for command in ("serve", "sql", "load", "stores", "demo", "collect"):
+        shown = livestate(command, "--help")
+        assert shown.exit_code == 0
+        examples = shown.stdout.partition("Example")[2].splitlines()
+        assert any(line.startswith(f"    livestate {command}") for line in examples), command
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = "import sys, flight_server.cli; print(sorted({'pyarrow', 'rich', 'duckdb', 'sqlglot', 'numpy', 'prompt_toolkit'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_a_table(host_uri: str) -> None:
+    shown = livestate("sql", "SELECT song_id, title FROM songs ORDER BY song_id", "--uri", host_uri)
+    assert shown.exit_code == 0, shown.output
+    assert [line.strip() for line in shown.stdout.splitlines()] == [
+        "song_id   title",
+        "─" * 34,
+        "1   Ærø",
+        '2   with "quotes", and comma',
+        "3   NULL",
+    ]
+
+
+def test_a_table_shows_the_first_rows_and_says_so(host_uri: str) -> None:
+    shown = livestate("sql", "SELECT song_id FROM songs ORDER BY song_id", "--uri", host_uri, "--max-rows", "2")
+    assert shown.stdout.split() == ["song_id", "───────", "1", "2"]
+    assert "Only the first 2 rows are shown" in shown.stderr
+    assert livestate("sql", "SELECT * FROM songs", "--uri", host_uri, "--max-rows", "3").stderr == ""
+
+
+@pytest.mark.parametrize("given", ["argument", "file", "stdin"])
+def test_sql_comes_from_anywhere(host_uri: str, tmp_path: Path, given: str) -> None:
+    text = "SELECT count(*) AS n FROM songs;"
+    (tmp_path / "q.sql").write_text(text)
+    arguments = {"argument": [text], "file": ["--file", str(tmp_path / "q.sql")], "stdin": []}[given]
+    shown = livestate("sql", *arguments, "--uri", host_uri, "--format", "csv", stdin=text if given == "stdin" else "")
+    assert shown.stdout == '"n"\n3\n'
+
+
+def test_json_and_arrow(host_uri: str) -> None:
+    sql = "SELECT * FROM songs ORDER BY song_id"
+    lines = livestate("sql", sql, "--uri", host_uri, "--format", "json").stdout.splitlines()
+    assert [json.loads(line) for line in lines] == SONGS.to_pylist()
+    arrow = livestate("sql", sql, "--uri", host_uri, "--format", "arrow").stdout_bytes
+    assert pa.ipc.open_stream(io.BytesIO(arrow)).read_all().to_pylist() == SONGS.to_pylist()
+
+
+def test_dialect_and_timeout_reach_the_host(host_uri: str) -> None:
+    spark = livestate("sql", "SELECT `song_id` FROM songs WHERE song_id <=> 1", "--uri", host_uri, "--dialect", "spark", "--format", "csv")
+    assert spark.stdout == '"song_id"\n1\n', spark.stderr
+    slow = livestate(
+        "sql", "SELECT count(*) FROM range(3000000) a(n), range(3000000) b(m) WHERE n % 7 = m % 11", "--uri", host_uri, "--timeout", "0.2"
+    )
+    assert slow.exit_code == 1
+    assert "0.2" in slow.stderr
+
+
+def test_an_error_is_short_and_points_at_the_place(host_uri: str) -> None:
+    failed = livestate("sql", "SELECT song_id,\n  nope FROM songs", "--uri", host_uri)
+    assert (failed.exit_code, failed.stdout) == (1, "")
+    lines = failed.stderr.splitlines()
+    assert lines[0] == "Error: There is no column nope."
+    assert lines[-1].index("^") == lines[-2].index("nope")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "message"),
+    [
+        (["sql", "SELECT 1", "--uri", "grpc://127.0.0.1:1"], 1, "No host answers at grpc://127.0.0.1:1"),
+        (["sql", "SELECT 1", "--uri", "nonsense"], 1, "is not the address of a host"),
+        (["sql", " "], 2, "There is no SQL"),
+        (["sql", "SELECT 1", "--format", "xml"], 2, "'xml' is not one of"),
+        (["nonsense"], 2, "No such command"),
+        (["serve", "--changelog", "x", "--data", "y", "--memory", "much"], 2, "write it like 512MiB"),
+        (["serve", "--changelog", "nowhere://x", "--data", "data"], 1, "nowhere"),
+        (["stores", "--token-file", "not-there"], 2, "--token-file"),
+    ],
+)
+def test_what_goes_wrong(arguments: list[str], exit_code: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    failed = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": _root()}, check=False)
+    assert (failed.returncode, failed.stdout) == (exit_code, "")
+    assert message in failed.stderr
+    assert "Traceback" not in failed.stderr
+
+
+def _root() -> str:
+    return str(Path(__file__).parents[3])
+
+
+def test_a_reader_that_goes_away_is_no_error(host_uri: str) -> None:
+    sql = "SELECT a.song_id FROM songs a, generate_series(1, 1000000) AS many(n)"
+    query = subprocess.Popen([*COMMAND, "sql", sql, "--uri", host_uri, "--format", "csv"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert query.stdout is not None
+    assert query.stderr is not None
+    assert query.stdout.readline() == b'"song_id"\n'
+    query.stdout.close()
+    assert query.stderr.read() == b""
+    query.stderr.close()
+    assert query.wait(30) == 0
+
+
+def test_stores_say_how_they_stand(host_uri: str) -> None:
+    shown = livestate("stores", "--uri", host_uri)
+    assert shown.exit_code == 0, shown.output
+    heading, _, odd, songs = [line.split() for line in shown.stdout.splitlines()]
+    assert heading == ["store", "group", "rows", "bytes", "partitions", "segments", "epoch", "lag"]
+    assert odd[:2] == ["Odd", '"name"']
+    assert songs[:3] == ["songs", "songs", "3"]
+    assert songs[-4:] == ["1", "1", "2", "none"]
+
+
+def test_serve_says_where_it_listens_and_stops_on_sigterm(tmp_path: Path) -> None:
+    append_table(Changelog.open(str(tmp_path / "changelog")), define_store("songs", SONGS.schema, ["song_id"]), SONGS)
+    (tmp_path / "token").write_text("secret\n")
+    options = ["--changelog", str(tmp_path / "changelog"), "--data", str(tmp_path / "data"), "--port", "0", "--memory", "512MiB", "--cache", "64MB"]
+    with subprocess.Popen([*COMMAND, "serve", *options, "--token-file", str(tmp_path / "token")], stdout=subprocess.PIPE, text=True) as host:
+        assert host.stdout is not None
+        said = host.stdout.readline().split()
+        assert said[:2] == ["livestate", "serves"]
+        uri = said[-1]
+        refused = livestate("stores", "--uri", uri)
+        assert (refused.exit_code, refused.stdout) == (1, "")
+        with Client(uri, token="secret") as client:
+            wait_for(lambda: bool(client.health()["ready"]))
+        counted = livestate("sql", "SELECT count(*) AS n FROM songs", "--uri", uri, "--token-file", tmp_path / "token", "--format", "csv")
+        assert counted.stdout == '"n"\n3\n', counted.stderr
+        host.send_signal(signal.SIGTERM)
+        assert host.wait(30) == 0
+        assert host.stdout.read() == ""

@@ -1,0 +1,215 @@
+"""The parts of the demo that need no Spark."""
+
+from __future__ import annotations
+
+import io
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+
+from engine.errors import InvalidInput, Unavailable
+from flight_server.demo.generator import Plays, Schedule, write_file
+from flight_server.demo.measure import ChartRow, Measurements, Percentiles
+from flight_server.demo.processes import Children, check_spark, free_port
+from flight_server.demo.recount import FILES_KEPT, Recount
+from flight_server.demo.run import DemoOptions, differences, run_demo
+from flight_server.demo.screen import PlainScreen, View, charts_screen
+from flight_server.demo.songs import GENRES, make_songs
+from flight_server.demo.summary import Outcome, print_summary
+from tests.unit.cli.conftest import wait_for
+
+CHARTS = [ChartRow(genre, f"{genre} song {rank}", "An Artist", 1000 - rank) for genre in GENRES for rank in range(5)]
+
+
+def view(seconds: float = 3.0) -> View:
+    return View("grpc://127.0.0.1:1", seconds, 30.0, 18_000, 6001.0, 7, 0.31, Percentiles(0.3, 0.5), Percentiles(0.01, 0.02), None, CHARTS)
+
+
+def console(width: int = 120) -> Console:
+    return Console(width=width, file=io.StringIO(), color_system=None)
+
+
+def text_of(shown: Console) -> str:
+    assert isinstance(shown.file, io.StringIO)
+    return shown.file.getvalue()
+
+
+def test_songs_are_the_same_for_the_same_seed() -> None:
+    songs = make_songs(1000, seed=3)
+    assert songs.equals(make_songs(1000, seed=3))
+    assert not songs.equals(make_songs(1000, seed=4))
+    assert songs["song_id"].to_pylist() == list(range(1, 1001))
+    assert set(songs["genre"].to_pylist()) == set(GENRES)
+    artists = songs.group_by("artist").aggregate([("genre", "count_distinct")])
+    assert set(artists["genre_count_distinct"].to_pylist()) == {1}
+
+
+def test_plays_depend_on_the_seed_and_not_on_the_files() -> None:
+    columns = ["song_id", "user_id", "duration_seconds"]
+    whole = Plays(500, seed=5).draw(10_000, 0.0, 1.0).select(columns)
+    pieces = Plays(500, seed=5)
+    cut = pa.concat_tables([pieces.draw(count, 0.0, 1.0) for count in (1, 4999, 600, 4400)]).select(columns)
+    assert cut.combine_chunks().equals(whole.combine_chunks())
+
+
+def test_plays_are_skewed_and_timed_as_they_were_made() -> None:
+    plays = Plays().draw(50_000, 100.0, 110.0)
+    counts = np.sort(np.bincount(plays["song_id"].to_numpy()))[::-1]
+    assert 0.04 < counts[0] / 50_000 < 0.09
+    assert 0.3 < counts[:100].sum() / 50_000 < 0.55
+    times = plays["event_time"].cast(pa.int64()).to_numpy()
+    assert (times[0], times[-1]) == (100_000_000, 110_000_000)
+    assert (np.diff(times) >= 0).all()
+
+
+def test_the_schedule_makes_up_for_lateness() -> None:
+    schedule = Schedule(rate=6000)
+    assert schedule.due(0.1, 0) == 600
+    assert schedule.due(1.0, 600) == 5400
+    assert schedule.due(1.0, 6000) == 0
+
+
+def test_the_generator_process_writes_whole_files_and_stops_when_told(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-m", "flight_server.demo.generator", str(tmp_path), "--rate", "5000"]) as generator:
+        wait_for(lambda: len(list(tmp_path.glob("*.parquet"))) >= 3)
+        generator.send_signal(signal.SIGTERM)
+        assert generator.wait(10) == 0
+    recount = Recount(tmp_path, make_songs())
+    recount.advance()
+    assert recount.events == sum(pq.read_metadata(file).num_rows for file in tmp_path.glob("*.parquet"))
+    assert not [entry for entry in tmp_path.iterdir() if entry.suffix != ".parquet"]
+    assert recount.events / recount.seconds == pytest.approx(5000, rel=0.05)
+
+
+def test_a_recount_counts_plays_of_30_seconds_once(tmp_path: Path) -> None:
+    songs = pa.table({"song_id": [1, 2, 3], "genre": ["Rock", "Pop", "Rock"]})
+    recount = Recount(tmp_path, songs)
+
+    def write(number: int, rows: list[tuple[int, int]]) -> None:
+        ids, seconds = zip(*rows, strict=True)
+        times = pa.array([number * 1_000_000] * len(rows)).cast(pa.timestamp("us", "UTC"))
+        write_file(tmp_path, number, pa.table({"song_id": ids, "user_id": ids, "duration_seconds": seconds, "event_time": times}))
+
+    recount.advance()
+    assert (recount.events, recount.counted, recount.seconds) == (0, 0, 0.0)
+    write(1, [(1, 30), (1, 29), (3, 300)])
+    recount.advance()
+    recount.advance()
+    write(2, [(1, 31), (2, 1)])
+    recount.advance()
+    assert (recount.events, recount.counted, recount.seconds) == (5, 3, 1.0)
+    assert recount.per_song() == {1: 2, 3: 1}
+    assert recount.per_genre() == {"Rock": 3}
+
+
+def test_a_recount_drops_only_files_that_the_job_is_done_with(tmp_path: Path) -> None:
+    recount = Recount(tmp_path, make_songs(10))
+    plays = Plays(10)
+    for number in range(1, FILES_KEPT + 21):
+        write_file(tmp_path, number, plays.draw(5, number, number + 1))
+    recount.advance()
+    recount.drop_files(0)
+    assert len(list(tmp_path.iterdir())) == FILES_KEPT + 20
+    recount.drop_files(recount.counted)
+    assert len(list(tmp_path.iterdir())) == FILES_KEPT
+
+
+def test_differences_count_every_kind() -> None:
+    assert differences({1: 5, 2: 6}, {1: 5, 2: 6}) == 0
+    assert differences({1: 5}, {1: 6}) == 2
+    assert differences({1: 5}, {}) == 1
+
+
+@pytest.mark.parametrize(("width", "height", "genres"), [(120, 40, 12), (120, 20, 6), (80, 20, 4), (40, 12, 1)])
+def test_charts_fit_the_terminal_and_take_turns(width: int, height: int, genres: int) -> None:
+    seen: set[str] = set()
+    for page in range(len(GENRES) // genres):
+        shown = console(width)
+        shown.print(charts_screen(view(seconds=4.0 * page + 1), width, height))
+        text = text_of(shown)
+        assert len(text.splitlines()) <= height
+        seen |= {genre for genre in GENRES if f" {genre} " in text}
+    assert seen == set(GENRES)
+
+
+def test_plain_output_is_a_line_now_and_then() -> None:
+    shown = console(400)
+    screen = PlainScreen(shown)
+    with screen:
+        for tenth in range(50):
+            screen.show(view(tenth / 10))
+    lines = text_of(shown).splitlines()
+    assert len(lines) == 3
+    assert lines[0].strip() == (
+        "0.0 s  6,001 events/s (18,000)  epoch 7  freshness 310 ms (p50 300 ms, p99 500 ms)  top-five query (p50 10 ms, p99 20 ms)  lookup by key -"
+    )
+
+
+def outcome(wrong_songs: int = 0, torn: int = 0) -> Outcome:
+    measured = Measurements([0.1, 0.3], [0.01], [], looks=10, torn=torn)
+    return Outcome(10.0, 3.0, 60_000, 55_000, 42, measured, 900, 12, wrong_songs, 0, None)
+
+
+def test_the_summary_says_whether_the_counts_are_right() -> None:
+    shown = console(200)
+    print_summary(shown, outcome())
+    text = text_of(shown)
+    assert "60,000 in 10.0 s: 6,000 events/s, 55,000 plays counted" in text
+    assert "p50 200 ms" in text
+    assert "check           passed: the counts of all 900 songs and 12 genres" in text
+    print_summary(shown, outcome(wrong_songs=3))
+    assert "FAILED: a recount of the events differs for 3 songs" in text_of(shown)
+    assert outcome().passed
+    assert not outcome(wrong_songs=1).passed
+    assert not outcome(torn=1).passed
+
+
+def test_children_stop_in_order_and_a_dead_one_is_named(tmp_path: Path) -> None:
+    with Children(tmp_path) as children:
+        steady = children.start("The steady one", [sys.executable, "-c", "import time; print('hello', flush=True); time.sleep(600)"])
+        failing = children.start("The failing one", [sys.executable, "-c", "import sys; sys.exit('no luck')"])
+        failing.process.wait()
+        with pytest.raises(Unavailable, match=r"The failing one ended unexpectedly with exit code 1 \(no luck\); .*failing-one\.log"):
+            children.check()
+        wait_for(lambda: steady.log.read_text() == "hello\n")
+    assert steady.process.returncode == -signal.SIGTERM
+
+
+def test_without_java_there_is_one_clear_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(Unavailable, match="needs Java 17 or newer, and none was found"):
+        check_spark()
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n")
+    java.chmod(0o755)
+    with pytest.raises(Unavailable, match="Java 11 was found"):
+        check_spark()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"21\" 2023-09-19' >&2\n")
+    check_spark()
+
+
+def test_a_directory_to_keep_must_be_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"17.0.1\"' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(InvalidInput, match="not empty"):
+        run_demo(DemoOptions(keep=tmp_path), console())
+
+
+def test_a_taken_port_is_left_alone() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert free_port("127.0.0.1", port) != port
+    free = free_port("127.0.0.1", 0)
+    assert free_port("127.0.0.1", free) == free

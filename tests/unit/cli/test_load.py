@@ -1,0 +1,182 @@
+"""Files become epochs of a store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from engine.changelog import Changelog
+from engine.errors import InvalidInput, NotFound
+from engine.schema import GroupName, StoreName
+from flight_server.load import LoadOptions, Progress, epochs, load_file
+from tests.unit.cli.conftest import livestate
+
+ROWS = pa.table({"id": pa.array(range(1000), pa.int64()), "name": [f"n{i}" for i in range(1000)]})
+
+
+@pytest.fixture
+def changelog(tmp_path: Path) -> Changelog:
+    return Changelog.open(str(tmp_path / "changelog"))
+
+
+def contents(changelog: Changelog, store: str) -> list[dict[str, object]]:
+    """The rows of a store, by key; later epochs win."""
+    definition = changelog.definition(StoreName(store))
+    assert definition is not None
+    rows: dict[tuple[object, ...], dict[str, object]] = {}
+    for epoch in range(1, changelog.newest_epoch(definition.group) + 1):
+        commit = changelog.read_commit(definition.group, epoch)  # type: ignore[arg-type]
+        assert commit is not None
+        for batch in changelog.read_rows(commit, changelog.definitions()).values():
+            rows |= {tuple(row[name] for name in definition.key): row for row in batch.to_pylist()}
+    return [rows[key] for key in sorted(rows, key=str)]
+
+
+def written(tmp_path: Path, name: str, table: pa.Table = ROWS) -> Path:
+    file = tmp_path / name
+    if file.suffix == ".csv":
+        pyarrow.csv.write_csv(table, file)
+    elif file.suffix == ".parquet":
+        pq.write_table(table, file, row_group_size=300)
+    else:
+        make = pa.ipc.new_file if file.suffix == ".arrow" else pa.ipc.new_stream
+        with make(file, table.schema) as writer:
+            writer.write_table(table, max_chunksize=70)
+    return file
+
+
+@pytest.mark.parametrize("name", ["rows.parquet", "rows.csv", "rows.arrow", "rows.arrows"])
+def test_every_format_loads_the_same_rows_in_epochs_of_the_size_asked_for(tmp_path: Path, changelog: Changelog, name: str) -> None:
+    seen: list[Progress] = []
+    loaded = load_file(changelog, written(tmp_path, name), LoadOptions("t", ["id"], partitions=3, batch_rows=400), seen.append)
+    assert [progress.rows for progress in seen] == [400, 800, 1000]
+    assert (loaded.rows, loaded.epochs, loaded.epoch) == (1000, 3, changelog.newest_epoch(GroupName("t")))
+    assert contents(changelog, "t") == sorted(ROWS.to_pylist(), key=lambda row: str((row["id"],)))
+
+
+def test_loading_again_replaces_by_key(tmp_path: Path, changelog: Changelog) -> None:
+    load_file(changelog, written(tmp_path, "a.parquet"), LoadOptions("t", ["id"]))
+    load_file(changelog, written(tmp_path, "b.parquet", pa.table({"id": [5], "name": ["new"]})), LoadOptions("t"))
+    rows = contents(changelog, "t")
+    assert len(rows) == 1000
+    assert {row["id"]: row["name"] for row in rows}[5] == "new"
+
+
+def test_epochs_are_cut_by_rows_and_by_bytes() -> None:
+    small = [pa.record_batch({"n": list(range(start, start + 7))}) for start in range(0, 70, 7)]
+    cut = list(epochs(small, 25))
+    assert [table.num_rows for table in cut] == [25, 25, 20]
+    assert pa.concat_tables(cut)["n"].to_pylist() == list(range(70))
+    wide = [pa.record_batch({"text": ["x" * (40 << 20)]}) for _ in range(4)]
+    assert [table.num_rows for table in epochs(wide, 1000)] == [2, 2]
+
+
+def test_a_new_store_needs_a_key(tmp_path: Path, changelog: Changelog) -> None:
+    with pytest.raises(InvalidInput, match=r"Store t does not exist yet.*--key"):
+        load_file(changelog, written(tmp_path, "a.csv"), LoadOptions("t"))
+    assert changelog.definitions() == {}
+
+
+def test_a_store_that_differs_is_left_alone(tmp_path: Path, changelog: Changelog) -> None:
+    load_file(changelog, written(tmp_path, "a.parquet"), LoadOptions("t", ["id"]))
+    with pytest.raises(InvalidInput, match=r"It is: t \(id BIGINT.*KEY \(id\).*Asked for: .*KEY \(name\)"):
+        load_file(changelog, written(tmp_path, "a.parquet"), LoadOptions("t", ["name"]))
+    with pytest.raises(InvalidInput, match=r"Store t.*the column name is missing"):
+        load_file(changelog, written(tmp_path, "b.parquet", ROWS.select(["id"])), LoadOptions("t"))
+
+
+def test_csv_takes_its_types_from_the_store(tmp_path: Path, changelog: Changelog) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("code,at,amount\n007,2024-05-17 12:30:00,1.5\n,,\n")
+    types = {"code": "VARCHAR", "amount": "DECIMAL(10,2)"}
+    with pytest.raises(InvalidInput, match="row 2: the key column code is null"):
+        load_file(changelog, file, LoadOptions("t", ["code"], types=types))
+    file.write_text("code,at,amount\n007,2024-05-17 12:30:00,1.5\n008,,\n")
+    load_file(changelog, file, LoadOptions("t", ["code"], types=types))
+    load_file(changelog, file, LoadOptions("t"))
+    first, second = contents(changelog, "t")
+    assert first["code"] == "007"
+    assert str(first["amount"]) == "1.50"
+    assert (second["at"], second["amount"]) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("id,v\n1,2\n2,x\n", r"a\.csv, row 2, column v: 'x' is not a DOUBLE; correct it\."),
+        ("id,v\n1,2\n2\n", r"a\.csv, row 2: 1 values for 2 columns"),
+        ("id,v\n1,2\n,3\n", "row 2: the key column id is null"),
+        ("id\n1\n", r"a\.csv has no column v; its first line names id"),
+        ("", r"a\.csv cannot be read as csv: Empty CSV file"),
+    ],
+)
+def test_bad_csv_says_where(tmp_path: Path, changelog: Changelog, text: str, message: str) -> None:
+    good = written(tmp_path, "good.parquet", pa.table({"id": [1], "v": [1.0]}))
+    load_file(changelog, good, LoadOptions("t", ["id"]))
+    file = tmp_path / "a.csv"
+    file.write_text(text)
+    with pytest.raises(InvalidInput, match=message):
+        load_file(changelog, file, LoadOptions("t"))
+    assert contents(changelog, "t") == [{"id": 1, "v": 1.0}]
+
+
+def test_a_bad_row_far_behind_says_what_is_loaded_already(tmp_path: Path, changelog: Changelog) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("id\n" + "".join(f"{number}\n" for number in range(300_000)) + "x\n")
+    with pytest.raises(InvalidInput, match=r"row 300,001, column id: 'x' is not a BIGINT.*--type id=VARCHAR.*The 100,000 rows before it are loaded"):
+        load_file(changelog, file, LoadOptions("t", ["id"], batch_rows=100_000))
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.arrow", "a.arrows"])
+def test_a_file_that_is_not_what_it_says(tmp_path: Path, changelog: Changelog, name: str) -> None:
+    file = tmp_path / name
+    file.write_bytes(b"ARROW1\0\0 nothing" if name == "a.arrow" else b"not at all, and long enough")
+    with pytest.raises(InvalidInput, match=f"{name} cannot be read as"):
+        load_file(changelog, file, LoadOptions("t", ["id"]))
+
+
+def test_a_parquet_file_that_is_damaged_underway(tmp_path: Path, changelog: Changelog) -> None:
+    file = written(tmp_path, "a.parquet")
+    data = bytearray(file.read_bytes())
+    data[4:2000] = b"\xff" * 1996
+    file.write_bytes(data)
+    with pytest.raises(InvalidInput, match=r"a\.parquet is damaged behind row"):
+        load_file(changelog, file, LoadOptions("t", ["id"]))
+
+
+def test_a_file_without_a_known_ending_and_one_that_is_not_there(tmp_path: Path, changelog: Changelog) -> None:
+    with pytest.raises(InvalidInput, match="say --format"):
+        load_file(changelog, tmp_path / "rows.txt", LoadOptions("t", ["id"]))
+    with pytest.raises(NotFound, match=r"rows\.csv cannot be opened"):
+        load_file(changelog, tmp_path / "rows.csv", LoadOptions("t", ["id"]))
+
+
+def test_the_command_loads_and_reports(tmp_path: Path, changelog: Changelog) -> None:
+    file = written(tmp_path, "rows.csv")
+    done = livestate("load", "t", file, "--changelog", tmp_path / "changelog", "--key", "id, name", "--partition-by", "id", "--partitions", "2")
+    assert done.exit_code == 0, done.output
+    assert done.stdout == ""
+    assert "t: 1,000 rows in " in done.stderr
+    definition = changelog.definition(StoreName("t"))
+    assert definition is not None
+    assert (definition.key, definition.partition_by, definition.partitions) == (("id", "name"), ("id",), 2)
+
+
+def test_the_command_fails_with_one_line(tmp_path: Path) -> None:
+    file = written(tmp_path, "rows.csv")
+    failed = livestate("load", "t", file, "--changelog", tmp_path / "changelog")
+    assert (failed.exit_code, failed.stdout) == (1, "")
+    assert failed.stderr.splitlines() == ["Error: Store t does not exist yet: say which columns identify a row, with --key a,b."]
+    assert livestate("load", "t", file, "--changelog", tmp_path / "c", "--key", "a,,b").exit_code == 2
+    assert livestate("load", "t", file, "--changelog", tmp_path / "c", "--type", "nothing").exit_code == 2
+
+
+def test_collect_counts_what_it_deletes(tmp_path: Path, changelog: Changelog) -> None:
+    load_file(changelog, written(tmp_path, "a.parquet"), LoadOptions("t", ["id"]))
+    assert livestate("collect", "--changelog", tmp_path / "changelog").stdout == "t: 0 files deleted\n"
+    unknown = livestate("collect", "nope", "--changelog", tmp_path / "changelog")
+    assert (unknown.exit_code, unknown.stderr) == (1, "Error: There is no store group nope; there are t.\n")

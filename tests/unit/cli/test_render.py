@@ -1,0 +1,167 @@
+"""Results as text, and as bytes that other programs read."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import io
+import json
+
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+from rich.console import Console
+
+from engine.errors import NotFound
+from flight_server.render import (
+    display_text,
+    error_lines,
+    first_rows,
+    human_bytes,
+    human_seconds,
+    printable,
+    result_table,
+    write_arrow,
+    write_csv,
+    write_json,
+)
+
+ROWS = pa.table(
+    {
+        "id": pa.array([1, 2], pa.int64()),
+        "amount": pa.array([decimal.Decimal("1234567890123456789.50"), None], pa.decimal128(38, 2)),
+        "name": ['a "b", c\nd', None],
+        "raw": [b"\x00\xff", None],
+        "at": pa.array([dt.datetime(2024, 5, 17, 12, 30, tzinfo=dt.UTC), None], pa.timestamp("us", "UTC")),
+        "tags": pa.array([["x", None], []], pa.list_(pa.string())),
+        "point": pa.array([{"x": 1.5}, None], pa.struct([("x", pa.float64())])),
+        "counts": pa.array([[("k", 7)], None], pa.map_(pa.string(), pa.int64())),
+    }
+)
+
+
+def shown(rows: pa.Table, width: int = 200) -> str:
+    console = Console(width=width, file=io.StringIO(), color_system=None)
+    console.print(result_table(rows, width))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_csv_can_be_read_back() -> None:
+    out = io.BytesIO()
+    assert write_csv(ROWS.schema, ROWS.to_batches(max_chunksize=1), out) == 2
+    out.seek(0)
+    # Nulls are empty and not quoted, so that they differ from empty texts.
+    assert out.getvalue().splitlines()[-1] == b'2,,,,,"[]",,'
+    out.seek(0)
+    convert = pyarrow.csv.ConvertOptions(strings_can_be_null=True, quoted_strings_can_be_null=False)
+    options = pyarrow.csv.ParseOptions(newlines_in_values=True)
+    read = pyarrow.csv.read_csv(out, parse_options=options, convert_options=convert)
+    assert read["name"].to_pylist() == ROWS["name"].to_pylist()
+    assert read["raw"][0].as_py() == "\\x00ff"
+    assert json.loads(read["tags"][0].as_py()) == ["x", None]
+    assert json.loads(read["counts"][0].as_py()) == [["k", 7]]
+
+
+def test_csv_of_no_rows_has_its_header() -> None:
+    out = io.BytesIO()
+    assert write_csv(ROWS.schema, [], out) == 0
+    assert out.getvalue().startswith(b'"id","amount"')
+
+
+def test_json_is_one_object_a_line_and_keeps_every_digit() -> None:
+    out = io.BytesIO()
+    assert write_json(ROWS.schema, ROWS.to_batches(), out) == 2
+    first, second = [json.loads(line) for line in out.getvalue().decode().splitlines()]
+    assert first == {
+        "id": 1,
+        "amount": "1234567890123456789.50",
+        "name": 'a "b", c\nd',
+        "raw": "\\x00ff",
+        "at": "2024-05-17T12:30:00Z",
+        "tags": ["x", None],
+        "point": {"x": 1.5},
+        "counts": [["k", 7]],
+    }
+    assert second["amount"] is None
+
+
+def test_json_is_valid_where_numbers_are_not_finite() -> None:
+    out = io.BytesIO()
+    rows = pa.table({"x": [float("nan"), float("inf")]})
+    write_json(rows.schema, rows.to_batches(), out)
+    assert [json.loads(line)["x"] for line in out.getvalue().splitlines()] == ["nan", "inf"]
+
+
+def test_columns_of_one_name_are_all_there() -> None:
+    rows = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
+    out = io.BytesIO()
+    write_json(rows.schema, rows.to_batches(), out)
+    assert json.loads(out.getvalue()) == {"a": 1, "a_2": 2}
+
+
+def test_arrow_is_a_stream_that_reads_back_equal() -> None:
+    out = io.BytesIO()
+    assert write_arrow(ROWS.schema, ROWS.to_batches(), out) == 2
+    assert pa.ipc.open_stream(out.getvalue()).read_all().equals(ROWS)
+
+
+def test_a_table_shows_null_and_no_control_characters() -> None:
+    text = shown(pa.table({"name": ["red\x1b[31m", None], "n": [1, 22]}))
+    assert "\x1b" not in text
+    assert "red\\x1b[31m" in text
+    assert "NULL" in text
+    assert text.splitlines()[2].rstrip().endswith(" 1"), "numbers are right-aligned"
+
+
+def test_brackets_are_text_and_not_markup() -> None:
+    assert "[bold]x" in shown(pa.table({"[red]a": ["[bold]x"]}))
+    assert "[red]a" in shown(pa.table({"[red]a": ["[bold]x"]}))
+
+
+def test_rows_stand_one_under_the_other_where_columns_do_not_fit() -> None:
+    rows = pa.table({f"column_{i}": [i] for i in range(30)})
+    text = shown(rows, width=80)
+    assert text.splitlines()[0].strip() == "row 1"
+    assert "column_29  29" in text
+
+
+def test_first_rows_reads_no_further_than_it_has_to() -> None:
+    asked = []
+
+    def batches() -> object:
+        for number in range(10):
+            asked.append(number)
+            yield pa.record_batch({"n": [number] * 10})
+
+    schema = pa.schema([("n", pa.int64())])
+    rows, more = first_rows(batches(), schema, 15)  # type: ignore[arg-type]
+    assert (rows.num_rows, more, asked) == (15, True, [0, 1])
+    assert first_rows([pa.record_batch({"n": [1]})], schema, 1)[1] is False
+    assert first_rows(batches(), schema, 0)[0].num_rows == 100  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, None),
+        (True, "true"),
+        (1e300, "1e+300"),
+        (0.1 + 0.2, "0.3"),
+        (dt.date(2024, 1, 2), "2024-01-02"),
+        ({"a": [1]}, '{"a": [1]}'),
+        ("\t", "\\t"),
+    ],
+)
+def test_one_value(value: object, text: str | None) -> None:
+    assert display_text(value) == text
+
+
+def test_an_error_keeps_its_lines_and_nothing_that_steers_a_terminal() -> None:
+    assert error_lines(NotFound("There is no x\x1b[2J.\nLine 1\n ^")) == ["Error: There is no x\\x1b[2J.", "Line 1", " ^"]
+    assert printable("é✓") == "é✓"
+
+
+def test_sizes_and_durations() -> None:
+    assert [human_bytes(n) for n in (0, 1023, 1536, 5 << 30)] == ["0 B", "1023 B", "1.5 KiB", "5.0 GiB"]
+    assert [human_seconds(s) for s in (0.00085, 0.0123, 4.2, 150)] == ["850 µs", "12.3 ms", "4.20 s", "2.5 min"]
