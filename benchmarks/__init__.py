@@ -1,1 +1,4 @@
+"""Benchmarks: one workload a module. `python -m benchmarks --list` says what there is, README.md what they measured."""
 
+NAMES = ("apply", "group_by", "point_lookup", "many_keys", "to_pandas", "memory", "restart", "spark_job", "visibility", "clients")
+"""Modules that are benchmarks, in the order in which they run and are shown."""

@@ -1,0 +1,101 @@
+"""A changelog and a follower in this process, moved forward when the benchmark says so."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.workload import STORE, Expected, KeyKind, append_all, filled, random_upserts
+from engine.changelog import Changelog, StoreAppender
+from engine.follower import Follower, FollowerOptions
+from engine.schema import Epoch, GroupName
+from engine.state.options import StateOptions
+from flight_server.process import SWITCH_INTERVAL_SECONDS
+
+_NEVER_POLL = 3600.0
+_TIMEOUT_SECONDS = 900.0
+
+
+@contextmanager
+def host_like_interpreter() -> Iterator[None]:
+    """Let threads take turns as often as they do in a host process."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
+
+
+@dataclass(frozen=True)
+class LocalStore:
+    """The store, with its changelog and a follower that moves only when told.
+
+    Attributes:
+        appender: Appends epochs.
+        follower: Applies them.
+        expected: What the store contains once all is applied.
+        kind: Its key.
+    """
+
+    appender: StoreAppender
+    follower: Follower
+    expected: Expected
+    kind: KeyKind
+
+    def append_upserts(self, epochs: int, rows: int, seed: int) -> Epoch:
+        """Append epochs of rows with random keys to the changelog; they stay there until `apply`."""
+        append_all(self.appender, random_upserts(self.expected.keys, epochs, rows, seed), self.kind, self.expected.upsert)
+        return self.appender.epoch
+
+    def apply(self) -> None:
+        """Have the follower apply what the changelog has; returns when it can be read."""
+        self.follower.notify()
+        if not self.follower.wait_for(GroupName(STORE), self.appender.epoch, _TIMEOUT_SECONDS):
+            raise SystemExit("The follower did not catch up: " + "; ".join(status.problem for status in self.follower.status()))
+
+    def compact(self) -> None:
+        """Wait until compaction has come to rest."""
+        if not self.follower.wait_until_compact(_TIMEOUT_SECONDS):
+            raise SystemExit("Compaction does not come to rest.")
+
+
+@contextmanager
+def local_store(directory: Path, keys: int, kind: KeyKind = KeyKind.INT64, state: StateOptions | None = None) -> Iterator[LocalStore]:
+    """The store with a row for each key, applied and compact.
+
+    Args:
+        directory: An empty directory.
+        keys: How many rows.
+        kind: Their key.
+        state: Settings of partition state; the defaults if not given.
+
+    Yields:
+        The store, until its follower is stopped.
+    """
+    changelog = Changelog.open(str(directory / "changelog"))
+    appender, expected = filled(changelog, keys, kind)
+    with opened_store(directory, appender, expected, kind, state) as store:
+        yield store
+
+
+@contextmanager
+def opened_store(
+    directory: Path, appender: StoreAppender, expected: Expected, kind: KeyKind = KeyKind.INT64, state: StateOptions | None = None
+) -> Iterator[LocalStore]:
+    """The store of a directory that has a changelog, and may have state from before; as `local_store`."""
+    changelog = Changelog.open(str(directory / "changelog"))
+    options = FollowerOptions(poll_seconds=_NEVER_POLL, state=state or StateOptions())
+    follower = Follower(changelog, directory / "data", options)
+    with host_like_interpreter():
+        follower.start()
+        store = LocalStore(appender, follower, expected, kind)
+        try:
+            store.apply()
+            store.compact()
+            yield store
+        finally:
+            follower.stop()

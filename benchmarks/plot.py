@@ -1,0 +1,95 @@
+"""Draws figures: each target as a bar, and calls a second by clients.
+
+python -m benchmarks.plot FIGURES.jsonl DRAWING.svg
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Drawing
+
+from benchmarks.report import Figure, read_json, shown
+
+_MET, _MISSED, _LINE, _TEXT = "#2a78b8", "#d1495b", "#333333", "#222222"
+_BY_CLIENTS = re.compile(r"lookups by (\d+) clients")
+
+
+def draw(figures: Sequence[Figure], file: Path) -> None:
+    """Draw figures.
+
+    Args:
+        figures: Those with a target become bars; calls a second by clients become a curve.
+        file: What to write; its suffix says the format: .svg or .png.
+    """
+    bars = [figure for figure in figures if figure.share is not None]
+    clients = [(int(found[1]), figure.value) for figure in figures if (found := _BY_CLIENTS.fullmatch(figure.what))]
+    # Text stays text in SVG, and equal figures make an equal file.
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "livestate", "font.size": 9, "text.color": _TEXT}):
+        heights = [max(1.0, 0.3 * len(bars)), 2.2 if clients else 0.01]
+        drawing = Drawing(figsize=(9.5, sum(heights) + 1.3), layout="constrained")
+        upper, lower = drawing.subplots(2, 1, height_ratios=heights)
+        _draw_targets(upper, bars)
+        if clients:
+            _draw_clients(lower, sorted(clients))
+        else:
+            lower.remove()
+        metadata = {"Date": None} if file.suffix == ".svg" else {}
+        drawing.savefig(file, dpi=150, metadata=metadata)
+
+
+def _draw_targets(axes: Axes, figures: Sequence[Figure]) -> None:
+    shares = [figure.share or 0.0 for figure in figures]
+    places = range(len(figures))
+    axes.barh(places, [share - 1 for share in shares], left=1, color=[_MET if share >= 1 else _MISSED for share in shares], height=0.62)
+    axes.axvline(1, color=_LINE, linewidth=1)
+    axes.set_yticks(places, [f"{figure.benchmark}: {figure.what}" for figure in figures])
+    low, high = min([0.45, *shares]), max([2.2, *shares])
+    axes.set_xscale("log", base=2)
+    left, right = low / 2.4, high * 2.2
+    axes.set_xlim(left, right)
+    axes.set_ylim(len(figures) - 0.4, -0.6)
+    ticks = [2.0**power for power in range(-3, 7) if left <= 2.0**power <= right]
+    axes.set_xticks(ticks, [f"{tick:g} times" for tick in ticks])
+    for place, figure, share in zip(places, figures, shares, strict=True):
+        met = share >= 1
+        axes.annotate(
+            f"{shown(figure.value)} {figure.unit}",
+            (share, place),
+            xytext=(4 if met else -4, 0),
+            textcoords="offset points",
+            ha="left" if met else "right",
+            va="center",
+            fontsize=8,
+        )
+    axes.set_title("Measured against the target: to the right of the line is better", loc="left", fontsize=10)
+    _tidy(axes)
+
+
+def _draw_clients(axes: Axes, points: Sequence[tuple[int, float]]) -> None:
+    clients, rates = [point[0] for point in points], [point[1] for point in points]
+    axes.plot(clients, rates, marker="o", color=_MET)
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(clients, [str(number) for number in clients])
+    axes.set_ylim(0, max(rates) * 1.25)
+    axes.margins(x=0.1)
+    for number, rate in points:
+        axes.annotate(f"{rate:,.0f}", (number, rate), xytext=(0, 6), textcoords="offset points", ha="center", fontsize=8)
+    axes.set_xlabel("clients, on the same two cores as the host")
+    axes.set_title("Point lookups a second", loc="left", fontsize=10)
+    _tidy(axes)
+
+
+def _tidy(axes: Axes) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(length=0)
+    axes.minorticks_off()
+
+
+if __name__ == "__main__":
+    draw(read_json([Path(sys.argv[1])]), Path(sys.argv[2]))
