@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
+JDBC_DRIVER := org.apache.arrow:flight-sql-jdbc-driver:18.3.0
 
-.PHONY: help setup java demo test lint check bench clean
+.PHONY: help setup java jdbc demo test lint check bench clean
 
 help: ## what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -20,10 +21,13 @@ setup: $(VENV)/.installed ## install into .venv
 java: ## make sure that Java 17 or newer is there, for Spark
 	@sh tools/java.sh
 
+jdbc: ## fetch the JDBC driver that one test talks through; without Maven the test is skipped
+	@if command -v mvn >/dev/null 2>&1; then mvn --quiet --batch-mode dependency:get -Dartifact=$(JDBC_DRIVER) -Dtransitive=false; fi
+
 demo: setup java ## music charts, live; pass options with ARGS="--duration 30"
 	$(BIN)/livestate demo $(ARGS)
 
-test: setup java ## every test; pass options with ARGS="-k name"
+test: setup java jdbc ## every test; pass options with ARGS="-k name"
 	$(BIN)/python -m pytest $(ARGS)
 
 lint: setup ## style, types and import rules
