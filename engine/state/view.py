@@ -198,11 +198,11 @@ def _gather(entry: LiveSegment, rows: Rows, columns: Sequence[int], schema: pa.S
         yield _batch([column[row : row + 1] for column in entry.segment.columns(columns, block)], schema, 1)
         return
     bounds = np.searchsorted(rows, np.arange(entry.segment.blocks + 1) * block_rows).tolist()
+    inside = pa.array(rows % block_rows)
     for block, (start, stop) in enumerate(pairwise(bounds)):
         if start < stop:
-            inside = pa.array(rows[start:stop] - block * block_rows)
             if columns:
-                yield pa.RecordBatch.from_arrays(entry.segment.columns(columns, block), schema=schema).take(inside)
+                yield pa.RecordBatch.from_arrays(entry.segment.columns(columns, block), schema=schema).take(inside[start:stop])
             else:
                 yield _batch([], schema, stop - start)
 
