@@ -301,10 +301,8 @@ class QueryService:
 
     def _one_row(self, plan: RowsPlan, key: object, started: float) -> QueryResult | None:
         """Answer by the row of one key; None if that is no plain value of the key's type."""
-        is_text = plan.key_range == range(0)
-        if not (isinstance(key, str) if is_text else type(key) is int and key in plan.key_range):
+        if not plan.is_plain_key(key):
             return None
-        assert isinstance(key, int | str)
         name = plan.reference.definition.name
         with self._source.snapshot((name,)) as views:
             row = views[name].row(plan.columns, key)

@@ -24,7 +24,7 @@ from engine.scan import LIVE_COLUMN, Scan
 ROWS_A_BATCH = 122_880
 """One row group of the engine."""
 TABLE_BYTES = 512 << 20
-"""Scans up to this size are handed over as one table, larger ones block by block as the engine reads them, which takes a quarter longer."""
+"""Scans up to this size are handed over as one table, larger ones block by block as the engine reads them, which takes a fifth longer."""
 
 _EXPLAIN = "EXPLAIN "
 _FAILURES = (duckdb.Error, OSError, pa.ArrowException)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ class CacheKey(NamedTuple):
     """What an entry is. A tuple: it is made and hashed for each column that a query reads.
 
     Attributes:
-        partition: Number of the open partition store, unique in the process.
+        partition: Number of the open partition store, from `ColumnCache.new_partition`.
         segment: Segment id within it.
         block: Block within the segment; -1 for all of its rows.
         column: Column within the segment; -1 for the sort keys.
@@ -68,6 +69,11 @@ class ColumnCache:
         self._entries: OrderedDict[CacheKey, Any] = OrderedDict()
         self._bytes = 0
         self._lock = Lock()
+        self._partitions = itertools.count(1)
+
+    def new_partition(self) -> int:
+        """A number for a partition store that is being opened, unlike that of any other that uses the cache."""
+        return next(self._partitions)
 
     @property
     def nbytes(self) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import weakref
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -42,8 +41,6 @@ from engine.state.options import MIB, StateOptions
 from engine.state.rocks import Pair, Range, Rocks
 from engine.state.segment import PartitionContext, Segment, SegmentBuilder
 from engine.state.version import LiveSegment, Version, supersede
-
-_numbers = itertools.count(1)
 
 EPOCHS_BETWEEN_NOTES = 256
 """An untouched partition notes its epoch this often, so that a restart reads no more of the changelog than that."""
@@ -94,7 +91,7 @@ class PartitionStore:
         self._rocks = Rocks(path, options, buffers)
         codec = KeyCodec([field.type for field in definition.key_schema])
         key = tuple(definition.schema.get_field_index(name) for name in definition.key)
-        self.context = PartitionContext(next(_numbers), definition.schema, key, codec, self._rocks, cache)
+        self.context = PartitionContext(cache.new_partition(), definition.schema, key, codec, self._rocks, cache)
         self._retired: deque[_Retired] = deque()
         self._deltas: dict[SegmentId, int] = {}
         self._lock, self._merging = Lock(), Lock()

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from rocksdict import DBCompressionType, Options, Rdict, WriteBatch, WriteBufferManager, WriteOptions
+from rocksdict import DbClosedError, DBCompressionType, Options, Rdict, WriteBatch, WriteBufferManager, WriteOptions
 
 from engine.errors import Corrupt, LimitExceeded, LivestateError, Unavailable
 from engine.state.options import KIB, StateOptions
@@ -27,12 +27,12 @@ Range = tuple[bytes, bytes]
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """Give RocksDB's failures a kind: rocksdict raises plain `Exception` with RocksDB's status as its text."""
+    """Give RocksDB's failures a kind: rocksdict raises plain `Exception`, no narrower class, with RocksDB's status as its text."""
     try:
         yield
-    except LivestateError:
-        raise
     except Exception as error:
+        if type(error) is not Exception and not isinstance(error, DbClosedError | OSError):
+            raise  # a defect of the caller's, not a failure of RocksDB
         raise _kind(str(error)) from error
 
 

@@ -28,7 +28,7 @@ class PartitionContext:
     """What all segments of an open partition share.
 
     Attributes:
-        number: Number of the open partition store, unique in the process.
+        number: Number of the open partition store, unique in its cache.
         schema: Arrow schema of the store.
         key: Places of the key columns in the schema, in key order.
         codec: Makes their sort keys.

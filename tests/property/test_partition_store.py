@@ -120,6 +120,11 @@ def batches_of(kind: str) -> st.SearchStrategy[list[tuple[Key, Any, bool]]]:
     return st.lists(st.tuples(key, st.none() | st.integers(0, 9), st.sampled_from([False, False, True])), max_size=12)
 
 
+def apply_some(pair: Model, kind: str, data: st.DataObject) -> None:
+    for _ in range(data.draw(st.integers(1, 5), "batches")):
+        pair.apply(data.draw(batches_of(kind), "rows"), replaces=False)
+
+
 STEPS = ("compact", "compact fully", "restart", "pin", "unpin")
 
 
@@ -156,8 +161,7 @@ def take(pair: Model, step: str, changes: list[tuple[Key, Any, bool]]) -> None:
 @given(data=st.data())
 def test_lookups_find_exactly_their_rows(kind: str, data: st.DataObject) -> None:
     with model(kind, SMALL) as pair:
-        for _ in range(data.draw(st.integers(1, 5), "batches")):
-            pair.apply(data.draw(batches_of(kind), "rows"), replaces=False)
+        apply_some(pair, kind, data)
         view = view_of(pair.store.version, pair.definition)
         leading = data.draw(st.integers(1, len(pair.definition.key)), "leading key columns")
         known = sorted({key[:leading] for key in pair.rows}, key=repr)
@@ -183,8 +187,7 @@ def test_lookups_find_exactly_their_rows(kind: str, data: st.DataObject) -> None
 @given(data=st.data())
 def test_intervals_never_lose_a_row(kind: str, data: st.DataObject) -> None:
     with model(kind, SMALL) as pair:
-        for _ in range(data.draw(st.integers(1, 5), "batches")):
-            pair.apply(data.draw(batches_of(kind), "rows"), replaces=False)
+        apply_some(pair, kind, data)
         column = data.draw(st.sampled_from([*range(len(pair.definition.key)), None]), "column")
         name = "value" if column is None else pair.definition.key[column]
         values = st.integers(0, 9) if column is None else KEY_KINDS[kind][1][column]
