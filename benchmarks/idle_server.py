@@ -9,7 +9,6 @@ driver take, and so the least that any Flight SQL host on pyarrow can take.
 from __future__ import annotations
 
 import signal
-import sys
 import threading
 from collections.abc import Iterable
 from typing import Any
@@ -21,7 +20,7 @@ from pyarrow import flight
 from benchmarks.workload import KeyKind, plays
 from flight_server import sql_info
 from flight_server.messages import new, pack
-from flight_server.process import SWITCH_INTERVAL_SECONDS
+from flight_server.process import prepare
 
 _SQL_INFO = b"CommandGetSqlInfo"
 _OPTIONS = pa.ipc.IpcWriteOptions()
@@ -70,7 +69,7 @@ def main() -> None:
     """Serve until SIGTERM."""
     stopping = threading.Event()
     signal.signal(signal.SIGTERM, lambda number, frame: stopping.set())
-    sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
+    prepare()
     server = IdleServer()
     print(f"idle at grpc://127.0.0.1:{server.port}", flush=True)
     stopping.wait()

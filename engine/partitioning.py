@@ -11,6 +11,7 @@ integer (`Murmur3_x86_32.hashUnsafeBytes` in Spark's sources). Writers and reade
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -72,19 +73,23 @@ def partition_of(keys: Sequence[pa.Array | pa.ChunkedArray], partitions: int) ->
     return _remainder(_vector_hashes(columns).view(np.int32), partitions)
 
 
-def partition_of_value(value: int | str, kind: pa.DataType, partitions: int) -> PartitionId:
-    """The partition of one value, as `partition_of` gives it for a column of integers or strings.
+def value_partitioner(kind: pa.DataType, partitions: int) -> Callable[[Any], PartitionId]:
+    """`partition_of` for one value after the other of a column of integers or strings.
 
     Args:
-        value: Within the range of the type.
         kind: An integer type or `string`.
         partitions: How many partitions there are.
+
+    Returns:
+        A function that takes an `int` within the range of the type, or a `str`.
     """
-    if isinstance(value, str):
-        found = _bytes_hash(value.encode(), _SEED)
-    else:
-        found = _long_hash(value, _SEED) if kind in _LONG_TYPES else _int_hash(value, _SEED)
-    return PartitionId((found - (1 << 32) if found >> 31 else found) % partitions)
+    value_hash = _text_hash if pa.types.is_string(kind) else _long_hash if kind in _LONG_TYPES else _int_hash
+
+    def partition(value: Any) -> PartitionId:
+        found = value_hash(value, _SEED)
+        return PartitionId((found - (1 << 32) if found >> 31 else found) % partitions)
+
+    return partition
 
 
 def partitions_of(definition: StoreDefinition, points: pa.RecordBatch | None) -> frozenset[PartitionId] | None:
@@ -177,6 +182,10 @@ def _int_hash(value: int, seed: int) -> int:
 
 def _long_hash(value: int, seed: int) -> int:
     return _finish(_mix(value >> 32 & _MASK, _mix(value & _MASK, seed)), 8)
+
+
+def _text_hash(value: str, seed: int) -> int:
+    return _bytes_hash(value.encode(), seed)
 
 
 def _bytes_hash(value: bytes, seed: int) -> int:

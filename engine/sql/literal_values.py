@@ -8,7 +8,33 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
+_AROUND_INTEGERS = " \t\n\r\f\v()"
 _QUOTE, _COMMA, _OPEN, _CLOSE = (ord(mark) for mark in "',()")
+
+
+def integer_list(body: str) -> pa.RecordBatch | None:
+    """The values of an IN list of nothing but integers.
+
+    Args:
+        body: Integers between commas, such as `1, -2`.
+
+    Returns:
+        One column, `col0`: int64. None when it holds a number beyond int64.
+    """
+    return _one_column(_integers(body))
+
+
+def integer_rows(body: str) -> pa.RecordBatch | None:
+    """The values of VALUES of nothing but integers, one a row.
+
+    Args:
+        body: Rows such as `(1), (-2)`.
+
+    Returns:
+        One column, `col0`: int32 where all numbers fit, else int64. None when it holds a number beyond int64.
+    """
+    numbers = _integers(body)
+    return _one_column(None if numbers is None else _narrowed(numbers))
 
 
 def list_values(body: str) -> pa.RecordBatch | None:
@@ -21,8 +47,7 @@ def list_values(body: str) -> pa.RecordBatch | None:
         One column, `col0`: int64 or string. None when the list mixes kinds, has only NULLs, or holds a number beyond int64.
     """
     fields = _fields(f"({body})")
-    values = None if fields is None else _column(fields.texts, narrow=False)
-    return None if values is None else pa.RecordBatch.from_arrays([values], names=["col0"])
+    return _one_column(None if fields is None else _column(fields.texts, narrow=False))
 
 
 def row_values(body: str) -> pa.RecordBatch | None:
@@ -47,6 +72,29 @@ def row_values(body: str) -> pa.RecordBatch | None:
     return pa.RecordBatch.from_arrays(arrays, names=[f"col{place}" for place in range(fields.width)])
 
 
+def _one_column(values: pa.Array | None) -> pa.RecordBatch | None:
+    return None if values is None else pa.RecordBatch.from_arrays([values], names=["col0"])
+
+
+def _integers(body: str) -> pa.Array | None:
+    """The numbers of a text that has nothing between its commas but one integer each, blanks and parentheses around it."""
+    return _parsed(pc.ascii_trim(pc.split_pattern(pa.array([body]), ",").flatten(), _AROUND_INTEGERS))
+
+
+def _parsed(texts: pa.Array) -> pa.Array | None:
+    try:
+        return texts.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return None
+
+
+def _narrowed(numbers: pa.Array) -> pa.Array:
+    """DuckDB types a literal that fits as INTEGER, and a column of VALUES as the widest of its literals."""
+    bounds = pc.min_max(numbers)
+    fits = bounds["min"].as_py() >= INT32_MIN and bounds["max"].as_py() <= INT32_MAX
+    return numbers.cast(pa.int32()) if fits else numbers
+
+
 class _Fields:
     """The fields of rows of the same length, as trimmed text, row by row."""
 
@@ -67,7 +115,7 @@ def _fields(body: str) -> _Fields | None:
     and parentheses outside of strings delimit fields. UTF-8 never has these bytes inside of another character.
     """
     raw = np.frombuffer(body.encode(), np.uint8)
-    outside = (np.cumsum(raw == _QUOTE, dtype=np.int64) & 1) == 0
+    outside = ~np.logical_xor.accumulate(raw == _QUOTE)
     delimiters = np.flatnonzero(outside & ((raw == _COMMA) | (raw == _OPEN) | (raw == _CLOSE)))
     marks = raw[delimiters]
     closes = int(np.count_nonzero(marks == _CLOSE))
@@ -84,10 +132,11 @@ def _fields(body: str) -> _Fields | None:
 
 def _texts(raw: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> pa.Array:
     """Stretches of bytes as strings."""
-    change = np.zeros(len(raw) + 1, np.int8)
-    change[starts] += 1
-    change[ends] -= 1
-    kept = raw[np.cumsum(change[:-1], dtype=np.int8).astype(bool)]
+    # What is between an odd and an even border is kept; an empty stretch has both at one place, which cancel out.
+    borders = np.zeros(len(raw) + 1, np.bool_)
+    borders[starts] = True
+    borders[ends] ^= True
+    kept = raw[np.logical_xor.accumulate(borders[:-1])]
     offsets = np.zeros(len(starts) + 1, np.int32)
     np.cumsum(ends - starts, out=offsets[1:])
     return pa.StringArray.from_buffers(len(starts), pa.py_buffer(offsets), pa.py_buffer(kept.tobytes()))
@@ -104,11 +153,5 @@ def _column(texts: pa.Array, *, narrow: bool) -> pa.Array | None:
         return None
     if strings:
         return pc.replace_substring(pc.utf8_slice_codeunits(texts, 1, -1), "''", "'")
-    try:
-        numbers = texts.cast(pa.int64())
-    except pa.ArrowInvalid:
-        return None
-    bounds = pc.min_max(numbers)
-    # DuckDB types a literal that fits as INTEGER, and a column of VALUES as the widest of its literals.
-    fits = narrow and bounds["min"].as_py() >= INT32_MIN and bounds["max"].as_py() <= INT32_MAX
-    return numbers.cast(pa.int32()) if fits else numbers
+    numbers = _parsed(texts)
+    return numbers if numbers is None or not narrow else _narrowed(numbers)

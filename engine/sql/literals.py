@@ -10,11 +10,13 @@ Short statements have a shape: their text with `$1`, `$2`, … for the literals.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import pyarrow as pa
 
-from engine.sql.literal_values import list_values, row_values
+from engine.sql.literal_values import integer_list, integer_rows, list_values, row_values
 from engine.sql.text import Segment, SourceText
 
 MIN_LIST_LENGTH = 64
@@ -31,10 +33,16 @@ _SKIPPED = re.compile(
 )
 _MARKS_WITH_BACKSLASH = re.compile(r"""(?P<mark>\?)|'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`[^`]*`|--[^\n]*|/\*.*?\*/""", re.DOTALL)
 _ITEM = rf"(?:-?\d+|{_STRING}|NULL)"
-_INTEGERS = re.compile(rf"\s*-?\d+(?:\s*,\s*-?\d+){{{MIN_LIST_LENGTH - 1},}}+\s*(?=\))", re.ASCII)
+_INTEGERS = re.compile(rf"\s*+-?\d++(?:\s*+,\s*+-?\d++){{{MIN_LIST_LENGTH - 1},}}+\s*+(?=\))", re.ASCII)
 _ITEMS = re.compile(rf"\s*{_ITEM}(?:\s*,\s*{_ITEM}){{{MIN_LIST_LENGTH - 1},}}+\s*(?=\))", re.ASCII | re.IGNORECASE)
 _ROW = rf"\(\s*{_ITEM}(?:\s*,\s*{_ITEM})*+\s*\)"
+_INTEGER_ROW = r"\(\s*+-?\d++\s*+\)"
+_INTEGER_ROWS = re.compile(rf"{_INTEGER_ROW}(?:\s*+,\s*+{_INTEGER_ROW}){{{MIN_LIST_LENGTH - 1},}}+\s*+(?=\))", re.ASCII)
 _ROWS = re.compile(rf"{_ROW}(?:\s*,\s*{_ROW}){{{MIN_LIST_LENGTH - 1},}}+\s*(?=\))", re.ASCII | re.IGNORECASE)
+_Form: TypeAlias = tuple[re.Pattern[str], Callable[[str], pa.RecordBatch | None]]
+_IN_FORMS: tuple[_Form, ...] = ((_INTEGERS, integer_list), (_ITEMS, list_values))
+_VALUES_FORMS: tuple[_Form, ...] = ((_INTEGER_ROWS, integer_rows), (_ROWS, row_values))
+"""What a list may look like and what reads its values; lists of nothing but integers, the most frequent ones, are read in a third of the time."""
 _SHAPE = re.compile(
     r"""("[^"]*(?:""[^"]*)*")
     |'([^']*(?:''[^']*)*)'
@@ -139,15 +147,24 @@ class _Lifter:
         """Lift the list behind `IN (` or `(VALUES`, if it is one; returns where to go on."""
         values = found[0].startswith("(")
         body = found.end()
-        matched = _ROWS.match(self._text, body) if values else _INTEGERS.match(self._text, body) or _ITEMS.match(self._text, body)
-        rows = matched and (row_values(matched[0]) if values else list_values(matched[0]))
-        if not matched or rows is None:
+        listed = self._list_at(body, _VALUES_FORMS if values else _IN_FORMS)
+        if listed is None:
             return body
+        end, rows = listed
         name = f"{LIST_PREFIX}{len(self._found)}"
         self._found.append(LiteralList(name, rows))
         start = found.start() + 1 if values else body
-        self._replace(start, matched.end(), f'SELECT {"*" if values else "col0"} FROM "{name}"')
-        return matched.end()
+        self._replace(start, end, f'SELECT {"*" if values else "col0"} FROM "{name}"')
+        return end
+
+    def _list_at(self, body: int, forms: Sequence[_Form]) -> tuple[int, pa.RecordBatch] | None:
+        """Where the list that begins at a place ends, and its values; None if there is none that can be lifted."""
+        for form, read in forms:
+            matched = form.match(self._text, body)
+            if matched:
+                rows = read(matched[0])
+                return None if rows is None else (matched.end(), rows)
+        return None
 
     def _replace(self, start: int, end: int, replacement: str) -> None:
         kept = self._text[self._copied : start]
@@ -202,3 +219,29 @@ def shape_of(text: str) -> Shape | None:
     except _StrangeTextError:
         return None
     return Shape(shaped, tuple(values)) if values else None
+
+
+def likely_shape(text: str) -> Shape | None:
+    """The shape of a text whose only literal is its end, behind `=`, without a look at what is before: a guess, a tenth of the work of `shape_of`.
+
+    Shapes have no literals, so if the guess is the shape of some text, nothing in it is one, and it is the shape of this text too.
+
+    Args:
+        text: What the user wrote.
+
+    Returns:
+        What may be the shape; None for a text that ends in anything but a whole number or a string.
+    """
+    head, equals, tail = text.rpartition("=")
+    literal = tail.strip()
+    number = literal.removeprefix("-")
+    if not equals or len(text) > MAX_SHAPE_LENGTH:
+        return None
+    value: int | str
+    if number.isdecimal() and number.isascii():
+        value = int(literal)
+    elif len(literal) >= 2 and literal[0] == literal[-1] == "'" and "'" not in literal[1:-1]:
+        value = literal[1:-1]
+    else:
+        return None
+    return Shape(f"{head}={tail.replace(literal, ' $1 ')}", (value,))

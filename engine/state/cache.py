@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from engine.state.keys import Keys, Rows, find
-from engine.state.prefixes import FEW_NEEDLES, Prefixes
+from engine.state.prefixes import FEW_NEEDLES, PrefixIndex
+from engine.state.sparse_index import SparseIndex
 
 
 class CacheKey(NamedTuple):
@@ -31,6 +32,29 @@ class CacheKey(NamedTuple):
     column: int
 
 
+class BlockPlace(NamedTuple):
+    """Which block of which segment; the attributes are those of `CacheKey`."""
+
+    partition: int
+    segment: int
+    block: int
+
+
+@dataclass(frozen=True)
+class BlockTable:
+    """Columns of one block as a table, out of which a row is cut in one step.
+
+    Attributes:
+        columns: Places of the columns in the store's schema.
+        keys: Where the cache keeps each of them.
+        table: The columns, under the names of a result.
+    """
+
+    columns: Sequence[int]
+    keys: Sequence[CacheKey]
+    table: pa.Table
+
+
 @dataclass(frozen=True)
 class KeyColumn:
     """The stored column that a segment's sort keys are read from, whole, and the sort keys themselves: one memory, two views.
@@ -38,27 +62,29 @@ class KeyColumn:
     Attributes:
         column: The stored column.
         keys: The sort keys.
-        prefixes: Binary sort keys as numbers, where these differ.
+        index: Finds many of them at once; None for binary sort keys whose prefixes do not differ.
     """
 
     column: pa.Array
     keys: Keys
-    prefixes: Prefixes | None
+    index: SparseIndex | PrefixIndex | None
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the column, and of the numbers beside it."""
-        return int(self.column.nbytes) + (self.prefixes.numbers.nbytes if self.prefixes else 0)
+        """Bytes of the column, and of what the index has beside it."""
+        return int(self.column.nbytes) + (self.index.nbytes if self.index else 0)
 
     def find(self, needles: Keys) -> tuple[Rows, Rows]:
         """As `keys.find`."""
-        if self.prefixes is not None and len(needles) > FEW_NEEDLES:
-            return self.prefixes.find(self.keys, needles)
+        if self.index is not None and len(needles) > FEW_NEEDLES:
+            return self.index.find(needles)
         return find(self.keys, needles)
 
 
 class ColumnCache:
     """Arrow arrays and `KeyColumn`s by place, up to a number of bytes. Safe for any number of threads.
+
+    A block may also have a `BlockTable` of some of its columns. It has no bytes of its own, as it is there only as long as all of them are.
 
     Args:
         capacity: Bytes that may stay. An array larger than that is used and not kept.
@@ -67,6 +93,8 @@ class ColumnCache:
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self._entries: OrderedDict[CacheKey, Any] = OrderedDict()
+        self._tables: dict[tuple[int, int], dict[int, BlockTable]] = {}
+        """By partition and segment, and then by block."""
         self._bytes = 0
         self._lock = Lock()
         self._partitions = itertools.count(1)
@@ -108,21 +136,45 @@ class ColumnCache:
     def put(self, key: CacheKey, entry: Any) -> None:
         """Keep an entry and drop the least recently used ones for it."""
         with self._lock:
-            old = self._entries.pop(key, None)
-            if old is not None:
-                self._bytes -= old.nbytes
+            self._forget(key)
             if entry.nbytes > self.capacity:
                 return
             self._entries[key] = entry
             self._bytes += entry.nbytes
             while self._bytes > self.capacity:
-                _, dropped = self._entries.popitem(last=False)
-                self._bytes -= dropped.nbytes
+                self._forget(next(iter(self._entries)))
 
     def drop(self, keys: Sequence[CacheKey]) -> None:
         """Forget entries; those that are not kept are passed over."""
         with self._lock:
             for key in keys:
-                entry = self._entries.pop(key, None)
-                if entry is not None:
-                    self._bytes -= entry.nbytes
+                self._forget(key)
+
+    def _forget(self, key: CacheKey) -> None:
+        entry = self._entries.pop(key, None)
+        if entry is not None:
+            self._bytes -= entry.nbytes
+            # Tables hold their columns in memory. A whole key column is in those of all blocks, so all of the segment go.
+            self._tables.pop((key.partition, key.segment), None)
+
+    def find_table(self, place: BlockPlace) -> BlockTable | None:
+        """The table of a block, or None where there is none. Its columns count as used."""
+        with self._lock:
+            tables = self._tables.get((place.partition, place.segment))
+            found = None if tables is None else tables.get(place.block)
+            if found is not None:
+                for key in found.keys:
+                    self._entries.move_to_end(key)
+            return found
+
+    def put_table(self, place: BlockPlace, table: BlockTable, entries: Sequence[Any]) -> None:
+        """Keep a table of a block in place of the one there was.
+
+        Args:
+            place: The block.
+            table: Made of `entries`.
+            entries: For each of its keys, what `find_all` found. If one is not kept any more, neither is the table.
+        """
+        with self._lock:
+            if all(entry is not None and self._entries.get(key) is entry for key, entry in zip(table.keys, entries, strict=True)):
+                self._tables.setdefault((place.partition, place.segment), {})[place.block] = table

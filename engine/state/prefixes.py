@@ -15,6 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from engine.state.sparse_index import SparseIndex
+
 Numbers = npt.NDArray[np.uint64]
 FEW_NEEDLES = 16
 """Up to this many needles Arrow's binary search costs less than making numbers of them."""
@@ -23,7 +25,7 @@ _BYTES = 8
 
 @dataclass(frozen=True)
 class Prefixes:
-    """A run of binary keys as numbers.
+    """A run of binary keys, in any order, as numbers.
 
     Attributes:
         skipped: How many leading bytes, which all keys share, are left out.
@@ -35,35 +37,51 @@ class Prefixes:
 
     @staticmethod
     def of(keys: pa.Array) -> Prefixes:
-        """The prefixes of keys in any order."""
+        """The prefixes of keys."""
         bounds = pc.min_max(keys)
         if not len(keys):
             return Prefixes(0, np.empty(0, np.uint64))
         skipped = _shared(bounds["min"].as_py(), bounds["max"].as_py())
         return Prefixes(skipped, numbers_of(keys, skipped))
 
+
+@dataclass(frozen=True)
+class PrefixIndex:
+    """Sorted binary keys whose prefixes differ.
+
+    Attributes:
+        keys: The keys.
+        skipped: As `Prefixes.skipped`.
+        index: Their prefixes' numbers.
+    """
+
+    keys: pa.Array
+    skipped: int
+    index: SparseIndex
+
     @staticmethod
-    def of_sorted(keys: pa.Array) -> Prefixes | None:
-        """The prefixes of sorted keys; None where two keys have the same."""
+    def of(keys: pa.Array) -> PrefixIndex | None:
+        """The index of sorted keys; None where two of them have the same prefix."""
         skipped = _shared(keys[0].as_py(), keys[-1].as_py())
         numbers = numbers_of(keys, skipped)
-        return Prefixes(skipped, numbers) if bool((numbers[1:] > numbers[:-1]).all()) else None
+        return PrefixIndex(keys, skipped, SparseIndex.of(numbers)) if bool((numbers[1:] > numbers[:-1]).all()) else None
 
-    def find(self, keys: pa.Array, needles: pa.Array) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-        """The rows whose key is one of the needles, for sorted keys whose prefixes differ.
+    @property
+    def nbytes(self) -> int:
+        """Bytes beside those of the keys."""
+        return int(self.index.numbers.nbytes) + self.index.nbytes
+
+    def find(self, needles: pa.Array) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+        """The rows whose key is one of the needles.
 
         Args:
-            keys: What these are the prefixes of.
             needles: Keys to look for.
 
         Returns:
             Places of the needles that are found, and the row of each.
         """
-        wanted = numbers_of(needles, self.skipped)
-        rows = np.searchsorted(self.numbers, wanted)
-        places = np.flatnonzero(self.numbers[np.minimum(rows, len(self.numbers) - 1)] == wanted)
-        rows = rows[places]
-        same = pc.equal(keys.take(pa.array(rows)), needles.take(pa.array(places))).to_numpy(zero_copy_only=False)
+        places, rows = self.index.find(numbers_of(needles, self.skipped))
+        same = pc.equal(self.keys.take(pa.array(rows)), needles.take(pa.array(places))).to_numpy(zero_copy_only=False)
         return places[same], rows[same]
 
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from engine.errors import Corrupt
 from engine.state import keys as sort_keys
-from engine.state.cache import CacheKey, ColumnCache, KeyColumn
+from engine.state.cache import BlockPlace, BlockTable, CacheKey, ColumnCache, KeyColumn
 from engine.state.formats import KEY_COLUMN, SegmentId, SegmentRecord, block_key, decode_block, encode_block
-from engine.state.keys import KeyCodec, Keys, Rows
+from engine.state.keys import KeyCodec, Keys, Needle, Rows
 from engine.state.options import StateOptions
-from engine.state.prefixes import Prefixes
+from engine.state.prefixes import PrefixIndex
 from engine.state.rocks import Pair, Rocks
+from engine.state.sparse_index import SparseIndex
 from engine.state.statistics import ColumnStatistics, has_statistics, measure
 
 _WHOLE = -1
@@ -59,7 +61,7 @@ class PartitionContext:
     def key_column_of(self, column: pa.Array) -> KeyColumn:
         """A whole key column with its sort keys."""
         keys = self.sort_keys(column)
-        return KeyColumn(column, keys, None if isinstance(keys, np.ndarray) else Prefixes.of_sorted(keys))
+        return KeyColumn(column, keys, SparseIndex.of(keys) if isinstance(keys, np.ndarray) else PrefixIndex.of(keys))
 
 
 class Segment:
@@ -105,12 +107,37 @@ class Segment:
 
     def columns(self, columns: Sequence[int], block: int) -> list[pa.Array]:
         """Several columns of one block."""
+        return self._arrays(columns, block, self._context.cache.find_all(self._column_keys(columns, block)))
+
+    def table(self, columns: Sequence[int], block: int, schema: pa.Schema) -> pa.Table:
+        """Several columns of one block as a table, which is made once for lookups that come again.
+
+        Args:
+            columns: Places of the columns; at least one.
+            block: The block.
+            schema: Schema of the table.
+        """
+        place = BlockPlace(self._context.number, self.id, block)
+        known = self._context.cache.find_table(place)
+        if known is not None and known.columns == columns and known.table.schema.equals(schema, check_metadata=True):
+            return known.table
+        keys = self._column_keys(columns, block)
+        entries = self._context.cache.find_all(keys)
+        table = pa.Table.from_arrays(self._arrays(columns, block, entries), schema=schema)
+        self._context.cache.put_table(place, BlockTable(columns, keys, table), entries)
+        return table
+
+    def _column_keys(self, columns: Sequence[int], block: int) -> Sequence[CacheKey]:
         whole, number = self._context.key_column, self._context.number
-        keys = [self._whole_key if column == whole else CacheKey(number, self.id, block, column) for column in columns]
+        return [self._whole_key if column == whole else CacheKey(number, self.id, block, column) for column in columns]
+
+    def _arrays(self, columns: Sequence[int], block: int, entries: Sequence[Any]) -> list[pa.Array]:
+        """Several columns of one block from their cache entries, loaded where there is none."""
+        whole = self._context.key_column
         start, stop = self.block_span(block)
         return [
-            self.column(column, block) if entry is None else entry.column[start:stop] if column == whole else entry
-            for column, entry in zip(columns, self._context.cache.find_all(keys), strict=True)
+            self.column(column, block) if entry is None else entry.column.slice(start, stop - start) if column == whole else entry
+            for column, entry in zip(columns, entries, strict=True)
         ]
 
     def whole_column(self, column: int) -> pa.Array:
@@ -174,6 +201,15 @@ class Segment:
             places.append(chosen[found])
             rows.append(inside + block * self.record.block_rows)
         return np.concatenate(places), np.concatenate(rows)
+
+    def find_one(self, needle: Needle) -> int | None:
+        """The row of one key; None where there is none."""
+        whole = self._keys_at_hand(1)
+        if whole is not None:
+            return sort_keys.find_one(whole.keys, needle)
+        keys = pa.array([needle]) if isinstance(needle, pa.Scalar) else np.array([needle])
+        _, rows = self.find(keys)
+        return int(rows[0]) if len(rows) else None
 
     def _keys_at_hand(self, needles: int) -> KeyColumn | None:
         """All sort keys, when they are in memory already or when about half of the blocks would be read anyway; else None."""

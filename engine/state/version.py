@@ -13,7 +13,7 @@ import pyarrow as pa
 from engine.schema import Epoch
 from engine.state import keys as sort_keys
 from engine.state.formats import SegmentId
-from engine.state.keys import Keys, Rows
+from engine.state.keys import Keys, Needle, Rows
 from engine.state.segment import Segment
 
 Live = npt.NDArray[np.uint8]
@@ -83,6 +83,19 @@ class Version:
 
     epoch: Epoch
     segments: tuple[LiveSegment, ...]
+
+    @cached_property
+    def searched(self) -> Sequence[LiveSegment]:
+        """The segments in the order to search them."""
+        return by_live_rows(self.segments)
+
+    def find_one(self, needle: Needle) -> tuple[Segment, int] | None:
+        """The live row of one key, and the segment that has it."""
+        for entry in self.searched:
+            row = entry.segment.find_one(needle)
+            if row is not None and (entry.live is None or entry.live[row]):
+                return entry.segment, row
+        return None
 
     @cached_property
     def live_rows(self) -> int:

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from engine.errors import NotFound
-from engine.partitioning import partition_of, partition_of_value
+from engine.partitioning import partition_of, value_partitioner
 from engine.scan import EVERYTHING, LIVE_COLUMN, Interval, ScanStatistics, Wanted
 from engine.schema import Epoch, PartitionId, StoreDefinition
 from engine.state import keys as sort_keys
-from engine.state.keys import KeyCodec, Keys, Rows
+from engine.state.gather import Pick, gather
+from engine.state.keys import KeyCodec, Keys
 from engine.state.statistics import blocks_that_may_hold
 from engine.state.version import LiveSegment, Version, by_live_rows
-
-MANY_BATCHES = 8
-"""Rows found in more blocks than this are copied together: whoever gets them pays for each batch."""
 
 
 class _Piece(NamedTuple):
@@ -52,13 +49,25 @@ class StateView:
         definition: What the store is.
         epoch: The epoch that all versions show.
         committed_at: When it was committed, microseconds since 1970 UTC.
-        versions: Every partition of the store.
+        versions: The partitions of the store that are seen; of others there are no rows.
+        whole: The view that this one was cut out of. It is kept because it tells which epochs are still read.
     """
 
     definition: StoreDefinition
     epoch: Epoch
     committed_at: int
     versions: Mapping[PartitionId, Version]
+    whole: StateView | None = None
+
+    def restricted(self, partitions: Collection[PartitionId]) -> StateView:
+        """The store as if it had some of its partitions alone.
+
+        Args:
+            partitions: Numbers of partitions that are here, each once.
+        """
+        if len(partitions) == len(self.versions):
+            return self
+        return StateView(self.definition, self.epoch, self.committed_at, {number: self.versions[number] for number in partitions}, self)
 
     @cached_property
     def live_rows(self) -> int:
@@ -110,19 +119,26 @@ class StateView:
     def lookup(self, columns: Sequence[str], points: pa.RecordBatch) -> pa.Table:
         """As `StoreView.lookup`."""
         places, schema = self._projected(tuple(columns))
-        batches: list[pa.RecordBatch] = []
+        picks: list[Pick] = []
         for version, part in self.routed(points):
             low, high, is_whole = self._codec.ranges(part)
-            batches += _rows_of_keys(version, low, places, schema) if is_whole else _rows_of_ranges(version, low, high, places, schema)
-        table = pa.Table.from_batches(batches, schema)
-        return table if len(batches) <= MANY_BATCHES else table.combine_chunks()
+            picks += _picks_of_keys(version, low) if is_whole else _picks_of_ranges(version, low, high)
+        return gather(picks, places, schema)
 
-    def row(self, columns: tuple[str, ...], key: int | str) -> pa.RecordBatch | None:
+    def row(self, key: int | str, places: Sequence[int], schema: pa.Schema) -> pa.Table | None:
         """As `StoreView.row`."""
-        definition = self.definition
-        places, schema = self._projected(columns)
-        version = self.versions[partition_of_value(key, definition.schema.field(definition.key[0]).type, definition.partitions)]
-        return next(_rows_of_keys(version, self._codec.needle(key), places, schema), None)
+        version = self.versions.get(self._partition(key))
+        found = None if version is None else version.find_one(self._codec.needle(key))
+        if found is None:
+            return None
+        segment, row = found
+        block, inside = divmod(row, segment.record.block_rows)
+        return segment.table(places, block, schema).slice(inside, 1)
+
+    @cached_property
+    def _partition(self) -> Callable[[int | str], PartitionId]:
+        """The partition of a key of one column."""
+        return value_partitioner(self.definition.key_schema.field(0).type, self.definition.partitions)
 
     def _projected(self, columns: tuple[str, ...]) -> tuple[Sequence[int], pa.Schema]:
         """Places of columns, and the schema that they make."""
@@ -146,12 +162,15 @@ class StateView:
             return
         placed = partition_of(columns[: len(self.definition.partition_by)], self.definition.partitions)
         if len(placed) == 1:
-            yield self.versions[PartitionId(int(placed[0]))], columns
+            only = self.versions.get(PartitionId(int(placed[0])))
+            if only is not None:
+                yield only, columns
             return
         order = np.argsort(placed, kind="stable")
         partitions, starts = np.unique(placed[order], return_index=True)
         for partition, rows in zip(partitions.tolist(), np.split(order, starts[1:]), strict=True):
-            yield self.versions[PartitionId(partition)], [column.take(pa.array(rows)) for column in columns]
+            if partition in self.versions:
+                yield self.versions[PartitionId(partition)], [column.take(pa.array(rows)) for column in columns]
 
     def place(self, column: str) -> int:
         """Where a column is in the store's schema.
@@ -165,46 +184,29 @@ class StateView:
         return place
 
 
-def _rows_of_keys(version: Version, needles: Keys, columns: Sequence[int], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _picks_of_keys(version: Version, needles: Keys) -> Iterator[Pick]:
     """The live rows of whole keys."""
     if len(needles) > 1:
         needles = sort_keys.take(needles, sort_keys.order_of_last(needles))
     for entry in by_live_rows(version.segments):
         found, rows = entry.find_live(needles)
-        yield from _gather(entry, rows, columns, schema)
+        if len(rows):
+            yield Pick(entry.segment, rows)
         if len(found) == len(needles):
             return
         needles = sort_keys.without(needles, found)
 
 
-def _rows_of_ranges(version: Version, low: Keys, high: Keys, columns: Sequence[int], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _picks_of_ranges(version: Version, low: Keys, high: Keys) -> Iterator[Pick]:
     """The live rows of key prefixes: one slice a prefix and segment."""
     order = sort_keys.order_of_last(low)
     low, high = sort_keys.take(low, order), sort_keys.take(high, order)
     for entry in version.segments:
         starts, stops = entry.segment.position(low, "left"), entry.segment.position(high, "left")
         lengths = stops - starts
-        rows = np.repeat(starts - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
-        yield from _gather(entry, entry.only_live(rows), columns, schema)
-
-
-def _gather(entry: LiveSegment, rows: Rows, columns: Sequence[int], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Columns of some rows, which are in ascending order, a batch a block."""
-    if not len(rows):
-        return
-    block_rows = entry.segment.record.block_rows
-    if len(rows) == 1:
-        block, row = divmod(int(rows[0]), block_rows)
-        yield _batch([column[row : row + 1] for column in entry.segment.columns(columns, block)], schema, 1)
-        return
-    bounds = np.searchsorted(rows, np.arange(entry.segment.blocks + 1) * block_rows).tolist()
-    inside = pa.array(rows % block_rows)
-    for block, (start, stop) in enumerate(pairwise(bounds)):
-        if start < stop:
-            if columns:
-                yield pa.RecordBatch.from_arrays(entry.segment.columns(columns, block), schema=schema).take(inside[start:stop])
-            else:
-                yield _batch([], schema, stop - start)
+        rows = entry.only_live(np.repeat(starts - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum()))
+        if len(rows):
+            yield Pick(entry.segment, rows)
 
 
 def _batch(arrays: Sequence[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:

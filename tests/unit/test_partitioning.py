@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from engine.errors import InvalidInput
-from engine.partitioning import partition_of, partition_of_value, partitions_of
+from engine.partitioning import partition_of, partitions_of, value_partitioner
 from engine.schema import define_store
 
 _LARGEST = 2**31 - 1
@@ -62,7 +62,7 @@ GOLDEN_ROWS = [
 def test_equals_spark(kind: pa.DataType, values: list[tuple[object, int]], repeats: int) -> None:
     column = pa.array([value for value, _ in values] * repeats, kind)
     if pa.types.is_integer(kind) or pa.types.is_string(kind):
-        assert [partition_of_value(value, kind, _LARGEST) for value, _ in values if isinstance(value, int | str)] == [h % _LARGEST for _, h in values]
+        assert [value_partitioner(kind, _LARGEST)(value) for value, _ in values if isinstance(value, int | str)] == [h % _LARGEST for _, h in values]
     assert partition_of([column], _LARGEST).tolist() == [h % _LARGEST for _, h in values] * repeats
 
 

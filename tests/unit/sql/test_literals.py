@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.sql.literal_values import list_values, row_values
-from engine.sql.literals import MIN_LIST_LENGTH, lift, shape_of
+from engine.sql.literal_values import integer_list, integer_rows, list_values, row_values
+from engine.sql.literals import MIN_LIST_LENGTH, lift, likely_shape, shape_of
 
 NUMBERS = [str(number) for number in range(MIN_LIST_LENGTH)]
 LONG = ", ".join(NUMBERS)
@@ -109,6 +109,28 @@ def test_items_are_those_of_the_engine(connection: duckdb.DuckDBPyConnection, it
     assert found.column(0).to_pylist() == [connection.sql(f"SELECT {item}").fetchall()[0][0] for item in items]
 
 
+INTEGERS = st.lists(st.tuples(BLANKS, st.sampled_from(["0", "-0", "007", str(2**63)]) | ITEMS["int"], BLANKS).map("".join), min_size=1, max_size=9)
+
+
+@given(items=INTEGERS)
+@settings(max_examples=100, deadline=None)
+def test_integers_are_read_as_any_items_are(items: list[str]) -> None:
+    assert integer_list(",".join(items)) == list_values(",".join(items))
+    rows = " , ".join(f"({item})" for item in items)
+    assert integer_rows(rows) == row_values(rows)
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\n", "\t", "\r\n", "\f\v"])
+def test_integers_may_stand_between_blanks(blank: str) -> None:
+    items = f"{blank},{blank}".join(NUMBERS)
+    rows = f"{blank},{blank}".join(f"({blank}{number}{blank})" for number in NUMBERS)
+    lifted = lift(f"SELECT x IN ({blank}{items}{blank}) FROM (VALUES {rows}{blank}) v(x)", "duckdb")
+    assert [each.rows.column(0) for each in lifted.lists] == [
+        pa.array(range(MIN_LIST_LENGTH), pa.int64()),
+        pa.array(range(MIN_LIST_LENGTH), pa.int32()),
+    ]
+
+
 def test_shapes() -> None:
     found = shape_of("SELECT a1, \"b 2\" FROM t WHERE x = 'it''s' AND y IN (3, -4) AND z = w - 6 LIMIT 5")
     assert found is not None
@@ -119,3 +141,25 @@ def test_shapes() -> None:
     decimals = shape_of("SELECT 1.5, 1e5, 0x1F, a.1, 7")
     assert decimals is not None
     assert decimals.values == (7,)
+
+
+@pytest.mark.parametrize("literal", ["7", "-7", " 7", " -7 ", "'seven'", " ''", "\n7\n", " 007"])
+def test_a_likely_shape_is_the_shape_where_nothing_else_is_a_literal(literal: str) -> None:
+    text = f'SELECT a1, "b 2" FROM t WHERE k ={literal}'
+    assert likely_shape(text) == shape_of(text) is not None
+
+
+@pytest.mark.parametrize(
+    "text", ["SELECT 1", "SELECT a = b", "a = 1.5", "a = 1e5", "a = 'it''s'", "a = E'x'", "a = '", "a = - 5", "a = ٣", "a = " + "1" * 5000]
+)
+def test_what_ends_otherwise_has_no_likely_shape(text: str) -> None:
+    assert likely_shape(text) is None
+
+
+@pytest.mark.parametrize("head", ["SELECT 5 FROM t WHERE k ", "SELECT a -- ", "SELECT $1 FROM t WHERE k ", "SELECT a FROM t WHERE j = 'x' AND k "])
+def test_a_wrong_guess_is_no_texts_shape(head: str) -> None:
+    guess = likely_shape(f"{head}= 7")
+    assert guess is not None
+    for text in (f"{head}= 7", f"{head}= 8", guess.text.replace("$1", "7")):
+        found = shape_of(text)
+        assert found is None or found.text != guess.text

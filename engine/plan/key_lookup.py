@@ -1,0 +1,82 @@
+"""The most frequent query, one row by its key: all that its plan knows, worked out once for any number of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeGuard
+
+import pyarrow as pa
+
+from engine.partitioning import value_partitioner
+from engine.plan.plans import Plan, RowsPlan
+from engine.plan.predicates import Compare, Comparison
+from engine.plan.values import Parameter
+from engine.schema import PartitionId, StoreDefinition
+from engine.sql.parameters import ParameterSlot
+
+
+@dataclass(frozen=True)
+class KeyLookup:
+    """`SELECT columns FROM store WHERE key = ?`, for a key of one column of integers or strings.
+
+    Attributes:
+        definition: The store.
+        places: For each column of the result, its place in the store's schema.
+        schema: Schema of the result.
+    """
+
+    definition: StoreDefinition
+    places: tuple[int, ...]
+    schema: pa.Schema
+
+    @cached_property
+    def key_type(self) -> pa.DataType:
+        """Type of the key."""
+        return self.definition.key_schema.field(0).type
+
+    @cached_property
+    def partition(self) -> Callable[[int | str], PartitionId]:
+        """The partition of a key."""
+        return value_partitioner(self.key_type, self.definition.partitions)
+
+    @cached_property
+    def is_key(self) -> Callable[[object], TypeGuard[int | str]]:
+        """Whether a value is one of the key's type, as it stands."""
+        if pa.types.is_string(self.key_type):
+            return _is_text
+        lowest = -(1 << (self.key_type.bit_width - 1)) if pa.types.is_signed_integer(self.key_type) else 0
+        values = range(lowest, lowest + (1 << self.key_type.bit_width))
+
+        def is_number(value: object) -> TypeGuard[int]:
+            # `True` is no number in SQL.
+            return type(value) is int and value in values
+
+        return is_number
+
+
+def _is_text(value: object) -> TypeGuard[str]:
+    return isinstance(value, str)
+
+
+def key_lookup(plan: Plan | None, parameters: tuple[ParameterSlot, ...]) -> KeyLookup | None:
+    """The lookup that a plan is.
+
+    Args:
+        plan: Any plan.
+        parameters: Parameters of its statement.
+
+    Returns:
+        The lookup; None for every other plan.
+    """
+    if not isinstance(plan, RowsPlan) or plan.limit is not None or len(parameters) != 1:
+        return None
+    predicate, definition = plan.predicate, plan.reference.definition
+    if not isinstance(predicate, Compare) or predicate.comparison is not Comparison.EQUAL or definition.key != (predicate.column,):
+        return None
+    kind = definition.key_schema.field(0).type
+    if not isinstance(predicate.operand, Parameter) or not (pa.types.is_integer(kind) or pa.types.is_string(kind)):
+        return None
+    places = tuple(definition.schema.get_field_index(output.column) for output in plan.outputs)
+    return KeyLookup(definition, places, plan.schema)

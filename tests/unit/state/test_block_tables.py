@@ -1,0 +1,122 @@
+"""Tables of blocks give the rows of their columns, and never keep a column that the cache has let go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from engine.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, define_store
+from engine.state.cache import BlockPlace, BlockTable, CacheKey, ColumnCache
+from engine.state.options import StateOptions
+from engine.state.partition import PartitionStore
+from engine.state.view import StateView
+
+ROWS = 100
+TABLE = pa.table({"id": pa.array(range(ROWS), pa.int64()), "half": [number / 2 for number in range(ROWS)], "name": [f"n{n}" for n in range(ROWS)]})
+PLACE = BlockPlace(1, 1, 0)
+COLUMN = pa.array(range(10), pa.int64())
+ROOM_FOR_THREE = 3 * COLUMN.nbytes
+
+
+def _key(column: int, segment: int = 1) -> CacheKey:
+    return CacheKey(1, segment, 0, column)
+
+
+@pytest.fixture
+def cache() -> ColumnCache:
+    return ColumnCache(1 << 20)
+
+
+@pytest.fixture
+def view(tmp_path: Path, cache: ColumnCache) -> Iterator[StateView]:
+    definition = define_store("things", TABLE.schema, ["id"], partitions=1)
+    store = PartitionStore(definition, PartitionId(0), tmp_path, cache, StateOptions(block_rows=16))
+    try:
+        rows = TABLE.append_column(TOMBSTONE_COLUMN, pa.array(np.zeros(ROWS, np.bool_))).combine_chunks()
+        version = store.apply(Epoch(1), rows.to_batches()[0])
+        yield StateView(definition, Epoch(1), 0, {PartitionId(0): version})
+    finally:
+        store.close()
+
+
+def _row(view: StateView, key: int, names: dict[str, str]) -> list[dict[str, object]] | None:
+    places = tuple(TABLE.schema.get_field_index(column) for column in names.values())
+    schema = pa.schema([pa.field(name, TABLE.schema.field(column).type) for name, column in names.items()])
+    found = view.row(key, places, schema)
+    return None if found is None else found.to_pylist()
+
+
+def test_rows_are_right_however_columns_alternate_and_go(view: StateView, cache: ColumnCache) -> None:
+    asked = [{"id": "id", "half": "half"}, {"half": "half", "id": "id"}, {"other": "half"}, {"half": "half"}, {"name": "name", "half": "id"}]
+    for key in range(ROWS):
+        for names in (*asked, *asked):
+            # Every third key finds none of its block in the cache.
+            if key % 3 == 0:
+                cache.drop(list(cache._entries))
+            row = TABLE.slice(key, 1).to_pylist()[0]
+            assert _row(view, key, names) == [{name: row[column] for name, column in names.items()}]
+    assert _row(view, ROWS, asked[0]) is None
+
+
+def test_a_table_is_made_once(view: StateView, cache: ColumnCache) -> None:
+    segment = view.versions[PartitionId(0)].segments[0].segment
+    schema = TABLE.select(["id", "half"]).schema
+    assert segment.table((0, 1), 2, schema) is segment.table((0, 1), 2, pa.schema(list(schema)))
+    cache.drop(segment.cache_keys())
+    assert (cache.nbytes, cache._tables) == (0, {})
+
+
+def _kept(cache: ColumnCache, *columns: int) -> BlockTable:
+    keys = [_key(column) for column in columns]
+    for key in keys:
+        cache.put(key, COLUMN)
+    table = BlockTable(columns, keys, pa.table([COLUMN] * len(columns), [str(column) for column in columns]))
+    cache.put_table(PLACE, table, cache.find_all(keys))
+    return table
+
+
+def test_a_table_goes_with_the_first_of_its_columns() -> None:
+    cache = ColumnCache(ROOM_FOR_THREE)
+    assert cache.find_table(PLACE) is None
+    table = _kept(cache, 0, 1)
+    assert cache.find_table(PLACE) is table
+    assert cache.nbytes == 2 * COLUMN.nbytes
+    cache.put(_key(0, segment=2), COLUMN)
+    assert cache.find_table(PLACE) is table
+    cache.find(_key(1))
+    cache.put(_key(1, segment=2), COLUMN)
+    cache.put(_key(2, segment=2), COLUMN)
+    assert (cache.find(_key(0)), cache.find_table(PLACE)) == (None, None)
+
+
+def test_a_column_put_anew_or_dropped_takes_the_table_along() -> None:
+    cache = ColumnCache(ROOM_FOR_THREE)
+    _kept(cache, 0, 1)
+    cache.put(_key(1), COLUMN.slice(0))
+    assert cache.find_table(PLACE) is None
+    _kept(cache, 0, 1)
+    cache.drop([_key(0)])
+    assert cache.find_table(PLACE) is None
+
+
+def test_columns_of_a_table_that_is_used_stay() -> None:
+    cache = ColumnCache(ROOM_FOR_THREE)
+    table = _kept(cache, 0, 1)
+    cache.put(_key(0, segment=2), COLUMN)
+    assert cache.find_table(PLACE) is table
+    cache.put(_key(1, segment=2), COLUMN)
+    assert cache.find(_key(0, segment=2)) is None
+    assert cache.find_table(PLACE) is table
+
+
+@pytest.mark.parametrize("entries", [[COLUMN, None], [COLUMN, COLUMN.slice(0)]])
+def test_a_table_of_columns_that_are_not_those_kept_is_not_kept(entries: list[pa.Array | None]) -> None:
+    cache = ColumnCache(ROOM_FOR_THREE)
+    for column in (0, 1):
+        cache.put(_key(column), COLUMN)
+    cache.put_table(PLACE, BlockTable((0, 1), [_key(0), _key(1)], pa.table([COLUMN, COLUMN], ["0", "1"])), entries)
+    assert cache.find_table(PLACE) is None
