@@ -6,21 +6,25 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Condition, Event, Lock, Thread
+from typing import NamedTuple
 
 from engine.changelog import Changelog
+from engine.cluster.reports import GroupReport, StoreReport
 from engine.data_directory import claim
 from engine.errors import LivestateError, NotFound, Unavailable
-from engine.group_state import GroupState, GroupView, PartitionSetup
+from engine.group_state import GroupSetup, GroupState, every_partition
+from engine.group_views import GroupView, Retention
 from engine.scan import StoreStatus, StoreView
-from engine.schema import Epoch, GroupName, StoreDefinition, StoreName
+from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 from engine.state.cache import ColumnCache
-from engine.state.options import StateOptions
+from engine.state.options import MIB, StateOptions
 from engine.state.partition import PartitionStore
 from engine.state.rocks import write_buffers
+from engine.state.view import StateView
 
 _log = logging.getLogger(__name__)
 
@@ -40,6 +44,10 @@ class FollowerOptions:
         compaction_threads: How many partitions are compacted side by side, beside that.
         retry_seconds: How long it waits after a failure before it tries the same epoch again.
         state: Sizes of partition state.
+        held: Which partitions of a store this host holds; all by default. Asked once for each store.
+        retention_seconds: How long an epoch stays readable after a newer one.
+        retained_epochs: How many epochs stay readable at most.
+        retained_bytes: Memory for what only epochs before the newest need, at most; an estimate.
     """
 
     poll_seconds: float = 0.05
@@ -47,6 +55,10 @@ class FollowerOptions:
     compaction_threads: int = 2
     retry_seconds: float = 1.0
     state: StateOptions = field(default_factory=StateOptions)
+    held: Callable[[StoreDefinition], Collection[PartitionId]] = every_partition
+    retention_seconds: float = 10.0
+    retained_epochs: int = 64
+    retained_bytes: int = 256 * MIB
 
 
 @dataclass(frozen=True)
@@ -55,6 +67,19 @@ class _Catalog:
 
     definitions: Mapping[StoreName, StoreDefinition]
     owners: Mapping[StoreName, GroupState]
+    groups: tuple[GroupState, ...]
+
+
+class _Task(NamedTuple):
+    """What may fail for a while: following or rebuilding a group, or looking for stores.
+
+    Attributes:
+        group: The group; None for the search for stores.
+        what: What is done to the group.
+    """
+
+    group: GroupName | None
+    what: str = "follow"
 
 
 class Follower:
@@ -77,21 +102,37 @@ class Follower:
         self._changelog = changelog
         self._options = options or FollowerOptions()
         self._now = now
-        self._setup = PartitionSetup(directory, ColumnCache(self._options.state.cache_bytes), self._options.state, write_buffers(self._options.state))
         self._groups: dict[GroupName, GroupState] = {}
-        self._catalog = _Catalog({}, {})
-        self._problems: dict[GroupName, str] = {}
-        self._complained: dict[GroupName, float] = {}
-        self._retry_at: dict[GroupName, float] = {}
+        self._catalog = _Catalog({}, {}, ())
+        self._listeners: tuple[Callable[[], None], ...] = ()
+        self._problems: dict[_Task, str] = {}
+        self._complained: dict[_Task, float] = {}
+        self._retry_at: dict[_Task, float] = {}
         self._definitions_at = 0.0
         self._ended = False
         self._wake, self._stopping, self._compacted = Event(), Event(), Event()
         self._moved = Condition()
         self._appliers = ThreadPoolExecutor(self._options.apply_threads, "apply")
+        self._setup = self._group_setup(directory)
         self._compactor = ThreadPoolExecutor(self._options.compaction_threads, "compact")
         self._compactions: dict[int, Future[None]] = {}
         self._compactions_lock = Lock()
         self._thread = Thread(target=self._run, name="follow", daemon=True)
+
+    def _group_setup(self, directory: Path) -> GroupSetup:
+        options = self._options
+        return GroupSetup(
+            directory,
+            ColumnCache(options.state.cache_bytes),
+            options.state,
+            write_buffers(options.state),
+            options.held,
+            Retention(options.retention_seconds, options.retained_epochs, options.retained_bytes),
+            self._appliers,
+            self._compact_soon,
+            self._now,
+            time.monotonic,
+        )
 
     # ---- life
 
@@ -126,6 +167,14 @@ class Follower:
         """
         self._wake.set()
 
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Have something called after what can be read here has changed; `report` then says so already.
+
+        Args:
+            listener: Called from the thread that follows the changelog: it must return at once and must not raise.
+        """
+        self._listeners = (*self._listeners, listener)
+
     def _run(self) -> None:
         try:
             while not self._stopping.is_set():
@@ -138,66 +187,87 @@ class Follower:
         if self._compacted.is_set():
             self._refresh()
         if time.monotonic() - self._definitions_at >= SECONDS_BETWEEN_DEFINITIONS:
-            self._guard(None, self._look_for_stores)
-        moved = [self._catch_up(group) for group in self._groups.values()]
-        if not any(moved):
-            self._wake.wait(self._options.poll_seconds)
+            self._guard(_Task(None), self._look_for_stores)
+        groups = list(self._groups.values())
+        moved = [self._catch_up(group) for group in groups]
+        rebuilt = [self._attempt(_Task(group.group, "rebuild"), group.rebuild) for group in groups]
+        expired = [group.expire() for group in groups]
+        if any((*rebuilt, *expired)):
+            self._changed()
+        if not any((*moved, *rebuilt)):
+            self._wake.wait(self._seconds_to_wait())
+
+    def _seconds_to_wait(self) -> float:
+        expiries = [group.next_expiry for group in self._groups.values()]
+        soonest = min((expiry for expiry in expiries if expiry is not None), default=float("inf"))
+        return max(0.0, min(self._options.poll_seconds, soonest - time.monotonic()))
 
     def _refresh(self) -> None:
         with self._moved:
             self._compacted.clear()
             for group in self._groups.values():
                 group.refresh()
+        self._changed()
+
+    def _changed(self) -> None:
+        """Tell of what can be read now."""
+        with self._moved:
             self._moved.notify_all()
+        for listener in self._listeners:
+            listener()
 
     def _look_for_stores(self) -> None:
         claim(self._setup.directory, self._changelog.identity())
         by_group: dict[GroupName, list[StoreDefinition]] = {}
         for definition in self._changelog.definitions().values():
             by_group.setdefault(definition.group, []).append(definition)
+        new = []
         for name, definitions in by_group.items():
             if name not in self._groups:
-                self._groups[name] = GroupState(name, self._changelog, self._setup, self._appliers, self._compact_soon)
-            self._groups[name].add_stores(definitions)
+                self._groups[name] = GroupState(name, self._changelog, self._setup)
+            new.append(self._groups[name].add_stores(definitions))
         for group in self._groups.values():
             for store in group.partitions:
                 store.release()
         self._renew_catalog()
         self._definitions_at = time.monotonic()
+        if any(new):
+            self._changed()
 
     def _renew_catalog(self) -> None:
-        definitions = {name: definition for group in self._groups.values() for name, definition in group.definitions.items()}
-        if definitions != self._catalog.definitions:
-            owners = {name: group for group in self._groups.values() for name in group.definitions}
-            self._catalog = _Catalog(definitions, owners)
+        groups = tuple(self._groups.values())
+        definitions = {name: definition for group in groups for name, definition in group.definitions.items()}
+        if definitions != self._catalog.definitions or groups != self._catalog.groups:
+            owners = {name: group for group in groups for name in group.definitions}
+            self._catalog = _Catalog(definitions, owners, groups)
 
     def _catch_up(self, group: GroupState) -> bool:
         """Apply what is there; whether something was."""
-        if time.monotonic() < self._retry_at.get(group.group, 0.0):
-            return False
         moved = False
-        while not self._stopping.is_set() and self._guard(group.group, group.step):
+        while not self._stopping.is_set() and self._attempt(_Task(group.group), group.step):
             moved = True
             if not group.definitions.keys() <= self._catalog.definitions.keys():
                 self._renew_catalog()
-            with self._moved:
-                self._moved.notify_all()
+            self._changed()
         return moved
 
-    def _guard(self, group: GroupName | None, action: Callable[[], bool | None]) -> bool:
+    def _attempt(self, task: _Task, action: Callable[[], bool]) -> bool:
+        """Run something unless it failed a moment ago; whether it did anything."""
+        return time.monotonic() >= self._retry_at.get(task, 0.0) and self._guard(task, action)
+
+    def _guard(self, task: _Task, action: Callable[[], bool | None]) -> bool:
         """Run something that may fail for a while: say so, now and then, and try again later. Queries go on at the epoch there is."""
         try:
             done = bool(action())
         except LivestateError as error:
-            name = group or GroupName("")
-            self._problems[name] = error.message
-            self._retry_at[name] = time.monotonic() + self._options.retry_seconds
+            self._problems[task] = error.message
+            self._retry_at[task] = time.monotonic() + self._options.retry_seconds
             self._definitions_at = time.monotonic()
-            if time.monotonic() - self._complained.get(name, float("-inf")) > SECONDS_BETWEEN_COMPLAINTS:
-                self._complained[name] = time.monotonic()
-                _log.warning("%s is not getting on: %s", f"Group {name}" if name else "The search for stores", error.message)
+            if time.monotonic() - self._complained.get(task, float("-inf")) > SECONDS_BETWEEN_COMPLAINTS:
+                self._complained[task] = time.monotonic()
+                _log.warning("%s is not getting on: %s", f"Group {task.group}" if task.group else "The search for stores", error.message)
             return False
-        self._problems.pop(group or GroupName(""), None)
+        self._problems.pop(task, None)
         return done
 
     def _compact_soon(self, store: PartitionStore) -> None:
@@ -220,17 +290,36 @@ class Follower:
         """All stores that can be asked now."""
         return self._catalog.definitions
 
-    @contextmanager
-    def snapshot(self, stores: Collection[StoreName]) -> Iterator[Mapping[StoreName, StoreView]]:
+    def snapshot(
+        self,
+        stores: Collection[StoreName],
+        epochs: Mapping[GroupName, Epoch] | None = None,
+        partitions: Mapping[StoreName, Collection[PartitionId]] | None = None,
+    ) -> AbstractContextManager[Mapping[StoreName, StoreView]]:
         """As `StoreSource.snapshot`. The views are immutable; holding them is what keeps their bytes."""
         views: dict[StoreName, StoreView] = {}
         groups: dict[GroupName, GroupView] = {}
         for store in stores:
             group = self._group_of(store)
-            if group.group not in groups:
-                groups[group.group] = self._view_of(group)
-            views[store] = groups[group.group].stores[store]
-        yield views
+            wanted = None if partitions is None else partitions.get(store)
+            if wanted is not None and not wanted:
+                views[store] = self._nothing_of(store, group, epochs)
+                continue
+            view = groups.get(group.group)
+            if view is None:
+                view = groups[group.group] = self._view_of(group, None if epochs is None else epochs.get(group.group))
+            views[store] = view.store(store, wanted)
+        return nullcontext(views)
+
+    def _nothing_of(self, store: StoreName, group: GroupState, epochs: Mapping[GroupName, Epoch] | None) -> StateView:
+        """A store of which no partition is asked for: that can be had of any epoch."""
+        epoch = (epochs or {}).get(group.group, group.epoch)
+        return StateView(self._catalog.definitions[store], epoch, 0, {})
+
+    def report(self) -> tuple[Mapping[GroupName, GroupReport], Mapping[StoreName, StoreReport]]:
+        """As `StoreSource.report`."""
+        reported = [(group.group, *group.reported) for group in self._catalog.groups]
+        return {name: group for name, group, _ in reported}, {name: store for _, _, stores in reported for name, store in stores.items()}
 
     def _group_of(self, store: StoreName) -> GroupState:
         owner = self._catalog.owners.get(store)
@@ -238,14 +327,14 @@ class Follower:
             raise NotFound(f"There is no store {store}.")
         return owner
 
-    def _view_of(self, group: GroupState) -> GroupView:
+    def _view_of(self, group: GroupState, epoch: Epoch | None) -> GroupView:
         view = group.view
         if view is None:
             raise Unavailable(f"Group {group.group} is being brought to one epoch after a restart: {group.behind()}; try again shortly.")
-        return view
+        return view if epoch is None or epoch == view.epoch else group.at(epoch)
 
     def wait_for(self, group: GroupName, epoch: Epoch, timeout_seconds: float) -> bool:
-        """Wait until an epoch can be read.
+        """Wait until an epoch, or a later one, can be read on all partitions that are held here.
 
         Returns:
             Whether it can; False after the time-out.
@@ -253,7 +342,7 @@ class Follower:
 
         def is_there() -> bool:
             state = self._groups.get(group)
-            return state is not None and state.view is not None and state.view.epoch >= epoch
+            return state is not None and state.view is not None and state.view.epoch >= epoch and not state.is_rebuilding
 
         with self._moved:
             return self._moved.wait_for(is_there, timeout_seconds)
@@ -278,27 +367,32 @@ class Follower:
 
     def _group_status(self, group: GroupState) -> Iterator[StoreStatus]:
         view = group.view
-        epoch = view.epoch if view else Epoch(0)
-        problem = _ENDED if self._ended else self._problems.get(group.group, "")
-        newest, lag_seconds = epoch, 0.0
+        problem = _ENDED if self._ended else self._problems.get(_Task(group.group), self._problems.get(_Task(group.group, "rebuild"), ""))
+        newest = view.epoch if view else Epoch(0)
+        lags: dict[Epoch, float] = {}
         try:
             newest = self._changelog.newest_epoch(group.group, group.epoch)
-            waiting = self._changelog.read_commit(group.group, Epoch(epoch + 1)) if newest > epoch else None
-            lag_seconds = max(0.0, (self._now() - waiting.committed_at) / 1e6) if waiting else 0.0
+            lags = {epoch: self._lag_seconds(group.group, epoch, newest) for epoch in {group.epoch_of(name) for name in group.definitions}}
         except LivestateError as error:
             problem = problem or error.message
-        for name, definition in group.definitions.items():
+        for name in group.definitions:
+            epoch = group.epoch_of(name)
             versions = list(view.stores[name].versions.values()) if view else []
             yield StoreStatus(
                 store=name,
                 group=group.group,
                 epoch=epoch,
                 newest_epoch=newest,
-                lag_seconds=lag_seconds,
+                lag_seconds=lags.get(epoch, 0.0),
                 rows=sum(version.live_rows for version in versions),
                 stored_rows=sum(version.stored_rows for version in versions),
                 bytes=sum(version.nbytes for version in versions),
-                partitions=definition.partitions,
+                partitions=len(versions),
                 segments=sum(len(version.segments) for version in versions),
                 problem=problem,
+                pinned_epochs=group.pinned_epochs,
             )
+
+    def _lag_seconds(self, group: GroupName, epoch: Epoch, newest: Epoch) -> float:
+        waiting = self._changelog.read_commit(group, Epoch(epoch + 1)) if newest > epoch else None
+        return max(0.0, (self._now() - waiting.committed_at) / 1e6) if waiting else 0.0

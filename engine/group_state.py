@@ -2,83 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
 from rocksdict import WriteBufferManager
 
 from engine.changelog import Changelog, Commit
 from engine.changelog.layout import path_segment
-from engine.errors import Corrupt, LivestateError, Unavailable
-from engine.schema import TOMBSTONE_COLUMN, Epoch, GroupName, PartitionId, StoreDefinition, StoreName
+from engine.cluster.reports import GroupReport, StoreReport
+from engine.cohort import Cohort, PartitionKey, late_partitions, names_of
+from engine.errors import Corrupt, Unavailable
+from engine.group_views import GroupView, RetainedViews, Retention
+from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 from engine.state.cache import ColumnCache
 from engine.state.options import StateOptions
 from engine.state.partition import PartitionStore
+from engine.state.version import Version
 from engine.state.view import StateView
 
-MOST_SEGMENTS = 48
-"""A partition with more segments waits for compaction before it takes the next epoch: reads stay fast however fast epochs come."""
+FAR_BEHIND = 512
+"""Epochs that a partition may be behind the others and still hold them up after a restart. Without rows it notes its epoch more often than that."""
 
 
-MOST_EPOCHS_TOGETHER = 64
-ENOUGH_ROWS_TOGETHER = 500_000
-"""A group that is behind takes epochs together until they have this many rows."""
-
-PartitionKey = tuple[StoreName, PartitionId]
-
-
-@dataclass(frozen=True)
-class Changes:
-    """What one or more epochs bring to a partition.
-
-    Attributes:
-        batches: Rows, in commit order.
-        replaces: Whether all rows of before are removed first.
-    """
-
-    batches: tuple[pa.RecordBatch, ...]
-    replaces: bool
-
-    def then(self, batch: pa.RecordBatch) -> Changes:
-        """These changes, and rows of a later epoch."""
-        return Changes((*self.batches, batch), self.replaces)
-
-    def rows(self) -> pa.RecordBatch | None:
-        """All rows, in commit order; None where there are none."""
-        if len(self.batches) < 2:
-            return self.batches[0] if self.batches else None
-        if any(TOMBSTONE_COLUMN in batch.schema.names for batch in self.batches):
-            return pa.concat_batches([_with_tombstones(batch) for batch in self.batches])
-        return pa.concat_batches(self.batches)
-
-
-def _with_tombstones(batch: pa.RecordBatch) -> pa.RecordBatch:
-    if TOMBSTONE_COLUMN in batch.schema.names:
-        return batch
-    field = pa.field(TOMBSTONE_COLUMN, pa.bool_(), nullable=False)
-    return batch.append_column(field, pa.array(np.zeros(batch.num_rows, np.bool_)))
+def every_partition(definition: StoreDefinition) -> Collection[PartitionId]:
+    """All partitions of a store."""
+    return [PartitionId(number) for number in range(definition.partitions)]
 
 
 @dataclass(frozen=True)
-class PartitionSetup:
-    """What opening a partition store takes, the same for all of a host.
+class GroupSetup:
+    """What the groups of a host share.
 
     Attributes:
         directory: The data directory.
         cache: Decoded columns.
         options: Sizes.
         buffers: Bound of all RocksDB memtables.
+        held: Which partitions of a store this host holds.
+        retention: How long epochs stay readable.
+        workers: Runs partitions side by side.
+        touched: Is told of each partition store that got rows, for compaction.
+        now: Gives the time, microseconds since 1970 UTC.
+        clock: Gives the time in seconds that never go back.
     """
 
     directory: Path
     cache: ColumnCache
     options: StateOptions
     buffers: WriteBufferManager
+    held: Callable[[StoreDefinition], Collection[PartitionId]]
+    retention: Retention
+    workers: Executor
+    touched: Callable[[PartitionStore], None]
+    now: Callable[[], int]
+    clock: Callable[[], float]
 
     def open(self, definition: StoreDefinition, partition: PartitionId) -> PartitionStore:
         """Open one partition; its directory is made if it is not there."""
@@ -86,59 +65,49 @@ class PartitionSetup:
         return PartitionStore(definition, partition, path, self.cache, self.options, self.buffers)
 
 
-@dataclass(frozen=True, eq=False)
-class GroupView:
-    """All stores of a group at one epoch.
-
-    Attributes:
-        epoch: The epoch.
-        committed_at: When it was committed, microseconds since 1970 UTC; 0 before the first.
-        stores: Every store of the group.
-    """
-
-    epoch: Epoch
-    committed_at: int
-    stores: Mapping[StoreName, StateView]
-
-    @cached_property
-    def definitions(self) -> Mapping[StoreName, StoreDefinition]:
-        """What the stores are."""
-        return {name: store.definition for name, store in self.stores.items()}
-
-
 class GroupState:
-    """The partition stores of a group. One thread at a time moves it forward; `view` may be read by any.
+    """The partition stores of a group that this host holds. One thread at a time moves it forward; `view`, `at` and `reported` are for any.
+
+    Partitions that are far behind the others, because they were lost or came to this host later, are rebuilt beside them: the others go on, and
+    take them in when they have caught up.
 
     Args:
         group: The group.
         changelog: Where its commits are.
-        setup: How partition stores are opened.
-        workers: Runs partitions side by side.
-        touched: Is told of each partition store that got rows, for compaction.
+        setup: What it shares with other groups.
     """
 
-    def __init__(
-        self,
-        group: GroupName,
-        changelog: Changelog,
-        setup: PartitionSetup,
-        workers: Executor,
-        touched: Callable[[PartitionStore], None],
-    ) -> None:
+    def __init__(self, group: GroupName, changelog: Changelog, setup: GroupSetup) -> None:
         self.group = group
-        self.view: GroupView | None = None
+        self.reported: tuple[GroupReport, Mapping[StoreName, StoreReport]] = (GroupReport((), Epoch(0)), {})
         self._changelog = changelog
         self._setup = setup
-        self._workers = workers
-        self._touched = touched
+        self._views = RetainedViews(group, setup.retention)
         self._definitions: dict[StoreName, StoreDefinition] = {}
-        self._partitions: dict[PartitionKey, PartitionStore] = {}
-        self._epoch = Epoch(0)
+        self._opened: dict[PartitionKey, PartitionStore] = {}
+        self._main = self._cohort(Epoch(0))
+        self._late = self._cohort(Epoch(0))
+        self._newest_known = Epoch(0)
+        self._unread_since: int | None = None
+        self._looked_at = 0
+
+    def _cohort(self, epoch: Epoch) -> Cohort:
+        return Cohort(self.group, self._changelog, self._setup.workers, self._setup.touched, epoch)
+
+    # ---- what can be read
 
     @property
-    def partitions(self) -> Iterable[PartitionStore]:
-        """All open partition stores."""
-        return list(self._partitions.values())
+    def view(self) -> GroupView | None:
+        """The newest epoch; None while partitions are being brought to one."""
+        return self._views.newest
+
+    def at(self, epoch: Epoch) -> GroupView:
+        """The view of an epoch.
+
+        Raises:
+            Unavailable: It cannot be read; the message names the epochs that can.
+        """
+        return self._views.at(epoch)
 
     @property
     def definitions(self) -> Mapping[StoreName, StoreDefinition]:
@@ -146,42 +115,100 @@ class GroupState:
         view = self.view
         return dict(self._definitions) if view is None else view.definitions
 
-    def add_stores(self, definitions: Iterable[StoreDefinition]) -> None:
-        """Open the partitions of stores that are new here.
-
-        A new store joins at the group's epoch: an epoch that brings it rows is never applied before the store is known. At the
-        first call partitions can be at several epochs, as a crash or a lost directory left them; `step` brings them together.
-
-        Args:
-            definitions: Stores of this group; known ones are passed over.
-        """
-        new = [definition for definition in definitions if definition.name not in self._definitions]
-        for definition in new:
-            list(self._workers.map(lambda number, store=definition: self._open(store, PartitionId(number)), range(definition.partitions)))
-            self._definitions[definition.name] = definition
-        if new and self.view is None:
-            epochs = [store.applied for store in self._partitions.values()]
-            self._epoch = min(epochs)
-            if min(epochs) == max(epochs):
-                self._publish()
-        elif new:
-            self._publish()
-
-    def _open(self, definition: StoreDefinition, number: PartitionId) -> None:
-        # A partition that is open already is left of a try in which another one could not be opened.
-        if (definition.name, number) not in self._partitions:
-            self._partitions[definition.name, number] = self._setup.open(definition, number)
+    @property
+    def partitions(self) -> Iterable[PartitionStore]:
+        """All open partition stores."""
+        return list(self._opened.values())
 
     @property
     def epoch(self) -> Epoch:
-        """The epoch that all partitions have reached."""
-        return self._epoch
+        """The epoch that all partitions have reached but those that are being rebuilt."""
+        return self._main.epoch
+
+    @property
+    def pinned_epochs(self) -> int:
+        """How many epochs are past their retention and still read by queries."""
+        return self._views.pinned_epochs
+
+    def epoch_of(self, store: StoreName) -> Epoch:
+        """The newest epoch of a store that can be read with all partitions that are held here."""
+        view, late = self.view, self._late
+        if view is None:
+            return Epoch(0)
+        return min(view.epoch, late.epoch) if any(name == store for name, _ in late.partitions) else view.epoch
+
+    @property
+    def is_rebuilding(self) -> bool:
+        """Whether partitions are far behind the others."""
+        return bool(self._late.partitions)
+
+    def behind(self) -> str:
+        """Which partitions a group without a view still waits for, in words."""
+        stores = list(self._main.partitions.items())
+        newest = max((store.applied for _, store in stores), default=Epoch(0))
+        return f"{names_of([key for key, store in stores if store.applied < newest])} on the way from epoch {self._main.epoch} to {newest}"
+
+    def _report(self) -> None:
+        view = self.view
+        group = GroupReport(self._views.readable, self._newest_known, self._unread_since, self._looked_at)
+        late = sorted(self._late.partitions)
+        stores = {} if view is None else {name: _store_report(store, self._views.since[name], late) for name, store in view.stores.items()}
+        self.reported = (group, stores)
+
+    # ---- stores
+
+    def add_stores(self, definitions: Iterable[StoreDefinition]) -> bool:
+        """Open the partitions of stores that are new here.
+
+        A new store joins at the group's epoch: an epoch that brings it rows is never applied before the store is known. At the first call
+        partitions can be at several epochs, as a crash, a lost directory or another assignment left them; `step` and `rebuild` bring them together.
+
+        Args:
+            definitions: Stores of this group; known ones are passed over.
+
+        Returns:
+            Whether there were new ones.
+        """
+        new = {definition.name: definition for definition in definitions if definition.name not in self._definitions}
+        for definition in new.values():
+            list(self._setup.workers.map(lambda number, store=definition: self._open(store, number), self._setup.held(definition)))
+        if new:
+            opened = {key: store for key, store in self._opened.items() if key[0] in new}
+            is_first = not self._definitions
+            self._definitions.update(new)
+            if is_first:
+                self._begin(opened)
+            elif self._main.partitions or not self._main.epoch:
+                self._main.join(opened)
+            elif opened:
+                # Nothing was read up to this epoch, as no partition was here that it could have had rows for.
+                self._rebuild_later(opened)
+        if (new or self.view is None) and self._main.is_even:
+            self._publish()
+        return bool(new)
+
+    def _open(self, definition: StoreDefinition, number: PartitionId) -> None:
+        # A partition that is open already is left of a try in which another one could not be opened.
+        if (definition.name, number) not in self._opened:
+            self._opened[definition.name, number] = self._setup.open(definition, number)
+
+    def _begin(self, opened: Mapping[PartitionKey, PartitionStore]) -> None:
+        late = late_partitions(opened, FAR_BEHIND)
+        self._main.join({key: store for key, store in opened.items() if key not in late})
+        epochs = [store.applied for store in self._main.partitions.values()]
+        self._main.epoch = min(epochs) if epochs else self._changelog.newest_epoch(self.group)
+        if late:
+            self._rebuild_later({key: opened[key] for key in late})
+
+    def _rebuild_later(self, partitions: Mapping[PartitionKey, PartitionStore]) -> None:
+        together = {**self._late.partitions, **partitions}
+        self._late = self._cohort(min(store.applied for store in together.values()))
+        self._late.join(together)
+
+    # ---- moving on
 
     def step(self) -> bool:
         """Apply the next commits, if there are any.
-
-        A group that is behind takes several epochs at once and shows the last of them: sorting, searching and merging cost less for many
-        rows than for the same rows in parts, so a host that falls behind catches up.
 
         Returns:
             Whether there were any; the group then is that many epochs further, on all partitions at once.
@@ -189,94 +216,115 @@ class GroupState:
         Raises:
             LivestateError: The next commit cannot be read or applied. Nothing of it is visible, and the next call tries again.
         """
-        newest, changes = self._next_changes()
-        if newest is None:
+        looked_at = self._setup.now()
+        commits = self._main.look_ahead()
+        self._note(commits, looked_at)
+        if not commits:
             return False
-        list(self._workers.map(lambda key: self._apply(newest.epoch, key, changes[key]), changes))
-        for key, store in self._partitions.items():
-            if key not in changes:
-                store.advance(newest.epoch)
-        self._epoch = newest.epoch
-        if self._is_even():
+        newest = self._main.take(self._stores_of)
+        following = self._main.following or newest
+        self._unread_since = following.committed_at if self._newest_known > newest.epoch else None
+        if self._main.is_even:
             self._publish(newest)
         return True
 
-    def _next_changes(self) -> tuple[Commit | None, Mapping[PartitionKey, Changes]]:
-        """What the next commits bring together, and the newest of them; None where there is none."""
-        newest: Commit | None = None
-        changes: dict[PartitionKey, Changes] = {}
-        rows = 0
-        for epoch in range(self._epoch + 1, self._epoch + 1 + MOST_EPOCHS_TOGETHER):
-            try:
-                commit = self._changelog.read_commit(self.group, Epoch(epoch))
-                if commit is None:
-                    break
-                self._collect(commit, changes)
-            except LivestateError:
-                if newest is None:
-                    raise
-                break  # the commits before it are fine; the next step meets this one first
-            newest, rows = commit, rows + commit.rows
-            if rows >= ENOUGH_ROWS_TOGETHER:
-                break
-        return newest, changes
+    def _note(self, commits: Sequence[Commit], looked_at: int) -> None:
+        """Keep for the report what is committed and not applied yet."""
+        last = commits[-1].epoch if commits else self._main.epoch
+        if last > self._newest_known:
+            self._newest_known = self._changelog.newest_epoch(self.group, last) if len(commits) > 1 else last
+        self._unread_since = commits[0].committed_at if commits else None
+        self._looked_at = looked_at
+        group, stores = self.reported
+        self.reported = (GroupReport(group.readable, self._newest_known, self._unread_since, looked_at), stores)
 
-    def _collect(self, commit: Commit, changes: dict[PartitionKey, Changes]) -> None:
-        """Add what a commit brings to partitions that have not applied it yet: all of it, or nothing where it cannot be read."""
+    def _stores_of(self, commit: Commit) -> Mapping[StoreName, StoreDefinition]:
         unknown = commit.stores - set(self._definitions)
         if unknown:
             self.add_stores(_definition(self._changelog, store) for store in sorted(unknown))
-        rows = self._changelog.read_rows(commit, self._definitions, lambda store, number: self._partitions[store, number].applied < commit.epoch)
-        for key, store in self._partitions.items():
-            if key[0] in commit.replaced and store.applied < commit.epoch:
-                changes[key] = Changes((), replaces=True)
-        for key, batch in rows.items():
-            changes[key] = changes.get(key, Changes((), replaces=False)).then(batch)
+        return self._definitions
 
-    def _apply(self, epoch: Epoch, key: PartitionKey, changes: Changes) -> None:
-        store = self._partitions[key]
-        if len(store.version.segments) > MOST_SEGMENTS:
-            store.compact()
-        store.apply(epoch, changes.rows(), replaces=changes.replaces)
-        self._touched(store)
+    def rebuild(self) -> bool:
+        """Bring the partitions that are far behind nearer to the others; those that have caught up can be read from then on.
 
-    def _publish(self, commit: Commit | None = None) -> None:
-        if commit is None:
-            commit = self._changelog.read_commit(self.group, self._epoch) if self._epoch else None
-            if commit is None and self._epoch:
-                raise Unavailable(
-                    f"Group {self.group} is at epoch {self._epoch} here, and the changelog has no such epoch: check that it is the right changelog."
-                )
-        self._show(commit.committed_at if commit else 0)
+        Returns:
+            Whether something was done.
+
+        Raises:
+            LivestateError: A commit cannot be read or applied; the next call tries again.
+        """
+        late = self._late
+        if not late.partitions:
+            return False
+        if late.look_ahead(last=self._main.epoch):
+            late.take(self._stores_of)
+            self._report()
+        if late.epoch < self._main.epoch or not (late.is_even and self._main.is_even):
+            return True
+        self._main.join(late.partitions)
+        self._late = self._cohort(Epoch(0))
+        self._publish()
+        return True
 
     def refresh(self) -> None:
         """Show what compaction has made of the partitions: the same rows in fewer segments. Without it a quiet group keeps the old ones."""
-        if self.view is not None and self._is_even():
+        if self.view is not None and self._main.is_even:
             self._show(self.view.committed_at)
 
-    def _is_even(self) -> bool:
-        """Whether no partition is ahead of the group, as some are when an epoch could not be applied to all."""
-        return all(store.version.epoch <= self._epoch for store in self._partitions.values())
+    def expire(self) -> bool:
+        """Let go of epochs that are past their retention; whether there were any."""
+        expired = self._views.expire(self._setup.clock())
+        if expired:
+            self._report()
+        return expired
+
+    @property
+    def next_expiry(self) -> float | None:
+        """When the next epoch is past its retention, by the clock; None when only the newest is kept."""
+        return self._views.next_expiry
+
+    def _publish(self, commit: Commit | None = None) -> None:
+        epoch = self._main.epoch
+        if commit is None and self.view is not None and self.view.epoch == epoch:
+            self._show(self.view.committed_at)
+            return
+        if commit is None:
+            commit = self._changelog.read_commit(self.group, epoch) if epoch else None
+            if commit is None and epoch:
+                raise Unavailable(
+                    f"Group {self.group} is at epoch {epoch} here, and the changelog has no such epoch: check that it is the right changelog."
+                )
+        self._show(commit.committed_at if commit else 0)
 
     def _show(self, committed_at: int) -> None:
-        views = {name: self._view(definition, committed_at) for name, definition in self._definitions.items()}
-        self.view = GroupView(self._epoch, committed_at, views)
-
-    def _view(self, definition: StoreDefinition, committed_at: int) -> StateView:
-        numbers = [PartitionId(number) for number in range(definition.partitions)]
-        versions = {number: self._partitions[definition.name, number].version for number in numbers}
-        return StateView(definition, self._epoch, committed_at, versions)
-
-    def behind(self) -> str:
-        """Which partitions a group without a view still waits for, in words."""
-        newest = max((store.applied for store in self._partitions.values()), default=Epoch(0))
-        late = [f"{name}/{number}" for (name, number), store in self._partitions.items() if store.applied < newest]
-        return f"{', '.join(late[:5])}{' and others' if len(late) > 5 else ''} on the way from epoch {self._epoch} to {newest}"
+        versions: dict[StoreName, dict[PartitionId, Version]] = {name: {} for name in self._definitions}
+        for (name, number), store in self._main.partitions.items():
+            versions[name][number] = store.version
+        views = {name: StateView(definition, self._main.epoch, committed_at, versions[name]) for name, definition in self._definitions.items()}
+        self._views.publish(GroupView(self.group, self._main.epoch, committed_at, views), self._setup.clock())
+        self._newest_known = max(self._newest_known, self._main.epoch)
+        self._report()
 
     def close(self) -> None:
         """Close all partitions and note their epoch."""
-        for store in self._partitions.values():
-            store.close(self._epoch)
+        self._main.close()
+        self._late.close()
+        for key, store in self._opened.items():
+            if key not in self._main.partitions and key not in self._late.partitions:
+                store.close()
+
+
+def _store_report(store: StateView, since: Epoch, late: Collection[PartitionKey]) -> StoreReport:
+    versions = store.versions.values()
+    return StoreReport(
+        partitions=tuple(sorted(store.versions)),
+        rows=sum(version.live_rows for version in versions),
+        bytes=sum(version.nbytes for version in versions),
+        segments=sum(len(version.segments) for version in versions),
+        stored_rows=sum(version.stored_rows for version in versions),
+        since=since,
+        rebuilding=tuple(number for name, number in late if name == store.definition.name),
+    )
 
 
 def _definition(changelog: Changelog, store: StoreName) -> StoreDefinition:

@@ -13,7 +13,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from engine.schema import Epoch, GroupName, StoreDefinition, StoreName
+from engine.cluster.reports import GroupReport, StoreReport
+from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 
 LIVE_COLUMN = "__live"
 """`uint8` column behind the columns of a scan that has dead rows: 1 where the row is live, 0 where it is superseded or removed.
@@ -93,7 +94,7 @@ class Scan(Protocol):
 
 
 class StoreView(Protocol):
-    """One store at one epoch: immutable, however long it is kept."""
+    """One store at one epoch, or some partitions of it: immutable, however long it is kept."""
 
     @property
     def definition(self) -> StoreDefinition:
@@ -130,15 +131,16 @@ class StoreView(Protocol):
             A table of `columns`, rows in no particular order.
         """
 
-    def row(self, columns: tuple[str, ...], key: int | str) -> pa.RecordBatch | None:
+    def row(self, key: int | str, places: Sequence[int], schema: pa.Schema) -> pa.Table | None:
         """The live row of one key, in a store whose key is one column of integers or strings: `lookup` for the most frequent query.
 
         Args:
-            columns: Names of columns of the store, without repeats, at least one.
             key: A value of the key column's type, within its range.
+            places: Places of columns in the store's schema, at least one; may repeat.
+            schema: Names for these columns, and their types.
 
         Returns:
-            One row of `columns`; None where there is none.
+            One row of `schema`; None where there is none.
         """
 
 
@@ -155,9 +157,10 @@ class StoreStatus:
         rows: Live rows.
         stored_rows: Rows in segments, dead ones included.
         bytes: Arrow bytes of the segments.
-        partitions: Partitions held.
+        partitions: Partitions that can be read here.
         segments: Segments over all partitions.
         problem: Why the store does not get on, in one sentence; empty when nothing is wrong.
+        pinned_epochs: Epochs that are past their retention and that queries still read.
     """
 
     store: StoreName
@@ -171,6 +174,7 @@ class StoreStatus:
     partitions: int
     segments: int
     problem: str = ""
+    pinned_epochs: int = 0
 
 
 class StoreSource(Protocol):
@@ -179,13 +183,27 @@ class StoreSource(Protocol):
     def definitions(self) -> Mapping[StoreName, StoreDefinition]:
         """All stores that can be asked now."""
 
-    def snapshot(self, stores: Collection[StoreName]) -> AbstractContextManager[Mapping[StoreName, StoreView]]:
+    def snapshot(
+        self,
+        stores: Collection[StoreName],
+        epochs: Mapping[GroupName, Epoch] | None = None,
+        partitions: Mapping[StoreName, Collection[PartitionId]] | None = None,
+    ) -> AbstractContextManager[Mapping[StoreName, StoreView]]:
         """Pin one epoch of each named store; stores of one group share it. Views stay valid until the context ends.
 
+        Args:
+            stores: The stores.
+            epochs: Which epoch of a store group; the newest for groups that are not named.
+            partitions: Which partitions of a store, and to the view of it there are no others. All for stores that are not named.
+
         Raises:
-            NotFound: A store does not exist (any more).
-            Unavailable: A store has partitions that cannot be read now; the message names them.
+            NotFound: A store does not exist (any more), or not at that epoch.
+            Unavailable: A store has partitions that cannot be read here now, or an epoch is not there yet or not retained any more; the message
+                names them, and what is there.
         """
+
+    def report(self) -> tuple[Mapping[GroupName, GroupReport], Mapping[StoreName, StoreReport]]:
+        """What can be read here, by group and by store. Cheap: asked for with every query."""
 
     def status(self) -> Sequence[StoreStatus]:
         """All stores, ordered by name."""

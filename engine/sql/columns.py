@@ -16,6 +16,7 @@ from engine.schema import StoreDefinition
 ALL_COLUMNS: tuple[str, ...] = ("*",)
 
 _NEED_ALL = (exp.Columns, exp.Pivot, exp.Summarize, exp.PositionalColumn)
+_ROW_CLAUSES = {"expressions", "from_", "joins", "where"}
 
 
 def needed_columns(tree: exp.Expr, tables: Sequence[tuple[exp.Table, StoreDefinition]]) -> list[tuple[str, ...]]:
@@ -35,6 +36,11 @@ def needed_columns(tree: exp.Expr, tables: Sequence[tuple[exp.Table, StoreDefini
 def has_pivot(tree: exp.Expr | None) -> bool:
     """Whether a statement turns values into columns, so that its result's columns depend on its rows."""
     return tree is not None and tree.find(exp.Pivot) is not None
+
+
+def _only_asks_for_rows(select: exp.Select) -> bool:
+    """Whether a SELECT stands in EXISTS and has no clause by which its outputs could decide how many rows it has."""
+    return isinstance(select.parent, exp.Exists) and not {name for name, value in select.args.items() if value} - _ROW_CLAUSES
 
 
 class _Uses:
@@ -73,7 +79,7 @@ class _Uses:
         if isinstance(star.parent, exp.Count | exp.Column):
             return
         select = star.find_ancestor(exp.Select)
-        if select is not None:
+        if select is not None and not (star.parent is select and _only_asks_for_rows(select)):
             self._star_selects.add(id(select))
 
     def of(self, table: exp.Table, definition: StoreDefinition) -> tuple[str, ...]:

@@ -161,8 +161,10 @@ def _check_size(source: SourceText, body: str) -> None:
 
 
 def _tree(source: SourceText, body: str, dialect: str) -> exp.Expr:
+    # With a parameter like $1 anywhere, sqlglot's tokenizer takes an empty string at the very end of a text for one that is not closed.
+    readable = f"{body}\n" if body.endswith("''") else body
     try:
-        statements = [statement for statement in sqlglot.parse(body, dialect=dialect) if statement is not None]
+        statements = [statement for statement in sqlglot.parse(readable, dialect=dialect) if statement is not None]
     except ParseError as error:
         raise _syntax_error(source, body, error) from error
     except TokenError as error:

@@ -50,6 +50,10 @@ def touched(sql: str) -> list[tuple[str, tuple[str, ...]]]:
         ("SELECT p FROM a q(p, r, s)", [("a", ("id", "x", "y"))]),
         ("SELECT x FROM (SELECT * FROM a)", [("a", ("id", "x", "y"))]),
         ("SELECT (SELECT max(z) FROM b WHERE b.id = a.x) FROM a", [("a", ("x",)), ("b", ("id", "z"))]),
+        ("SELECT x FROM a WHERE EXISTS (SELECT * FROM b WHERE b.id = a.x)", [("a", ("x",)), ("b", ("id",))]),
+        ("SELECT x FROM a WHERE NOT EXISTS (SELECT * FROM b, a)", [("a", ("x",)), ("b", ()), ("a", ("x",))]),
+        ("SELECT 1 FROM a WHERE EXISTS (SELECT DISTINCT * FROM b OFFSET 1)", [("a", ()), ("b", ("id", "z"))]),
+        ("SELECT 1 FROM a WHERE EXISTS (SELECT * FROM b EXCEPT SELECT * FROM b)", [("a", ()), ("b", ("id", "z")), ("b", ("id", "z"))]),
         ("SELECT y FROM a ORDER BY X", [("a", ("x", "y"))]),
         ("SUMMARIZE a", [("a", ("id", "x", "y"))]),
         ("SELECT list_transform([1], lambda x: x + 1) FROM a", [("a", ("x",))]),
@@ -107,3 +111,8 @@ def test_what_is_no_store_is_refused(sql: str, kind: type[Exception]) -> None:
 def test_scan_names_stand_nowhere_in_the_text() -> None:
     found = bound("SELECT '\"__scan_0\"' FROM a")
     assert found.references[0].scan == "___scan_0"
+
+
+def test_a_parameter_before_an_empty_string_at_the_end() -> None:
+    """sqlglot's tokenizer alone would look for the end of a string that begins at the parameter."""
+    assert touched("SELECT id FROM a WHERE x > $1 AND y <> ''") == [("a", ("id", "x", "y"))]

@@ -1,0 +1,79 @@
+"""A fragment on its way to a host: what a coordinator asks of a peer, and what it gets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from engine.cluster.reports import HostName, HostReport
+from engine.schema import Epoch, GroupName, PartitionId, StoreName
+
+
+@dataclass(frozen=True)
+class FragmentRequest:
+    """A statement over some partitions of stores, each store group at one epoch.
+
+    Attributes:
+        sql: One SELECT in DuckDB's dialect; its tables are stores by name, and `inputs`.
+        epochs: The epoch of every store group that it reads.
+        partitions: The partitions of every store that it reads, ascending; the host must hold all of them, or it refuses.
+        parameters: One row with a column a parameter of `sql`, named `1`, `2`, …; None for no parameters.
+        inputs: Rows that the statement reads as tables of these names.
+        timeout_seconds: Time that it may take until its last batch is read; None for no limit.
+    """
+
+    sql: str
+    epochs: Mapping[GroupName, Epoch]
+    partitions: Mapping[StoreName, tuple[PartitionId, ...]]
+    parameters: pa.RecordBatch | None = None
+    inputs: Mapping[str, pa.Table] = field(default_factory=dict)
+    timeout_seconds: float | None = None
+
+
+class FragmentRows(Protocol):
+    """The rows of a fragment, read once by one thread."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the batches."""
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """What the host read: `QueryMetadata` as its JSON object."""
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """The batches, as they arrive.
+
+        Raises:
+            LivestateError: The fragment failed underway, by its kind.
+        """
+
+    def close(self) -> None:
+        """Tell the host that no more rows are wanted. May be called again, and from another thread, whose read then ends with an error."""
+
+
+class Peers(Protocol):
+    """The other hosts, as a coordinator sees them. Safe for threads."""
+
+    def reports(self) -> Mapping[HostName, HostReport]:
+        """The newest report of every host that is alive, this one among them. Cheap: nothing is asked of anybody."""
+
+    def run(self, host: HostName, request: FragmentRequest, cancelled: Callable[[], bool] | None = None) -> FragmentRows:
+        """Begin a fragment on another host; returns when its schema is there.
+
+        Args:
+            host: Which.
+            request: The fragment.
+            cancelled: Tells, from any thread, whether nobody waits for the schema any more; asked until this returns. None: somebody does.
+
+        Raises:
+            Cancelled: Nobody waits any more.
+            Unavailable: The host does not answer, or does not hold what is asked at that epoch; the message names host, store, partition and epochs.
+            LivestateError: What the host said, by its kind.
+        """
+
+    def wait_for_change(self, timeout_seconds: float) -> bool:
+        """Wait until a report is newer than what `reports` gave this thread last; False after the time-out."""

@@ -1,0 +1,179 @@
+"""What of a query the hosts can read: which partitions belong together, and at which epochs they are there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from engine.cluster.reports import GroupReport, HostName, HostReport
+from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
+
+MICROSECONDS = 1_000_000
+
+Hosts = frozenset[HostName]
+_Part = tuple[tuple[StoreName, ...], frozenset[PartitionId]]
+"""Stores, and the partition numbers that are needed of all of them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Bundle:
+    """Partition numbers that are needed of the same stores, of equally many partitions each: a number is read of all of them at one host.
+
+    Attributes:
+        count: How many partitions each of the stores has.
+        stores: The stores, in order of name.
+        numbers: The partition numbers.
+        held: Which of them each host has of all the stores, at some epoch; hosts without any are left out.
+    """
+
+    count: int
+    stores: tuple[StoreName, ...]
+    numbers: frozenset[PartitionId]
+    held: Mapping[HostName, frozenset[PartitionId]]
+
+    def missing(self, hosts: Collection[HostName]) -> frozenset[PartitionId]:
+        """The numbers that none of some hosts has."""
+        return self.numbers.difference(*(held for host, held in self.held.items() if host in hosts))
+
+
+def bundles_of(
+    needs: Mapping[StoreName, Collection[PartitionId]], definitions: Mapping[StoreName, StoreDefinition], reports: Mapping[HostName, HostReport]
+) -> tuple[Bundle, ...]:
+    """What a query needs, cut so that the partitions of a bundle are all needed of the same stores.
+
+    Args:
+        needs: Partitions by store.
+        definitions: The stores.
+        reports: What hosts hold.
+
+    Returns:
+        The bundles; every needed partition is in one of them.
+    """
+    found: list[Bundle] = []
+    for count in sorted({definitions[store].partitions for store, numbers in needs.items() if numbers}):
+        parts: list[_Part] = []
+        for store in sorted(store for store in needs if definitions[store].partitions == count):
+            parts = _refined(parts, store, frozenset(needs[store]))
+        found += [Bundle(count, stores, numbers, _held(stores, numbers, reports)) for stores, numbers in parts]
+    return tuple(found)
+
+
+def _refined(parts: Iterable[_Part], store: StoreName, numbers: frozenset[PartitionId]) -> list[_Part]:
+    refined: list[_Part] = [((store,), numbers.difference(*(part for _, part in parts)))]
+    for stores, part in parts:
+        refined += [((*stores, store), part & numbers), (stores, part - numbers)]
+    return [(stores, part) for stores, part in refined if part]
+
+
+def _held(
+    stores: tuple[StoreName, ...], numbers: frozenset[PartitionId], reports: Mapping[HostName, HostReport]
+) -> dict[HostName, frozenset[PartitionId]]:
+    held: dict[HostName, frozenset[PartitionId]] = {}
+    for host, report in reports.items():
+        if all(store in report.stores for store in stores):
+            part = numbers.intersection(*(report.stores[store].held for store in stores))
+            if part:
+                held[host] = part
+    return held
+
+
+@dataclass(frozen=True)
+class GroupReading:
+    """A store group as a query reads it.
+
+    Attributes:
+        group: The group.
+        stores: The stores of it that the query needs partitions of, in order of name.
+        bundles: The bundles that such a store is in.
+        reports: How the group stands on each host.
+        since: For each of the stores, the oldest epoch at which a host has all that it holds of it.
+    """
+
+    group: GroupName
+    stores: tuple[StoreName, ...]
+    bundles: tuple[Bundle, ...]
+    reports: Mapping[HostName, GroupReport]
+    since: Mapping[StoreName, Mapping[HostName, Epoch]]
+
+    @cached_property
+    def epochs(self) -> tuple[Epoch, ...]:
+        """The epochs that any host can read, newest first."""
+        return tuple(sorted({epoch for report in self.reports.values() for epoch in report.committed}, reverse=True))
+
+    @cached_property
+    def newest_known(self) -> Epoch:
+        """The newest epoch that any host knows to be committed."""
+        return max((epoch for report in self.reports.values() for epoch in (report.newest_known, report.newest)), default=Epoch(0))
+
+    def committed_at(self, epoch: Epoch) -> int:
+        """When an epoch that a host can read was committed, microseconds since 1970 UTC."""
+        return next(report.committed[epoch] for report in self.reports.values() if epoch in report.committed)
+
+    def hosts_at(self, epoch: Epoch, store: StoreName) -> Hosts:
+        """The hosts that can read what they hold of a store at an epoch."""
+        since = self.since[store]
+        return frozenset(host for host, report in self.reports.items() if epoch in report.committed and epoch >= since.get(host, epoch + 1))
+
+    def hosts_on_the_way(self, epoch: Epoch) -> Hosts:
+        """The hosts that have not come to an epoch yet."""
+        return frozenset(host for host, report in self.reports.items() if report.newest < epoch)
+
+    def is_covered(self, epoch: Epoch, others: Hosts = frozenset()) -> bool:
+        """Whether all that is needed of this group can be read at an epoch, whatever the other groups allow.
+
+        Args:
+            epoch: The epoch.
+            others: Hosts that count as if they had it.
+        """
+        readers = {store: self.hosts_at(epoch, store) | others for store in self.stores}
+        return not any(
+            bundle.missing(frozenset.intersection(*(readers[store] for store in bundle.stores if store in readers))) for bundle in self.bundles
+        )
+
+    def stale_seconds(self, epoch: Epoch, now: int) -> float:
+        """How long ago, at most, the first commit after an epoch was made, as far as the hosts know.
+
+        Where they know of none, it may have been made right after one of them last looked. Where they know only of later ones, it may have been
+        made right after the epoch.
+
+        Args:
+            epoch: An epoch that a host can read.
+            now: The time, microseconds since 1970 UTC.
+        """
+        if epoch >= self.newest_known:
+            since = max((report.looked_at for report in self.reports.values() if report.newest_known >= epoch), default=0)
+        else:
+            following = [report.committed[Epoch(epoch + 1)] for report in self.reports.values() if epoch + 1 in report.committed]
+            unread = [report.unread_since for report in self.reports.values() if report.newest == epoch and report.unread_since is not None]
+            since = min([*following, *unread], default=self.committed_at(epoch))
+        return max(0.0, (now - since) / MICROSECONDS)
+
+
+def readings_of(
+    needs: Mapping[StoreName, Collection[PartitionId]],
+    definitions: Mapping[StoreName, StoreDefinition],
+    reports: Mapping[HostName, HostReport],
+    bundles: tuple[Bundle, ...],
+) -> tuple[GroupReading, ...]:
+    """The store groups that a query reads, in order of name.
+
+    Args:
+        needs: Partitions by store.
+        definitions: The stores.
+        reports: How hosts stand.
+        bundles: What `bundles_of` made of the needs.
+    """
+    readings = []
+    for group in sorted({definitions[store].group for store in needs}):
+        stores = tuple(sorted(store for store, numbers in needs.items() if numbers and definitions[store].group == group))
+        readings.append(
+            GroupReading(
+                group,
+                stores,
+                tuple(bundle for bundle in bundles if not set(stores).isdisjoint(bundle.stores)),
+                {host: report.groups[group] for host, report in reports.items() if group in report.groups},
+                {store: {host: report.stores[store].since for host, report in reports.items() if store in report.stores} for store in stores},
+            )
+        )
+    return tuple(readings)

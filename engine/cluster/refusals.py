@@ -1,0 +1,173 @@
+"""Why a query has no route, in words: which partition, on which host, which epoch is wanted and which is there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from engine.cluster.readable import Bundle, GroupReading, Hosts
+from engine.cluster.reports import GroupReport, HostName, HostReport
+from engine.cluster.wishes import AsOfEpoch, AsOfTimestamp, EpochWish
+from engine.errors import LivestateError, NotFound, Unavailable
+from engine.schema import Epoch, PartitionId, StoreName
+
+_EPOCHS_SHOWN = 8
+
+
+def epochs_in_words(epochs: Collection[Epoch]) -> str:
+    """Epochs for an error: a range where there are no gaps, else the newest few.
+
+    Args:
+        epochs: Any epochs.
+    """
+    ascending = sorted(epochs)
+    if not ascending:
+        return "none"
+    if len(ascending) == 1:
+        return str(ascending[0])
+    if ascending[-1] - ascending[0] == len(ascending) - 1:
+        return f"{ascending[0]} to {ascending[-1]}"
+    shown = ", ".join(str(epoch) for epoch in ascending[-_EPOCHS_SHOWN:])
+    return shown if len(ascending) <= _EPOCHS_SHOWN else f"{ascending[0]}, …, {shown}"
+
+
+def no_partition(
+    bundle: Bundle,
+    number: PartitionId,
+    readings: Sequence[GroupReading],
+    reports: Mapping[HostName, HostReport],
+    order: Sequence[tuple[HostName, ...]],
+) -> Unavailable:
+    """The refusal of a query that needs a partition which no host has.
+
+    Args:
+        bundle: What the partition belongs to.
+        number: Its number.
+        readings: The groups that are read.
+        reports: Of every host that is alive.
+        order: Each partition's hosts, best first.
+    """
+    stores = {
+        host: [store for store in bundle.stores if store in report.stores and number in report.stores[store].held] for host, report in reports.items()
+    }
+    lacking = next((store for store in bundle.stores if not any(store in held for held in stores.values())), None)
+    if lacking is None:
+        return Unavailable(f"Partition {number} of the stores {' and '.join(bundle.stores)} is on no host together: try again shortly.")
+    wanted = next(f"epoch {reading.newest_known} of group {reading.group}" for reading in readings if lacking in reading.stores)
+    rebuilt_by = [host for host, report in reports.items() if lacking in report.stores and number in report.stores[lacking].rebuilding]
+    if rebuilt_by:
+        return Unavailable(
+            f"Partition {number} of store {lacking} is being rebuilt on host {rebuilt_by[0]}, on its way to {wanted}: try again later."
+        )
+    best = next(iter(order[number]), None)
+    if best is None:
+        return Unavailable(f"Partition {number} of store {lacking} is on no host that is alive; {wanted} is needed: start the hosts that hold it.")
+    stands = "does not hold it (yet)" if best in reports else "is not alive"
+    return Unavailable(f"Partition {number} of store {lacking} is on no host that is alive: host {best} {stands}, and {wanted} is needed.")
+
+
+class _Gap(NamedTuple):
+    """A partition that no host has at an epoch, and the host that has it and is furthest."""
+
+    store: StoreName
+    number: PartitionId
+    host: HostName
+    report: GroupReport
+
+
+def _gap(reading: GroupReading, epoch: Epoch, others: Hosts = frozenset()) -> _Gap | None:
+    """The first partition that is needed and that no host has at an epoch; `others` count as if they had it."""
+    for bundle in reading.bundles:
+        stores = [store for store in bundle.stores if store in reading.stores]
+        able = frozenset.intersection(*(reading.hosts_at(epoch, store) | others for store in stores))
+        for number in sorted(bundle.missing(able)):
+            holders = [host for host, held in bundle.held.items() if number in held and host in reading.reports]
+            host = max(holders, key=lambda holder: reading.reports[holder].newest, default=None)
+            if host is not None:
+                return _Gap(stores[0], number, host, reading.reports[host])
+    return None
+
+
+def _behind(gap: _Gap, wanted: Epoch) -> str:
+    return f"Partition {gap.number} of store {gap.store} is at epoch {gap.report.newest} on host {gap.host}, and epoch {wanted} is wanted"
+
+
+def no_route(readings: Sequence[GroupReading]) -> Unavailable:
+    """The refusal of a query whose groups can each be read, but whose hosts are behind in different ones."""
+    groups = " and ".join(reading.group for reading in readings)
+    gaps = ((_gap(reading, reading.epochs[0]), reading.epochs[0]) for reading in readings)
+    lags = "".join(f"; {_behind(gap, wanted)}" for gap, wanted in gaps if gap is not None)
+    return Unavailable(f"The groups {groups} have no epochs that the hosts of their partitions can read together{lags}: try again shortly.")
+
+
+def out_of_reach(reading: GroupReading, wish: EpochWish, now: int) -> tuple[LivestateError, bool]:
+    """The refusal of a query for whose wish a group has no epoch.
+
+    Args:
+        reading: The group.
+        wish: What is wished.
+        now: The time, microseconds since 1970 UTC.
+
+    Returns:
+        The error, and whether a newer report can change it.
+    """
+    if not reading.epochs:
+        return Unavailable(f"No host that is alive can read group {reading.group} yet: try again shortly."), True
+    match wish.of(reading.group):
+        case AsOfEpoch(epoch):
+            return _no_such_epoch(reading, epoch)
+        case AsOfTimestamp() as moment:
+            return _no_such_moment(reading, moment)
+        case _:
+            return _too_old(reading, wish, now), True
+
+
+def _no_such_epoch(reading: GroupReading, epoch: Epoch) -> tuple[LivestateError, bool]:
+    if epoch > reading.newest_known:
+        return NotFound(
+            f"Epoch {epoch} of group {reading.group} is not committed; the newest is {reading.newest_known}. To wait for an epoch, ask for min_epoch."
+        ), False
+    gone = _gap(reading, epoch, reading.hosts_on_the_way(epoch))
+    if gone is not None:
+        return NotFound(
+            f"Epoch {epoch} of group {reading.group} is not retained: partition {gone.number} of store {gone.store} can be read on host {gone.host} "
+            f"at epochs {epochs_in_words(gone.report.committed)}."
+        ), False
+    gap = _gap(reading, epoch)
+    if gap is not None:
+        return Unavailable(f"{_behind(gap, epoch)}: try again shortly."), True
+    return NotFound(f"Epoch {epoch} of group {reading.group} is not retained; what can be read is {epochs_in_words(reading.epochs)}."), False
+
+
+def _no_such_moment(reading: GroupReading, moment: AsOfTimestamp) -> tuple[LivestateError, bool]:
+    epochs = [epoch for epoch in reading.epochs if reading.committed_at(epoch) <= moment.microseconds]
+    if not epochs:
+        oldest = AsOfTimestamp(reading.committed_at(reading.epochs[-1]))
+        return NotFound(f"No epoch of group {reading.group} is retained as of {moment}: the oldest, {reading.epochs[-1]}, is of {oldest}."), False
+    for host, report in reading.reports.items():
+        if report.unread_since is not None and report.unread_since <= moment.microseconds and report.newest >= epochs[0]:
+            return Unavailable(
+                f"Host {host} is at epoch {report.newest} of group {reading.group}, and epoch {report.newest + 1} was committed by {moment}: "
+                "try again shortly."
+            ), True
+    for epoch in epochs:
+        gap = _gap(reading, epoch)
+        if gap is not None and reading.is_covered(epoch, reading.hosts_on_the_way(epoch)):
+            return Unavailable(f"{_behind(gap, epoch)}: try again shortly."), True
+    return NotFound(f"No epoch of group {reading.group} as of {moment} is retained on all hosts that have its partitions."), False
+
+
+def _too_old(reading: GroupReading, wish: EpochWish, now: int) -> Unavailable:
+    covered = next((epoch for epoch in reading.epochs if reading.is_covered(epoch)), None)
+    wanted = wish.min_epoch or reading.epochs[0]
+    if covered is None or covered < wanted:
+        gap = _gap(reading, wanted)
+        if gap is not None:
+            return Unavailable(f"{_behind(gap, wanted)}: try again shortly.")
+    if covered is not None and covered >= wanted:
+        stale, limit = reading.stale_seconds(covered, now), wish.max_staleness_seconds or 0.0
+        return Unavailable(
+            f"Group {reading.group} can be read at epoch {covered}, and may lack commits of the last {stale:.3g} seconds; max_staleness is {limit:g}."
+        )
+    there = "none" if covered is None else str(covered)
+    return Unavailable(f"Epoch {wanted} of group {reading.group} is wanted, and the newest that can be read is {there}: try again shortly.")

@@ -1,0 +1,99 @@
+"""What hosts tell each other: which partitions they can answer from, and at which epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NewType
+
+from engine.schema import Epoch, GroupName, PartitionId, StoreName
+
+HostName = NewType("HostName", str)
+
+_BEFORE_FIRST = Epoch(0)
+
+
+@dataclass(frozen=True)
+class ReadableEpoch:
+    """An epoch that a host still has a version of.
+
+    Attributes:
+        epoch: The epoch.
+        committed_at: When it was committed, microseconds since 1970 UTC; 0 before the first.
+    """
+
+    epoch: Epoch
+    committed_at: int
+
+
+@dataclass(frozen=True)
+class GroupReport:
+    """How a store group stands on a host.
+
+    Attributes:
+        readable: Epochs that can be read, ascending; empty while the group has no version at all.
+        newest_known: Newest epoch known to be committed in the changelog.
+        unread_since: When the oldest known commit that cannot be read yet was committed, microseconds since 1970 UTC; None when there is none.
+        looked_at: When the host last saw that the changelog had nothing newer than `newest_known`, microseconds since 1970 UTC by the host's clock;
+            0 for never. Reports that differ in it alone are equal.
+    """
+
+    readable: tuple[ReadableEpoch, ...]
+    newest_known: Epoch
+    unread_since: int | None = None
+    looked_at: int = field(default=0, compare=False)
+
+    @cached_property
+    def committed(self) -> Mapping[Epoch, int]:
+        """The epochs that can be read, with the time of their commit."""
+        return {entry.epoch: entry.committed_at for entry in self.readable}
+
+    @property
+    def newest(self) -> Epoch:
+        """The newest epoch that can be read; 0 where there is none."""
+        return self.readable[-1].epoch if self.readable else _BEFORE_FIRST
+
+
+@dataclass(frozen=True)
+class StoreReport:
+    """What a host holds of a store.
+
+    Attributes:
+        partitions: Partitions that can be read, ascending.
+        rows: Live rows in them.
+        bytes: Arrow bytes of their segments.
+        segments: How many segments they have.
+        stored_rows: Rows of the segments, dead ones included.
+        since: Oldest epoch at which all of these partitions can be read, as far as it is retained: a store joins, or a partition is rebuilt, later
+            than others of the group.
+        rebuilding: Partitions that the host holds and cannot read yet, ascending.
+    """
+
+    partitions: tuple[PartitionId, ...]
+    rows: int = 0
+    bytes: int = 0
+    segments: int = 0
+    stored_rows: int = 0
+    since: Epoch = _BEFORE_FIRST
+    rebuilding: tuple[PartitionId, ...] = ()
+
+    @cached_property
+    def held(self) -> frozenset[PartitionId]:
+        """The partitions that can be read, as a set."""
+        return frozenset(self.partitions)
+
+
+@dataclass(frozen=True)
+class HostReport:
+    """How a host stands.
+
+    Attributes:
+        host: Its name.
+        groups: Its store groups.
+        stores: Its stores.
+    """
+
+    host: HostName
+    groups: Mapping[GroupName, GroupReport] = field(default_factory=dict)
+    stores: Mapping[StoreName, StoreReport] = field(default_factory=dict)

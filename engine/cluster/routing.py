@@ -1,0 +1,205 @@
+"""Which epoch a query reads, and which host answers for which partition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.cluster.readable import Bundle, GroupReading, Hosts, bundles_of, readings_of
+from engine.cluster.refusals import no_partition, no_route, out_of_reach
+from engine.cluster.reports import HostName, HostReport
+from engine.cluster.wishes import NEWEST, AsOfEpoch, AsOfTimestamp, EpochWish
+from engine.errors import InvalidInput, LivestateError
+from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
+
+Order = Callable[[int], Sequence[tuple[HostName, ...]]]
+"""For a number of partitions, each partition's hosts, best first: `Assignment.order`."""
+
+
+@dataclass(frozen=True)
+class Route:
+    """How a query is answered.
+
+    Attributes:
+        epochs: The epoch of each store group.
+        committed_at: When it was committed, microseconds since 1970 UTC; 0 before the first.
+        partitions: For each host that takes part, its partitions of every store that is read, ascending; every needed partition is at one host.
+            A store that a host reads nothing of is there with none.
+    """
+
+    epochs: Mapping[GroupName, Epoch]
+    committed_at: Mapping[GroupName, int]
+    partitions: Mapping[HostName, Mapping[StoreName, tuple[PartitionId, ...]]]
+
+    @property
+    def hosts(self) -> tuple[HostName, ...]:
+        """The hosts that take part, in order of name."""
+        return tuple(sorted(self.partitions))
+
+
+@dataclass(frozen=True)
+class NotYet:
+    """Why a query cannot be answered now.
+
+    Attributes:
+        error: What to tell the client, if it is not to wait or has waited long enough.
+        may_come: Whether a newer report can change that.
+    """
+
+    error: LivestateError
+    may_come: bool
+
+
+def route(
+    needs: Mapping[StoreName, Collection[PartitionId]],
+    definitions: Mapping[StoreName, StoreDefinition],
+    reports: Mapping[HostName, HostReport],
+    here: HostName,
+    order: Order,
+    wish: EpochWish = NEWEST,
+    now: int = 0,
+) -> Route | NotYet:
+    """Choose one epoch for each store group, and a host for each partition.
+
+    Each group is read at the newest epoch that the wish allows and at which some host has each needed partition. Partitions of equal number, of
+    stores with equally many partitions, are read at one host. One host that has everything answers alone, this one if it can; else every partition
+    is read at the first of its hosts that has the epoch.
+
+    Args:
+        needs: The partitions that the query needs of each store that it reads; none of a store is possible.
+        definitions: At least the stores of `needs`.
+        reports: Of every host that is alive.
+        here: The host that asks.
+        order: Who should answer for a partition.
+        wish: Which epochs will do.
+        now: The time, microseconds since 1970 UTC; only `max_staleness_seconds` looks at it.
+
+    Returns:
+        The route; or why there is none.
+    """
+    bundles = bundles_of(needs, definitions, reports)
+    readings = readings_of(needs, definitions, reports, bundles)
+    if isinstance(wish.as_of_default, AsOfEpoch) and sum(reading.group not in wish.as_of for reading in readings) > 1:
+        groups = " and ".join(reading.group for reading in readings)
+        return NotYet(
+            InvalidInput(f"The statement reads the groups {groups}, which count their epochs apart: say AS OF EPOCH behind the tables' names."), False
+        )
+    for bundle in bundles:
+        if missing := bundle.missing(bundle.held):
+            return NotYet(no_partition(bundle, min(missing), readings, reports, order(bundle.count)), may_come=True)
+    allowed: list[tuple[Epoch, ...]] = []
+    for reading in readings:
+        epochs = _allowed(reading, wish, now)
+        if not epochs or not any(reading.is_covered(epoch) for epoch in epochs):
+            return NotYet(*out_of_reach(reading, wish, now))
+        allowed.append(epochs)
+    chosen = _choose(readings, allowed, {bundle: frozenset(bundle.held) for bundle in bundles})
+    if chosen is None:
+        return NotYet(no_route(readings), may_come=True)
+    epochs_of, hosts_of = chosen
+    return Route(
+        {reading.group: epoch for reading, epoch in zip(readings, epochs_of, strict=True)},
+        {reading.group: reading.committed_at(epoch) for reading, epoch in zip(readings, epochs_of, strict=True)},
+        _placed(needs, hosts_of, here, order),
+    )
+
+
+def _allowed(reading: GroupReading, wish: EpochWish, now: int) -> tuple[Epoch, ...]:
+    """The epochs that the wish allows and some host has, newest first; none where a better one is still to come."""
+    match wish.of(reading.group):
+        case AsOfEpoch(epoch):
+            return (epoch,) if epoch in reading.epochs else ()
+        case AsOfTimestamp(moment):
+            return _allowed_at(reading, moment)
+        case _:
+            limit = wish.max_staleness_seconds
+            oldest = wish.min_epoch or 0
+            recent = (epoch for epoch in reading.epochs if epoch >= oldest)
+            return tuple(epoch for epoch in recent if limit is None or reading.stale_seconds(epoch, now) <= limit)
+
+
+def _allowed_at(reading: GroupReading, moment: int) -> tuple[Epoch, ...]:
+    """The epochs as of a moment; none while a host is on the way to a newer one that was committed by then."""
+    epochs = tuple(epoch for epoch in reading.epochs if reading.committed_at(epoch) <= moment)
+    if epochs and any(r.unread_since is not None and r.unread_since <= moment and r.newest >= epochs[0] for r in reading.reports.values()):
+        return ()
+    for place, epoch in enumerate(epochs):
+        if reading.is_covered(epoch):
+            return epochs[place:]
+        if reading.is_covered(epoch, reading.hosts_on_the_way(epoch)):
+            return ()
+    return ()
+
+
+_Chosen = tuple[tuple[Epoch, ...], Mapping[Bundle, Hosts]]
+
+
+def _choose(readings: Sequence[GroupReading], allowed: Sequence[tuple[Epoch, ...]], hosts: Mapping[Bundle, Hosts]) -> _Chosen | None:
+    """The newest epochs at which all bundles can be read, and by which hosts; the first group's epoch comes first where they compete.
+
+    A host can be behind in one group and not in another, so what one group allows depends on the others: every epoch is tried whose hosts are not
+    among those of a newer one that led nowhere.
+    """
+    if not readings:
+        return (), hosts
+    reading, tried = readings[0], list[frozenset[tuple[StoreName, HostName]]]()
+    for epoch in allowed[0]:
+        readers = {store: reading.hosts_at(epoch, store) for store in reading.stores}
+        pairs = frozenset((store, host) for store, able in readers.items() for host in able)
+        if any(pairs <= earlier for earlier in tried):
+            continue
+        left = _narrowed(hosts, reading, readers)
+        found = None if left is None else _choose(readings[1:], allowed[1:], left)
+        if found is not None:
+            return (epoch, *found[0]), found[1]
+        tried.append(pairs)
+    return None
+
+
+def _narrowed(hosts: Mapping[Bundle, Hosts], reading: GroupReading, readers: Mapping[StoreName, Hosts]) -> dict[Bundle, Hosts] | None:
+    """The hosts that are left for each bundle; None where they do not have all of one."""
+    left = dict(hosts)
+    for bundle in reading.bundles:
+        left[bundle] = left[bundle].intersection(*(readers[store] for store in bundle.stores if store in readers))
+        if bundle.missing(left[bundle]):
+            return None
+    return left
+
+
+def _placed(
+    needs: Mapping[StoreName, Collection[PartitionId]], hosts_of: Mapping[Bundle, Hosts], here: HostName, order: Order
+) -> dict[HostName, dict[StoreName, tuple[PartitionId, ...]]]:
+    alone = _alone(hosts_of, here, order)
+    if alone is not None:
+        return {alone: {store: tuple(sorted(numbers)) for store, numbers in needs.items()}}
+    placed: dict[HostName, dict[StoreName, list[PartitionId]]] = {}
+    for bundle, hosts in hosts_of.items():
+        for number, host in _spread(bundle, hosts, order):
+            stores = placed.setdefault(host, {store: [] for store in needs})
+            for store in bundle.stores:
+                stores[store].append(number)
+    return {host: {store: tuple(sorted(numbers)) for store, numbers in stores.items()} for host, stores in placed.items()}
+
+
+def _alone(hosts_of: Mapping[Bundle, Hosts], here: HostName, order: Order) -> HostName | None:
+    """A host that can answer for everything: this one, else the one that should answer for the first partition; None if there is none."""
+    able: Hosts | None = None
+    for bundle, hosts in hosts_of.items():
+        whole = frozenset(host for host in hosts if len(bundle.held[host]) == len(bundle.numbers))
+        able = whole if able is None else able & whole
+    if able is None or here in able:
+        return here
+    bundle = next(iter(hosts_of))
+    preferred = order(bundle.count)[min(bundle.numbers)]
+    return next((host for host in preferred if host in able), min(able, default=None))
+
+
+def _spread(bundle: Bundle, hosts: Hosts, order: Order) -> list[tuple[PartitionId, HostName]]:
+    """A host for each number: the first that should answer for it and can."""
+    held = {host: bundle.held[host] for host in hosts}
+    preferred, others = order(bundle.count), sorted(hosts)
+    found = []
+    for number in bundle.numbers:
+        able = (host for host in (*preferred[number], *others) if host in held and number in held[host])
+        found.append((number, next(able)))
+    return found

@@ -1,0 +1,212 @@
+"""What can be read of a store group on a host: its newest epoch, and those before it that are retained for a while."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+from weakref import WeakSet
+
+from engine.cluster.refusals import epochs_in_words
+from engine.cluster.reports import ReadableEpoch
+from engine.errors import NotFound, Unavailable
+from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
+from engine.state.version import Version
+from engine.state.view import StateView
+
+_MISSING_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Retention:
+    """How long epochs stay readable after a newer one. The newest always does.
+
+    Attributes:
+        seconds: Time after which an epoch is let go.
+        versions: How many epochs there are at most, the newest included.
+        bytes: Memory of delete vectors that only older epochs need, at most; an estimate.
+    """
+
+    seconds: float
+    versions: int
+    bytes: int
+
+
+@dataclass(frozen=True, eq=False)
+class GroupView:
+    """All stores of a group at one epoch, with the partitions that can be read here.
+
+    Attributes:
+        group: The group.
+        epoch: The epoch.
+        committed_at: When it was committed, microseconds since 1970 UTC; 0 before the first.
+        stores: Every store of the group.
+    """
+
+    group: GroupName
+    epoch: Epoch
+    committed_at: int
+    stores: Mapping[StoreName, StateView]
+
+    @cached_property
+    def definitions(self) -> Mapping[StoreName, StoreDefinition]:
+        """What the stores are."""
+        return {name: store.definition for name, store in self.stores.items()}
+
+    @cached_property
+    def _whole(self) -> Mapping[StoreName, StateView]:
+        return {name: store for name, store in self.stores.items() if len(store.versions) == store.definition.partitions}
+
+    def store(self, store: StoreName, partitions: Collection[PartitionId] | None) -> StateView:
+        """A store, or some partitions of it.
+
+        Args:
+            store: The store.
+            partitions: The partitions; None for all that there are.
+
+        Raises:
+            NotFound: The store is not in the group at this epoch.
+            Unavailable: A partition is not here; the message names it.
+        """
+        found = self._whole.get(store)
+        if found is not None and partitions is None:
+            return found
+        found = self.stores.get(store)
+        if found is None:
+            raise NotFound(f"Group {self.group} has no store {store} at epoch {self.epoch} here.")
+        wanted = range(found.definition.partitions) if partitions is None else partitions
+        missing = [number for number in wanted if number not in found.versions]
+        if missing:
+            shown = ", ".join(str(number) for number in missing[:_MISSING_SHOWN])
+            more = f" and {len(missing) - _MISSING_SHOWN} others" if len(missing) > _MISSING_SHOWN else ""
+            what = f"Partition {shown}" if len(missing) == 1 else f"Partitions {shown}{more}"
+            raise Unavailable(
+                f"{what} of store {store} cannot be read on this host at epoch {self.epoch}; ask a host that holds it, or try again shortly."
+            )
+        return found if partitions is None else found.restricted(partitions)
+
+
+class _Retained(NamedTuple):
+    """A view that is not the newest any more.
+
+    Attributes:
+        view: The view.
+        until: When it is let go, by the clock of whoever publishes.
+        bytes: Memory of delete vectors that the view after it does without.
+    """
+
+    view: GroupView
+    until: float
+    bytes: int
+
+
+class RetainedViews:
+    """The views of a group that can be read. One thread at a time changes them; any may read.
+
+    Args:
+        group: The group.
+        retention: How long views are kept.
+    """
+
+    def __init__(self, group: GroupName, retention: Retention) -> None:
+        self.newest: GroupView | None = None
+        self.readable: tuple[ReadableEpoch, ...] = ()
+        self.since: Mapping[StoreName, Epoch] = {}
+        self._group = group
+        self._retention = retention
+        self._older: deque[_Retained] = deque()
+        self._by_epoch: Mapping[Epoch, GroupView] = {}
+        self._expired: WeakSet[StateView] = WeakSet()
+
+    def at(self, epoch: Epoch) -> GroupView:
+        """The view of an epoch.
+
+        Raises:
+            Unavailable: The epoch is not there yet, or not any more; the message names the epochs that are.
+        """
+        found = self._by_epoch.get(epoch)
+        if found is None:
+            there = epochs_in_words(self._by_epoch.keys())
+            raise Unavailable(f"Group {self._group} cannot be read at epoch {epoch} on this host; the epochs there are: {there}.")
+        return found
+
+    def publish(self, view: GroupView, clock: float) -> None:
+        """Make a view the newest. One of the epoch that was the newest replaces it.
+
+        Args:
+            view: The view.
+            clock: The time, in seconds that never go back.
+        """
+        before = self.newest
+        self.since = {name: self._since(name, store, view.epoch) for name, store in view.stores.items()}
+        if before is not None and before.epoch != view.epoch:
+            self._older.append(_Retained(before, clock + self._retention.seconds, _bytes_apart(before, view)))
+        elif self._older:
+            last = self._older.pop()
+            self._older.append(last._replace(bytes=_bytes_apart(last.view, view)))
+        self.newest = view
+        self._let_go(clock)
+        self._show()
+
+    def _since(self, name: StoreName, store: StateView, epoch: Epoch) -> Epoch:
+        """The oldest epoch from which on all partitions of a store can be read."""
+        before = self.newest.stores.get(name) if self.newest is not None else None
+        return self.since[name] if before is not None and before.versions.keys() >= store.versions.keys() else epoch
+
+    def expire(self, clock: float) -> bool:
+        """Let go of what is past its time; whether there was anything.
+
+        Args:
+            clock: The time, in seconds that never go back.
+        """
+        if not self._older or self._older[0].until > clock:
+            return False
+        self._let_go(clock)
+        self._show()
+        return True
+
+    @property
+    def next_expiry(self) -> float | None:
+        """When the next view is let go, by the clock; None when the newest is the only one."""
+        return self._older[0].until if self._older else None
+
+    def _let_go(self, clock: float) -> None:
+        held = sum(retained.bytes for retained in self._older)
+        while self._older:
+            oldest = self._older[0]
+            if oldest.until > clock and len(self._older) < self._retention.versions and held <= self._retention.bytes:
+                return
+            self._older.popleft()
+            held -= oldest.bytes
+            for store in oldest.view.stores.values():
+                self._expired.add(store)
+
+    def _show(self) -> None:
+        assert self.newest is not None
+        views = [*(retained.view for retained in self._older), self.newest]
+        self._by_epoch = {view.epoch: view for view in views}
+        self.readable = tuple(ReadableEpoch(view.epoch, view.committed_at) for view in views)
+
+    @property
+    def pinned_epochs(self) -> int:
+        """How many epochs are past their time and still read by queries."""
+        return len({view.epoch for view in list(self._expired)})
+
+
+def _bytes_apart(older: GroupView, newer: GroupView) -> int:
+    """Bytes of the delete vectors of a view that another one does without."""
+    total = 0
+    for name, store in older.stores.items():
+        after = newer.stores.get(name)
+        for number, version in store.versions.items():
+            following = after.versions.get(number) if after is not None else None
+            if following is not version:
+                total += _vector_bytes(version, following)
+    return total
+
+
+def _vector_bytes(older: Version, newer: Version | None) -> int:
+    shared = {id(entry.live) for entry in newer.segments} if newer is not None else set()
+    return sum(entry.live.nbytes for entry in older.segments if entry.live is not None and id(entry.live) not in shared)

@@ -1,0 +1,274 @@
+"""`AS OF EPOCH n` and `AS OF TIMESTAMP '…'`, taken out of a text before it is parsed.
+
+The words stand behind the name of a table in FROM or JOIN, before or behind its alias, and then mean the group of that store; or at the end of a
+statement, and then mean all groups that it reads. `AT (VERSION => n)` and `AT (TIMESTAMP => '…')` are other spellings. Blanks take the place of the
+words, so that all places in the text stay and texts that differ only in the moment share a plan.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from engine.cluster.wishes import AsOf, AsOfEpoch, AsOfTimestamp
+from engine.errors import InvalidInput
+from engine.schema import Epoch, GroupName
+from engine.sql.bind import StoreReference
+from engine.sql.text import SourceText
+
+MAX_EPOCH = (1 << 63) - 1
+
+_HINTS = ("epoch", "timestamp", "version")
+_CLAUSE = r"\bAS\s+OF\s+(?:EPOCH|TIMESTAMP)\b|\bAT\s*\(\s*(?:VERSION|TIMESTAMP)\s*=>"
+_ANY_CLAUSE = re.compile(_CLAUSE, re.IGNORECASE)
+_STRING = r"'(?:[^']|'')*+'"
+_COMMENT = r"--[^\n]*|/\*.*?\*/"
+_COMMON = rf"""
+    |(?P<clause>{_CLAUSE})
+    |(?P<word>[^\W\d]\w*)
+    |(?P<open>\()|(?P<close>\))|(?P<comma>,)|(?P<dot>\.)
+    |(?P<number>-?\d[\w.]*(?:\s*,\s*-?\d[\w.]*)*+)
+    |(?P<other>\S)"""
+_FLAGS = re.VERBOSE | re.IGNORECASE | re.DOTALL
+_DUCKDB_TOKENS = re.compile(
+    rf"""(?P<comment>{_COMMENT})
+    |(?P<string>\be'(?:[^'\\]|\\.|'')*+'|{_STRING}(?:\s*,\s*{_STRING})*+|(?P<tag>\$\w*\$).*?(?P=tag))
+    |(?P<quoted>"(?:[^"]|"")*+"){_COMMON}""",
+    _FLAGS,
+)
+_OTHER_TOKENS = re.compile(
+    rf"""(?P<comment>{_COMMENT})
+    |(?P<string>'(?:[^'\\]|\\.|'')*+')
+    |(?P<quoted>"(?:[^"\\]|\\.|"")*+"|`[^`]*`){_COMMON}""",
+    _FLAGS,
+)
+_EPOCH = re.compile(r"\s*(\d+)(?![\w.])")
+_TIMESTAMP = re.compile(r"\s*(?:TIMESTAMP\s*)?'([^']*)'", re.IGNORECASE)
+_CLOSING = re.compile(r"\s*\)")
+_END = re.compile(rf"(?:[\s;]|{_COMMENT})*\Z", re.DOTALL)
+_NOT_NEWLINE = re.compile(r"[^\n]")
+_KEYWORDS = frozenset({"SELECT", "FROM", "JOIN", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "QUALIFY", "WINDOW", "ON", "USING"}) | {
+    "UNION",
+    "INTERSECT",
+    "EXCEPT",
+    "VALUES",
+    "WITH",
+}
+_TABLES = frozenset({"FROM", "JOIN"})
+_BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True)
+class AsOfClause:
+    """One `AS OF` of a text.
+
+    Attributes:
+        as_of: What it asks for.
+        table: Name of the table before it, without schema; None where there is none.
+        is_last: Whether it ends the statement.
+        offset: Characters before it.
+    """
+
+    as_of: AsOf
+    table: str | None
+    is_last: bool
+    offset: int
+
+
+@dataclass(frozen=True)
+class AsOfText:
+    """A text without its `AS OF`.
+
+    Attributes:
+        text: The text, of equal length, with blanks for the words.
+        clauses: What was taken out, in the order of the text.
+    """
+
+    text: str
+    clauses: tuple[AsOfClause, ...] = ()
+
+
+def take_as_of(text: str, dialect: str = "duckdb") -> AsOfText:
+    """Take `AS OF` out of a text.
+
+    Args:
+        text: What the user wrote.
+        dialect: sqlglot's name of its dialect; DuckDB's strings know no backslashes.
+
+    Returns:
+        The rest, and what was there.
+
+    Raises:
+        InvalidInput: A moment is none, or stands where no table and no end of the statement is; with its place.
+    """
+    lowered = text.lower()
+    if not any(hint in lowered for hint in _HINTS) or not _ANY_CLAUSE.search(text):
+        return AsOfText(text)
+    return _Taker(text).run(_DUCKDB_TOKENS if dialect == "duckdb" else _OTHER_TOKENS)
+
+
+@dataclass
+class _Level:
+    """Where in a query the tokens between two brackets are.
+
+    Attributes:
+        keyword: The last keyword of clauses.
+        tail: Tokens since that or since the last comma: names, dots, and None for all else.
+    """
+
+    keyword: str = ""
+    tail: list[str | None] = field(default_factory=list)
+
+    def see_word(self, word: str) -> None:
+        upper = word.upper()
+        is_comparison = upper == "FROM" and bool(self.tail) and str(self.tail[-1]).upper() == "DISTINCT"  # IS DISTINCT FROM
+        if upper in _KEYWORDS and not is_comparison:
+            self.keyword = upper
+            self.tail.clear()
+        else:
+            self.tail.append(word)
+
+    def table(self) -> str | None:
+        """The table whose name, and maybe alias, the tokens end with; None where that is something else."""
+        if self.keyword not in _TABLES or not self.tail or None in self.tail:
+            return None
+        tokens = [token for token in self.tail if token is not None]
+        name = tokens.pop(0)
+        while len(tokens) >= 2 and tokens[0] == ".":
+            name = tokens[1]
+            tokens = tokens[2:]
+        alias = tokens[1:] if tokens and tokens[0].upper() == "AS" else tokens
+        return name if name != "." and "." not in alias and len(alias) <= 1 else None
+
+
+class _Taker:
+    """One pass over the tokens of a text."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._source = SourceText(text, text)
+        self._levels = [_Level()]
+        self._clauses: list[AsOfClause] = []
+        self._parts: list[str] = []
+        self._copied = 0
+
+    def run(self, tokens: re.Pattern[str]) -> AsOfText:
+        place = 0
+        while found := tokens.search(self._text, place):
+            place = found.end()
+            if found.lastgroup == "clause":
+                place = self._take(found)
+            elif found.lastgroup != "comment":
+                self._see(found)
+        return AsOfText("".join([*self._parts, self._text[self._copied :]]), tuple(self._clauses))
+
+    def _see(self, found: re.Match[str]) -> None:
+        level = self._levels[-1]
+        match found.lastgroup:
+            case "word":
+                level.see_word(found[0])
+            case "quoted":
+                level.tail.append(found[0][1:-1].replace(found[0][0] * 2, found[0][0]))
+            case "dot":
+                level.tail.append(".")
+            case "comma":
+                level.tail.clear()
+            case "open":
+                level.tail.append(None)
+                self._levels.append(_Level())
+            case "close":
+                if len(self._levels) > 1:
+                    self._levels.pop()
+            case _:
+                level.tail.append(None)
+
+    def _take(self, found: re.Match[str]) -> int:
+        """Take a clause out; returns where to go on."""
+        level = self._levels[-1]
+        as_of, end = self._moment(found)
+        table = level.table()
+        is_last = len(self._levels) == 1 and _END.match(self._text, end) is not None
+        if table is None and not is_last:
+            raise self._source.error("AS OF stands behind the name of a table in FROM or JOIN, or at the end of the statement.", found.start())
+        level.tail.append(None)
+        self._clauses.append(AsOfClause(as_of, table, is_last, found.start()))
+        blanks = _NOT_NEWLINE.sub(" ", self._text[found.start() : end])
+        self._parts += [self._text[self._copied : found.start()], blanks]
+        self._copied = end
+        return end
+
+    def _moment(self, found: re.Match[str]) -> tuple[AsOf, int]:
+        """The moment behind the words, and where it ends."""
+        is_timestamp = "TIMESTAMP" in found[0].upper()
+        value = (_TIMESTAMP if is_timestamp else _EPOCH).match(self._text, found.end())
+        if value is None:
+            wanted = (
+                "a timestamp in quotes, such as AS OF TIMESTAMP '2026-01-31 12:00:00'" if is_timestamp else "a whole number, such as AS OF EPOCH 7"
+            )
+            raise self._source.error(f"AS OF needs {wanted}.", found.end())
+        end = value.end()
+        if found[0].endswith(">"):
+            closing = _CLOSING.match(self._text, end)
+            if closing is None:
+                raise self._source.error("The bracket of AT (…) is not closed behind its value.", end)
+            end = closing.end()
+        try:
+            return (_timestamp(value[1]) if is_timestamp else _epoch(value[1])), end
+        except InvalidInput as error:
+            raise self._source.error(error.message, value.start(1)) from error
+
+
+def _epoch(digits: str) -> AsOfEpoch:
+    epoch = int(digits[:20])
+    if epoch > MAX_EPOCH:
+        raise InvalidInput(f"No epoch is as large as {digits[:20]}.")
+    return AsOfEpoch(Epoch(epoch))
+
+
+def _timestamp(text: str) -> AsOfTimestamp:
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError as error:
+        raise InvalidInput(f"{text[:40]!r} is no timestamp: write it as 2026-01-31 12:00:00, UTC, or with an offset such as +02:00.") from error
+    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+    return AsOfTimestamp((moment - _BEGIN) // _MICROSECOND)
+
+
+def resolve_as_of(source: SourceText, clauses: Sequence[AsOfClause], references: Sequence[StoreReference]) -> dict[GroupName, AsOf]:
+    """Tie the `AS OF` of a statement to the groups that it reads.
+
+    Args:
+        source: The text, for places in errors.
+        clauses: What was taken out of it.
+        references: Where the statement reads stores.
+
+    Returns:
+        What to read of each group that is named.
+
+    Raises:
+        InvalidInput: A group is to be read at two moments; an epoch is to be that of several groups; a table is no store.
+    """
+    found: dict[GroupName, AsOf] = {}
+    for clause in clauses:
+        for group in _groups_of(source, clause, references):
+            if found.setdefault(group, clause.as_of) != clause.as_of:
+                raise source.error(f"Group {group} is to be read as of two moments; all of its stores are read at one epoch.", clause.offset)
+    return found
+
+
+def _groups_of(source: SourceText, clause: AsOfClause, references: Sequence[StoreReference]) -> list[GroupName]:
+    named = [] if clause.table is None else [each for each in references if each.definition.name == clause.table]
+    named = named or [each for each in references if clause.table is not None and each.definition.name.lower() == clause.table.lower()]
+    if not named and not clause.is_last:
+        raise source.error(f"{clause.table} is no store: AS OF stands behind the name of a store, or at the end of the statement.", clause.offset)
+    groups = sorted({each.definition.group for each in named or references})
+    if not groups:
+        raise source.error("The statement reads no store that AS OF could mean.", clause.offset)
+    if len(groups) > 1 and isinstance(clause.as_of, AsOfEpoch):
+        raise source.error(
+            f"The statement reads the groups {', '.join(groups)}, which count their epochs apart: say AS OF EPOCH per table.", clause.offset
+        )
+    return groups

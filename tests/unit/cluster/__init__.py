@@ -1,0 +1,1 @@
+"""Tests of decisions about hosts: values in, values out."""

@@ -1,0 +1,318 @@
+"""Which epoch is read where: examples, each with the words that a user gets when there is no way."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import pytest
+
+from engine.cluster.reports import HostName, HostReport
+from engine.cluster.routing import NotYet, Route, route
+from engine.cluster.wishes import NEWEST, AsOfEpoch, AsOfTimestamp, EpochWish
+from engine.errors import InvalidInput, NotFound, Unavailable
+from engine.schema import Epoch, GroupName, PartitionId, StoreName
+from tests.unit.cluster.reporting import SECOND, committed_at, group_report, host_report, store
+
+A, B, C = HostName("a"), HostName("b"), HostName("c")
+DEFINITIONS = {
+    each.name: each for each in (store("plays", "music", 4), store("likes", "music", 4), store("songs", "music", 2), store("trips", "cars", 4))
+}
+G = GroupName("music")
+ORDER = {4: [(A, B, C), (B, C, A), (C, A, B), (A, C, B)], 2: [(B, A, C), (C, B, A)]}
+
+
+def order(partitions: int) -> Sequence[tuple[HostName, ...]]:
+    return ORDER[partitions]
+
+
+def ask(
+    reports: Sequence[HostReport], needs: Mapping[str, Collection[int]], here: HostName = A, wish: EpochWish = NEWEST, now: int = 0
+) -> Route | NotYet:
+    wanted = {StoreName(name): [PartitionId(number) for number in numbers] for name, numbers in needs.items()}
+    return route(wanted, DEFINITIONS, {report.host: report for report in reports}, here, order, wish, now)
+
+
+def routed(found: Route | NotYet) -> Route:
+    assert isinstance(found, Route), found
+    return found
+
+
+def refused(found: Route | NotYet, kind: type[Exception], *, may_come: bool) -> str:
+    assert isinstance(found, NotYet), found
+    assert type(found.error) is kind
+    assert found.may_come == may_come
+    assert "\n" not in found.error.message
+    return found.error.message
+
+
+def spread(*epochs: Collection[int]) -> list[HostReport]:
+    """Hosts a, b, c …, each with the partitions of `plays` that it should have, at these epochs."""
+    hosts = [A, B, C][: len(epochs)]
+    held = {host: [number for number in range(4) if next(each for each in ORDER[4][number] if each in hosts) == host] for host in hosts}
+    return [host_report(host, {"music": group_report(there)}, {"plays": held[host]}) for host, there in zip(hosts, epochs, strict=True)]
+
+
+EVERYTHING = {"plays": range(4)}
+
+
+def test_each_partition_at_its_host_at_the_newest_common_epoch() -> None:
+    found = routed(ask(spread([5, 6, 7], [6, 7, 8], [4, 5, 6, 7]), EVERYTHING))
+    assert found.epochs == {"music": 7}
+    assert found.committed_at == {"music": committed_at(7)}
+    assert found.partitions == {A: {"plays": (0, 3)}, B: {"plays": (1,)}, C: {"plays": (2,)}}
+    assert found.hosts == (A, B, C)
+
+
+def test_only_the_hosts_of_needed_partitions_count() -> None:
+    found = routed(ask(spread([5], [9], [8, 9]), {"plays": [1, 2]}))
+    assert found.epochs == {"music": 9}
+    assert found.hosts == (B, C)
+
+
+def test_this_host_answers_alone_if_it_can() -> None:
+    whole = {"plays": range(4)}
+    reports = [host_report(host, {"music": group_report([3])}, whole) for host in (A, B)]
+    for here in (A, B):
+        assert routed(ask(reports, EVERYTHING, here)).partitions == {here: {"plays": (0, 1, 2, 3)}}
+
+
+def test_another_host_that_has_everything_is_better_than_several() -> None:
+    reports = [
+        host_report(A, {"music": group_report([3])}, {"plays": [0, 3]}),
+        host_report(B, {"music": group_report([3])}, {"plays": [0, 1, 2, 3]}),
+        host_report(C, {"music": group_report([3])}, {"plays": [1, 2]}),
+    ]
+    assert routed(ask(reports, EVERYTHING)).hosts == (B,)
+
+
+def test_a_newer_epoch_is_better_than_one_host() -> None:
+    reports = [
+        host_report(A, {"music": group_report([3])}, {"plays": [0, 1, 2, 3]}),
+        host_report(B, {"music": group_report([3, 4])}, {"plays": [0, 1]}),
+        host_report(C, {"music": group_report([3, 4])}, {"plays": [2, 3]}),
+    ]
+    assert routed(ask(reports, EVERYTHING)).epochs == {"music": 4}
+    assert routed(ask(reports, EVERYTHING)).hosts == (B, C)
+
+
+def test_standbys_answer_for_the_dead_and_the_slow() -> None:
+    reports = [
+        host_report(B, {"music": group_report([3, 4])}, {"plays": [1, 0, 3]}),
+        host_report(C, {"music": group_report([3])}, {"plays": [1, 2, 3]}),
+    ]
+    found = routed(ask(reports, {"plays": [0, 1, 3]}, here=C))
+    assert found.epochs == {"music": 4}
+    assert found.hosts == (B,)
+    assert routed(ask(reports, EVERYTHING, here=C)).partitions == {B: {"plays": (0, 1)}, C: {"plays": (2, 3)}}
+
+
+def test_a_host_that_should_not_have_it_any_more_still_answers() -> None:
+    stranger = HostName("z")
+    reports = [host_report(stranger, {"music": group_report([3])}, {"plays": range(4)})]
+    assert routed(ask(reports, EVERYTHING)).hosts == (stranger,)
+
+
+def test_equal_numbers_of_equal_counts_stay_together() -> None:
+    reports = [
+        host_report(A, {"music": group_report([3])}, {"plays": [0, 1], "likes": [0], "songs": [0, 1]}),
+        host_report(B, {"music": group_report([3])}, {"plays": [1, 2, 3], "likes": [1, 2, 3], "songs": [0]}),
+    ]
+    found = routed(ask(reports, {"plays": range(4), "likes": range(4), "songs": [0]}))
+    assert found.partitions == {A: {"plays": (0,), "likes": (0,), "songs": ()}, B: {"plays": (1, 2, 3), "likes": (1, 2, 3), "songs": (0,)}}
+
+
+def test_stores_may_need_different_partitions() -> None:
+    reports = [
+        host_report(A, {"music": group_report([3])}, {"plays": [0, 1], "likes": []}),
+        host_report(B, {"music": group_report([3])}, {"plays": [0, 2, 3], "likes": range(4)}),
+    ]
+    found = routed(ask(reports, {"plays": [0, 1], "likes": [0, 2]}))
+    assert found.partitions == {A: {"plays": (1,), "likes": ()}, B: {"plays": (0,), "likes": (0, 2)}}
+
+
+def test_nothing_is_needed_of_a_store() -> None:
+    found = routed(ask(spread([5], [6], [7]), {"plays": []}, here=B))
+    assert found.partitions == {B: {"plays": ()}}
+    assert found.epochs == {"music": 7}
+
+
+def test_no_store_at_all() -> None:
+    assert routed(ask(spread([5], [6], [7]), {}, here=B)).partitions == {B: {}}
+
+
+def test_groups_have_epochs_of_their_own() -> None:
+    held = {"plays": range(4), "trips": range(4)}
+    reports = [
+        host_report(A, {"music": group_report([5, 6]), "cars": group_report([1])}, held),
+        host_report(B, {"music": group_report([5]), "cars": group_report([1, 2])}, held),
+    ]
+    found = routed(ask(reports, {"plays": [0], "trips": [0]}, here=B))
+    assert found.epochs == {"cars": 2, "music": 5}
+    assert found.hosts == (B,)
+
+
+def test_hosts_that_are_behind_in_different_groups() -> None:
+    held = {"plays": [0], "trips": [0]}
+    reports = [
+        host_report(A, {"music": group_report([6]), "cars": group_report([1])}, held),
+        host_report(B, {"music": group_report([5]), "cars": group_report([2])}, held),
+    ]
+    assert routed(ask(reports, {"plays": [0], "trips": [0]})).epochs == {"cars": 2, "music": 5}
+    wish = EpochWish(as_of={G: AsOfEpoch(Epoch(6)), GroupName("cars"): AsOfEpoch(Epoch(2))})
+    message = refused(ask(reports, {"plays": [0], "trips": [0]}, wish=wish), Unavailable, may_come=True)
+    assert message.startswith("The groups cars and music have no epochs that the hosts of their partitions can read together")
+
+
+def test_a_store_that_joined_later_is_not_there_before() -> None:
+    reports = [
+        host_report(A, {"music": group_report([3, 4, 5])}, {"plays": [0, 3]}, since={"plays": 5}),
+        host_report(B, {"music": group_report([3, 4])}, {"plays": [1, 2]}),
+    ]
+    assert "partition 0 of store plays can be read" in refused(
+        ask(reports, EVERYTHING, wish=EpochWish(as_of={G: AsOfEpoch(Epoch(4))})), NotFound, may_come=False
+    )
+    refused(ask(reports, EVERYTHING), Unavailable, may_come=True)
+
+
+# ---- a partition is missing
+
+
+def test_a_partition_on_no_living_host() -> None:
+    message = refused(ask(spread([5], [5], [5])[:2], EVERYTHING), Unavailable, may_come=True)
+    assert message == "Partition 2 of store plays is on no host that is alive: host c is not alive, and epoch 5 of group music is needed."
+
+
+def test_a_partition_that_its_host_does_not_have_yet() -> None:
+    reports = [host_report(A, {"music": group_report([5])}, {"plays": [0, 1, 2]})]
+    assert "Partition 3 of store plays is on no host that is alive: host a does not hold it (yet)" in refused(
+        ask(reports, EVERYTHING), Unavailable, may_come=True
+    )
+
+
+def test_a_partition_that_is_being_rebuilt() -> None:
+    reports = [host_report(A, {"music": group_report([5])}, {"plays": [0, 1, 2]}, rebuilding={"plays": [3]})]
+    message = refused(ask(reports, EVERYTHING), Unavailable, may_come=True)
+    assert message == "Partition 3 of store plays is being rebuilt on host a, on its way to epoch 5 of group music: try again later."
+
+
+def test_stores_that_are_not_together() -> None:
+    reports = [
+        host_report(A, {"music": group_report([5])}, {"plays": [0], "likes": []}),
+        host_report(B, {"music": group_report([5])}, {"plays": [], "likes": [0]}),
+    ]
+    assert "Partition 0 of the stores likes and plays is on no host together" in refused(
+        ask(reports, {"plays": [0], "likes": [0]}), Unavailable, may_come=True
+    )
+
+
+def test_no_common_epoch() -> None:
+    message = refused(ask(spread([5, 6], [8, 9], [9]), EVERYTHING), Unavailable, may_come=True)
+    assert message == "Partition 0 of store plays is at epoch 6 on host a, and epoch 9 is wanted: try again shortly."
+
+
+def test_nobody_has_the_group() -> None:
+    assert "No host that is alive can read group music yet" in refused(ask([host_report(A, {}, {})], {"plays": []}), Unavailable, may_come=True)
+
+
+# ---- wishes
+
+
+def test_min_epoch() -> None:
+    reports = spread([5, 6, 7], [6, 7, 8], [4, 5, 6])
+    assert routed(ask(reports, EVERYTHING, wish=EpochWish(min_epoch=Epoch(6)))).epochs == {"music": 6}
+    message = refused(ask(reports, EVERYTHING, wish=EpochWish(min_epoch=Epoch(7))), Unavailable, may_come=True)
+    assert message == "Partition 2 of store plays is at epoch 6 on host c, and epoch 7 is wanted: try again shortly."
+    refused(ask(reports, EVERYTHING, wish=EpochWish(min_epoch=Epoch(70))), Unavailable, may_come=True)
+
+
+def test_as_of_epoch() -> None:
+    reports = spread([5, 6, 7], [6, 7, 8], [6, 7])
+    wish = EpochWish(as_of={G: AsOfEpoch(Epoch(6))}, min_epoch=Epoch(7), max_staleness_seconds=0.0)
+    assert routed(ask(reports, EVERYTHING, wish=wish)).epochs == {"music": 6}
+    wish = EpochWish(as_of_default=AsOfEpoch(Epoch(6)))
+    assert routed(ask(reports, EVERYTHING, wish=wish)).epochs == {"music": 6}
+
+
+@pytest.mark.parametrize(
+    ("epoch", "kind", "may_come", "message"),
+    [
+        (5, NotFound, False, "Epoch 5 of group music is not retained: partition 1 of store plays can be read on host b at epochs 6 to 8."),
+        (8, Unavailable, True, "Partition 0 of store plays is at epoch 7 on host a, and epoch 8 is wanted: try again shortly."),
+        (9, NotFound, False, "Epoch 9 of group music is not committed; the newest is 8. To wait for an epoch, ask for min_epoch."),
+    ],
+)
+def test_as_of_an_epoch_that_is_not_there(epoch: int, kind: type[Exception], may_come: bool, message: str) -> None:
+    wish = EpochWish(as_of={G: AsOfEpoch(Epoch(epoch))})
+    assert refused(ask(spread([5, 6, 7], [6, 7, 8], [6, 7]), EVERYTHING, wish=wish), kind, may_come=may_come) == message
+
+
+def test_as_of_an_epoch_of_several_groups() -> None:
+    held = {"plays": range(4), "trips": range(4)}
+    reports = [host_report(A, {"music": group_report([5]), "cars": group_report([5])}, held)]
+    wish = EpochWish(as_of_default=AsOfEpoch(Epoch(5)))
+    assert "groups cars and music" in refused(ask(reports, {"plays": [0], "trips": [0]}, wish=wish), InvalidInput, may_come=False)
+    assert routed(ask(reports, {"plays": [0]}, wish=wish)).epochs == {"music": 5}
+
+
+def as_of(seconds: float) -> EpochWish:
+    return EpochWish(as_of_default=AsOfTimestamp(int(seconds * SECOND)))
+
+
+def test_as_of_timestamp() -> None:
+    reports = spread([4, 5, 6, 8], [4, 5, 6, 7, 8], [5, 6, 7, 8])
+    assert routed(ask(reports, EVERYTHING, wish=as_of(6))).epochs == {"music": 6}
+    assert routed(ask(reports, EVERYTHING, wish=as_of(6.9))).epochs == {"music": 6}
+    assert routed(ask(reports, EVERYTHING, wish=as_of(7))).epochs == {"music": 6}, "host a has skipped epoch 7"
+    assert routed(ask(reports, EVERYTHING, wish=as_of(100))).epochs == {"music": 8}
+
+
+def test_as_of_a_timestamp_that_a_host_is_on_the_way_to() -> None:
+    reports = spread([5, 6, 7], [5, 6], [6, 7])
+    assert routed(ask(reports, EVERYTHING, wish=as_of(6.5))).epochs == {"music": 6}
+    message = refused(ask(reports, EVERYTHING, wish=as_of(7)), Unavailable, may_come=True)
+    assert message == "Partition 1 of store plays is at epoch 6 on host b, and epoch 7 is wanted: try again shortly."
+
+
+def test_as_of_a_timestamp_before_which_more_is_committed_than_applied() -> None:
+    reports = [host_report(A, {"music": group_report([5, 6], newest_known=9, unread_since=committed_at(7))}, {"plays": range(4)})]
+    assert routed(ask(reports, EVERYTHING, wish=as_of(6.5))).epochs == {"music": 6}
+    message = refused(ask(reports, EVERYTHING, wish=as_of(7.5)), Unavailable, may_come=True)
+    assert message.startswith("Host a is at epoch 6 of group music, and epoch 7 was committed by 1970-01-01 00:00:07.5")
+
+
+def test_as_of_a_timestamp_before_everything() -> None:
+    message = refused(ask(spread([5, 6], [5, 6], [6]), EVERYTHING, wish=as_of(4)), NotFound, may_come=False)
+    assert message == ("No epoch of group music is retained as of 1970-01-01 00:00:04+00:00: the oldest, 5, is of 1970-01-01 00:00:05+00:00.")
+    assert "on all hosts" in refused(ask(spread([5, 6], [5, 6], [6]), EVERYTHING, wish=as_of(5)), NotFound, may_come=False)
+
+
+def stale(seconds: float) -> EpochWish:
+    return EpochWish(max_staleness_seconds=seconds)
+
+
+def test_max_staleness_of_what_is_newest() -> None:
+    """An epoch that is old and the newest is not stale, as long as somebody has looked."""
+    reports = [host_report(A, {"music": group_report([5], looked_at=99 * SECOND)}, {"plays": range(4)})]
+    assert routed(ask(reports, EVERYTHING, wish=stale(2), now=100 * SECOND)).epochs == {"music": 5}
+    message = refused(ask(reports, EVERYTHING, wish=stale(0.5), now=100 * SECOND), Unavailable, may_come=True)
+    assert message == "Group music can be read at epoch 5, and may lack commits of the last 1 seconds; max_staleness is 0.5."
+
+
+def test_max_staleness_of_a_host_that_is_behind() -> None:
+    reports = [
+        host_report(A, {"music": group_report([5, 6, 7], looked_at=8 * SECOND)}, {"plays": [0, 1]}),
+        host_report(B, {"music": group_report([5], newest_known=7, unread_since=committed_at(6))}, {"plays": [2, 3]}),
+    ]
+    assert routed(ask(reports, EVERYTHING, wish=stale(3), now=8 * SECOND)).epochs == {"music": 5}
+    message = refused(ask(reports, EVERYTHING, wish=stale(1.5), now=8 * SECOND), Unavailable, may_come=True)
+    assert message == "Partition 2 of store plays is at epoch 5 on host b, and epoch 7 is wanted: try again shortly."
+
+
+def test_max_staleness_where_the_next_commit_is_not_known() -> None:
+    """Epoch 6 was committed right after 5, for all that is known."""
+    reports = [
+        host_report(A, {"music": group_report([5, 8], looked_at=9 * SECOND)}, {"plays": [0, 1]}),
+        host_report(B, {"music": group_report([5])}, {"plays": [2, 3]}),
+    ]
+    refused(ask(reports, EVERYTHING, wish=stale(3.9), now=9 * SECOND), Unavailable, may_come=True)
+    assert routed(ask(reports, EVERYTHING, wish=stale(4), now=9 * SECOND)).epochs == {"music": 5}

@@ -1,0 +1,152 @@
+"""`AS OF` in a text: where it is found, where it is not, and which groups it means."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.cluster.wishes import AsOf, AsOfEpoch, AsOfTimestamp
+from engine.errors import InvalidInput
+from engine.schema import Epoch, GroupName, define_store
+from engine.sql.as_of import resolve_as_of, take_as_of
+from engine.sql.bind import bind
+from engine.sql.literals import lift
+from engine.sql.parse import parse
+from engine.sql.text import SourceText
+
+SCHEMA = pa.schema([("k", pa.int64()), ("epoch", pa.int64()), ("of", pa.int64())])
+STORES = {
+    definition.name: definition
+    for definition in (
+        define_store("plays", SCHEMA, ["k"], group="music"),
+        define_store("My Songs", SCHEMA, ["k"], group="music"),
+        define_store("trips", SCHEMA, ["k"], group="cars"),
+    )
+}
+NEW_YEAR = AsOfTimestamp(1_767_225_600_000_000)
+
+
+def epoch(number: int) -> AsOf:
+    return AsOfEpoch(Epoch(number))
+
+
+def read(text: str, dialect: str = "duckdb") -> dict[GroupName, AsOf]:
+    """The groups that a text names, after its rest was parsed and bound."""
+    taken = take_as_of(text, dialect)
+    assert len(taken.text) == len(text)
+    assert all(new in (old, " ") for new, old in zip(taken.text, text, strict=True))
+    bound = bind(parse(lift(taken.text, dialect), dialect), (), STORES)
+    return resolve_as_of(SourceText(text, text), taken.clauses, bound.references)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT * FROM plays AS OF EPOCH 5", {"music": epoch(5)}),
+        ("select * from plays as of epoch 5;", {"music": epoch(5)}),
+        ("SELECT * FROM plays AS\nOF\tEPOCH\n 5 -- the end", {"music": epoch(5)}),
+        ("SELECT * FROM Plays AS OF EPOCH 5 WHERE k = 1", {"music": epoch(5)}),
+        ("SELECT p.k FROM plays AS OF EPOCH 5 p WHERE p.k = 1", {"music": epoch(5)}),
+        ("SELECT p.k FROM plays AS OF EPOCH 5 AS p WHERE p.k = 1", {"music": epoch(5)}),
+        ("SELECT p.k FROM plays p AS OF EPOCH 5 WHERE p.k = 1", {"music": epoch(5)}),
+        ("SELECT p.k FROM livestate.main.plays AS p AS OF EPOCH 5 WHERE p.k = 1", {"music": epoch(5)}),
+        ('SELECT * FROM "My Songs" AS OF EPOCH 5', {"music": epoch(5)}),
+        ("FROM plays AS OF EPOCH 5 SELECT k", {"music": epoch(5)}),
+        ("SELECT * FROM plays AT (VERSION => 5) WHERE k = 1", {"music": epoch(5)}),
+        ("SELECT * FROM plays AT (TIMESTAMP => TIMESTAMP '2026-01-01')", {"music": NEW_YEAR}),
+        ("SELECT * FROM plays AS OF TIMESTAMP '2026-01-01'", {"music": NEW_YEAR}),
+        ("SELECT * FROM plays AS OF TIMESTAMP '2026-01-01 02:00:00+02:00'", {"music": NEW_YEAR}),
+        ("SELECT * FROM plays AS OF TIMESTAMP '2026-01-01T00:00:00Z'", {"music": NEW_YEAR}),
+        ("SELECT * FROM plays AS OF EPOCH 5 JOIN trips USING (k)", {"music": epoch(5)}),
+        ("SELECT * FROM plays JOIN trips AS OF EPOCH 5 USING (k)", {"cars": epoch(5)}),
+        ("SELECT * FROM plays, trips AS OF EPOCH 5", {"cars": epoch(5)}),
+        ("SELECT * FROM plays AS OF EPOCH 5, trips AS OF EPOCH 6", {"music": epoch(5), "cars": epoch(6)}),
+        ("SELECT * FROM plays JOIN trips USING (k) AS OF TIMESTAMP '2026-01-01'", {"music": NEW_YEAR, "cars": NEW_YEAR}),
+        ("SELECT * FROM plays WHERE k IN (SELECT k FROM trips AS OF EPOCH 6)", {"cars": epoch(6)}),
+        ("WITH c AS (SELECT k FROM plays AS OF EPOCH 5) SELECT * FROM c", {"music": epoch(5)}),
+        ("WITH c AS (SELECT k FROM plays) SELECT * FROM c AS OF EPOCH 5", {"music": epoch(5)}),
+        ("SELECT * FROM plays WHERE k IS DISTINCT FROM epoch AS OF EPOCH 5", {"music": epoch(5)}),
+        ("SELECT * FROM plays WHERE k = epoch ORDER BY k, epoch LIMIT 3 AS OF EPOCH 5", {"music": epoch(5)}),
+        ("SELECT * FROM plays a ASOF JOIN plays b ON a.k = b.k AND a.epoch >= b.epoch AS OF EPOCH 5", {"music": epoch(5)}),
+        ("SELECT * FROM plays AS OF EPOCH 5 UNION ALL SELECT * FROM plays AS OF EPOCH 5", {"music": epoch(5)}),
+        ("EXPLAIN SELECT * FROM plays AS OF EPOCH 5", {"music": epoch(5)}),
+        ("SELECT k FROM plays WHERE k IN (1, 2, 3) AND k IN (SELECT (k) FROM plays) AS OF EPOCH 5", {"music": epoch(5)}),
+    ],
+)
+def test_what_is_read(text: str, expected: dict[str, AsOf]) -> None:
+    assert read(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT 'AS OF EPOCH 5' FROM plays",
+        "SELECT 'it''s AS OF EPOCH 5' FROM plays",
+        "SELECT e'\\' AS OF EPOCH 5' FROM plays",
+        "SELECT $$ AS OF EPOCH 5 $$, $x$ $$ AS OF EPOCH 6 $x$ FROM plays",
+        'SELECT k AS " AS OF EPOCH 5" FROM plays',
+        "SELECT k /* AS OF EPOCH 5 */ FROM plays -- AS OF EPOCH 6",
+        "SELECT k AS of, epoch FROM plays",
+        "SELECT k AS epoch, epoch AS of FROM plays",
+        "SELECT extract(epoch FROM TIMESTAMP '2026-01-01') FROM plays",
+        "SELECT a.k FROM plays a ASOF JOIN plays b ON a.k = b.k AND a.epoch >= b.epoch",
+        "SELECT p.of FROM plays AS p WHERE p.epoch = 5",
+    ],
+)
+def test_what_is_something_else(text: str) -> None:
+    assert take_as_of(text).text == text
+    assert read(text) == {}
+
+
+def test_other_dialects_have_other_strings() -> None:
+    text = r"SELECT '\' AS OF EPOCH 5', `AS OF EPOCH 6` FROM plays AS OF EPOCH 7"
+    (clause,) = take_as_of(text, "spark").clauses
+    assert clause.as_of == epoch(7)
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "column"),
+    [
+        ("SELECT k AS OF EPOCH 5 FROM plays", "behind the name of a table in FROM or JOIN, or at the end", 10),
+        ("SELECT * FROM plays WHERE k IN (SELECT k FROM plays WHERE k = 1 AS OF EPOCH 5)", "behind the name of a table", 65),
+        ("SELECT * FROM (SELECT 1 AS k) x AS OF EPOCH 5 WHERE k = 1", "behind the name of a table", 33),
+        ("SELECT * FROM plays AS OF EPOCH five", "needs a whole number", 32),
+        ("SELECT * FROM plays AS OF EPOCH 5.5", "needs a whole number", 32),
+        ("SELECT * FROM plays AS OF EPOCH -5", "needs a whole number", 32),
+        ("SELECT * FROM plays AS OF EPOCH 99999999999999999999", "No epoch is as large", 33),
+        ("SELECT * FROM plays AS OF TIMESTAMP 5", "needs a timestamp in quotes", 36),
+        ("SELECT * FROM plays AS OF TIMESTAMP 'yesterday'", "'yesterday' is no timestamp", 38),
+        ("SELECT * FROM plays AT (VERSION => 5", "not closed", 37),
+        ("SELECT * FROM plays AS OF EPOCH 5, plays AS OF EPOCH 6", "Group music is to be read as of two moments", 42),
+        ("SELECT * FROM plays AS OF EPOCH 5 WHERE k = 1 AS OF EPOCH 6", "Group music is to be read as of two moments", 47),
+        ("SELECT * FROM plays AS OF EPOCH 5, \"My Songs\" AS OF TIMESTAMP '2026-01-01'", "two moments", 47),
+        ("SELECT * FROM plays JOIN trips USING (k) AS OF EPOCH 5", "the groups cars, music", 42),
+        ("WITH c AS (SELECT k FROM plays) SELECT * FROM c AS OF EPOCH 5 WHERE k = 1", "c is no store", 49),
+        ("SELECT 1 AS OF EPOCH 5", "reads no store", 10),
+    ],
+)
+def test_mistakes(text: str, message: str, column: int) -> None:
+    with pytest.raises(InvalidInput, match=message) as caught:
+        read(text)
+    assert caught.value.position is not None
+    assert caught.value.position.column == column
+
+
+def test_long_lists_are_passed_over() -> None:
+    numbers = ", ".join(str(number) for number in range(100_000))
+    text = f"SELECT * FROM plays WHERE k IN ({numbers}) AS OF EPOCH 5"
+    (clause,) = take_as_of(text).clauses
+    assert clause.as_of == epoch(5)
+    assert clause.is_last
+
+
+@given(st.text(alphabet="AS OF EPOCH5'\"()$/*-e\n,.;", max_size=60))
+def test_any_text_keeps_its_length(text: str) -> None:
+    try:
+        taken = take_as_of(f"{text} AS OF EPOCH 5")
+    except InvalidInput:
+        return
+    assert len(taken.text) == len(text) + len(" AS OF EPOCH 5")
+    assert taken.text.count("\n") == text.count("\n")
