@@ -169,7 +169,7 @@ class _FromClause:
             labels = _labels(names, width)
             return {label: [row[place] for row in rows if row is not None] for place, label in enumerate(labels)}, None
         listed = listed_name(query, self._lists)
-        return None if listed is None else (None, (listed, tuple(_labels(names, len(self._lists[listed])))))
+        return None if listed is None else (None, (listed, tuple(_listed_labels(names, self._lists[listed]))))
 
     def _condition(self, source: _Source) -> Predicate:
         conjuncts = list(self._conjuncts(source))
@@ -301,6 +301,11 @@ def _cte_of(table: exp.Table) -> exp.CTE | None:
 def _labels(names: Sequence[str], width: int) -> list[str]:
     """Column names of VALUES: those that its alias gives, then `col<n>`."""
     return [names[place] if place < len(names) else f"col{place}" for place in range(width)]
+
+
+def _listed_labels(names: Sequence[str], listed: pa.Schema) -> list[str]:
+    """Column names of a table that is read as it is: those that its alias gives, then its own."""
+    return [names[place] if place < len(names) else name.lower() for place, name in enumerate(listed.names)]
 
 
 def _operands(row: exp.Expr) -> list[Operand] | None:

@@ -41,15 +41,31 @@ def explain(kind: str, reads: Sequence[ReadExplained], sql: str | None) -> list[
     """
     lines = [f"plan: {kind}"]
     for read in reads:
-        name = read.reference.definition.name
-        alias = "" if read.reference.alias == name else f" as {read.reference.alias}"
-        lines.append(f"store: {name}{alias}")
-        lines.append(f"  columns: {', '.join(read.reference.columns) or 'none'}")
-        lines += _wanted(read.wanted)
+        lines += _reference(read.reference, read.wanted)
         lines += _statistics(read.statistics)
     if sql is not None:
         lines.append(f"engine: {sql}")
     return lines
+
+
+def explain_pruned(reference: StoreReference, wanted: Wanted, partitions: int) -> list[str]:
+    """The lines of EXPLAIN for a reference whose partitions are on several hosts.
+
+    Args:
+        reference: The reference.
+        wanted: Which rows can matter.
+        partitions: How many partitions can have such rows.
+
+    Returns:
+        Lines without line ends.
+    """
+    return [*_reference(reference, wanted), f"  reads: {partitions} of {reference.definition.partitions} partitions"]
+
+
+def _reference(reference: StoreReference, wanted: Wanted) -> list[str]:
+    name = reference.definition.name
+    alias = "" if reference.alias == name else f" as {reference.alias}"
+    return [f"store: {name}{alias}", f"  columns: {', '.join(reference.columns) or 'none'}", *_wanted(wanted)]
 
 
 def _wanted(wanted: Wanted) -> list[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeGuard
 
 import pyarrow as pa
 from sqlglot import exp
@@ -16,7 +15,7 @@ from sqlglot import exp
 from engine.plan.conditions import conditions
 from engine.plan.intervals import IntervalFinder
 from engine.plan.points import PointFinder
-from engine.plan.predicates import OPAQUE, AllOf, Compare, Comparison, Predicate, operand_of, predicate_of
+from engine.plan.predicates import OPAQUE, AllOf, Predicate, operand_of, predicate_of
 from engine.plan.values import Arguments, Constant, Operand, Parameter
 from engine.scan import Wanted
 from engine.sql.bind import BoundStatement, StoreReference
@@ -61,31 +60,6 @@ class RowsPlan:
     def columns(self) -> tuple[str, ...]:
         """Columns of the store to read, each once."""
         return tuple(dict.fromkeys(output.column for output in self.outputs))
-
-    @cached_property
-    def one_key(self) -> Parameter | None:
-        """The parameter whose row the statement asks for, and nothing else: a key of one column of integers or strings; None where it is not so."""
-        predicate, definition = self.predicate, self.reference.definition
-        if not isinstance(predicate, Compare) or predicate.comparison is not Comparison.EQUAL or definition.key != (predicate.column,):
-            return None
-        kind = definition.schema.field(predicate.column).type
-        is_plain = pa.types.is_integer(kind) or pa.types.is_string(kind)
-        return predicate.operand if is_plain and self.limit is None and isinstance(predicate.operand, Parameter) else None
-
-    def is_plain_key(self, value: object) -> TypeGuard[int | str]:
-        """Whether a value is one of the key column that `one_key` compares, as it stands."""
-        if self._key_range is None:
-            return isinstance(value, str)
-        return type(value) is int and value in self._key_range
-
-    @cached_property
-    def _key_range(self) -> range | None:
-        """The values of a key column of integers; None where it is of strings."""
-        kind = self.reference.definition.key_schema.field(0).type
-        if not pa.types.is_integer(kind):
-            return None
-        lowest = -(1 << (kind.bit_width - 1)) if pa.types.is_signed_integer(kind) else 0
-        return range(lowest, lowest + (1 << kind.bit_width))
 
     @cached_property
     def places(self) -> tuple[int, ...]:

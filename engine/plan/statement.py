@@ -12,6 +12,7 @@ from sqlglot.errors import ErrorLevel, UnsupportedError
 
 from engine.errors import InvalidInput, Unsupported
 from engine.plan.arguments import suggested_types
+from engine.plan.key_lookup import KeyLookup, key_lookup
 from engine.plan.plans import EnginePlan, Plan, RowsPlan, plan
 from engine.plan.predicates import OPAQUE, Predicate
 from engine.schema import StoreDefinition, StoreName
@@ -50,6 +51,11 @@ class ReadyStatement:
         """Whether the result's columns follow from the stores' definitions alone, and not, as PIVOT's may, from their rows."""
         return self.bound.tree is None or self.bound.tree.find(exp.Pivot) is None
 
+    @cached_property
+    def key_lookup(self) -> KeyLookup | None:
+        """The statement as a lookup of one row by its only parameter; None if it is anything else."""
+        return key_lookup(self.plan, self.bound.parameters) if self.bound.kind is Kind.QUERY else None
+
     def engine_sql(self, types: tuple[pa.DataType, ...]) -> str:
         """Text for the engine.
 
@@ -63,7 +69,11 @@ class ReadyStatement:
 
     def is_current(self, definitions: Mapping[StoreName, StoreDefinition]) -> bool:
         """Whether the stores are still those that the statement was bound to."""
-        return all(definitions.get(reference.definition.name) == reference.definition for reference in self.bound.references)
+        for reference in self.bound.references:
+            definition = definitions.get(reference.definition.name)
+            if definition is not reference.definition and definition != reference.definition:
+                return False
+        return True
 
 
 def _engine_sql(bound: BoundStatement, types: tuple[pa.DataType, ...]) -> str:

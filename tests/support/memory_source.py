@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.errors import NotFound
+from engine.cluster.reports import GroupReport, ReadableEpoch, StoreReport
+from engine.errors import NotFound, Unavailable
+from engine.partitioning import partition_of
 from engine.scan import EVERYTHING, LIVE_COLUMN, Interval, ScanStatistics, StoreStatus, Wanted
-from engine.schema import Epoch, StoreDefinition, StoreName
+from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 
 BLOCK_ROWS = 7
 
@@ -69,11 +71,11 @@ class MemoryView:
         keep = pc.and_(_equal_one_of(self.rows, points), pc.equal(self.live, 1))
         return self.rows.filter(keep).select(list(columns))
 
-    def row(self, columns: tuple[str, ...], key: int | str) -> pa.RecordBatch | None:
+    def row(self, key: int | str, places: Sequence[int], schema: pa.Schema) -> pa.Table | None:
         column = self.definition.key[0]
         points = pa.record_batch([pa.array([key], self.definition.schema.field(column).type)], [column])
-        batches = self.lookup(columns, points).to_batches()
-        return next((batch for batch in batches if batch.num_rows), None)
+        found = self.lookup(self.definition.schema.names, points)
+        return pa.Table.from_arrays([found.column(place) for place in places], schema=schema) if found.num_rows else None
 
 
 def _may_be_needed(rows: pa.Table, wanted: Wanted) -> pa.Array:
@@ -120,21 +122,57 @@ class MemorySource:
         return {name: view.definition for name, view in self.views.items()}
 
     @contextmanager
-    def snapshot(self, stores: Collection[StoreName]) -> Iterator[Mapping[StoreName, MemoryView]]:
+    def snapshot(
+        self,
+        stores: Collection[StoreName],
+        epochs: Mapping[GroupName, Epoch] | None = None,
+        partitions: Mapping[StoreName, Collection[PartitionId]] | None = None,
+    ) -> Iterator[Mapping[StoreName, MemoryView]]:
+        views: dict[StoreName, MemoryView] = {}
         for name in stores:
             if name not in self.views:
                 raise NotFound(f"There is no store {name}.")
+            view = views[name] = self.views[name]
+            wanted = (epochs or {}).get(view.definition.group, view.epoch)
+            if wanted != view.epoch:
+                raise Unavailable(f"Store {name} is at epoch {view.epoch}, not {wanted}.")
+            if partitions is not None and name in partitions:
+                views[name] = _restricted(view, partitions[name])
         self.pins += 1
         try:
-            yield {name: self.views[name] for name in stores}
+            yield views
         finally:
             self.pins -= 1
+
+    def report(self) -> tuple[Mapping[GroupName, GroupReport], Mapping[StoreName, StoreReport]]:
+        groups = {
+            view.definition.group: GroupReport((ReadableEpoch(view.epoch, view.committed_at),), view.epoch, looked_at=view.committed_at)
+            for view in self.views.values()
+        }
+        stores = {
+            name: StoreReport(tuple(_partitions(view.definition)), view.live_rows, view.rows.nbytes, 1, view.rows.num_rows)
+            for name, view in self.views.items()
+        }
+        return groups, stores
 
     def status(self) -> Sequence[StoreStatus]:
         return [
             StoreStatus(name, view.definition.group, view.epoch, view.epoch, 0.0, view.live_rows, view.rows.num_rows, view.rows.nbytes, 1, 1)
             for name, view in sorted(self.views.items())
         ]
+
+
+def _partitions(definition: StoreDefinition) -> Iterator[PartitionId]:
+    return (PartitionId(number) for number in range(definition.partitions))
+
+
+def _restricted(view: MemoryView, partitions: Collection[PartitionId]) -> MemoryView:
+    """The rows on some partitions; those on no others are there."""
+    if set(partitions) == set(_partitions(view.definition)):
+        return view
+    placed = partition_of([view.rows.column(name) for name in view.definition.partition_by], view.definition.partitions)
+    keep = pa.array([number in partitions for number in placed.tolist()], pa.bool_())
+    return MemoryView(view.definition, view.rows.filter(keep), view.live.filter(keep), view.epoch, view.committed_at, view.reads)
 
 
 def memory_view(definition: StoreDefinition, live: pa.Table, dead: pa.Table | None = None) -> MemoryView:

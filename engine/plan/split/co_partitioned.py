@@ -1,0 +1,85 @@
+"""A SELECT that every host can do on its own, as the rows that belong together are on one host.
+
+Its FROM and WHERE give spread rows. What comes then looks at several rows at once:
+
+- GROUP BY: with a key among the grouping expressions (in every grouping set), all rows of a group are on one host, which makes the whole of it. The
+  key is never NULL; the other expressions may be, and NULLs group together. A host without rows makes no group, which would be wrong only without
+  grouping expressions: that is an aggregate over everything, and not done here. HAVING sees whole groups.
+- Window functions: with a key in PARTITION BY of each of them, all rows of a window's partition are on one host. QUALIFY sees each row alone.
+- DISTINCT: with a key among the outputs, equal rows are on one host. DISTINCT ON: with a key among its expressions.
+
+Every aggregate and window function will do, as it is given all its rows. Types are those of the same expressions over the same columns. Rows
+that are everywhere may only be filtered and computed one by one: what looks at several of them may come out differently on two hosts (ties, sums of
+floating point numbers), so that is worked out once, elsewhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from engine.plan.split.placement import Everywhere, Key, Placement, Spread
+from engine.plan.split.scopes import has_aggregate
+from engine.plan.split.trees import expressions_of, own_nodes, place_texts, used
+
+RULE = "co-partitioned"
+_ROW_BY_ROW = frozenset({"expressions", "from_", "joins", "where"})
+
+
+def place_select(select: exp.Select, rows: Placement) -> Placement | None:
+    """Where the rows of a SELECT are, by texts of the expressions of its SELECT list.
+
+    Args:
+        select: A resolved SELECT; its ORDER BY, LIMIT and OFFSET are left to others.
+        rows: Where the rows are that its FROM and WHERE give.
+
+    Returns:
+        The placement; None where a host would have to see rows of others.
+    """
+    aggregates, windows = is_aggregating(select), windows_of(select)
+    if isinstance(rows, Everywhere):
+        plain = used(select) <= _ROW_BY_ROW and not aggregates and not windows
+        return rows if plain else None
+    if aggregates:
+        grouped = _plain_groups(select)
+        if not rows.has_key_in(grouped):
+            return None
+        rows = Spread(tuple(found for key in rows.keys if (found := _restricted(key, grouped)) is not None))
+    if not all(rows.has_key_in(place_texts(window.args.get("partition_by") or ())) for window in windows):
+        return None
+    distinct = select.args.get("distinct")
+    if distinct is not None:
+        on = distinct.args.get("on")
+        members = [output.this for output in select.expressions] if on is None else on.expressions if isinstance(on, exp.Tuple) else [on]
+        if not rows.has_key_in(place_texts(members)):
+            return None
+    return rows
+
+
+def is_aggregating(select: exp.Select) -> bool:
+    """Whether a SELECT makes groups."""
+    if select.args.get("group") is not None or select.args.get("having") is not None:
+        return True
+    clauses = (select.args.get(name) for name in ("qualify", "order"))
+    return any(has_aggregate(part) for part in (*select.expressions, *clauses) if part is not None)
+
+
+def windows_of(select: exp.Select) -> list[exp.Window]:
+    """The window functions of a SELECT itself."""
+    if select.find(exp.Window) is None:
+        return []
+    return [node for part in expressions_of(select) for node in own_nodes(part) if isinstance(node, exp.Window)]
+
+
+def _plain_groups(select: exp.Select) -> set[str]:
+    """Texts of the expressions by which every grouping set groups."""
+    group = select.args.get("group")
+    plain = [each for each in group.expressions if not isinstance(each, exp.GroupingSets | exp.Rollup | exp.Cube)] if group is not None else []
+    return place_texts(plain)
+
+
+def _restricted(key: Key, grouped: set[str]) -> Key | None:
+    """A key with those expressions alone that still mean the same after grouping."""
+    columns = tuple(names & grouped for names in key.columns)
+    return replace(key, columns=columns) if all(columns) else None

@@ -1,0 +1,156 @@
+"""Gather: rows of every reference come to the coordinator, which runs the statement as it stands.
+
+Right for every statement, since the coordinator then has what one host with everything would have: each reference's rows, once each, but for
+rows that cannot matter. Which rows those are `engine.plan.conditions` says, from the statement alone, and what it does not understand keeps
+all rows. A fragment reads the columns that the statement can touch, and one column of ones where it only counts rows. NULLs, duplicates and types
+are those of the stores; the order of rows is no more certain than on one host.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from decimal import Decimal
+from itertools import count
+
+import pyarrow as pa
+from sqlglot import exp
+
+from engine.plan.conditions import conditions
+from engine.plan.predicates import AllOf, AnyOf, Compare, Comparison, IsAmong, IsAnyOf, IsListed, Opaque, Predicate, StartsWith
+from engine.plan.split.nodes import PART_PREFIX, Fragment, SplitPlan
+from engine.plan.split.trees import all_of, any_of, column, select_from, table
+from engine.plan.values import Constant, Operand
+from engine.sql.bind import BoundStatement, StoreReference
+
+RULE = "gather"
+_ONE = "one"
+_COMPARISONS: dict[Comparison, type[exp.Binary]] = {
+    Comparison.EQUAL: exp.EQ,
+    Comparison.LESS: exp.LT,
+    Comparison.LESS_EQUAL: exp.LTE,
+    Comparison.GREATER: exp.GT,
+    Comparison.GREATER_EQUAL: exp.GTE,
+}
+
+
+def gather(bound: BoundStatement) -> SplitPlan:
+    """Split a statement into its references and itself.
+
+    Args:
+        bound: A statement with a tree.
+
+    Returns:
+        One fragment a reference, and the statement over them.
+    """
+    assert bound.tree is not None
+    merge = bound.tree.copy()
+    # A common table expression may have such a name.
+    taken = {cte.alias.lower() for cte in merge.find_all(exp.CTE)}
+    unused = (name for number in count() if (name := f"{PART_PREFIX}{number}") not in taken)
+    parts = {reference.scan: next(unused) for reference in bound.references}
+    for node in list(merge.find_all(exp.Table)):
+        if node.name in parts and not node.db:
+            node.set("this", exp.to_identifier(parts[node.name], quoted=True))
+    fragments = tuple(
+        Fragment(parts[reference.scan], _rows(reference, predicate, bound.list_schemas), (reference,), (), RULE)
+        for reference, predicate in zip(bound.references, conditions(bound), strict=True)
+    )
+    return SplitPlan((RULE,) * len(fragments), fragments, merge)
+
+
+def _rows(reference: StoreReference, predicate: Predicate, lists: Mapping[str, pa.Schema]) -> exp.Select:
+    """The columns of a reference that can be touched, of the rows that can matter."""
+    alias = reference.alias
+    outputs: list[exp.Expr] = [exp.alias_(column(alias, name), name, quoted=True) for name in reference.columns]
+    rows = select_from(outputs or [exp.alias_(exp.Literal.number(1), _ONE, quoted=True)], table(reference.scan, alias))
+    condition = condition_of(predicate, reference, lists)
+    if condition is not None:
+        rows.set("where", exp.Where(this=condition))
+    return rows
+
+
+def condition_of(predicate: Predicate, reference: StoreReference, lists: Mapping[str, pa.Schema]) -> exp.Expr | None:
+    """A predicate as a condition.
+
+    Args:
+        predicate: What is known of a reference's rows.
+        reference: The reference.
+        lists: Columns of the long literal lists by name.
+
+    Returns:
+        A condition that holds wherever the predicate does; None where that says nothing.
+    """
+    if isinstance(predicate, Opaque):
+        return None
+    if isinstance(predicate, AllOf):
+        known = [part for part in (condition_of(each, reference, lists) for each in predicate.parts) if part is not None]
+        return all_of(known)
+    if isinstance(predicate, AnyOf):
+        parts = [condition_of(each, reference, lists) for each in predicate.parts]
+        known = [part for part in parts if part is not None]
+        return any_of(known) if len(known) == len(parts) else None
+    return _leaf(predicate, reference, lists)
+
+
+def _leaf(
+    predicate: Compare | IsAmong | IsListed | IsAnyOf | StartsWith, reference: StoreReference, lists: Mapping[str, pa.Schema]
+) -> exp.Expr | None:
+    alias = reference.alias
+    if isinstance(predicate, StartsWith):
+        return exp.StartsWith(this=column(alias, predicate.column), expression=exp.Literal.string(predicate.prefix))
+    if isinstance(predicate, IsAnyOf):
+        return exp.EQ(this=column(alias, predicate.column), expression=exp.Any(this=_operand(predicate.parameter)))
+    if isinstance(predicate, Compare):
+        operand = _operand(predicate.operand)
+        return None if operand is None else _COMPARISONS[predicate.comparison](this=column(alias, predicate.column), expression=operand)
+    columns = [column(alias, name) for name in predicate.columns]
+    left: exp.Expr = columns[0] if len(columns) == 1 else exp.Tuple(expressions=columns)
+    if isinstance(predicate, IsListed):
+        names = [lists[predicate.list_name].names[place] for place in predicate.places]
+        listed = select_from([column(predicate.list_name, name) for name in names], table(predicate.list_name, predicate.list_name))
+        return exp.In(this=left, query=exp.Subquery(this=listed))
+    return _among(left, predicate, reference.definition.schema)
+
+
+def _among(left: exp.Expr, predicate: IsAmong, schema: pa.Schema) -> exp.Expr | None:
+    """Membership in a list, where it cannot matter whether the rows were a list or VALUES, which are typed differently."""
+    members: list[exp.Expr] = []
+    for row in predicate.rows:
+        operands = [_member(operand, schema.field(name).type) for operand, name in zip(row, predicate.columns, strict=True)]
+        known = [operand for operand in operands if operand is not None]
+        if len(known) != len(operands):
+            return None
+        members.append(known[0] if len(known) == 1 else exp.Tuple(expressions=known))
+    return exp.In(this=left, expressions=members) if members else None
+
+
+def _member(operand: Operand, kind: pa.DataType) -> exp.Expr | None:
+    if isinstance(operand, Constant) and operand.literal and operand.value is not None:
+        same = pa.types.is_string(kind) if isinstance(operand.value, str) else pa.types.is_integer(kind) and type(operand.value) is int
+        return _operand(operand) if same else None
+    return _operand(operand)
+
+
+def _operand(operand: Operand) -> exp.Expr | None:
+    """A constant or a parameter as it stood in the statement; None for a constant of a form that no statement has."""
+    if not isinstance(operand, Constant):
+        return exp.Placeholder(this=str(operand.place + 1))
+    value = operand.value
+    found: exp.Expr | None = None
+    if value is None:
+        found = exp.null()
+    elif isinstance(value, bool):
+        found = exp.Boolean(this=value)
+    elif isinstance(value, str):
+        text = exp.Literal.string(value)
+        found = text if operand.literal else exp.cast(text, "TEXT")
+    elif isinstance(value, int | Decimal):
+        # Neither formats integers as floats nor rounds decimals to the context's 28 digits, as `format(…, "f")` and `abs` do.
+        literal = exp.Literal.number(str(abs(value)) if isinstance(value, int) else format(value.copy_abs(), "f"))
+        found = exp.Neg(this=literal) if value < 0 else literal
+    elif isinstance(value, dt.datetime):
+        found = exp.cast(exp.Literal.string(value.isoformat(" ")), "TIMESTAMPTZ" if value.tzinfo is not None else "TIMESTAMP", dialect="duckdb")
+    elif isinstance(value, dt.date):
+        found = exp.cast(exp.Literal.string(value.isoformat()), "DATE")
+    return found

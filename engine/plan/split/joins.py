@@ -1,0 +1,226 @@
+"""Joins that every host can do on its own: of sides spread alike on equal keys, and with sides that are everywhere.
+
+What a FROM clause gives is spread if, for every row that can come out of WHERE, all rows that took part in it are on one host:
+
+- Inner joins (and commas): the spread tables must be connected by equalities of their keys, in WHERE or in the conditions of inner and semi
+  joins; in a row that meets them all, the keys are equal and not NULL, so its parts are on one host. Rows that do not meet them are lost anyway.
+  Tables that are everywhere may be joined to these at will, as long as one table is spread, so that no row comes out twice.
+- LEFT, SEMI and ANTI joins: the left side must be spread, so that a row without a partner comes out once. The right side must be everywhere, or
+  spread with a key that the join's condition equals to one of the left: then all partners of a left row are on its host. WHERE may help to
+  tell that two columns are equal, as it drops every row where they are not, whatever became of it at the join. A right key is NULL in
+  rows without a partner; such rows are on any host.
+- RIGHT joins are the mirror image, and FULL joins need both sides spread; here WHERE does not help, because a row that it would drop can be a partner
+  before, so that each join's own condition must do it, and tables after a comma (which binds less than a join) are left to others. Of a
+  FULL join's two keys, `COALESCE(left, right)` is a key without NULLs.
+- ASOF joins pick one row of the right side for each row of the left: as LEFT joins, with the key among their equalities. WHERE does not help.
+- POSITIONAL joins pair rows by an order that no host knows alone.
+
+Duplicates: a row of a spread table is on one host only, so each pair is formed once. Empty partitions give no rows on either side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from sqlglot import exp
+
+from engine.plan.split.equalities import Equalities
+from engine.plan.split.placement import Everywhere, Key, Placement, Relation, Spread
+from engine.plan.split.trees import used
+
+
+@dataclass(frozen=True)
+class JoinKind:
+    """What kind of join adds a table.
+
+    Attributes:
+        side: `""`, `LEFT`, `RIGHT` or `FULL`.
+        kind: `""` for an inner join, `SEMI` or `ANTI`.
+        method: `""`, `ASOF` or `POSITIONAL`.
+        is_comma: Whether it is written as a comma.
+    """
+
+    side: str = ""
+    kind: str = ""
+    method: str = ""
+    is_comma: bool = False
+
+    @property
+    def is_inner(self) -> bool:
+        """Whether it is an inner or cross join."""
+        return not (self.side or self.kind or self.method)
+
+    @property
+    def keeps_right(self) -> bool:
+        """Whether rows of the right side come out without a partner."""
+        return self.side in {"RIGHT", "FULL"}
+
+
+@dataclass(frozen=True)
+class Item:
+    """One table of a FROM clause.
+
+    Attributes:
+        node: The table.
+        alias: Its name.
+        relation: What is known of it.
+        join: How it is joined to those before it.
+        on: The conditions of that join.
+    """
+
+    node: exp.Expr
+    alias: str
+    relation: Relation
+    join: JoinKind
+    on: tuple[exp.Expr, ...] = ()
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether its rows are spread over hosts."""
+        return isinstance(self.relation.placement, Spread)
+
+
+def join_kind(join: exp.Join) -> JoinKind:
+    """The kind of a join in a resolved tree."""
+    kind = str(join.args.get("kind") or "").upper()
+    side, method = (str(join.args.get(part) or "").upper() for part in ("side", "method"))
+    return JoinKind(side, "" if kind in {"INNER", "CROSS", "OUTER"} else kind, method, is_comma=used(join) == {"this"})
+
+
+def is_inner_only(items: Sequence[Item]) -> bool:
+    """Whether a FROM clause has inner joins alone, so that the order of its tables does not matter."""
+    return all(item.join.is_inner for item in items)
+
+
+def known_types(items: Sequence[Item]) -> Mapping[str, pa.DataType]:
+    """Types of the columns of a FROM clause."""
+    found: dict[str, pa.DataType] = {}
+    for item in items:
+        found.update(item.relation.types)
+        if isinstance(item.relation.placement, Spread):
+            for key in item.relation.placement.keys:
+                found.update({name: kind for names, kind in zip(key.columns, key.layout.types, strict=True) for name in names})
+    return found
+
+
+def place_joins(items: Sequence[Item], where: Sequence[exp.Expr]) -> Placement | None:
+    """Where the rows of a FROM clause are, as far as WHERE lets them through.
+
+    Args:
+        items: Its tables, at least one.
+        where: The conjuncts of WHERE.
+
+    Returns:
+        The placement; None where hosts cannot do the joins each on its own.
+    """
+    if any(item.relation.placement is None or item.join.method == "POSITIONAL" for item in items):
+        return None
+    if not any(item.is_spread for item in items):
+        return Everywhere()
+    if any(item.join.keeps_right for item in items):
+        return _in_order(items)
+    equalities = connecting(items, where)
+    return _around_inner(items, equalities)
+
+
+def connecting(items: Sequence[Item], where: Sequence[exp.Expr]) -> Equalities:
+    """Equalities that hold in every row of a FROM clause without RIGHT and FULL joins that WHERE lets through."""
+    held = [condition for item in items if item.join.is_inner or item.join.kind == "SEMI" for condition in item.on if not item.join.method]
+    return Equalities((*where, *held), known_types(items))
+
+
+def components(items: Sequence[Item], equalities: Equalities) -> list[list[Item]]:
+    """Groups of spread tables of inner joins that are connected by their keys, in the order of their first tables."""
+    groups: list[list[Item]] = []
+    for item in items:
+        if not item.is_spread:
+            continue
+        touching = [group for group in groups if any(_connected(item, other, equalities) for other in group)]
+        groups = [group for group in groups if group not in touching]
+        groups.append([member for group in touching for member in group] + [item])
+    order = {item.alias: place for place, item in enumerate(items)}
+    found = [sorted(group, key=lambda item: order[item.alias]) for group in groups]
+    return sorted(found, key=lambda group: order[group[0].alias])
+
+
+def _keys(item: Item) -> tuple[Key, ...]:
+    return item.relation.placement.keys if isinstance(item.relation.placement, Spread) else ()
+
+
+def _connected(first: Item, second: Item, equalities: Equalities) -> bool:
+    return any(equalities.connect(mine, theirs) for mine in _keys(first) for theirs in _keys(second))
+
+
+def _around_inner(items: Sequence[Item], equalities: Equalities) -> Placement | None:
+    """Inner joins among all others but RIGHT and FULL ones."""
+    if len(components([item for item in items if item.join.is_inner], equalities)) > 1:
+        return None
+    before: list[Item] = []
+    found: list[Key] = []
+    for item in items:
+        if item.join.is_inner:
+            found += [_widened(key, equalities) for key in _keys(item)]
+        elif not any(other.is_spread for other in before):
+            return None
+        elif item.is_spread:
+            known = Equalities((), known_types(items)) if item.join.method else equalities.copy()
+            known.add(item.on)
+            if not any(_connected(item, other, known) for other in before):
+                return None
+            if not item.join.kind:
+                found += [replace(key, has_nulls=True) for key in _keys(item)]
+        if item.join.kind not in {"SEMI", "ANTI"}:
+            before.append(item)
+    return Spread(tuple(found))
+
+
+def _widened(key: Key, equalities: Equalities) -> Key:
+    """A key with all expressions that equal its own; one that must equal another is not NULL."""
+    columns = tuple(frozenset().union(*(equalities.members(name) for name in names)) for names in key.columns)
+    compared = all(any(equalities.is_compared(name) for name in names) for names in key.columns)
+    return Key(key.layout, columns, key.has_nulls and not compared)
+
+
+def _in_order(items: Sequence[Item]) -> Placement | None:
+    """Joins of all kinds, one after the other, each by its own condition."""
+    if any(item.join.is_comma or item.join.method for item in items):
+        return None
+    types = known_types(items)
+    placement = items[0].relation.placement
+    for item in items[1:]:
+        placement = _joined(placement, item, Equalities(item.on, types))
+        if placement is None:
+            return None
+    return placement
+
+
+def _joined(left: Placement | None, item: Item, equalities: Equalities) -> Placement | None:
+    right, join = item.relation.placement, item.join
+    mine = left.keys if isinstance(left, Spread) else ()
+    theirs = right.keys if isinstance(right, Spread) else ()
+    pairs = [(one, other) for one in mine for other in theirs if equalities.connect(one, other)]
+    if isinstance(left, Spread) and isinstance(right, Spread) and not pairs:
+        return None
+    if join.side == "FULL":
+        both = isinstance(left, Spread) and isinstance(right, Spread)
+        return Spread((*_nullable(mine), *_nullable(theirs), *(_coalesced(*pair) for pair in pairs))) if both else None
+    if join.side == "RIGHT":
+        return Spread((*_nullable(mine), *theirs)) if isinstance(right, Spread) else None
+    if join.is_inner:
+        return Spread((*mine, *theirs)) if isinstance(left, Spread) or isinstance(right, Spread) else left
+    if not isinstance(left, Spread):
+        return left if isinstance(right, Everywhere) else None
+    return Spread((*mine, *(() if join.kind else _nullable(theirs))))
+
+
+def _nullable(keys: Sequence[Key]) -> tuple[Key, ...]:
+    return tuple(replace(key, has_nulls=True) for key in keys)
+
+
+def _coalesced(left: Key, right: Key) -> Key:
+    columns = tuple(
+        frozenset(f"COALESCE({one}, {other})" for one in mine for other in theirs) for mine, theirs in zip(left.columns, right.columns, strict=True)
+    )
+    return Key(left.layout, columns, left.has_nulls or right.has_nulls)

@@ -1,0 +1,80 @@
+"""Which expressions are surely numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+from sqlglot import exp
+
+from engine.errors import InvalidInput
+from engine.plan.split.trees import text
+from engine.sql_types import sql_type
+
+_SAME_AS_BOTH = (exp.Add, exp.Sub, exp.Mod, exp.IntDiv)
+_SAME_AS_FIRST = (exp.Neg, exp.Paren, exp.Abs, exp.Round, exp.Ceil, exp.Floor)
+_ALWAYS = (exp.Sqrt, exp.Ln, exp.Exp, exp.Pow, exp.Length, exp.Extract, exp.Year, exp.Month, exp.Day)
+
+
+def note_types(tree: exp.Expr, types: Mapping[str, pa.DataType]) -> None:
+    """Annotate the columns of a tree with their types, for `is_number`.
+
+    Args:
+        tree: A qualified tree; its columns are changed.
+        types: Canonical types of columns, by the text of the column.
+    """
+    known: dict[str, exp.DataType] = {}
+    for name, kind in types.items():
+        try:
+            known[name] = exp.DataType.build(sql_type(kind), dialect="duckdb")
+        except InvalidInput:
+            # No value type of a store, and so nothing that is known to be a number.
+            continue
+    for column in tree.find_all(exp.Column):
+        if (found := known.get(text(column))) is not None:
+            column.type = found
+
+
+def is_number(node: exp.Expr | None) -> bool:
+    """Whether an expression is surely a number, and not a date, time or interval.
+
+    Columns tell it by their `type` (see `note_types`); a column without one is unknown.
+
+    Args:
+        node: An expression; None is none.
+
+    Returns:
+        False where it is not known.
+    """
+    if isinstance(node, exp.Column):
+        return node.type is not None and _is_numeric(node.type)
+    if isinstance(node, exp.Cast):
+        return _is_numeric(node.args["to"])
+    if isinstance(node, exp.Literal):
+        return not node.is_string
+    if isinstance(node, exp.Mul | exp.Div):
+        # A number times a parameter is one: only intervals change what a product is.
+        return all(is_number(side) or isinstance(side, exp.Placeholder) for side in (node.this, node.expression)) and not (
+            isinstance(node.this, exp.Placeholder) and isinstance(node.expression, exp.Placeholder)
+        )
+    if isinstance(node, _SAME_AS_BOTH):
+        return is_number(node.this) and is_number(node.expression)
+    if isinstance(node, _SAME_AS_FIRST):
+        return is_number(node.this)
+    if isinstance(node, exp.Case):
+        return _are_numbers([*(branch.args.get("true") for branch in node.args["ifs"]), node.args.get("default")])
+    if isinstance(node, exp.If):
+        return _are_numbers([node.args.get("true"), node.args.get("false")])
+    if isinstance(node, exp.Coalesce):
+        return _are_numbers([node.this, *node.expressions])
+    return isinstance(node, _ALWAYS)
+
+
+def _are_numbers(results: list[exp.Expr | None]) -> bool:
+    """Whether one result is a number and the others are numbers or NULL."""
+    given = [result for result in results if result is not None and not isinstance(result, exp.Null)]
+    return bool(given) and all(is_number(result) for result in given)
+
+
+def _is_numeric(kind: exp.Expr) -> bool:
+    return isinstance(kind, exp.DataType) and bool(kind.is_type(*exp.DataType.NUMERIC_TYPES)) and not kind.is_type(exp.DataType.Type.BIT)

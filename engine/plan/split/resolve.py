@@ -1,0 +1,565 @@
+"""A statement with nothing left to be guessed: every column qualified, every output named, every table under a name of its own.
+
+The resolved tree means what the statement means, but for the names of its outputs, which agree by place:
+
+- every column is `"alias"."column"`, and no two tables of the statement have one alias, so a node may move without being caught by another name;
+- stars are written out, USING and NATURAL are conditions, ordinals, aliases, `ALL` and named windows are what they stand for;
+- every output of a SELECT has an alias, no two of them the same; ORDER BY names outputs by bare aliases, everything else by columns;
+- common table expressions stand outside of the tree, each under a name of its own.
+
+What DuckDB could understand in more than one way, or what is not known here, makes the whole statement uncertain; it is then answered by `gather`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import pyarrow as pa
+from sqlglot import exp
+
+from engine.plan.split.functions import is_aggregate, is_volatile
+from engine.plan.split.nodes import PART_PREFIX
+from engine.plan.split.scopes import Scope, Source, Uncertain, has_aggregate, is_bare
+from engine.plan.split.trees import all_of, column, is_resolved, mark_resolved, named, output_column, text, unique, unwrapped, used
+from engine.sql.bind import BoundStatement, StoreReference
+from engine.sql.functions import function_name
+
+_SELECT_PARTS = frozenset(
+    {"with_", "expressions", "from_", "joins", "where", "group", "having", "qualify", "windows", "distinct", "order", "limit", "offset"}
+)
+_JOIN_PARTS = frozenset({"this", "side", "kind", "method", "on", "using"})
+_UNKNOWN_NODES = (exp.Columns, exp.Comprehension, exp.PositionalColumn, exp.Pivot, exp.Lateral, exp.Explode, exp.Posexplode, exp.TableSample)
+_UNNAMED = "__unnamed"
+_REPEATED = "__repeated"
+"""Outputs without a name, and with one that another output has; nobody can ask for them by these."""
+T = TypeVar("T")
+_CLAUSES = ("where", "group", "having", "qualify")
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A resolved statement.
+
+    Attributes:
+        tree: The query, without WITH.
+        ctes: Common table expressions by the names that the trees have for them; each after those that it reads.
+        references: The store references by the names of their scans.
+        aliases: Every alias of a table in any of the trees.
+        has_volatile: Whether anything in the trees is volatile.
+    """
+
+    tree: exp.Query
+    ctes: Mapping[str, exp.Query]
+    references: Mapping[str, StoreReference]
+    aliases: set[str]
+    has_volatile: bool
+
+
+def resolve(bound: BoundStatement) -> Resolved | None:
+    """Resolve the names of a statement.
+
+    Args:
+        bound: The statement; it is not changed.
+
+    Returns:
+        The resolved statement; None where something is uncertain.
+    """
+    if not isinstance(bound.tree, exp.Query):
+        return None
+    resolver = _Resolver(bound.references, bound.list_schemas)
+    try:
+        tree = resolver.query(bound.tree.copy(), None, {})
+    except Uncertain:
+        return None
+    nodes = [node for query in (tree, *resolver.ctes.values()) for node in query.walk()]
+    for node in nodes:
+        # Places in the text would be copied with every copy of the tree.
+        node.meta.clear()
+    return Resolved(tree, resolver.ctes, resolver.references, resolver.aliases, any(map(is_volatile, nodes)))
+
+
+@dataclass
+class _Resolver:
+    """Resolves one statement, whose tree it changes in place."""
+
+    listed_references: tuple[StoreReference, ...]
+    lists: Mapping[str, pa.Schema]
+    ctes: dict[str, exp.Query] = field(default_factory=dict)
+    aliases: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.references = {reference.scan: reference for reference in self.listed_references}
+        self._table_names = {*self.references, *self.lists, *(reference.definition.name for reference in self.listed_references)}
+
+    # Queries
+
+    def query(self, node: exp.Expr, outer: Scope | None, ctes: Mapping[str, str]) -> exp.Query:
+        """A resolved query; `ctes` are those that it sees, by the names that the statement has for them, in lower case."""
+        ctes = self._with(node, ctes)
+        if isinstance(node, exp.Select):
+            return self._select(node, outer, ctes)
+        if isinstance(node, exp.SetOperation):
+            return self._set_operation(node, outer, ctes)
+        if isinstance(node, exp.Subquery) and used(node) == {"this"}:
+            return self.query(node.this, outer, ctes)
+        raise Uncertain(node.key)
+
+    def _with(self, node: exp.Expr, ctes: Mapping[str, str]) -> Mapping[str, str]:
+        clause = node.args.get("with_")
+        if clause is None:
+            return ctes
+        if clause.args.get("recursive"):
+            raise Uncertain("RECURSIVE")
+        visible = dict(ctes)
+        for cte in clause.expressions:
+            if used(cte) - {"this", "alias", "materialized"}:
+                raise Uncertain(cte.alias)
+            # Outside of its place it could not read what is around it.
+            query = self.query(cte.this, None, visible)
+            _rename_outputs(query, [name.name for name in cte.args["alias"].args.get("columns") or ()])
+            _check_outputs(query)
+            if cte.alias.lower().startswith(PART_PREFIX):
+                raise Uncertain(cte.alias)
+            name = unique(cte.alias, {*self.ctes, *self._table_names})
+            self.ctes[name] = query
+            visible[cte.alias.lower()] = name
+        node.set("with_", None)
+        return visible
+
+    def _set_operation(self, node: exp.SetOperation, outer: Scope | None, ctes: Mapping[str, str]) -> exp.Query:
+        if used(node) - {"this", "expression", "distinct", "order", "limit", "offset", "with_"} or node.args.get("by_name"):
+            raise Uncertain(node.key)
+        for side in ("this", "expression"):
+            branch = self.query(node.args[side], outer, ctes)
+            plain = isinstance(branch, exp.Select) and not any(branch.args.get(part) for part in ("order", "limit", "offset"))
+            node.set(side, branch if plain else exp.Subquery(this=branch))
+        if len(output_names(node)) != len(output_names(node.args["expression"])):
+            raise Uncertain(node.key)
+        self._order_of_set(node)
+        for part in ("limit", "offset"):
+            self._expression(node.args.get(part), Scope(outer), ctes)
+        return node
+
+    def _order_of_set(self, node: exp.SetOperation) -> None:
+        order = node.args.get("order")
+        if order is None:
+            return
+        names = output_names(node)
+        found: list[exp.Expr] = []
+        for each in order.expressions:
+            key = unwrapped(each.this)
+            if isinstance(key, exp.Var) and key.name.upper() == "ALL":
+                found += [_ordered_like(each, output_column(name)) for name in names]
+            elif isinstance(key, exp.Literal) and not key.is_string:
+                found.append(_ordered_like(each, output_column(_at(names, key))))
+            elif is_bare(key) and key is not None and (same := [name for name in names if name.lower() == key.name.lower()]):
+                found.append(_ordered_like(each, output_column(same[0])))
+            else:
+                raise Uncertain("ORDER BY")
+        order.set("expressions", found)
+
+    def _select(self, node: exp.Select, outer: Scope | None, ctes: Mapping[str, str]) -> exp.Select:
+        if used(node) - _SELECT_PARTS:
+            raise Uncertain(node.key)
+        scope = Scope(outer)
+        self._from(node, scope, ctes)
+        self._windows(node)
+        self._outputs(node, scope, ctes)
+        for clause in _CLAUSES:
+            self._clause(node, clause, scope, ctes)
+        self._distinct(node, scope, ctes)
+        self._order(node, scope, ctes)
+        for part in ("limit", "offset"):
+            self._expression(node.args.get(part), scope, ctes)
+        return node
+
+    # The FROM clause
+
+    def _from(self, node: exp.Select, scope: Scope, ctes: Mapping[str, str]) -> None:
+        clause = node.args.get("from_")
+        if clause is None:
+            if node.args.get("joins"):
+                raise Uncertain("FROM")
+            return
+        clause.set("this", self._table(clause.this, scope, ctes, is_hidden=False))
+        joins = node.args.get("joins") or []
+        for join in joins:
+            if used(join) - _JOIN_PARTS:
+                raise Uncertain("JOIN")
+            method = str(join.args.get("method") or "").upper()
+            kind = str(join.args.get("kind") or "").upper()
+            if method not in {"", "NATURAL", "ASOF", "POSITIONAL"} or (method == "NATURAL" and len(joins) > 1):
+                raise Uncertain(method)
+            join.set("this", self._table(join.this, scope, ctes, is_hidden=kind in {"SEMI", "ANTI"}))
+            self._using(join, scope, method)
+            if join.args.get("on") is not None:
+                self._expression(join.args["on"], _seeing_all(scope), ctes)
+
+    def _table(self, node: exp.Expr, scope: Scope, ctes: Mapping[str, str], *, is_hidden: bool) -> exp.Expr:
+        """A table under a unique alias; its columns are added to what the scope sees."""
+        written = node.args.get("alias")
+        if written is not None and used(written) - {"this", "columns"}:
+            raise Uncertain(node.key)
+        name = written.name if written is not None else ""
+        renamed = [found.name for found in written.args.get("columns") or ()] if written is not None else []
+        known = unwrapped(node)
+        if isinstance(known, exp.Table) and not used(known) - {"this", "alias"}:
+            columns = self._columns_of_table(known, scope, ctes, renamed)
+            name = name or (known.name if isinstance(known.this, exp.Identifier) else "")
+        elif isinstance(known, exp.Subquery) and not used(known) - {"this", "alias"}:
+            query = self.query(known.this, Scope(scope.outer, scope.sources, scope.merged, is_lateral=True), ctes)
+            _rename_outputs(query, renamed)
+            _check_outputs(query)
+            known.set("this", query)
+            columns, renamed = tuple(output_names(query)), []
+        elif isinstance(known, exp.Values) and not used(known) - {"expressions", "alias"}:
+            columns = _value_columns(known, renamed)
+            renamed = list(columns)
+            self._expression_list(known.expressions, Scope(scope.outer), ctes)
+        elif isinstance(known, exp.Unnest) and not used(known) - {"expressions", "alias"} and len(known.expressions) == 1:
+            self._expression_list(known.expressions, scope, ctes)
+            columns = tuple(renamed) or None
+        else:
+            raise Uncertain(node.key)
+        alias = self._alias(name or "t")
+        identifiers = [exp.to_identifier(each, quoted=True) for each in renamed]
+        known.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True), columns=identifiers))
+        scope.sources.append(Source(alias, name.lower(), columns, is_hidden))
+        return known
+
+    def _columns_of_table(self, node: exp.Table, scope: Scope, ctes: Mapping[str, str], renamed: list[str]) -> tuple[str, ...] | None:
+        if not isinstance(node.this, exp.Identifier):
+            if any(isinstance(found, exp.Query) for found in node.this.walk()):
+                raise Uncertain(node.name)
+            for child in list(node.this.iter_expressions()):
+                self._expression(child, scope, ctes)
+            return tuple(renamed) or None
+        if renamed:
+            raise Uncertain(node.name)
+        if node.name in self.references:
+            return tuple(self.references[node.name].definition.schema.names)
+        if node.name in self.lists:
+            return tuple(self.lists[node.name].names)
+        if node.db or node.name.lower() not in ctes:
+            raise Uncertain(node.name)
+        name = ctes[node.name.lower()]
+        node.set("this", exp.to_identifier(name, quoted=True))
+        return tuple(output_names(self.ctes[name]))
+
+    def _alias(self, name: str) -> str:
+        if name.lower().startswith(PART_PREFIX):
+            raise Uncertain(name)
+        alias = unique(name, self.aliases)
+        self.aliases.add(alias)
+        return alias
+
+    def _using(self, join: exp.Join, scope: Scope, method: str) -> None:
+        """USING and NATURAL as conditions, and what their columns mean from here on."""
+        right = scope.sources[-1]
+        names = [name.name.lower() for name in join.args.get("using") or ()]
+        if method == "NATURAL":
+            left = scope.sources[0]
+            if left.columns is None or right.columns is None:
+                raise Uncertain(method)
+            names = [name.lower() for name in left.columns if right.column(name.lower())]
+            join.set("method", None)
+            if not names:
+                raise Uncertain(method)
+        if not names:
+            return
+        if method == "ASOF" or join.args.get("on") is not None:
+            raise Uncertain("USING")
+        side = str(join.args.get("side") or "").upper()
+        before = Scope(None, scope.sources[:-1], scope.merged)
+        conditions: list[exp.Expr] = []
+        for name in names:
+            mine, theirs = before.bare(name), right.column(name)
+            if not isinstance(mine, exp.Column) or theirs is None:
+                raise Uncertain(name)
+            conditions.append(exp.EQ(this=mine, expression=column(right.alias, theirs)))
+            both = exp.Coalesce(this=mine.copy(), expressions=[column(right.alias, theirs)])
+            scope.merged[name] = {"RIGHT": column(right.alias, theirs), "FULL": both}.get(side, mine.copy())
+        join.set("using", None)
+        join.set("on", all_of(conditions))
+
+    # Outputs
+
+    def _windows(self, node: exp.Select) -> None:
+        """Named windows, in place of their names."""
+        windows = {window.name.lower(): window for window in node.args.get("windows") or ()}
+        if not windows:
+            return
+        node.set("windows", None)
+        for window in list(node.find_all(exp.Window)):
+            name = window.args.get("alias")
+            if name is None:
+                continue
+            found = windows.get(name.name.lower())
+            if found is None or used(window) - {"this", "alias", "over"} or used(found) - {"this", "partition_by", "order", "spec"}:
+                raise Uncertain("WINDOW")
+            window.set("alias", None)
+            window.set("partition_by", [part.copy() for part in found.args.get("partition_by") or ()])
+            for part in ("order", "spec"):
+                window.set(part, found.args[part].copy() if found.args.get(part) else None)
+
+    def _outputs(self, node: exp.Select, scope: Scope, ctes: Mapping[str, str]) -> None:
+        if _is_exists(node):
+            node.set("expressions", [exp.Literal.number(1)])
+        found: list[exp.Expr] = []
+        taken: set[str] = set()
+        for expression in node.expressions:
+            if isinstance(expression, exp.Star) or (isinstance(expression, exp.Column) and isinstance(expression.this, exp.Star)):
+                outputs = self._star(expression, scope, ctes)
+            else:
+                outputs = [self._output(expression, scope, ctes)]
+            for name, value in outputs:
+                alias = unique(_REPEATED if name.lower() in {each.lower() for each in taken} and name != _UNNAMED else name, taken)
+                taken.add(alias)
+                found.append(named(value, alias))
+        if not found:
+            raise Uncertain("SELECT")
+        node.set("expressions", found)
+
+    def _output(self, expression: exp.Expr, scope: Scope, ctes: Mapping[str, str]) -> tuple[str, exp.Expr]:
+        value = expression.this if isinstance(expression, exp.Alias) else expression
+        name = expression.alias if isinstance(expression, exp.Alias) else _name_of(value)
+        holder = exp.Paren(this=value)
+        self._expression(holder, scope, ctes)
+        value = holder.this
+        if isinstance(expression, exp.Alias):
+            scope.add_output(name, value)
+        return name, value
+
+    def _star(self, node: exp.Expr, scope: Scope, ctes: Mapping[str, str]) -> list[tuple[str, exp.Expr]]:
+        """The outputs that a star stands for, with EXCLUDE and REPLACE."""
+        star = node.this if isinstance(node, exp.Column) else node
+        if used(star) - {"except_", "replace"} or (used(star) and scope.merged):
+            raise Uncertain("*")
+        excluded = {each.name.lower() for each in star.args.get("except_") or ()}
+        replaced = {each.alias.lower(): each.this for each in star.args.get("replace") or ()}
+        sources = [source for source in scope.visible if not isinstance(node, exp.Column) or source.name == node.table.lower()]
+        if not sources or any(source.columns is None for source in sources) or (isinstance(node, exp.Column) and (len(sources) > 1 or node.db)):
+            raise Uncertain("*")
+        found: list[tuple[str, exp.Expr]] = []
+        merged: set[str] = set()
+        for source in sources:
+            for name in source.columns or ():
+                lowered = name.lower()
+                if lowered in scope.merged and not isinstance(node, exp.Column):
+                    if lowered not in merged:
+                        found.append((name, scope.merged[lowered].copy()))
+                    merged.add(lowered)
+                elif lowered in replaced:
+                    found.append(self._output(named(replaced[lowered].copy(), name), scope, ctes))
+                elif lowered not in excluded:
+                    found.append((name, column(source.alias, name)))
+        if not (excluded | set(replaced)) <= {name.lower() for source in sources for name in source.columns or ()}:
+            raise Uncertain("*")
+        return found
+
+    # Clauses
+
+    def _clause(self, node: exp.Select, clause: str, scope: Scope, ctes: Mapping[str, str]) -> None:
+        found = node.args.get(clause)
+        if found is None:
+            return
+        if clause == "group":
+            self._group(node, found)
+        elif clause in {"having", "qualify"}:
+            for each in found.find_all(exp.Column):
+                if is_bare(each):
+                    scope.check_alias(each.name.lower())
+        self._expression(found, scope, ctes)
+
+    def _group(self, node: exp.Select, group: exp.Group) -> None:
+        """Ordinals and ALL, as the outputs that they mean."""
+        if used(group) - {"expressions", "all"}:
+            raise Uncertain("GROUP BY")
+        if group.args.get("all"):
+            if group.expressions:
+                raise Uncertain("GROUP BY ALL")
+            plain = [output.this.copy() for output in node.expressions if not has_aggregate(output.this)]
+            mixed = [output.this for output in node.expressions if has_aggregate(output.this) and _has_column_outside(output.this)]
+            # The engine groups by constants under an ordinal, and not under ALL.
+            constant = [each for each in plain if each.find(exp.Column) is None]
+            if mixed or constant or any(isinstance(found, exp.Query | exp.Window) for output in node.expressions for found in output.this.walk()):
+                raise Uncertain("GROUP BY ALL")
+            node.set("group", exp.Group(expressions=plain) if plain else None)
+            return
+        for each in list(group.expressions):
+            literal = unwrapped(each)
+            if isinstance(literal, exp.Literal) and not literal.is_string:
+                each.replace(_grouping(_at(node.expressions, literal).this, int(literal.this)))
+            elif isinstance(each, exp.GroupingSets | exp.Rollup | exp.Cube) and any(isinstance(found, exp.Literal) for found in each.walk()):
+                raise Uncertain("GROUP BY")
+
+    def _distinct(self, node: exp.Select, scope: Scope, ctes: Mapping[str, str]) -> None:
+        distinct = node.args.get("distinct")
+        on = distinct.args.get("on") if distinct is not None else None
+        if on is None:
+            return
+        for each in on.find_all(exp.Column):
+            if is_bare(each):
+                scope.check_alias(each.name.lower())
+        if any(isinstance(unwrapped(each), exp.Literal) for each in (on.expressions if isinstance(on, exp.Tuple) else [on])):
+            raise Uncertain("DISTINCT ON")
+        self._expression(distinct, scope, ctes)
+
+    def _order(self, node: exp.Select, scope: Scope, ctes: Mapping[str, str]) -> None:
+        order = node.args.get("order")
+        if order is None:
+            return
+        names = [output.alias for output in node.expressions]
+        values = {text(output.this): output.alias for output in reversed(node.expressions)}
+        found: list[exp.Expr] = []
+        for each in order.expressions:
+            key = unwrapped(each.this)
+            if isinstance(key, exp.Var) and key.name.upper() == "ALL":
+                found += [_ordered_like(each, output_column(name)) for name in names]
+            elif isinstance(key, exp.Literal) and not key.is_string:
+                found.append(_ordered_like(each, output_column(_at(names, key))))
+            elif is_bare(key) and key is not None and key.name.lower() in scope.outputs:
+                value = scope.outputs[key.name.lower()]
+                if value is None:
+                    raise Uncertain(key.name)
+                found.append(_ordered_like(each, output_column(values[text(value)])))
+            else:
+                for part in each.find_all(exp.Column):
+                    if is_bare(part):
+                        scope.check_alias(part.name.lower())
+                self._expression(each, scope, ctes)
+                same = values.get(text(each.this))
+                found.append(_ordered_like(each, output_column(same)) if same is not None else each)
+        order.set("expressions", found)
+
+    # Expressions
+
+    def _expression_list(self, nodes: Collection[exp.Expr], scope: Scope, ctes: Mapping[str, str]) -> None:
+        for node in nodes:
+            self._expression(node, scope, ctes)
+
+    def _expression(self, node: exp.Expr | None, scope: Scope, ctes: Mapping[str, str], hidden: frozenset[str] = frozenset()) -> None:
+        """Resolve what stands below a node, in place."""
+        if node is None or isinstance(node, exp.DataType | exp.Identifier):
+            return
+        for child in list(node.iter_expressions()):
+            if isinstance(child, exp.Func) and function_name(child) == "alias":
+                raise Uncertain("alias")
+            if isinstance(child, _UNKNOWN_NODES) or (isinstance(child, exp.Star) and not isinstance(node, exp.Count)):
+                raise Uncertain(child.key)
+            if isinstance(child, exp.Query) and not (isinstance(child, exp.Subquery) and used(child) == {"this"}):
+                child.replace(self.query(child, scope, ctes))
+            elif isinstance(child, exp.Values) or (isinstance(child, exp.Subquery) and isinstance(child.this, exp.Values)):
+                raise Uncertain(child.key)
+            elif isinstance(child, exp.Column):
+                self._column(child, scope, hidden)
+            elif isinstance(child, exp.Lambda):
+                names = frozenset(each.name.lower() for each in child.expressions)
+                self._expression(child, scope, ctes, hidden | names)
+            else:
+                self._expression(child, scope, ctes, hidden)
+
+    def _column(self, node: exp.Column, scope: Scope, hidden: frozenset[str]) -> None:
+        if isinstance(node.this, exp.Star):
+            raise Uncertain("*")
+        if is_resolved(node) or node.parts[0].name.lower() in hidden:
+            return
+        meaning = scope.meaning(node)
+        if isinstance(meaning, exp.Column) and isinstance(node.this, exp.Identifier):
+            # The node itself stays, with what the parser noted of it.
+            node.set("this", meaning.this)
+            node.set("table", meaning.args["table"])
+            node.set("db", None)
+            node.set("catalog", None)
+            mark_resolved(node)
+        else:
+            node.replace(meaning)
+
+
+def output_names(query: exp.Expr) -> list[str]:
+    """Names of a resolved query's outputs.
+
+    Args:
+        query: A resolved query; for set operations the first SELECT names the outputs.
+
+    Returns:
+        The names, in order.
+    """
+    while not isinstance(query, exp.Select):
+        query = query.this
+    return [output.alias for output in query.expressions]
+
+
+def _seeing_all(scope: Scope) -> Scope:
+    """A join's condition sees the right side of a SEMI or ANTI join, and no aliases of outputs."""
+    sources = [*scope.sources[:-1], Source(scope.sources[-1].alias, scope.sources[-1].name, scope.sources[-1].columns)]
+    kept = [source for source in sources if not source.is_hidden]
+    return Scope(scope.outer, kept, scope.merged)
+
+
+def _rename_outputs(query: exp.Query, names: list[str]) -> None:
+    """Give a resolved query's first outputs other names, and ORDER BY the new ones."""
+    if not names:
+        return
+    if query.args.get("order") is not None or not isinstance(query, exp.Select) or len(names) > len(query.expressions):
+        raise Uncertain(names[0])
+    for output, name in zip(query.expressions, names, strict=False):
+        output.set("alias", exp.to_identifier(name, quoted=True))
+
+
+def _check_outputs(query: exp.Query) -> None:
+    """Columns that others may name have names that nobody had to make up."""
+    names = [name.lower() for name in output_names(query)]
+    if len(set(names)) != len(names) or any(name.startswith(_REPEATED) for name in names):
+        raise Uncertain("SELECT")
+
+
+def _name_of(value: exp.Expr) -> str:
+    """The name of an output without an alias."""
+    value = unwrapped(value) or value
+    if isinstance(value, exp.Column | exp.Dot):
+        return value.name
+    return _UNNAMED
+
+
+def _value_columns(node: exp.Values, renamed: list[str]) -> tuple[str, ...]:
+    first = node.expressions[0]
+    if not isinstance(first, exp.Tuple):
+        raise Uncertain("VALUES")
+    width = len(first.expressions)
+    return tuple(renamed[place] if place < len(renamed) else f"col{place}" for place in range(width))
+
+
+def _is_exists(node: exp.Select) -> bool:
+    """Whether only the number of rows of a SELECT matters, and its star does not."""
+    plain = used(node) <= {"expressions", "from_", "joins", "where"}
+    return isinstance(node.parent, exp.Exists) and plain and len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Star)
+
+
+def _grouping(value: exp.Expr, ordinal: int) -> exp.Expr:
+    """An output as a grouping expression. A constant, which might be taken for an ordinal, and a query, whose aliases are its own, stay ordinals."""
+    keeps = value.find(exp.Column) is None or value.find(exp.Query) is not None
+    return exp.Literal.number(ordinal) if keeps else value.copy()
+
+
+def _has_column_outside(node: exp.Expr) -> bool:
+    """Whether an expression reads a column outside of its aggregates."""
+    if is_aggregate(node):
+        return False
+    return isinstance(node, exp.Column) or any(_has_column_outside(child) for child in node.iter_expressions())
+
+
+def _ordered_like(ordered: exp.Expr, key: exp.Expr) -> exp.Ordered:
+    copied = ordered.copy()
+    copied.set("this", key)
+    assert isinstance(copied, exp.Ordered)
+    return copied
+
+
+def _at(items: list[T], ordinal: exp.Literal) -> T:
+    number = str(ordinal.this)
+    if not number.isdigit() or not 1 <= int(number) <= len(items):
+        raise Uncertain(number)
+    return items[int(number) - 1]

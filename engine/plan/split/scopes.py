@@ -1,0 +1,200 @@
+"""What names mean at one place of a statement, by DuckDB's rules; where a rule leaves room for doubt, nothing is said at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from engine.plan.split.functions import is_aggregate, is_volatile
+from engine.plan.split.trees import column, text, unwrapped
+
+
+class Uncertain(Exception):
+    """What a name of a statement means cannot be said with certainty."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """One table of a FROM clause.
+
+    Attributes:
+        alias: Its name in the resolved tree, unique in the whole statement.
+        name: Its name in the statement, in lower case; empty for none.
+        columns: Its columns; None where they are not known.
+        is_hidden: Whether it is the right side of a SEMI or ANTI join, which only that join's condition sees.
+    """
+
+    alias: str
+    name: str
+    columns: tuple[str, ...] | None
+    is_hidden: bool = False
+
+    def column(self, name: str) -> str | None:
+        """The column of a name, as it is written."""
+        return next((known for known in self.columns or () if known.lower() == name), None)
+
+
+@dataclass
+class Scope:
+    """What the expressions of one SELECT see.
+
+    Attributes:
+        outer: What the SELECT around a subquery sees.
+        sources: Tables of the FROM clause so far.
+        merged: Columns of USING in lower case, and what they mean.
+        outputs: Aliases of the SELECT list so far, in lower case, and what they stand for; None where two of them differ.
+        is_lateral: Whether these are the tables beside a derived table, which must not read them.
+    """
+
+    outer: Scope | None = None
+    sources: list[Source] = field(default_factory=list)
+    merged: dict[str, exp.Expr] = field(default_factory=dict)
+    outputs: dict[str, exp.Expr | None] = field(default_factory=dict)
+    is_lateral: bool = False
+
+    @property
+    def visible(self) -> Iterator[Source]:
+        """Tables that every expression sees."""
+        return (source for source in self.sources if not source.is_hidden)
+
+    def meaning(self, node: exp.Column) -> exp.Expr:
+        """What a column expression means.
+
+        Args:
+            node: A column of the statement as it was written.
+
+        Returns:
+            A new expression over columns of unique aliases.
+
+        Raises:
+            Uncertain: It could mean several things, or something that is not known here.
+        """
+        names = [part.name.lower() for part in node.parts]
+        scope: Scope | None = self
+        while scope is not None:
+            found = scope.own(names, scope is self)
+            if found is not None:
+                if scope.is_lateral:
+                    break
+                return found
+            scope = scope.outer
+        raise Uncertain(node.name)
+
+    def own(self, names: list[str], is_innermost: bool) -> exp.Expr | None:
+        """What a name means among the tables of this SELECT.
+
+        Args:
+            names: The name's parts in lower case.
+            is_innermost: Whether the name stands in this SELECT itself, so that it may be one of its aliases.
+
+        Returns:
+            A new expression; None where it means nothing here.
+
+        Raises:
+            Uncertain: It could mean several things.
+        """
+        qualified = [source for source in self.visible if source.name == names[0]]
+        bare = self.bare(names[0])
+        if any(source.columns is None for source in self.visible) and not (len(names) == 2 and qualified and bare is None):
+            raise Uncertain(names[0])
+        if len(names) == 1:
+            if bare is None and qualified:
+                raise Uncertain(names[0])
+            return bare if bare is not None else self._output(names[0]) if is_innermost else None
+        if qualified and (bare is not None or len(qualified) > 1):
+            raise Uncertain(names[0])
+        if qualified:
+            known = qualified[0].column(names[1])
+            if known is None:
+                raise Uncertain(names[1])
+            return _fields(column(qualified[0].alias, known), names[2:])
+        return None if bare is None else _fields(bare, names[1:])
+
+    def bare(self, name: str) -> exp.Expr | None:
+        """What a bare name means among the tables of this SELECT.
+
+        Args:
+            name: A name in lower case.
+
+        Returns:
+            A new expression; None for a name of none of the tables.
+
+        Raises:
+            Uncertain: Several tables have such a column.
+        """
+        if name in self.merged:
+            return self.merged[name].copy()
+        found = [(source, known) for source in self.visible if (known := source.column(name)) is not None]
+        if len(found) > 1:
+            raise Uncertain(name)
+        return column(found[0][0].alias, found[0][1]) if found else None
+
+    def _output(self, name: str) -> exp.Expr | None:
+        """What an alias of the SELECT list stands for, where no table has a column of that name."""
+        if name not in self.outputs:
+            return None
+        found = self.outputs[name]
+        # An expression stands twice where its alias is used, so it must give the same value both times.
+        if found is None or self._is_outer(name) or any(is_volatile(node) or isinstance(node, exp.Query) for node in found.walk()):
+            raise Uncertain(name)
+        copied = found.copy()
+        return copied if isinstance(copied, exp.Column | exp.Literal | exp.Func) else exp.Paren(this=copied)
+
+    def _is_outer(self, name: str) -> bool:
+        scope = self.outer
+        while scope is not None:
+            if any(source.columns is None or source.column(name) or source.name == name for source in scope.sources) or name in scope.outputs:
+                return True
+            scope = scope.outer
+        return False
+
+    def check_alias(self, name: str) -> None:
+        """Where DuckDB prefers the column or the alias by circumstances, they must be the same.
+
+        Raises:
+            Uncertain: They are not.
+        """
+        known = self.bare(name)
+        if known is None or name not in self.outputs:
+            return
+        stands_for = self.outputs[name]
+        if stands_for is None or text(known) != text(stands_for):
+            raise Uncertain(name)
+
+    def add_output(self, name: str, expression: exp.Expr) -> None:
+        """Note an alias of the SELECT list."""
+        lowered = name.lower()
+        if lowered in self.outputs:
+            seen = self.outputs[lowered]
+            self.outputs[lowered] = expression if seen is not None and text(seen) == text(expression) else None
+        else:
+            self.outputs[lowered] = expression
+
+
+def _fields(base: exp.Expr, names: list[str]) -> exp.Expr:
+    """Fields of a struct, by name."""
+    found = base
+    for name in names:
+        found = exp.Dot(this=found if isinstance(found, exp.Dot) else exp.Paren(this=found), expression=exp.to_identifier(name, quoted=True))
+    return found
+
+
+def has_aggregate(node: exp.Expr) -> bool:
+    """Whether an expression has an aggregate of its own SELECT in it, outside of windows' arguments."""
+    if isinstance(node, exp.Query):
+        return False
+    if isinstance(node, exp.Window):
+        inner = node.this
+        while isinstance(inner, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
+            inner = inner.this
+        parts = [*inner.iter_expressions(), *(child for child in node.iter_expressions() if child is not node.this)]
+        return any(has_aggregate(part) for part in parts)
+    return is_aggregate(node) or any(has_aggregate(child) for child in node.iter_expressions())
+
+
+def is_bare(node: exp.Expr | None) -> bool:
+    """Whether an expression is a name without a qualifier."""
+    node = unwrapped(node)
+    return isinstance(node, exp.Column) and not node.table and not isinstance(node.this, exp.Star)

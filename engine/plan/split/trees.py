@@ -1,0 +1,165 @@
+"""Small things about syntax trees that the rules of splitting share."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from sqlglot import exp
+
+_RESOLVED = "resolved"
+
+
+def column(alias: str, name: str) -> exp.Column:
+    """`"alias"."name"`, a column whose meaning is settled."""
+    found = exp.Column(this=exp.to_identifier(name, quoted=True), table=exp.to_identifier(alias, quoted=True))
+    mark_resolved(found)
+    return found
+
+
+def mark_resolved(node: exp.Column) -> None:
+    """Note that a column's meaning is settled."""
+    node.meta[_RESOLVED] = True
+
+
+def is_resolved(node: exp.Column) -> bool:
+    """Whether a column's meaning is settled."""
+    return _RESOLVED in node.meta
+
+
+def output_column(name: str) -> exp.Column:
+    """`"name"`: an output, as ORDER BY names it."""
+    return exp.Column(this=exp.to_identifier(name, quoted=True))
+
+
+def table(name: str, alias: str) -> exp.Table:
+    """`"name" AS "alias"`."""
+    return exp.Table(this=exp.to_identifier(name, quoted=True), alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
+
+
+def named(expression: exp.Expr, name: str) -> exp.Alias:
+    """`expression AS "name"`."""
+    return exp.Alias(this=expression, alias=exp.to_identifier(name, quoted=True))
+
+
+def select_from(outputs: Sequence[exp.Expr], source: exp.Expr) -> exp.Select:
+    """`SELECT outputs FROM source`."""
+    return exp.Select(expressions=list(outputs), from_=exp.From(this=source))
+
+
+def used(node: exp.Expr) -> set[str]:
+    """Names of the arguments that a node has."""
+    return {name for name, value in node.args.items() if value}
+
+
+def all_of(conditions: Sequence[exp.Expr]) -> exp.Expr | None:
+    """Conditions joined by AND; None for none."""
+    return _joined(exp.And, conditions)
+
+
+def any_of(conditions: Sequence[exp.Expr]) -> exp.Expr | None:
+    """Conditions joined by OR; None for none."""
+    return _joined(exp.Or, conditions)
+
+
+def _joined(connector: type[exp.Connector], conditions: Sequence[exp.Expr]) -> exp.Expr | None:
+    found: exp.Expr | None = None
+    for condition in conditions:
+        wrapped = exp.Paren(this=condition) if isinstance(condition, exp.Connector) and not isinstance(condition, connector) else condition
+        found = wrapped if found is None else connector(this=found, expression=wrapped)
+    return found
+
+
+def conjuncts(condition: exp.Expr | None) -> Iterator[exp.Expr]:
+    """The conditions that a condition joins by AND, without brackets around them."""
+    while isinstance(condition, exp.Paren):
+        condition = condition.this
+    if isinstance(condition, exp.And):
+        for part in condition.flatten():
+            yield from conjuncts(part)
+    elif condition is not None:
+        yield condition
+
+
+def own_nodes(node: exp.Expr) -> Iterator[exp.Expr]:
+    """A node and the nodes below it that are evaluated with it: queries below it are yielded, and not entered."""
+    yield node
+    for child in node.iter_expressions():
+        if isinstance(child, exp.Query | exp.Values) and not isinstance(child, exp.Subquery | exp.Table):
+            yield child
+        else:
+            yield from own_nodes(child)
+
+
+def expressions_of(select: exp.Select) -> Iterator[exp.Expr]:
+    """The expressions of a SELECT outside of its FROM clause, from WHERE to LIMIT."""
+    for name in ("expressions", "where", "group", "having", "qualify", "windows", "distinct", "order", "limit", "offset"):
+        found = select.args.get(name)
+        for node in found if isinstance(found, list) else [found]:
+            if isinstance(node, exp.Expr):
+                yield node
+
+
+def text(node: exp.Expr) -> str:
+    """A node as text, by which equal expressions of a resolved tree are known."""
+    if isinstance(node, exp.Column) and node.table:
+        # What the generator writes for a quoted column, in a tenth of its time.
+        return column_text(node.table, node.name)
+    return str(node.sql(dialect="duckdb"))
+
+
+def place_text(node: exp.Expr | None) -> str | None:
+    """The text of an expression that may tell where a row is: a column, or what USING of a FULL join makes of two; None for others."""
+    node = unwrapped(node)
+    return text(node) if isinstance(node, exp.Column | exp.Coalesce) else None
+
+
+def column_text(alias: str, name: str) -> str:
+    """The text of `column(alias, name)`."""
+    return '"' + alias.replace('"', '""') + '"."' + name.replace('"', '""') + '"'
+
+
+def tables_of(node: exp.Expr) -> Iterator[exp.Table]:
+    """Tables that are read by name anywhere in a tree."""
+    for found in node.find_all(exp.Table):
+        if isinstance(found.this, exp.Identifier):
+            yield found
+
+
+def aliases_used(node: exp.Expr) -> set[str]:
+    """Names that qualify columns anywhere in a tree."""
+    return {found.table for found in node.find_all(exp.Column) if found.table}
+
+
+def unique(name: str, taken: Collection[str]) -> str:
+    """A name that none of some names is, without regard to case: itself, or with a number."""
+    lowered = {each.lower() for each in taken}
+    found, number = name, 1
+    while found.lower() in lowered:
+        number += 1
+        found = f"{name}_{number}"
+    return found
+
+
+def unwrapped(node: exp.Expr | None) -> exp.Expr | None:
+    """A node without brackets around it."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
+
+
+def place_texts(nodes: Iterable[exp.Expr]) -> set[str]:
+    """The texts of those nodes that have a `place_text`."""
+    return {found for found in map(place_text, nodes) if found is not None}
+
+
+def free_aliases(node: exp.Expr) -> set[str]:
+    """Names that qualify columns in a resolved tree and are no tables of it: those of the SELECTs around it."""
+    defined = {found.alias for found in node.find_all(exp.Table, exp.Subquery, exp.Values, exp.Unnest) if found.alias}
+    return aliases_used(node) - defined
+
+
+def own_queries(node: exp.Expr) -> Iterator[exp.Query]:
+    """The outermost queries in an expression."""
+    if node.find(exp.Query) is None:
+        return iter(())
+    return (found for found in own_nodes(node) if isinstance(found, exp.Query) and not isinstance(found, exp.Subquery))
