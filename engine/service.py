@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from engine.errors import LimitExceeded, LivestateError
+from engine.cluster.fragments import FragmentRequest
+from engine.cluster.wishes import NEWEST, EpochWish
+from engine.coordinator.asked import Asked
+from engine.coordinator.cluster import Cluster
+from engine.coordinator.coordinator import Coordinator, CoordinatorOptions
+from engine.coordinator.endpoints import Endpoints
+from engine.coordinator.key_rows import KeyAsked
+from engine.coordinator.lone import lone_cluster
+from engine.coordinator.plans import PlanCache, Splitter
+from engine.coordinator.routes import Routes
+from engine.errors import InvalidInput, LimitExceeded
 from engine.exec.catalog import (
     COLUMNS_SCHEMA,
     PLAN_SCHEMA,
@@ -24,29 +33,26 @@ from engine.exec.catalog import (
 )
 from engine.exec.deadline import Deadline
 from engine.exec.engine import BindingError, Engine
-from engine.exec.engine_query import RunningQuery, reads_of, result_schema_of, run, scan_sql
-from engine.exec.kernels import live_rows, looked_up
-from engine.exec.metadata import metadata_of
+from engine.exec.fragment_cache import FragmentCache
+from engine.exec.local import LocalExecutor
+from engine.exec.pin import ALL_NEWEST, Pin
 from engine.exec.query_result import QueryMetadata, QueryResult
-from engine.exec.results import sliced
+from engine.exec.request import REFUSED_LIMIT, Request
 from engine.exec.statement_cache import MAX_CACHED_LENGTH, LeastRecentlyUsed, ReadyText, StatementCache
 from engine.plan.arguments import parameter_schema, parameter_values, shape_values
-from engine.plan.explain import explain
-from engine.plan.plans import CountPlan, EnginePlan, RowsPlan, lookup_points
+from engine.plan.placement import all_partitions
+from engine.plan.plans import EnginePlan, RowsPlan, lookup_points
+from engine.plan.split.gather import gather
+from engine.plan.split.split import split
 from engine.plan.statement import ReadyStatement
-from engine.plan.values import Arguments, Operand, Parameter
-from engine.scan import StoreSource, StoreView
-from engine.schema import StoreName
-from engine.sql.columns import has_pivot
-from engine.sql.diagnose import located
-from engine.sql.literals import shape_of
+from engine.plan.values import Arguments
+from engine.scan import StoreSource
+from engine.sql.as_of import resolve_as_of, take_as_of
+from engine.sql.literals import likely_shape, shape_of
 from engine.sql.parse import Kind
+from engine.sql.text import SourceText
 
 __all__ = ["PreparedStatement", "QueryMetadata", "QueryOptions", "QueryResult", "QueryService", "Session"]
-
-
-Views = Mapping[StoreName, StoreView]
-REFUSED_LIMIT = -1
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,10 @@ class QueryOptions:
         max_sql_bytes: Size of the longest statement text, in UTF-8.
         batch_bytes: Arrow bytes that a batch of a result should not exceed.
         cached_statements: How many statements are kept parsed and planned.
+        gather_limit_bytes: Arrow bytes of hosts' rows that the merge of one statement may hold.
+        total_gather_limit_bytes: What the merges of all statements may hold together.
+        broadcast_limit_bytes: Arrow bytes up to which a store is sent to every host to be joined there.
+        peer_threads: Threads that wait for hosts, for all statements together.
     """
 
     memory_limit_bytes: int = 2 << 30
@@ -68,6 +78,10 @@ class QueryOptions:
     max_sql_bytes: int = 16 << 20
     batch_bytes: int = 8 << 20
     cached_statements: int = 1000
+    gather_limit_bytes: int = 1 << 30
+    total_gather_limit_bytes: int = 2 << 30
+    broadcast_limit_bytes: int = 4 << 20
+    peer_threads: int = 64
 
 
 @dataclass(frozen=True)
@@ -77,10 +91,12 @@ class Session:
     Attributes:
         dialect: sqlglot's name of the SQL dialect.
         timeout_seconds: Time-out of statements, if it is shorter than the service's; None for the service's.
+        wish: Which epochs statements may read.
     """
 
     dialect: str = "duckdb"
     timeout_seconds: float | None = None
+    wish: EpochWish = NEWEST
 
 
 DEFAULT_SESSION = Session()
@@ -111,53 +127,41 @@ class _Prepared:
     prepared: PreparedStatement
 
 
-@dataclass(frozen=True)
-class _Request:
-    """One statement to run.
-
-    Attributes:
-        text: What the user wrote.
-        dialect: Its dialect.
-        ready: The statement, made ready.
-        arguments: Its parameters and lists.
-        deadline: When it must end.
-        started: When it came, by `time.perf_counter`.
-    """
-
-    text: str
-    dialect: str
-    ready: ReadyText
-    arguments: Arguments
-    deadline: Deadline
-    started: float
-
-    def seconds(self, **steps: float) -> dict[str, float]:
-        """Times of steps, with the time since the statement came."""
-        return {**steps, "total": time.perf_counter() - self.started}
-
-
 class QueryService:
-    """Answers read-only SQL over the stores of a source. Safe for threads.
+    """Answers read-only SQL over the stores of a source, and over those of other hosts. Safe for threads.
 
     Args:
-        source: Where the stores are.
+        source: The stores that are here.
         options: Limits.
+        cluster: The hosts of the deployment; None where this host has everything.
     """
 
-    def __init__(self, source: StoreSource, options: QueryOptions | None = None) -> None:
+    def __init__(self, source: StoreSource, options: QueryOptions | None = None, cluster: Cluster | None = None) -> None:
         self._source = source
-        self._options = options or QueryOptions()
-        self._engine = Engine(self._options.memory_limit_bytes, self._options.threads)
-        self._statements = StatementCache(self._options.cached_statements)
-        self._prepared: LeastRecentlyUsed[_Prepared] = LeastRecentlyUsed(self._options.cached_statements)
+        self._options = options = options or QueryOptions()
+        self._engine = Engine(options.memory_limit_bytes, options.threads)
+        self._statements = StatementCache(options.cached_statements)
+        self._fragments = FragmentCache(self._engine, options.cached_statements)
+        self._prepared: LeastRecentlyUsed[_Prepared] = LeastRecentlyUsed(options.cached_statements)
+        self._local = LocalExecutor(source, self._engine, self._statements, options.batch_bytes)
+        self._routes = Routes(cluster or lone_cluster(source), options.broadcast_limit_bytes)
+        self._coordinator = None if cluster is None else self._coordinating(cluster)
+
+    def _coordinating(self, cluster: Cluster) -> Coordinator:
+        options = self._options
+        plans = PlanCache(self._engine, self._fragments, Splitter(split, gather), options.cached_statements)
+        limits = CoordinatorOptions(options.gather_limit_bytes, options.total_gather_limit_bytes, options.peer_threads, options.batch_bytes)
+        return Coordinator(cluster, self._engine, plans, self._routes, self._local, self.execute_fragment, limits)
 
     @property
     def source(self) -> StoreSource:
-        """Where the stores are."""
+        """The stores that are here."""
         return self._source
 
     def close(self) -> None:
-        """Stop the engine."""
+        """Stop the engine, and what other hosts do for this one."""
+        if self._coordinator is not None:
+            self._coordinator.close()
         self._engine.close()
 
     def prepare(self, sql: str, session: Session = DEFAULT_SESSION) -> PreparedStatement:
@@ -173,13 +177,15 @@ class QueryService:
         Raises:
             LivestateError: The statement is not valid, as its kind and message say.
         """
-        ready = self._ready(sql, session.dialect)
         known = self._prepared.get((sql, session.dialect))
-        if known is not None and known.ready is ready.statement:
+        if known is not None and known.ready.is_current(self._source.definitions()):
             return known.prepared
-        request = _Request(sql, session.dialect, ready, Arguments(lists=ready.lists), Deadline(None), time.perf_counter())
+        ready, wish = self._wished(sql, session.dialect, session.wish)
+        arguments, deadline = Arguments(lists=ready.lists), Deadline(self._timeout(session))
+        request = Request(ready.text, session.dialect, ready, arguments, deadline, time.perf_counter(), wish)
         prepared = PreparedStatement(sql, self._schema(request), parameter_schema(ready.statement.bound.parameters), session.dialect)
-        if not ready.lists and ready.statement.has_fixed_columns and len(sql) <= MAX_CACHED_LENGTH:
+        # Without a store to refer to there is no telling whether a text still means the same.
+        if ready.statement.bound.references and not ready.lists and ready.statement.has_fixed_columns and len(sql) <= MAX_CACHED_LENGTH:
             self._prepared.put((sql, session.dialect), _Prepared(ready.statement, prepared))
         return prepared
 
@@ -206,14 +212,136 @@ class QueryService:
         """
         started = time.perf_counter()
         text, dialect = (statement, session.dialect) if isinstance(statement, str) else (statement.sql, statement.dialect)
+        found = self.row(text, dialect, parameters, session)
+        if found is not None:
+            return found
         deadline = Deadline(self._timeout(session), cancelled)
         if parameters is None and dialect == "duckdb":
-            found = self._execute_shape(text, deadline, started)
+            found = self._execute_shape(text, deadline, started, session.wish)
             if found is not None:
                 return found
-        ready = self._ready(text, dialect)
+        ready, wish = self._wished(text, dialect, session.wish)
         values = parameter_values(ready.statement.bound.parameters, parameters)
-        return self._run(_Request(text, dialect, ready, Arguments(values, ready.lists), deadline, started))
+        return self._run(Request(ready.text, dialect, ready, Arguments(values, ready.lists), deadline, started, wish))
+
+    def endpoints(self, sql: str, parameters: pa.RecordBatch | None = None, session: Session = DEFAULT_SESSION) -> Endpoints | None:
+        """What a client can ask of several hosts by itself to get a statement's answer, in place of having it gathered here.
+
+        Args:
+            sql: One read-only statement.
+            parameters: One row with a column a parameter; None for no parameters.
+            session: The client's choices.
+
+        Returns:
+            A fragment for each of at least two hosts, good as long as its epochs can be read; their rows together, in any order, are the
+            answer. None where the answer has an order, or has to be put together in another way.
+
+        Raises:
+            LivestateError: The statement is not valid or cannot be answered, as its kind and message say.
+        """
+        ready, wish = self._wished(sql, session.dialect, session.wish)
+        bound = ready.statement.bound
+        if self._coordinator is None or bound.kind is not Kind.QUERY or not bound.references:
+            return None
+        arguments = Arguments(parameter_values(bound.parameters, parameters), ready.lists)
+        request = Request(ready.text, session.dialect, ready, arguments, Deadline(self._timeout(session)), time.perf_counter(), wish)
+        return self._coordinator.endpoints(self._asked(request))
+
+    def _wished(self, text: str, dialect: str, wish: EpochWish) -> tuple[ReadyText, EpochWish]:
+        """A statement without the epochs that its text asks for, and these in its wish."""
+        taken = take_as_of(text, dialect)
+        ready = self._ready(taken.text, dialect)
+        if not taken.clauses:
+            return ready, wish
+        as_of = resolve_as_of(SourceText(text, text), taken.clauses, ready.statement.bound.references)
+        return ready, replace(wish, as_of={**wish.as_of, **as_of})
+
+    def execute_fragment(self, request: FragmentRequest, cancelled: Callable[[], bool] | None = None) -> QueryResult:
+        """Run a fragment over this host's partitions. It asks no other host for anything.
+
+        Args:
+            request: The fragment.
+            cancelled: Tells, from any thread, whether nobody waits for it any more.
+
+        Returns:
+            The result; close it, or read it to its end.
+
+        Raises:
+            InvalidInput: It is not valid here.
+            Unavailable: A partition or an epoch of it cannot be read here.
+            LivestateError: It cannot be answered, as its kind and message say.
+        """
+        started = time.perf_counter()
+        values = () if request.parameters is None else tuple(column[0] for column in request.parameters.columns)
+        inputs = {name: _one_batch(table) for name, table in request.inputs.items()}
+        try:
+            bound = self._fragments.bound(
+                request.sql,
+                self._source.definitions(),
+                {name: batch.schema for name, batch in inputs.items()},
+                tuple(value.type for value in values),
+            )
+        except BindingError as error:
+            raise InvalidInput(f"The engine refuses a fragment: {error}") from error
+        pin = Pin(request.epochs, request.partitions)
+        lookup = bound.statement.key_lookup
+        if lookup is not None and lookup.is_key(key := values[0].as_py()):
+            return self._local.row(lookup, key, pin, started)
+        ready = ReadyText(request.sql, bound.statement, inputs)
+        deadline = Deadline(request.timeout_seconds, cancelled)
+        return self._local.answer(Request(request.sql, "duckdb", ready, Arguments(values, inputs), deadline, started, pin=pin))
+
+    def row(
+        self, text: str, dialect: str, parameters: pa.RecordBatch | Sequence[object] | None, session: Session = DEFAULT_SESSION
+    ) -> QueryResult | None:
+        """Answer the most frequent statement, one row by its key, past everything that other statements need.
+
+        Args:
+            text: Any statement.
+            dialect: Its dialect.
+            parameters: One row with a column a parameter, or plain Python values; None where the text has literals.
+            session: The client's other choices.
+
+        Returns:
+            The result; None where the statement asks for anything else or has not been made ready before, so that `execute` has to answer it.
+
+        Raises:
+            Unavailable: The store cannot be read now.
+        """
+        started = time.perf_counter()
+        if session.wish is not NEWEST and session.wish != NEWEST:
+            return None
+        found = self._shaped(text, dialect) if parameters is None else self._with_parameter(text, dialect, parameters)
+        if found is None:
+            return None
+        statement, key = found
+        lookup = statement.key_lookup
+        if lookup is None or not lookup.is_key(key):
+            return None
+        if self._coordinator is None:
+            return self._local.row(lookup, key, ALL_NEWEST, started)
+        return self._coordinator.row(KeyAsked(statement, lookup, key, self._source.definitions(), self._timeout(session), started))
+
+    def _shaped(self, text: str, dialect: str) -> tuple[ReadyStatement, object] | None:
+        """The lookup of a text with one literal, and that literal."""
+        shape = likely_shape(text) if dialect == "duckdb" else None
+        if shape is None:
+            return None
+        known = self._statements.shaped(shape.text, self._source.definitions())
+        return None if known is None or known.key_lookup is None else (known, shape.values[0])
+
+    def _with_parameter(self, text: str, dialect: str, parameters: pa.RecordBatch | Sequence[object]) -> tuple[ReadyStatement, object] | None:
+        """The lookup of a text with one parameter, and that parameter's value."""
+        known = self._statements.known(text, dialect, self._source.definitions())
+        lookup = None if known is None else known.key_lookup
+        if known is None or lookup is None:
+            return None
+        if not isinstance(parameters, pa.RecordBatch):
+            return (known, parameters[0]) if len(parameters) == 1 else None
+        if parameters.num_rows != 1 or parameters.num_columns != 1:
+            return None
+        column = parameters.column(0)
+        return (known, column[0].as_py()) if column.type == lookup.key_type else None
 
     def _timeout(self, session: Session) -> float | None:
         limits = [limit for limit in (session.timeout_seconds, self._options.statement_timeout_seconds) if limit is not None]
@@ -225,7 +353,7 @@ class QueryService:
             raise LimitExceeded(f"The statement is longer than max_sql_bytes allows ({limit} bytes): pass values as parameters.")
         return self._statements.ready(text, dialect, self._source.definitions())
 
-    def _execute_shape(self, text: str, deadline: Deadline, started: float) -> QueryResult | None:
+    def _execute_shape(self, text: str, deadline: Deadline, started: float, wish: EpochWish) -> QueryResult | None:
         """Answer a short lookup by the plan that all of its shape share; None if it is no such lookup, or not known yet."""
         shape = shape_of(text)
         if shape is None:
@@ -235,18 +363,18 @@ class QueryService:
         if known is None:
             self._statements.learn_shape(shape.text, len(shape.values), definitions)
             return None
-        plan = known.plan
-        if isinstance(plan, RowsPlan) and plan.one_key is not None and len(shape.values) == 1:
-            found = self._one_row(plan, shape.values[0], started)
-            if found is not None:
-                return found
         values = shape_values(known.bound.parameters, shape)
         if values is None:
             return None
-        return self._lookup(_Request(text, "duckdb", ReadyText(known, {}), Arguments(values), deadline, started))
+        request = Request(text, "duckdb", ReadyText(text, known, {}), Arguments(values), deadline, started, wish)
+        if self._coordinator is None and wish == NEWEST:
+            return self._local.lookup(request)
+        assert isinstance(known.plan, RowsPlan)
+        is_lookup = request.limit != REFUSED_LIMIT and lookup_points(known.plan, request.arguments) is not None
+        return self._query(request) if is_lookup else None
 
-    def _run(self, request: _Request) -> QueryResult:
-        bound = request.ready.statement.bound
+    def _run(self, request: Request) -> QueryResult:
+        bound = request.statement.bound
         match bound.kind:
             case Kind.SHOW_TABLES:
                 return _catalog_result(show_tables(self._source.definitions().values()))
@@ -256,187 +384,84 @@ class QueryService:
                 return _catalog_result(describe_store(bound.described))
             case Kind.DESCRIBE:
                 return _catalog_result(describe_schema(self._query_schema(request)))
-            case Kind.EXPLAIN | Kind.EXPLAIN_ANALYZE:
+            case Kind.EXPLAIN:
                 return _catalog_result(plan_text(self._explained(request)))
+            case Kind.EXPLAIN_ANALYZE:
+                return _catalog_result(plan_text(self._analyzed(request)))
             case Kind.QUERY:
                 return self._query(request)
 
-    def _query(self, request: _Request) -> QueryResult:
-        match request.ready.statement.plan:
-            case CountPlan() as plan:
-                return self._count(request, plan)
-            case RowsPlan(predicate=None):
-                return self._rows(request) or self._engine_query(request)
-            case RowsPlan():
-                return self._lookup(request) or self._engine_query(request)
-            case _:
-                return self._engine_query(request)
+    def _query(self, request: Request) -> QueryResult:
+        if self._coordinator is not None and request.statement.bound.references:
+            return self._coordinator.answer(self._asked(request)).result
+        return self._local.answer(self._pinned(request))
 
-    def _count(self, request: _Request, plan: CountPlan) -> QueryResult:
-        with self._source.snapshot((plan.reference.definition.name,)) as views:
-            count = views[plan.reference.definition.name].live_rows
-            metadata = metadata_of("count", views, (), request.seconds(), rows_read=0)
-        batch = pa.record_batch([pa.array([count], pa.int64())], schema=plan.schema)
-        return QueryResult(plan.schema, metadata, iter((batch,)))
+    def _pinned(self, request: Request) -> Request:
+        """A request at the epochs that it wishes, where this host has everything."""
+        references = request.statement.bound.references
+        if request.wish == NEWEST or not references:
+            return request
+        needs = {reference.definition.name: tuple(sorted(all_partitions(reference.definition))) for reference in references}
+        route = self._routes.find(needs, self._source.definitions(), request.wish, request.deadline)
+        return replace(request, pin=Pin(route.epochs))
 
-    def _lookup(self, request: _Request) -> QueryResult | None:
-        """Answer by the rows of points; None if the points are not all that the statement asks for."""
-        plan = request.ready.statement.plan
-        assert isinstance(plan, RowsPlan)
-        if plan.one_key is not None:
-            found = self._one_row(plan, request.arguments.parameters[plan.one_key.place].as_py(), request.started)
-            if found is not None:
-                return found
-        limit = _limit(plan.limit, request.arguments)
-        points = lookup_points(plan, request.arguments)
-        if points is None or limit == REFUSED_LIMIT:
-            return None
-        planned = time.perf_counter()
-        name = plan.reference.definition.name
-        with self._source.snapshot((name,)) as views:
-            table = looked_up(views[name], plan.columns, plan.places, plan.schema, points, limit)
-            steps = {"plan": planned - request.started, "read": time.perf_counter() - planned}
-            metadata = metadata_of("lookup", views, (), request.seconds(**steps), rows_read=table.num_rows)
-        return QueryResult(plan.schema, metadata, sliced(iter(table.to_batches()), self._options.batch_bytes))
+    def _asked(self, request: Request) -> Asked:
+        return Asked(
+            statement=request.statement,
+            arguments=request.arguments,
+            limit=request.limit,
+            definitions=self._source.definitions(),
+            wish=request.wish,
+            deadline=request.deadline,
+            bind=lambda: self._local.bind(request),
+            answer=lambda pin: self._local.answer(replace(request, pin=pin)),
+            explain=lambda pin: self._local.explain(replace(request, pin=pin)),
+            seconds=request.seconds,
+        )
 
-    def _one_row(self, plan: RowsPlan, key: object, started: float) -> QueryResult | None:
-        """Answer by the row of one key; None if that is no plain value of the key's type."""
-        if not plan.is_plain_key(key):
-            return None
-        name = plan.reference.definition.name
-        with self._source.snapshot((name,)) as views:
-            row = views[name].row(plan.columns, key)
-            metadata = metadata_of("lookup", views, (), {"total": time.perf_counter() - started}, rows_read=0 if row is None else 1)
-        batches = () if row is None else (pa.RecordBatch.from_arrays([row.column(place) for place in plan.places], schema=plan.schema),)
-        return QueryResult(plan.schema, metadata, batches)
-
-    def _rows(self, request: _Request) -> QueryResult | None:
-        """Stream plain columns of a whole store."""
-        plan = request.ready.statement.plan
-        assert isinstance(plan, RowsPlan)
-        limit = _limit(plan.limit, request.arguments)
-        if limit == REFUSED_LIMIT:
-            return None
-        name = plan.reference.definition.name
-        resources = ExitStack()
-        with resources:
-            views = resources.enter_context(self._source.snapshot((name,)))
-            scan = views[name].scan(plan.columns)
-            metadata = metadata_of("rows", views, (scan.statistics,), request.seconds())
-            batches = _checked(live_rows(scan, plan.places, plan.schema, limit), request.deadline)
-            kept = resources.pop_all()
-        return QueryResult(plan.schema, metadata, sliced(batches, self._options.batch_bytes), kept.close)
-
-    def _engine_query(self, request: _Request) -> QueryResult:
-        # Lookups end sooner than a question to the caller is answered: Flight's takes 0.1 ms.
-        request.deadline.check()
-        resources = ExitStack()
-        with resources:
-            views = resources.enter_context(self._source.snapshot(request.ready.statement.bound.stores))
-            running = self._start(request, views)
-            resources.callback(running.rows.close)
-            statistics = [read.scan.statistics for read in running.reads if read.scan is not None]
-            metadata = metadata_of("engine", views, statistics, request.seconds(**running.seconds))
-            kept = resources.pop_all()
-        rows = running.rows
-        return QueryResult(rows.schema, metadata, sliced(iter(rows), self._options.batch_bytes), kept.close, rows.interrupt)
-
-    def _start(self, request: _Request, views: Views) -> RunningQuery:
-        """Begin on the engine.
-
-        A statement that the engine refuses is tried again with all columns of its stores and its lists in place, so that no
-        shortcut of planning can be the cause.
-        """
-        try:
-            return run(self._engine, request.ready.statement, request.arguments, views, request.deadline)
-        except BindingError as error:
-            widened = self._widened(request, error)
-            try:
-                return run(self._engine, widened.statement, replace(request.arguments, lists={}), views, request.deadline)
-            except BindingError:
-                raise _refused(request.ready, error) from error
-
-    def _widened(self, request: _Request, error: BindingError) -> ReadyText:
-        try:
-            widened = self._statements.widened(request.text, request.dialect, self._source.definitions())
-        except LivestateError as cause:
-            raise _refused(request.ready, error) from cause
-        if widened.statement.bound.stores != request.ready.statement.bound.stores:
-            raise _refused(request.ready, error) from error
-        return widened
-
-    def _schema(self, request: _Request) -> pa.Schema:
+    def _schema(self, request: Request) -> pa.Schema:
         """The schema of a statement's result."""
-        bound, plan = request.ready.statement.bound, request.ready.statement.plan
+        bound, plan = request.statement.bound, request.statement.plan
         fixed = {Kind.SHOW_TABLES: TABLES_SCHEMA, Kind.SHOW_STORES: STORES_SCHEMA, Kind.DESCRIBE: COLUMNS_SCHEMA}
         if bound.kind is not Kind.QUERY:
             return fixed.get(bound.kind, PLAN_SCHEMA)
         return self._query_schema(request) if plan is None or isinstance(plan, EnginePlan) else plan.schema
 
-    def _query_schema(self, request: _Request) -> pa.Schema:
-        try:
-            if has_pivot(request.ready.statement.bound.tree):
-                # The values found make the columns, so there is no schema without rows.
-                with self._engine_query(request) as result:
-                    return result.schema
-            return result_schema_of(self._engine, request.ready.statement, request.arguments)
-        except BindingError as error:
-            widened = self._widened(request, error)
-            try:
-                return result_schema_of(self._engine, widened.statement, Arguments())
-            except BindingError:
-                raise _refused(request.ready, error) from error
+    def _query_schema(self, request: Request) -> pa.Schema:
+        outputs = self._local.bind(request).outputs
+        if outputs is not None:
+            return outputs.schema
+        with self._query(request) as result:
+            return result.schema
 
-    def _explained(self, request: _Request) -> list[str]:
-        """The lines of EXPLAIN and EXPLAIN ANALYZE."""
-        statement = request.ready.statement
-        analyze = statement.bound.kind is Kind.EXPLAIN_ANALYZE
-        with self._source.snapshot(statement.bound.stores) as views:
-            reads = reads_of(statement, request.arguments, views)
-            kind = self._kind(request)
-            sql = scan_sql(statement, request.arguments, reads) if kind == "engine" else None
-            if sql is not None:
-                self._query_schema(request)
-        lines = explain(kind, [read.explained for read in reads], sql)
-        if analyze:
-            query = replace(statement, bound=replace(statement.bound, kind=Kind.QUERY))
-            with self._query(replace(request, ready=replace(request.ready, statement=query), started=time.perf_counter())) as result:
-                rows = sum(batch.num_rows for batch in result)
-                lines += [f"rows: {rows}", *(f"{step}: {seconds * 1000:.3f} ms" for step, seconds in result.metadata.seconds.items())]
-                lines.append(f"all rows: {(time.perf_counter() - request.started) * 1000:.3f} ms")
+    def _explained(self, request: Request) -> list[str]:
+        """The lines of EXPLAIN."""
+        if self._coordinator is not None and request.statement.bound.references:
+            return self._coordinator.explain(self._asked(request))
+        return self._local.explain(self._pinned(request))
+
+    def _analyzed(self, request: Request) -> list[str]:
+        """The lines of EXPLAIN ANALYZE."""
+        statement = request.statement
+        lines = self._explained(request)
+        query = replace(statement, bound=replace(statement.bound, kind=Kind.QUERY))
+        running = replace(request, ready=replace(request.ready, statement=query), started=time.perf_counter())
+        if self._coordinator is not None and statement.bound.references:
+            return lines + self._coordinator.analyze(self._asked(running))
+        with self._local.answer(self._pinned(running)) as result:
+            rows = sum(batch.num_rows for batch in result)
+            lines += [f"rows: {rows}", *(f"{step}: {seconds * 1000:.3f} ms" for step, seconds in result.metadata.seconds.items())]
+            lines.append(f"all rows: {(time.perf_counter() - running.started) * 1000:.3f} ms")
         return lines
 
-    def _kind(self, request: _Request) -> str:
-        plan = request.ready.statement.plan
-        if isinstance(plan, CountPlan):
-            return "count"
-        if isinstance(plan, RowsPlan) and _limit(plan.limit, request.arguments) != REFUSED_LIMIT:
-            if plan.predicate is None:
-                return "rows"
-            if lookup_points(plan, request.arguments) is not None:
-                return "lookup"
-        return "engine"
 
-
-def _limit(operand: Operand | None, arguments: Arguments) -> int | None:
-    """How many rows at most; None for all, and `REFUSED_LIMIT` for what the engine will refuse."""
-    if operand is None:
-        return None
-    value = arguments.parameters[operand.place].as_py() if isinstance(operand, Parameter) else operand.value
-    if value is None:
-        return None
-    return value if isinstance(value, int) and value >= 0 else REFUSED_LIMIT
-
-
-def _checked(batches: Iterator[pa.RecordBatch], deadline: Deadline) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        deadline.check()
-        yield batch
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
+    """A table as one batch."""
+    batches = table.combine_chunks().to_batches()
+    if len(batches) > 1:
+        raise LimitExceeded("An input of a fragment has a column of more than 2 GiB: ask for fewer rows or columns.")
+    return batches[0] if batches else pa.RecordBatch.from_arrays([pa.array([], field.type) for field in table.schema], schema=table.schema)
 
 
 def _catalog_result(table: pa.Table) -> QueryResult:
     return QueryResult(table.schema, QueryMetadata("catalog"), iter(table.to_batches()))
-
-
-def _refused(ready: ReadyText, error: BindingError) -> LivestateError:
-    return located(ready.statement.bound, error.failure.message, error.failure.name, error.near, error.failure.subtype)

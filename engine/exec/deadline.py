@@ -27,6 +27,11 @@ class Deadline:
         self.at = None if timeout_seconds is None else time.monotonic() + timeout_seconds
 
     @property
+    def remaining_seconds(self) -> float | None:
+        """Time that is left, 0 when it is over; None for no limit."""
+        return None if self.at is None else max(0.0, self.at - time.monotonic())
+
+    @property
     def needs_polling(self) -> bool:
         """Whether the caller must be asked now and then."""
         return self._cancelled is not None

@@ -11,15 +11,16 @@ import pyarrow as pa
 
 from engine.errors import InvalidInput
 from engine.exec.deadline import Deadline
-from engine.exec.engine import Engine, EngineRows, ScanStream, engine_table, readable_schema, with_live_rows
-from engine.plan.arguments import suggested_types
+from engine.exec.engine import Engine, EngineRows, Outputs, ScanStream, engine_table, readable_schema, with_live_rows
 from engine.plan.explain import ReadExplained
 from engine.plan.plans import wanted
+from engine.plan.query_text import ReadColumn
 from engine.plan.statement import ReadyStatement
 from engine.plan.values import Arguments
 from engine.scan import Scan, StoreView, Wanted
 from engine.schema import StoreName
 from engine.sql.bind import StoreReference
+from engine.sql_types import sql_type
 
 
 @dataclass(frozen=True)
@@ -139,16 +140,25 @@ def python_values(arguments: Arguments) -> list[Any]:
         raise InvalidInput("A parameter is a date or time outside the years 1 to 9999: write it as a literal.") from error
 
 
-def result_schema_of(engine: Engine, statement: ReadyStatement, arguments: Arguments) -> pa.Schema:
-    """The schema of a statement's result, without running it.
+def outputs_of_stored(schema: pa.Schema) -> Outputs:
+    """Columns of a store, which the engine has not touched, as those of a result.
+
+    Args:
+        schema: Schema of the result.
+    """
+    return Outputs(tuple(ReadColumn(field.name, sql_type(field.type)) for field in schema), schema)
+
+
+def outputs_of(engine: Engine, statement: ReadyStatement, types: tuple[pa.DataType, ...]) -> Outputs:
+    """The columns of a statement's result, without running it.
 
     Args:
         engine: The engine.
         statement: The statement.
-        arguments: Its lists; parameters are taken to be NULL.
+        types: Types of its parameters, whose values are taken to be NULL.
 
     Returns:
-        The schema.
+        The columns.
 
     Raises:
         BindingError: The engine refuses the statement.
@@ -159,6 +169,4 @@ def result_schema_of(engine: Engine, statement: ReadyStatement, arguments: Argum
         reference.scan: readable_schema(pa.schema([reference.definition.schema.field(column) for column in reference.columns]))
         for reference in bound.references
     }
-    tables |= {name: rows.schema for name, rows in arguments.lists.items()}
-    types = suggested_types(bound.parameters)
-    return engine.schema(statement.engine_sql(types), tables, [None] * len(types))
+    return engine.outputs(statement.engine_sql(types), {**tables, **bound.list_schemas}, [None] * len(types))

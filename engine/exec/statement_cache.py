@@ -58,10 +58,12 @@ class ReadyText:
     """A text whose statement is ready.
 
     Attributes:
+        text: The text.
         statement: The statement.
         lists: This text's own literal lists.
     """
 
+    text: str
     statement: ReadyStatement
     lists: Mapping[str, pa.RecordBatch]
 
@@ -93,17 +95,28 @@ class StatementCache:
         Raises:
             LivestateError: As `make_ready`.
         """
+        known = self.known(text, dialect, definitions)
+        if known is not None:
+            return ReadyText(text, known, {})
         lifted = lift(text, dialect)
         lists = {entry.name: entry.rows for entry in lifted.lists}
         kept = self._kept(lifted, dialect, definitions)
         if lists and not lists_fit(kept.bound):
             lifted, lists = lift(text, dialect, lists=False), {}
             kept = self._kept(lifted, dialect, definitions)
-        return ReadyText(kept, lists)
+        return ReadyText(text, kept, lists)
+
+    def known(self, text: str, dialect: str, definitions: Mapping[StoreName, StoreDefinition]) -> ReadyStatement | None:
+        """The statement of a text without long lists, if it is ready already."""
+        if len(text) > MAX_CACHED_LENGTH:
+            return None
+        found = self._texts.get((text, dialect))
+        return found if found is not None and found.is_current(definitions) else None
 
     def _kept(self, lifted: LiftedText, dialect: str, definitions: Mapping[StoreName, StoreDefinition]) -> ReadyStatement:
         kinds = tuple(tuple(str(kind) for kind in entry.rows.schema.types) for entry in lifted.lists)
-        key = (lifted.source.text, dialect, kinds)
+        # Texts with lists share what is made of the text without them; others are found before anything is lifted.
+        key = (lifted.source.text, dialect, kinds) if kinds else (lifted.source.original, dialect)
         found = self._texts.get(key)
         if found is not None and found.is_current(definitions):
             return found
@@ -114,7 +127,7 @@ class StatementCache:
 
     def widened(self, text: str, dialect: str, definitions: Mapping[StoreName, StoreDefinition]) -> ReadyText:
         """The statement of a text with all columns of its stores and its lists in place; not kept."""
-        return ReadyText(make_ready(lift(text, dialect, lists=False), dialect, definitions, all_columns=True), {})
+        return ReadyText(text, make_ready(lift(text, dialect, lists=False), dialect, definitions, all_columns=True), {})
 
     def shaped(self, shape: str, definitions: Mapping[StoreName, StoreDefinition]) -> ReadyStatement | None:
         """The lookup that all short texts of a shape share, if it is known."""

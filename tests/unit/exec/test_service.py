@@ -344,6 +344,45 @@ def test_metadata_is_json(service: QueryService) -> None:
     assert document["age_seconds"] > 0
 
 
+def test_metadata_of_one_row_has_the_same_fields(service: QueryService) -> None:
+    documents = []
+    for sql in ("SELECT * FROM plays WHERE song_id = 5", "SELECT * FROM plays WHERE song_id = 6", "SELECT * FROM plays WHERE song_id + 1 = 6"):
+        with service.execute(sql) as result:
+            assert json.loads(result.metadata.to_json()) == json.loads(json.dumps(vars(result.metadata)))
+            documents.append(json.loads(result.metadata.to_json()))
+    assert [document["plan"] for document in documents] == ["lookup", "lookup", "engine"]
+    assert len({tuple(document) for document in documents}) == 1
+    assert documents[1]["rows_read"] == 1
+    assert documents[1]["epochs"] == documents[2]["epochs"]
+
+
+def test_one_row_is_answered_at_once_when_its_statement_is_known(service: QueryService) -> None:
+    sql = "SELECT song_id, song_id AS again, genre FROM plays WHERE song_id = "
+    assert service.row(f"{sql}?", "duckdb", [5]) is None
+    by_parameter, by_literal = service.prepare(f"{sql}?"), f"{sql}5"
+    expected = service.execute(by_literal).read_all()
+    for values in ([5], pa.record_batch([pa.array([5])], ["1"])):
+        found = service.row(by_parameter.sql, "duckdb", values)
+        assert found is not None
+        assert found.read_all().equals(expected)
+    found = service.row(by_literal, "duckdb", None)
+    assert found is not None
+    assert found.read_all().equals(expected)
+    nothing = service.row(f"{sql}-5", "duckdb", None)
+    assert nothing is not None
+    assert nothing.schema == expected.schema
+    assert nothing.read_all().num_rows == 0
+
+
+@pytest.mark.parametrize("value", ["5", 5.0, True, None, 1 << 63])
+def test_values_that_are_no_plain_keys_are_left_to_the_statement(service: QueryService, value: object) -> None:
+    sql = "SELECT genre FROM plays WHERE song_id = ?"
+    service.prepare(sql)
+    assert service.row(sql, "duckdb", [value]) is None
+    assert service.row(sql, "duckdb", [5, 5]) is None
+    assert service.row(sql, "duckdb", pa.record_batch([pa.array([5], pa.int32())], ["1"])) is None
+
+
 def test_explain_is_stable(service: QueryService) -> None:
     engine_sql = 'SELECT genre FROM "__scan_0" AS "plays" WHERE song_id IN (4, 5, 6, 7) AND count >= 2'
     lines = [row["plan"] for row in rows(service, "EXPLAIN SELECT genre FROM plays WHERE song_id IN (4, 5, 6, 7) AND count >= 2")]

@@ -1,0 +1,50 @@
+"""A statement as the coordinator gets it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from engine.cluster.wishes import EpochWish
+from engine.coordinator.plans import Bind, Definitions
+from engine.exec.deadline import Deadline
+from engine.exec.pin import Pin
+from engine.exec.query_result import QueryResult
+from engine.plan.statement import ReadyStatement
+from engine.plan.values import Arguments
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A statement as the coordinator gets it.
+
+    Attributes:
+        statement: The statement.
+        arguments: What it is used with.
+        limit: How many rows at most, where its plan is plain rows; None for all.
+        definitions: All stores.
+        wish: Which epochs will do.
+        deadline: When it must end.
+        bind: Binds it unsplit.
+        answer: Answers it on this host.
+        explain: The lines of EXPLAIN on this host.
+        seconds: Times of steps, with the time since the statement came.
+    """
+
+    statement: ReadyStatement
+    arguments: Arguments
+    limit: int | None
+    definitions: Definitions
+    wish: EpochWish
+    deadline: Deadline
+    bind: Bind
+    answer: Callable[[Pin], QueryResult]
+    explain: Callable[[Pin], list[str]]
+    seconds: Callable[[], dict[str, float]]
+
+    @property
+    def types(self) -> tuple[pa.DataType, ...]:
+        """Types of the parameters' values."""
+        return tuple(value.type for value in self.arguments.parameters)

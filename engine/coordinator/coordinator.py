@@ -1,0 +1,450 @@
+"""Answers statements whose partitions are on several hosts."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import Any
+
+import pyarrow as pa
+
+from engine.cluster.fragments import FragmentRequest, FragmentRows
+from engine.cluster.reports import HostName
+from engine.cluster.routing import Route
+from engine.coordinator.asked import Asked
+from engine.coordinator.cluster import Cluster
+from engine.coordinator.endpoints import Endpoints, endpoints_of
+from engine.coordinator.errand import Errand, Tally
+from engine.coordinator.explained import analyzed_lines, scattered_lines, whole_lines
+from engine.coordinator.key_rows import KeyAsked, KeyRows
+from engine.coordinator.memory import GatherMemory
+from engine.coordinator.parts import HostFailedError, Parts, RefusedError, stopping
+from engine.coordinator.plans import PlanCache, ReadyFragment, ReadyPlan, WholeText
+from engine.coordinator.results import forwarded_metadata, local_metadata, scattered_metadata
+from engine.coordinator.routes import Routes
+from engine.coordinator.scatter import Scatter, limited, renamed
+from engine.errors import Defect, LivestateError, NotFound, Unavailable
+from engine.exec.deadline import Deadline, Watch, Watcher
+from engine.exec.engine import BindingError, Engine
+from engine.exec.engine_query import python_values
+from engine.exec.local import LocalExecutor
+from engine.exec.pin import Pin
+from engine.exec.query_result import QueryResult
+from engine.exec.request import REFUSED_LIMIT
+from engine.exec.results import sliced
+from engine.plan.placement import Kept, Partitions, kept_partitions, united
+from engine.plan.plans import CountPlan
+from engine.plan.values import Arguments
+
+_log = logging.getLogger(__name__)
+
+MOST_TRIES = 4
+"""How often a statement is begun anew after a host failed."""
+
+Serve = Callable[[FragmentRequest, Callable[[], bool]], QueryResult]
+"""Runs a fragment on this host."""
+
+
+@dataclass(frozen=True)
+class CoordinatorOptions:
+    """Limits of a coordinator.
+
+    Attributes:
+        gather_limit_bytes: Arrow bytes of other fragments' rows that one statement may hold.
+        total_gather_limit_bytes: What all statements may hold together.
+        peer_threads: Threads that call hosts, for all statements together.
+        batch_bytes: Arrow bytes that a batch of a result should not exceed.
+    """
+
+    gather_limit_bytes: int
+    total_gather_limit_bytes: int
+    peer_threads: int
+    batch_bytes: int
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A result, and how it came about.
+
+    Attributes:
+        result: The result.
+        route: Epochs, and who read what.
+        plan: How it was split; None where one host answered it whole.
+        tallies: What came from where; grows while the result is read.
+    """
+
+    result: QueryResult
+    route: Route
+    plan: ReadyPlan | None = None
+    tallies: Collection[Tally] = ()
+
+
+class _LocalRows:
+    """A fragment on this host, as those of other hosts are seen."""
+
+    def __init__(self, result: QueryResult) -> None:
+        self._result = result
+        self.schema = result.schema
+        self.metadata: Mapping[str, Any] = vars(result.metadata)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return iter(self._result)
+
+    def close(self) -> None:
+        self._result.close()
+
+
+class Coordinator:
+    """Answers statements over several hosts. Safe for threads.
+
+    Args:
+        cluster: The hosts.
+        engine: Merges rows.
+        plans: Plans of statements.
+        routes: Finds who can answer.
+        local: Answers from this host's stores.
+        serve: Runs a fragment on this host.
+        options: Limits.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        engine: Engine,
+        plans: PlanCache,
+        routes: Routes,
+        local: LocalExecutor,
+        serve: Serve,
+        options: CoordinatorOptions,
+    ) -> None:
+        self._cluster = cluster
+        self._engine = engine
+        self._plans = plans
+        self._routes = routes
+        self._serve = serve
+        self._options = options
+        self._memory = GatherMemory(options.gather_limit_bytes, options.total_gather_limit_bytes)
+        self._threads = ThreadPoolExecutor(options.peer_threads, "livestate-parts")
+        self._watcher = Watcher()
+        self._key_rows = KeyRows(cluster, routes, plans, local)
+        self._lock = threading.Lock()
+        self._running: set[Parts] = set()
+        self._closed = False
+
+    @property
+    def gathered_bytes(self) -> int:
+        """Arrow bytes that all statements hold now."""
+        return self._memory.held_bytes
+
+    def close(self) -> None:
+        """Stop. Statements still running end with an error; whatever they run on this host has ended when this returns."""
+        with self._lock:
+            self._closed = True
+            running = list(self._running)
+        for parts in running:
+            parts.end(stopping())
+        self._threads.shutdown(cancel_futures=True)
+        self._watcher.close()
+
+    def answer(self, asked: Asked) -> Answer:
+        """Answer a statement.
+
+        A host that fails before the first row was handed out is left out of the next try.
+
+        Args:
+            asked: The statement.
+
+        Returns:
+            Its result, to be closed by the caller.
+
+        Raises:
+            LivestateError: It cannot be answered, as kind and message say.
+        """
+        kept = kept_partitions(asked.statement.bound.references, asked.statement.predicates, asked.arguments)
+        needs = united(asked.statement.bound.references, kept)
+        route = self._routes.find(needs, asked.definitions, asked.wish, asked.deadline)
+        failed: set[HostName] = set()
+        for _ in range(MOST_TRIES):
+            try:
+                return self._on(asked, kept, route)
+            except HostFailedError as failure:
+                asked.deadline.check()
+                failed.add(failure.host)
+                route = self._another(asked, needs, route, failed, failure)
+        raise Unavailable(f"Hosts failed one after the other ({', '.join(sorted(failed))}); try again shortly.")
+
+    def row(self, asked: KeyAsked) -> QueryResult | None:
+        """Answer a lookup of one row by its key, past everything that other statements need.
+
+        Args:
+            asked: The lookup.
+
+        Returns:
+            The result; None where `answer` has to find out more.
+        """
+        return self._key_rows.row(asked)
+
+    def endpoints(self, asked: Asked) -> Endpoints | None:
+        """The fragments whose rows together are the answer of a statement.
+
+        Args:
+            asked: The statement.
+
+        Returns:
+            A fragment for each of at least two hosts; None where the answer has to come from here.
+
+        Raises:
+            LivestateError: It cannot be answered, as kind and message say.
+        """
+        kept = kept_partitions(asked.statement.bound.references, asked.statement.predicates, asked.arguments)
+        route = self._routes.find(united(asked.statement.bound.references, kept), asked.definitions, asked.wish, asked.deadline)
+        if len(self._readers(route)) < 2:
+            return None
+        return endpoints_of(asked, self._plan(asked), route, self._cluster.here)
+
+    def explain(self, asked: Asked) -> list[str]:
+        """The lines of EXPLAIN.
+
+        Args:
+            asked: The statement.
+
+        Raises:
+            LivestateError: It cannot be answered, as kind and message say.
+        """
+        statement = asked.statement
+        kept = kept_partitions(statement.bound.references, statement.predicates, asked.arguments)
+        route = self._routes.find(united(statement.bound.references, kept), asked.definitions, asked.wish, asked.deadline)
+        hosts = self._readers(route)
+        if not hosts or hosts == [self._cluster.here]:
+            return asked.explain(self._pin(asked, route))
+        text = self._plans.whole(statement, asked.types, asked.bind, asked.definitions).text if len(hosts) == 1 else None
+        if text is not None:
+            return whole_lines(statement, asked.arguments, kept, hosts[0], text)
+        plan = self._plan(asked)
+        kept = kept_partitions(plan.runs.bound.references, plan.runs.predicates, asked.arguments)
+        errand = Errand(asked.arguments, route, self._cluster.here, asked.deadline)
+        shares = {each.fragment.name: errand.shares(each.text, united(each.fragment.references, kept)) for each in plan.fragments}
+        return scattered_lines(plan, asked.arguments, kept, shares)
+
+    def analyze(self, asked: Asked) -> list[str]:
+        """Run a statement, and say what that took.
+
+        Args:
+            asked: The statement.
+
+        Returns:
+            What EXPLAIN ANALYZE adds to EXPLAIN.
+
+        Raises:
+            LivestateError: It cannot be answered, as kind and message say.
+        """
+        begun = time.perf_counter()
+        answer = self.answer(asked)
+        with answer.result as result:
+            rows = sum(batch.num_rows for batch in result)
+            taken = time.perf_counter() - begun
+        lines = [f"rows: {rows}", *analyzed_lines(answer.route, answer.tallies, self._cluster.here)]
+        lines += [f"{step}: {seconds * 1000:.3f} ms" for step, seconds in result.metadata.seconds.items()]
+        return [*lines, f"all rows: {taken * 1000:.3f} ms"]
+
+    def _another(self, asked: Asked, needs: Partitions, route: Route, failed: Collection[HostName], failure: HostFailedError) -> Route:
+        """A route without the hosts that failed, or with them if they have got on: an epoch may have been given up meanwhile."""
+        without = self._routes.now(needs, asked.definitions, asked.wish, failed)
+        if isinstance(without, Route):
+            return without
+        found = self._routes.now(needs, asked.definitions, asked.wish)
+        if isinstance(found, Route) and found.epochs != route.epochs:
+            return found
+        raise _lost(failure, route) from failure
+
+    def _readers(self, route: Route) -> list[HostName]:
+        """The hosts that have something to read."""
+        return [host for host in route.hosts if any(route.partitions[host].values())]
+
+    def _plan(self, asked: Asked) -> ReadyPlan:
+        if asked.limit == REFUSED_LIMIT:
+            return self._plans.gathering(asked.statement, asked.types, asked.bind, asked.definitions)
+        small = self._routes.small_stores(asked.definitions)
+        return self._plans.plan(asked.statement, asked.types, small, asked.bind, asked.definitions)
+
+    def _on(self, asked: Asked, kept: Kept, route: Route) -> Answer:
+        hosts = self._readers(route)
+        if not hosts or hosts == [self._cluster.here]:
+            return self._here(asked, route)
+        if len(hosts) == 1:
+            whole = self._plans.whole(asked.statement, asked.types, asked.bind, asked.definitions)
+            if whole.text is not None:
+                return self._forwarded(asked, route, hosts[0], whole)
+        plan = self._plan(asked)
+        try:
+            return self._scattered(asked, kept, route, plan)
+        except RefusedError as refused:
+            _log.warning("A statement is answered by gathering, since its split form was refused: %s", refused)
+        plan = self._plans.gathering(asked.statement, asked.types, asked.bind, asked.definitions)
+        try:
+            return self._scattered(asked, kept, route, plan)
+        except RefusedError as refused:
+            raise refused.error from refused
+
+    def _pin(self, asked: Asked, route: Route) -> Pin:
+        """What this host reads."""
+        held = route.partitions.get(self._cluster.here, {})
+        partitions = {name: tuple(held.get(name, ())) for name in asked.statement.bound.stores}
+        # Without partitions any epoch will do, and this host need not have that of the others.
+        return Pin(route.epochs if any(partitions.values()) else None, partitions)
+
+    def _here(self, asked: Asked, route: Route) -> Answer:
+        """This host has all of it."""
+        here = self._cluster.here
+        try:
+            result = asked.answer(self._pin(asked, route))
+        except Unavailable as error:
+            raise HostFailedError(here, error) from error
+        except NotFound as error:
+            if error.position is not None:
+                raise
+            raise HostFailedError(here, error) from error
+        result.metadata = local_metadata(here, result.metadata, route, asked.definitions)
+        return Answer(result, route)
+
+    def _forwarded(self, asked: Asked, route: Route, host: HostName, whole: WholeText) -> Answer:
+        """One other host has all of it: the statement goes there, and its rows come straight through."""
+        assert whole.text is not None
+        errand = Errand(asked.arguments, route, self._cluster.here, asked.deadline)
+        with ExitStack() as resources:
+            parts = self._begun(asked.deadline, resources)
+            try:
+                part = parts.open(host, errand.request(whole.text, errand.shares(whole.text, route.partitions[host])[host], {}))
+                tally = Tally("statement", part, 0, 0.0)
+                rows = _primed(tally.counted(parts.batches(part)))
+            except RefusedError as refused:
+                raise refused.error from refused
+            kept = resources.pop_all()
+        schema = part.rows.schema if whole.schema is None else whole.schema
+        metadata = forwarded_metadata(host, part.rows.metadata, route, asked.definitions, asked.seconds())
+        batches = sliced(renamed(_unwrapped(rows), schema), self._options.batch_bytes)
+        return Answer(QueryResult(schema, metadata, batches, kept.close, parts.end), route, None, (tally,))
+
+    def _scattered(self, asked: Asked, kept: Kept, route: Route, plan: ReadyPlan) -> Answer:
+        """Several hosts have it: each runs fragments over its part."""
+        if plan.runs is not asked.statement:
+            kept = kept_partitions(plan.runs.bound.references, plan.runs.predicates, asked.arguments)
+        errand = Errand(asked.arguments, route, self._cluster.here, asked.deadline)
+
+        def needs_of(fragment: ReadyFragment) -> Partitions:
+            return united(fragment.fragment.references, kept)
+
+        with ExitStack() as resources:
+            parts = self._begun(asked.deadline, resources)
+            ration = self._memory.ration()
+            resources.callback(ration.free)
+            scatter = Scatter(errand, needs_of, parts, self._threads, ration)
+            schema, batches = self._rows(asked, plan, scatter, resources)
+            kept_open = resources.pop_all()
+        metadata = scattered_metadata(plan, scatter.tallies, route, asked.definitions, self._cluster.here, asked.seconds())
+        interrupt = partial(_interrupt, parts, batches)
+        result = QueryResult(schema, metadata, sliced(iter(batches), self._options.batch_bytes), kept_open.close, interrupt)
+        return Answer(result, route, plan, scatter.tallies)
+
+    def _rows(self, asked: Asked, plan: ReadyPlan, scatter: Scatter, resources: ExitStack) -> tuple[pa.Schema, Any]:
+        """Rows of a plan, once every host has begun; for a merge, once all that it reads is here."""
+        if plan.merge is not None:
+            return self._merged(asked, plan, scatter, resources)
+        *earlier, last = plan.fragments
+        schema = last.outputs.schema if plan.schema is None else plan.schema
+        if isinstance(plan.runs.plan, CountPlan):
+            counted = scatter.gather(plan.fragments)[last.fragment.name]
+            total = sum(counted.column(0).to_pylist())
+            return schema, iter((pa.record_batch([pa.array([total], pa.int64())], schema=schema),))
+        scatter.gather(earlier)
+        return schema, renamed(limited(_unwrapped(_primed(scatter.stream(last))), asked.limit), schema)
+
+    def _merged(self, asked: Asked, plan: ReadyPlan, scatter: Scatter, resources: ExitStack) -> tuple[pa.Schema, Any]:
+        merge = plan.merge
+        assert merge is not None
+        gathered = scatter.gather(plan.fragments)
+        lists = asked.arguments.lists
+        tables = {name: gathered[name] if name in gathered else pa.Table.from_batches([lists[name]]) for name in merge.tables}
+        values = python_values(Arguments(tuple(asked.arguments.parameters[place] for place in merge.places)))
+        try:
+            rows = self._engine.run(merge.sql, tables, values, asked.deadline)
+        except BindingError as error:
+            raise RefusedError(Defect(f"The engine refuses the merge of a statement ({error}); please report the statement.")) from error
+        resources.callback(rows.close)
+        return (rows.schema if plan.schema is None else plan.schema), _Merged(rows, plan.schema)
+
+    def _begun(self, deadline: Deadline, resources: ExitStack) -> Parts:
+        """Nothing under way yet, under watch."""
+        deadline.check()
+        parts = Parts(self._open)
+        with self._lock:
+            if self._closed:
+                raise stopping()
+            self._running.add(parts)
+        resources.callback(self._forget, parts)
+        watch: Watch = self._watcher.watch(deadline, lambda: parts.end(watch.error))
+        # What is under way ends before the watch does.
+        resources.enter_context(watch)
+        resources.callback(parts.end)
+        return parts
+
+    def _forget(self, parts: Parts) -> None:
+        with self._lock:
+            self._running.discard(parts)
+
+    def _open(self, host: HostName, request: FragmentRequest, ended: Callable[[], bool]) -> FragmentRows:
+        if host == self._cluster.here:
+            return _LocalRows(self._serve(request, ended))
+        return self._cluster.peers.run(host, request, ended)
+
+
+class _Merged:
+    """Rows of a merge under the statement's names."""
+
+    def __init__(self, rows: Any, schema: pa.Schema | None) -> None:
+        self._rows = rows
+        self._schema = schema
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return iter(self._rows) if self._schema is None else renamed(iter(self._rows), self._schema)
+
+    def interrupt(self) -> None:
+        self._rows.interrupt()
+
+
+def _interrupt(parts: Parts, batches: object) -> None:
+    parts.end()
+    if isinstance(batches, _Merged):
+        batches.interrupt()
+
+
+def _primed(batches: Iterator[pa.RecordBatch]) -> tuple[tuple[pa.RecordBatch, ...], Iterator[pa.RecordBatch]]:
+    """The first batch, and the others: what fails before it can still be begun anew."""
+    first = next(batches, None)
+    return (() if first is None else (first,)), batches
+
+
+def _unwrapped(primed: tuple[tuple[pa.RecordBatch, ...], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+    return chain(*primed)
+
+
+def _lost(failure: HostFailedError, route: Route) -> LivestateError:
+    """The error for partitions whose only host failed."""
+    held = route.partitions.get(failure.host, {})
+    parts = "; ".join(f"{_numbers(numbers)} of store {name}" for name, numbers in sorted(held.items()) if numbers)
+    message = failure.error.message.rstrip(".")
+    if not parts:
+        return failure.error
+    return Unavailable(f"Host {failure.host} failed, and no other host can answer for partitions {parts}: {message}.")
+
+
+def _numbers(numbers: Collection[int]) -> str:
+    shown = sorted(numbers)
+    return ", ".join(map(str, shown[:8])) + (f" and {len(shown) - 8} more" if len(shown) > 8 else "")

@@ -1,0 +1,41 @@
+"""Answers that need no coordinator: rows that hosts have side by side, in no order, so that a client can read from each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from engine.cluster.fragments import FragmentRequest
+from engine.cluster.reports import HostName
+from engine.cluster.routing import Route
+from engine.coordinator.asked import Asked
+from engine.coordinator.errand import Errand
+from engine.coordinator.plans import ReadyPlan
+from engine.plan.placement import kept_partitions, united
+from engine.plan.plans import CountPlan
+
+Endpoints = Mapping[HostName, FragmentRequest]
+"""What to ask of each host; all their rows together are the answer."""
+
+
+def endpoints_of(asked: Asked, plan: ReadyPlan, route: Route, here: HostName) -> Endpoints | None:
+    """The fragments whose rows, put one after the other, are a statement's answer.
+
+    Args:
+        asked: The statement.
+        plan: Its plan.
+        route: Who reads what.
+        here: This host.
+
+    Returns:
+        The fragments; None where something has to be done with their rows: merged, summed up, cut off, or given other names or types; or
+        where the fragments need rows sent along.
+    """
+    if plan.merge is not None or len(plan.fragments) != 1 or asked.limit is not None or isinstance(plan.runs.plan, CountPlan):
+        return None
+    (last,) = plan.fragments
+    if last.text.tables or plan.schema is None or not last.outputs.schema.equals(plan.schema):
+        return None
+    kept = kept_partitions(plan.runs.bound.references, plan.runs.predicates, asked.arguments)
+    errand = Errand(asked.arguments, route, here, asked.deadline)
+    shares = errand.shares(last.text, united(last.fragment.references, kept))
+    return {host: errand.request(last.text, share, {}) for host, share in shares.items()}

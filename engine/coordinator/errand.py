@@ -1,0 +1,109 @@
+"""What the fragments of a statement have in common on their way to hosts, and what is counted of their rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from engine.cluster.fragments import FragmentRequest
+from engine.cluster.reports import HostName
+from engine.cluster.routing import Route
+from engine.coordinator.parts import Part
+from engine.exec.deadline import Deadline
+from engine.plan.placement import Partitions
+from engine.plan.query_text import QueryText
+from engine.plan.values import Arguments
+from engine.schema import StoreName
+
+Shares = Mapping[HostName, Partitions]
+"""Which hosts run a fragment, each over which of its partitions."""
+
+
+@dataclass(frozen=True)
+class Errand:
+    """What all fragments of a statement have in common.
+
+    Attributes:
+        arguments: What the statement is used with.
+        route: Epochs, and who reads what.
+        here: This host.
+        deadline: When the statement must end.
+    """
+
+    arguments: Arguments
+    route: Route
+    here: HostName
+    deadline: Deadline
+
+    def request(self, text: QueryText, share: Partitions, tables: Mapping[str, pa.Table]) -> FragmentRequest:
+        """A fragment on its way to a host.
+
+        Args:
+            text: Its text.
+            share: What it reads there.
+            tables: Rows of the fragments before it.
+        """
+        lists = self.arguments.lists
+        inputs = {name: tables[name] if name in tables else pa.Table.from_batches([lists[name]]) for name in sorted(text.tables)}
+        values = [self.arguments.parameters[place] for place in text.places]
+        names = [str(number) for number in range(1, len(values) + 1)]
+        parameters = pa.record_batch([pa.repeat(value, 1) for value in values], names) if values else None
+        # Without partitions any epoch will do, and this host need not have that of the others.
+        epochs = self.route.epochs if any(share.values()) else {}
+        return FragmentRequest(text.sql, epochs, share, parameters, inputs, self.deadline.remaining_seconds)
+
+    def shares(self, text: QueryText, needs: Partitions) -> Shares:
+        """Which hosts run a fragment, over which of its partitions.
+
+        A fragment that needs no partition runs here all the same, as an aggregate over no rows has a row.
+
+        Args:
+            text: The fragment.
+            needs: The partitions that it needs, at most those that the route knows of.
+        """
+        wanted = {name: frozenset(needs[name]) for name in text.stores}
+        shares: dict[HostName, dict[StoreName, tuple[Any, ...]]] = {}
+        for host in self.route.hosts:
+            held = self.route.partitions[host]
+            share = {name: tuple(number for number in held.get(name, ()) if number in numbers) for name, numbers in wanted.items()}
+            if any(share.values()):
+                shares[host] = share
+        return shares or {self.here: dict.fromkeys(text.stores, ())}
+
+
+class Tally:
+    """What one host gave for a fragment, counted as it comes. Written by one thread at a time.
+
+    Args:
+        fragment: Name of the fragment.
+        part: Its part on the host.
+        sent_bytes: Arrow bytes of inputs that went there; 0 to this host.
+        begun: When it was asked for, by `time.perf_counter`.
+
+    Attributes:
+        rows: Rows that came.
+        nbytes: Arrow bytes of them.
+        seconds: Time until the last of them was there.
+    """
+
+    def __init__(self, fragment: str, part: Part, sent_bytes: int, begun: float) -> None:
+        self.fragment = fragment
+        self.host = part.host
+        self.metadata: Mapping[str, Any] = part.rows.metadata
+        self.sent_bytes = sent_bytes
+        self.rows = 0
+        self.nbytes = 0
+        self._begun = begun
+        self.seconds = time.perf_counter() - begun
+
+    def counted(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The batches, counted."""
+        for batch in batches:
+            self.rows += batch.num_rows
+            self.nbytes += batch.nbytes
+            self.seconds = time.perf_counter() - self._begun
+            yield batch

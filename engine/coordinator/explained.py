@@ -1,0 +1,83 @@
+"""EXPLAIN of a statement whose partitions are on several hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from engine.cluster.reports import HostName
+from engine.cluster.routing import Route
+from engine.coordinator.errand import Shares, Tally
+from engine.coordinator.plans import ReadyPlan
+from engine.coordinator.results import DISTRIBUTED, moved_bytes
+from engine.plan.explain import explain_pruned
+from engine.plan.placement import Partitions
+from engine.plan.plans import wanted
+from engine.plan.query_text import QueryText
+from engine.plan.split.explain import explain_split
+from engine.plan.statement import ReadyStatement
+from engine.plan.values import Arguments
+from engine.schema import PartitionId
+
+
+def whole_lines(
+    statement: ReadyStatement, arguments: Arguments, kept: Mapping[str, Collection[PartitionId]], host: HostName, text: QueryText
+) -> list[str]:
+    """The lines for a statement that one other host answers.
+
+    Args:
+        statement: The statement.
+        arguments: What it is used with.
+        kept: By scan, the partitions that can matter.
+        host: The host.
+        text: What travels.
+    """
+    return [f"plan: whole statement on host {host}", *_stores(statement, arguments, kept), f"sql: {text.sql}"]
+
+
+def scattered_lines(plan: ReadyPlan, arguments: Arguments, kept: Mapping[str, Collection[PartitionId]], shares: Mapping[str, Shares]) -> list[str]:
+    """The lines for a statement that several hosts answer.
+
+    Args:
+        plan: How it is split.
+        arguments: What it is used with.
+        kept: By scan, the partitions that can matter.
+        shares: By fragment, which hosts run it.
+    """
+    lines = [f"plan: {DISTRIBUTED}", *_stores(plan.runs, arguments, kept), *explain_split(plan.split)]
+    for fragment in plan.fragments:
+        name = fragment.fragment.name
+        lines.append(f"hosts of {name}: {', '.join(_share(host, share) for host, share in sorted(shares[name].items()))}")
+    return lines
+
+
+def _share(host: HostName, share: Partitions) -> str:
+    count = sum(len(numbers) for numbers in share.values())
+    return f"{host} ({count} partition{'' if count == 1 else 's'})"
+
+
+def _stores(statement: ReadyStatement, arguments: Arguments, kept: Mapping[str, Collection[PartitionId]]) -> list[str]:
+    lines: list[str] = []
+    for reference, predicate in zip(statement.bound.references, statement.predicates, strict=True):
+        lines += explain_pruned(reference, wanted(predicate, reference, arguments), len(kept[reference.scan]))
+    return lines
+
+
+def analyzed_lines(route: Route, tallies: Iterable[Tally], here: HostName) -> list[str]:
+    """What EXPLAIN ANALYZE adds when hosts took part.
+
+    Args:
+        route: Epochs, and who read what.
+        tallies: What came from where.
+        here: This host.
+    """
+    read = sorted(tallies, key=lambda tally: (tally.fragment, tally.host))
+    lines = [f"epoch: {group} {epoch}" for group, epoch in sorted(route.epochs.items())]
+    lines += [_tally(tally) for tally in read]
+    lines.append(f"moved between hosts: {moved_bytes(read, here)} bytes")
+    return lines
+
+
+def _tally(tally: Tally) -> str:
+    known = tally.metadata
+    segments = f"{known.get('segments_read', 0)} of {known.get('segments', 0)} segments"
+    return f"read: {tally.fragment} on {tally.host}: {tally.rows} rows, {tally.nbytes} bytes, {segments}, {tally.seconds * 1000:.3f} ms"

@@ -1,0 +1,114 @@
+"""One row by its key, wherever it is: in one hop, and without any where it is here."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from engine.cluster.fragments import FragmentRequest
+from engine.cluster.reports import HostName
+from engine.cluster.routing import Route
+from engine.cluster.wishes import NEWEST
+from engine.coordinator.cluster import Cluster
+from engine.coordinator.plans import Definitions, PlanCache
+from engine.coordinator.results import WHOLE_RULE, age_seconds
+from engine.coordinator.routes import Routes
+from engine.errors import NotFound, Unavailable
+from engine.exec.engine_query import outputs_of_stored
+from engine.exec.local import Bindable, LocalExecutor
+from engine.exec.pin import Pin
+from engine.exec.query_result import QueryMetadata, QueryResult
+from engine.plan.key_lookup import KeyLookup
+from engine.plan.placement import Partitions
+from engine.plan.statement import ReadyStatement
+
+
+@dataclass(frozen=True)
+class KeyAsked:
+    """A lookup of one row by its key.
+
+    Attributes:
+        statement: The statement.
+        lookup: What it looks up.
+        key: A value of the key's type.
+        definitions: All stores.
+        timeout_seconds: Time that it may take; None for no limit.
+        started: When it came, by `time.perf_counter`.
+    """
+
+    statement: ReadyStatement
+    lookup: KeyLookup
+    key: int | str
+    definitions: Definitions
+    timeout_seconds: float | None
+    started: float
+
+
+class KeyRows:
+    """Looks up rows on the hosts that have them. Safe for threads.
+
+    Args:
+        cluster: The hosts.
+        routes: Finds who can answer.
+        plans: Knows statements as text.
+        local: Answers from this host's stores.
+    """
+
+    def __init__(self, cluster: Cluster, routes: Routes, plans: PlanCache, local: LocalExecutor) -> None:
+        self._cluster = cluster
+        self._routes = routes
+        self._plans = plans
+        self._local = local
+
+    def row(self, asked: KeyAsked) -> QueryResult | None:
+        """Answer a lookup.
+
+        Args:
+            asked: The lookup.
+
+        Returns:
+            The result, all of it there already; None where nobody can answer it right now.
+
+        Raises:
+            LivestateError: What the host said that has the row.
+        """
+        name = asked.lookup.definition.name
+        share = {name: (asked.lookup.partition(asked.key),)}
+        route = self._routes.now(share, asked.definitions, NEWEST)
+        if not isinstance(route, Route):
+            return None
+        (host,) = route.partitions
+        try:
+            if host != self._cluster.here:
+                return self._elsewhere(asked, route, host, share)
+            result = self._local.row(asked.lookup, asked.key, Pin(route.epochs, share), asked.started)
+        except (Unavailable, NotFound):
+            return None
+        result.metadata = replace(result.metadata, partitions_read=1, partitions=asked.lookup.definition.partitions, hosts=(host,))
+        return result
+
+    def _elsewhere(self, asked: KeyAsked, route: Route, host: HostName, share: Partitions) -> QueryResult | None:
+        lookup, statement = asked.lookup, asked.statement
+        bindable = Bindable(statement, outputs_of_stored(lookup.schema))
+        whole = self._plans.whole(statement, (lookup.key_type,), lambda: bindable, asked.definitions)
+        if whole.text is None:
+            return None
+        parameters = pa.record_batch([pa.array([asked.key], lookup.key_type)], ["1"])
+        rows = self._cluster.peers.run(host, FragmentRequest(whole.text.sql, route.epochs, share, parameters, {}, asked.timeout_seconds))
+        table = pa.Table.from_batches(list(rows), lookup.schema)
+        metadata = QueryMetadata(
+            "lookup",
+            route.epochs,
+            age_seconds(route),
+            partitions_read=1,
+            partitions=lookup.definition.partitions,
+            rows_read=table.num_rows,
+            seconds={"total": time.perf_counter() - asked.started},
+            hosts=(host,),
+            fragments=1,
+            rules=(WHOLE_RULE,),
+            bytes_moved=table.nbytes,
+        )
+        return QueryResult(lookup.schema, metadata, table)

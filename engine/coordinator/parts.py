@@ -1,0 +1,172 @@
+"""What hosts work on for one statement: opened, read, and ended together."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from engine.cluster.fragments import FragmentRequest, FragmentRows
+from engine.cluster.reports import HostName
+from engine.errors import Cancelled, InvalidInput, LivestateError, NotFound, Unavailable, Unsupported
+
+Open = Callable[[HostName, FragmentRequest, Callable[[], bool]], FragmentRows]
+"""Begins a fragment on a host, on this one without a call, as `Peers.run`."""
+
+_MISSING = (Unavailable, NotFound)
+"""A store, a partition or an epoch is not there, or the host is not."""
+_REFUSALS = (InvalidInput, Unsupported)
+
+
+class HostFailedError(Exception):
+    """A host did not give what it was asked for; another one may.
+
+    Attributes:
+        host: The host.
+        error: What to tell the client, if no other host can.
+    """
+
+    def __init__(self, host: HostName, error: LivestateError) -> None:
+        super().__init__(error.message)
+        self.host = host
+        self.error = error
+
+
+class RefusedError(Exception):
+    """A fragment or a merge was refused, though the statement is right: it must be answered in another way.
+
+    Attributes:
+        error: Why.
+    """
+
+    def __init__(self, error: LivestateError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+@dataclass(frozen=True)
+class Part:
+    """A fragment on one host, under way.
+
+    Attributes:
+        host: The host.
+        rows: Its rows.
+    """
+
+    host: HostName
+    rows: FragmentRows
+
+
+class Parts:
+    """The parts of one statement. Whoever ends them, from whatever thread, ends all: reads under way fail, and nothing more is begun.
+
+    Args:
+        open_part: Begins a fragment on a host.
+    """
+
+    def __init__(self, open_part: Open) -> None:
+        self._open = open_part
+        self._lock = threading.Lock()
+        self._under_way: dict[int, Part] = {}
+        self._ended = False
+        self._cause: BaseException | None = None
+        self._listeners: list[Callable[[], None]] = []
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether they were ended."""
+        return self._ended
+
+    @property
+    def cause(self) -> BaseException:
+        """Why they were ended."""
+        return self._cause or Cancelled("The statement was cancelled.")
+
+    def when_ended(self, listener: Callable[[], None]) -> None:
+        """Call something, from the thread that ends the parts, when they are ended; at once if they were."""
+        with self._lock:
+            self._listeners.append(listener)
+            ended = self._ended
+        if ended:
+            listener()
+
+    def open(self, host: HostName, request: FragmentRequest) -> Part:
+        """Begin a fragment on a host.
+
+        Raises:
+            HostFailedError: The host does not answer, or not from these partitions at this epoch.
+            RefusedError: The host refuses the fragment.
+            LivestateError: It failed in another way, or the parts were ended.
+        """
+        if self.has_ended:
+            raise self.cause
+        part = Part(host, self._opened(host, request))
+        with self._lock:
+            ended = self._ended
+            if not ended:
+                self._under_way[id(part)] = part
+        if ended:
+            part.rows.close()
+            raise self.cause
+        return part
+
+    def _opened(self, host: HostName, request: FragmentRequest) -> FragmentRows:
+        try:
+            return self._open(host, request, lambda: self._ended)
+        except LivestateError as error:
+            raise self._meaning(host, error) from error
+
+    def _meaning(self, host: HostName, error: LivestateError) -> BaseException:
+        """What a failure at a host means to the statement."""
+        if self._ended:
+            return self.cause
+        if isinstance(error, _MISSING):
+            return HostFailedError(host, error)
+        return RefusedError(error) if isinstance(error, _REFUSALS) else error
+
+    def batches(self, part: Part) -> Iterator[pa.RecordBatch]:
+        """The rows of a part.
+
+        Raises:
+            HostFailedError: The host failed underway.
+            RefusedError: The engine of the host refused something about the rows.
+            LivestateError: It failed in another way, or the parts were ended.
+        """
+        try:
+            yield from part.rows
+        except LivestateError as error:
+            raise self._meaning(part.host, error) from error
+        if self._ended:
+            # Rows that were cut off must not look like all there are.
+            raise self.cause
+        self.finish(part)
+
+    def finish(self, part: Part) -> None:
+        """Close a part that was read."""
+        with self._lock:
+            self._under_way.pop(id(part), None)
+        part.rows.close()
+
+    def end(self, cause: BaseException | None = None) -> None:
+        """End all parts.
+
+        Args:
+            cause: Why; the first one counts. None: nobody wants them any more.
+        """
+        with self._lock:
+            if self._ended:
+                return
+            self._ended, self._cause = True, cause
+            parts, self._under_way = list(self._under_way.values()), {}
+            listeners = list(self._listeners)
+        for part in parts:
+            part.rows.close()
+        for listener in listeners:
+            listener()
+
+
+def stopping() -> Unavailable:
+    """Why a host that stops answers nothing any more."""
+    return Unavailable("The host is stopping; ask again later, or another host.")

@@ -1,0 +1,104 @@
+"""What the metadata of a result says when other hosts took part."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
+from engine.cluster.reports import HostName
+from engine.cluster.routing import Route
+from engine.coordinator.errand import Tally
+from engine.coordinator.plans import Definitions, ReadyPlan
+from engine.exec.query_result import QueryMetadata
+
+DISTRIBUTED = "distributed"
+WHOLE_RULE = "one host"
+
+_SUMS = ("segments_read", "segments", "blocks_read", "blocks", "rows_read", "rows")
+_MICROSECONDS = 1_000_000
+
+
+def local_metadata(here: HostName, metadata: QueryMetadata, route: Route, definitions: Definitions) -> QueryMetadata:
+    """Metadata of a statement that this host answered alone, though it has some partitions only.
+
+    Args:
+        here: This host.
+        metadata: What it read.
+        route: The route.
+        definitions: All stores.
+    """
+    return replace(metadata, hosts=(here,), **_partitions(route, definitions))
+
+
+def forwarded_metadata(
+    host: HostName, metadata: Mapping[str, Any], route: Route, definitions: Definitions, seconds: Mapping[str, float]
+) -> QueryMetadata:
+    """Metadata of a statement that one other host answered.
+
+    Args:
+        host: The host.
+        metadata: What it read.
+        route: The route.
+        definitions: All stores.
+        seconds: Times of steps.
+    """
+    counts: dict[str, Any] = {name: int(metadata.get(name, 0)) for name in _SUMS}
+    return QueryMetadata(
+        str(metadata.get("plan", DISTRIBUTED)),
+        dict(route.epochs),
+        age_seconds(route),
+        **counts,
+        **_partitions(route, definitions),
+        hosts=(host,),
+        fragments=1,
+        rules=(WHOLE_RULE,),
+        seconds=seconds,
+    )
+
+
+def scattered_metadata(
+    plan: ReadyPlan, tallies: Collection[Tally], route: Route, definitions: Definitions, here: HostName, seconds: Mapping[str, float]
+) -> QueryMetadata:
+    """Metadata of a statement that several hosts answered.
+
+    Args:
+        plan: How it was split.
+        tallies: What came from where.
+        route: The route.
+        definitions: All stores.
+        here: This host.
+        seconds: Times of steps.
+    """
+    counts: dict[str, Any] = {name: sum(int(tally.metadata.get(name, 0)) for tally in tallies) for name in _SUMS}
+    return QueryMetadata(
+        DISTRIBUTED,
+        dict(route.epochs),
+        age_seconds(route),
+        **counts,
+        **_partitions(route, definitions),
+        hosts=tuple(sorted({tally.host for tally in tallies})),
+        fragments=len(tallies),
+        rules=plan.split.rules,
+        bytes_moved=moved_bytes(tallies, here),
+        seconds=seconds,
+    )
+
+
+def moved_bytes(tallies: Collection[Tally], here: HostName) -> int:
+    """Arrow bytes that went between hosts."""
+    return sum(tally.sent_bytes + tally.nbytes for tally in tallies if tally.host != here)
+
+
+def _partitions(route: Route, definitions: Definitions) -> dict[str, Any]:
+    """How many partitions of the stores are read, each counted once however often a statement names its store, and how many there are."""
+    stores = {store for stores in route.partitions.values() for store in stores}
+    read = sum(len(numbers) for stores in route.partitions.values() for numbers in stores.values())
+    return {"partitions_read": read, "partitions": sum(definitions[store].partitions for store in stores)}
+
+
+def age_seconds(route: Route) -> float:
+    """Age of the oldest epoch that is read."""
+    committed = [moment for moment in route.committed_at.values() if moment]
+    return max(0.0, time.time() - min(committed) / _MICROSECONDS) if committed else 0.0

@@ -1,0 +1,259 @@
+"""Answers statements from the stores of this host: by lookup, as plain rows, as a count, or on the engine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from engine.errors import LivestateError
+from engine.exec.deadline import Deadline
+from engine.exec.engine import BindingError, Engine, Outputs
+from engine.exec.engine_query import RunningQuery, outputs_of, outputs_of_stored, reads_of, run, scan_sql
+from engine.exec.kernels import live_rows, looked_up
+from engine.exec.metadata import lookup_metadata, metadata_of
+from engine.exec.pin import Pin
+from engine.exec.query_result import QueryResult
+from engine.exec.request import REFUSED_LIMIT, Request
+from engine.exec.results import sliced
+from engine.exec.statement_cache import ReadyText, StatementCache
+from engine.plan.arguments import suggested_types
+from engine.plan.explain import explain
+from engine.plan.key_lookup import KeyLookup
+from engine.plan.plans import CountPlan, EnginePlan, RowsPlan, lookup_points
+from engine.plan.statement import ReadyStatement
+from engine.scan import StoreSource, StoreView
+from engine.schema import StoreName
+from engine.sql.columns import has_pivot
+from engine.sql.diagnose import located
+
+Views = Mapping[StoreName, StoreView]
+
+
+@dataclass(frozen=True)
+class Bindable:
+    """A statement that the engine takes.
+
+    Attributes:
+        statement: The statement that was asked, or one that reads all columns of its stores and has its lists in place.
+        outputs: Its columns; None where its rows make them.
+    """
+
+    statement: ReadyStatement
+    outputs: Outputs | None
+
+
+class LocalExecutor:
+    """Answers statements from this host's stores. Safe for threads.
+
+    Args:
+        source: The stores.
+        engine: The engine.
+        statements: Knows statements by their text.
+        batch_bytes: Arrow bytes that a batch of a result should not exceed.
+    """
+
+    def __init__(self, source: StoreSource, engine: Engine, statements: StatementCache, batch_bytes: int) -> None:
+        self._source = source
+        self._engine = engine
+        self._statements = statements
+        self._batch_bytes = batch_bytes
+
+    def answer(self, request: Request) -> QueryResult:
+        """Answer a query.
+
+        Args:
+            request: The query.
+
+        Returns:
+            The result; close it, or read it to its end.
+
+        Raises:
+            LivestateError: It cannot be answered, as kind and message say.
+        """
+        match request.statement.plan:
+            case CountPlan() as plan:
+                return self._count(request, plan)
+            case RowsPlan(predicate=None):
+                return self._rows(request) or self._engine_query(request)
+            case RowsPlan():
+                return self.lookup(request) or self._engine_query(request)
+            case _:
+                return self._engine_query(request)
+
+    def row(self, lookup: KeyLookup, key: int | str, pin: Pin, started: float) -> QueryResult:
+        """Answer the most frequent query, one row by its key.
+
+        Args:
+            lookup: The query.
+            key: A value of the key's type.
+            pin: What is read.
+            started: When the query came, by `time.perf_counter`.
+
+        Returns:
+            The result, all of it there already.
+
+        Raises:
+            Unavailable: The store cannot be read now.
+        """
+        name = lookup.definition.name
+        with pin.views(self._source, (name,)) as views:
+            view = views[name]
+            row = view.row(key, lookup.places, lookup.schema)
+            metadata = lookup_metadata(view, 0 if row is None else 1, time.perf_counter() - started)
+        return QueryResult(lookup.schema, metadata, lookup.schema.empty_table() if row is None else row)
+
+    def _count(self, request: Request, plan: CountPlan) -> QueryResult:
+        name = plan.reference.definition.name
+        with request.pin.views(self._source, (name,)) as views:
+            count = views[name].live_rows
+            metadata = metadata_of("count", views, (), request.seconds(), rows_read=0)
+        batch = pa.record_batch([pa.array([count], pa.int64())], schema=plan.schema)
+        return QueryResult(plan.schema, metadata, iter((batch,)))
+
+    def lookup(self, request: Request) -> QueryResult | None:
+        """Answer by the rows of points.
+
+        Args:
+            request: A query whose plan is plain rows.
+
+        Returns:
+            The result; None if the points are not all that the query asks for.
+        """
+        plan = request.statement.plan
+        assert isinstance(plan, RowsPlan)
+        limit = request.limit
+        points = lookup_points(plan, request.arguments)
+        if points is None or limit == REFUSED_LIMIT:
+            return None
+        planned = time.perf_counter()
+        name = plan.reference.definition.name
+        with request.pin.views(self._source, (name,)) as views:
+            table = looked_up(views[name], plan.columns, plan.places, plan.schema, points, limit)
+            steps = {"plan": planned - request.started, "read": time.perf_counter() - planned}
+            metadata = metadata_of("lookup", views, (), request.seconds(**steps), rows_read=table.num_rows)
+        return QueryResult(plan.schema, metadata, sliced(iter(table.to_batches()), self._batch_bytes))
+
+    def _rows(self, request: Request) -> QueryResult | None:
+        """Stream plain columns of a whole store."""
+        plan = request.statement.plan
+        assert isinstance(plan, RowsPlan)
+        limit = request.limit
+        if limit == REFUSED_LIMIT:
+            return None
+        name = plan.reference.definition.name
+        resources = ExitStack()
+        with resources:
+            views = resources.enter_context(request.pin.views(self._source, (name,)))
+            scan = views[name].scan(plan.columns)
+            metadata = metadata_of("rows", views, (scan.statistics,), request.seconds())
+            batches = _checked(live_rows(scan, plan.places, plan.schema, limit), request.deadline)
+            kept = resources.pop_all()
+        return QueryResult(plan.schema, metadata, sliced(batches, self._batch_bytes), kept.close)
+
+    def _engine_query(self, request: Request) -> QueryResult:
+        # Lookups end sooner than a question to the caller is answered: Flight's takes 0.1 ms.
+        request.deadline.check()
+        resources = ExitStack()
+        with resources:
+            views = resources.enter_context(request.pin.views(self._source, request.statement.bound.stores))
+            running = self._start(request, views)
+            resources.callback(running.rows.close)
+            statistics = [read.scan.statistics for read in running.reads if read.scan is not None]
+            metadata = metadata_of("engine", views, statistics, request.seconds(**running.seconds))
+            kept = resources.pop_all()
+        rows = running.rows
+        return QueryResult(rows.schema, metadata, sliced(iter(rows), self._batch_bytes), kept.close, rows.interrupt)
+
+    def _start(self, request: Request, views: Views) -> RunningQuery:
+        """Begin on the engine.
+
+        A statement that the engine refuses is tried again with all columns of its stores and its lists in place, so that no
+        shortcut of planning can be the cause.
+        """
+        try:
+            return run(self._engine, request.statement, request.arguments, views, request.deadline)
+        except BindingError as error:
+            widened = self._widened(request, error)
+            try:
+                return run(self._engine, widened.statement, replace(request.arguments, lists={}), views, request.deadline)
+            except BindingError:
+                raise _refused(request.ready, error) from error
+
+    def _widened(self, request: Request, error: BindingError) -> ReadyText:
+        try:
+            widened = self._statements.widened(request.text, request.dialect, self._source.definitions())
+        except LivestateError as cause:
+            raise _refused(request.ready, error) from cause
+        if widened.statement.bound.stores != request.statement.bound.stores:
+            raise _refused(request.ready, error) from error
+        return widened
+
+    def bind(self, request: Request) -> Bindable:
+        """Find a query's columns without running it.
+
+        Args:
+            request: The query; without values its parameters have the types that their places suggest.
+
+        Returns:
+            The query as the engine takes it, and its columns.
+
+        Raises:
+            LivestateError: It is not valid, as kind and message say.
+        """
+        statement = request.statement
+        if statement.plan is not None and not isinstance(statement.plan, EnginePlan):
+            return Bindable(statement, outputs_of_stored(statement.plan.schema))
+        types = request.types or suggested_types(statement.bound.parameters)
+        try:
+            return self._bound(statement, types)
+        except BindingError as error:
+            widened = self._widened(request, error)
+            try:
+                return self._bound(widened.statement, types)
+            except BindingError:
+                raise _refused(request.ready, error) from error
+
+    def _bound(self, statement: ReadyStatement, types: tuple[pa.DataType, ...]) -> Bindable:
+        # The values found make a pivot's columns, so there are none without rows.
+        return Bindable(statement, None if has_pivot(statement.bound.tree) else outputs_of(self._engine, statement, types))
+
+    def explain(self, request: Request) -> list[str]:
+        """The lines of EXPLAIN.
+
+        Args:
+            request: The statement.
+        """
+        statement = request.statement
+        with request.pin.views(self._source, statement.bound.stores) as views:
+            reads = reads_of(statement, request.arguments, views)
+            kind = _kind(request)
+            sql = scan_sql(statement, request.arguments, reads) if kind == "engine" else None
+            if sql is not None:
+                self.bind(request)
+        return explain(kind, [read.explained for read in reads], sql)
+
+
+def _kind(request: Request) -> str:
+    plan = request.statement.plan
+    if isinstance(plan, CountPlan):
+        return "count"
+    if isinstance(plan, RowsPlan) and request.limit != REFUSED_LIMIT:
+        if plan.predicate is None:
+            return "rows"
+        if lookup_points(plan, request.arguments) is not None:
+            return "lookup"
+    return "engine"
+
+
+def _checked(batches: Iterator[pa.RecordBatch], deadline: Deadline) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        deadline.check()
+        yield batch
+
+
+def _refused(ready: ReadyText, error: BindingError) -> LivestateError:
+    return located(ready.statement.bound, error.failure.message, error.failure.name, error.near, error.failure.subtype)

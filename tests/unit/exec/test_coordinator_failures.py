@@ -1,0 +1,269 @@
+"""What goes wrong between hosts: lost hosts, limits, time, cancelled statements, epochs that are not there, plans that do not fit."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+import pyarrow as pa
+import pytest
+import sqlglot
+from sqlglot import exp
+
+from engine.cluster.assignment import Assignment
+from engine.cluster.fragments import FragmentRequest
+from engine.cluster.reports import HostName, HostReport
+from engine.cluster.wishes import EpochWish
+from engine.coordinator.plans import PlanCache, Splitter
+from engine.errors import Cancelled, DeadlineExceeded, LimitExceeded, NotFound, Unavailable
+from engine.exec.engine import Engine
+from engine.exec.engine_query import outputs_of
+from engine.exec.fragment_cache import FragmentCache
+from engine.exec.local import Bindable
+from engine.plan.split.gather import gather
+from engine.plan.split.nodes import Fragment, SplitPlan
+from engine.plan.statement import make_ready
+from engine.schema import Epoch, define_store
+from engine.service import QueryOptions, QueryService, Session
+from engine.sql.bind import BoundStatement
+from engine.sql.literals import lift
+from tests.support.cluster import SMALL, Cluster, DirectPeers, host_names, memory_cluster
+from tests.support.held_source import HeldSource, placed
+from tests.support.memory_source import MemorySource, memory_view
+
+PLAYS = define_store("plays", pa.schema([("song_id", pa.int64()), ("genre", pa.string()), ("count", pa.int64())]), ["song_id"], partitions=8)
+ROWS = pa.table({"song_id": list(range(1000)), "genre": ["rock", "pop"] * 500, "count": list(range(1000))})
+HOSTS = host_names(3)
+ENDLESS = "SELECT sum(a.count * r.range) FROM plays a, range(100000000000) r WHERE a.count % 2 = r.range % 3"
+
+
+@contextmanager
+def _replicated(replication: int, options: QueryOptions = SMALL) -> Iterator[Cluster]:
+    assignment = Assignment(HOSTS, replication)
+    stores = {PLAYS.name: (PLAYS, placed(PLAYS, ROWS))}
+    cluster = Cluster({host: HeldSource(stores, {}, {PLAYS.name: assignment.held(host, PLAYS)}) for host in HOSTS}, assignment, options)
+    try:
+        yield cluster
+    finally:
+        cluster.close()
+
+
+class _Unaware(DirectPeers):
+    """Peers that have not noticed yet which hosts are gone."""
+
+    def reports(self) -> Mapping[HostName, HostReport]:
+        return {host: HostReport(host, *source.report()) for host, source in self._cluster.sources.items()}
+
+
+def _unaware(cluster: Cluster, host: HostName) -> QueryService:
+    """A query service at a host whose peers do not know who is alive."""
+    from engine.coordinator.cluster import Cluster as Hosts  # noqa: PLC0415  a name of its own here
+
+    return QueryService(cluster.sources[host], SMALL, Hosts(_Unaware(cluster, host), host, Assignment(HOSTS, 2).order))
+
+
+SUM = "SELECT sum(count) FROM plays"
+TOTAL = sum(range(1000))
+
+
+def test_a_replica_answers_for_a_host_that_is_gone() -> None:
+    with _replicated(2) as cluster:
+        service = _unaware(cluster, HOSTS[0])
+        try:
+            for lost in HOSTS[1:]:
+                cluster.stop(lost)
+                for sql in (SUM, "SELECT count FROM plays", "SELECT count(*) FROM plays"):
+                    with service.execute(sql) as result:
+                        found = result.read_all()
+                        assert lost not in result.metadata.hosts
+                    if sql == SUM:
+                        assert int(found.column(0)[0].as_py()) == TOTAL
+                for key in range(20):
+                    with service.execute(f"SELECT count FROM plays WHERE song_id = {key}") as result:
+                        assert result.read_all().to_pylist() == [{"count": key}]
+                cluster.restart(lost)
+        finally:
+            service.close()
+
+
+def test_without_a_replica_the_error_names_host_and_partitions() -> None:
+    with _replicated(1) as cluster:
+        service = _unaware(cluster, HOSTS[0])
+        try:
+            cluster.stop(HOSTS[1])
+            with pytest.raises(Unavailable, match=f"Host {HOSTS[1]} failed.* partitions .* of store plays"):
+                service.execute(SUM)
+        finally:
+            service.close()
+
+
+def test_missing_partitions_are_waited_for_until_the_deadline() -> None:
+    with _replicated(1) as cluster:
+        service = cluster.services[HOSTS[0]]
+        cluster.stop(HOSTS[1])
+        begun = time.monotonic()
+        with pytest.raises(Unavailable, match="plays"):
+            service.execute(SUM, session=Session(timeout_seconds=0.3))
+        assert time.monotonic() - begun >= 0.25
+        back = threading.Timer(0.2, cluster.restart, (HOSTS[1],))
+        back.start()
+        with service.execute(SUM, session=Session(timeout_seconds=30.0)) as result:
+            assert int(result.read_all().column(0)[0].as_py()) == TOTAL
+        back.join()
+
+
+def test_gathering_more_than_allowed_is_an_error_that_names_the_limit() -> None:
+    options = QueryOptions(memory_limit_bytes=512 << 20, threads=1, gather_limit_bytes=2000)
+    with _replicated(1, options) as cluster:
+        service = cluster.services[HOSTS[0]]
+        with pytest.raises(LimitExceeded, match="gather_limit_bytes"):
+            service.execute("SELECT median(count), mode(genre) FROM plays")
+        with service.execute("SELECT * FROM plays") as result:
+            assert result.read_all().num_rows == 1000
+        assert service._coordinator is not None
+        assert service._coordinator.gathered_bytes == 0
+
+
+def test_all_statements_together_gather_no_more_than_allowed() -> None:
+    options = QueryOptions(memory_limit_bytes=512 << 20, threads=1, total_gather_limit_bytes=12_000)
+    with _replicated(1, options) as cluster:
+        service = cluster.services[HOSTS[0]]
+        held = service.execute("SELECT median(count) FROM plays")
+        with pytest.raises(LimitExceeded, match="total_gather_limit_bytes"):
+            service.execute("SELECT median(count) FROM plays")
+        held.close()
+        with service.execute("SELECT median(count) FROM plays") as result:
+            assert result.read_all().num_rows == 1
+
+
+def _soon(condition: Callable[[], bool]) -> bool:
+    until = time.monotonic() + 10
+    while not condition() and time.monotonic() < until:
+        time.sleep(0.01)
+    return condition()
+
+
+def test_a_cancelled_statement_ends_on_all_hosts() -> None:
+    with memory_cluster([PLAYS], {"plays": ROWS}, HOSTS) as cluster:
+        cancelled = threading.Event()
+        timer = threading.Timer(0.3, cancelled.set)
+        timer.start()
+        begun = time.monotonic()
+        with pytest.raises(Cancelled):
+            cluster.services[HOSTS[0]].execute(ENDLESS, cancelled=cancelled.is_set)
+        assert time.monotonic() - begun < 5
+        timer.join()
+        assert _soon(lambda: not _is_busy(cluster))
+
+
+def _is_busy(cluster: Cluster) -> bool:
+    """Whether the engine of a host still works on something."""
+    return any(service._engine._watcher._watches for service in cluster.services.values())
+
+
+def test_time_that_runs_out_ends_a_statement_on_all_hosts() -> None:
+    with memory_cluster([PLAYS], {"plays": ROWS}, HOSTS) as cluster:
+        begun = time.monotonic()
+        with pytest.raises(DeadlineExceeded):
+            cluster.services[HOSTS[0]].execute(ENDLESS, session=Session(timeout_seconds=0.3))
+        assert time.monotonic() - begun < 5
+        assert _soon(lambda: not _is_busy(cluster))
+
+
+def test_a_result_closed_by_another_thread_ends_on_all_hosts() -> None:
+    with memory_cluster([PLAYS], {"plays": ROWS}, HOSTS) as cluster:
+        slow = "SELECT song_id, sum(range) FROM plays, range(100000000) GROUP BY song_id, range"
+        raised: list[Exception] = []
+        results: list[object] = []
+
+        def read() -> None:
+            try:
+                with cluster.services[HOSTS[0]].execute(slow, cancelled=lambda: bool(results)) as result:
+                    result.read_all()
+            except Cancelled as error:
+                raised.append(error)
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        time.sleep(0.2)
+        results.append("over")
+        reader.join(10)
+        assert not reader.is_alive()
+        assert raised
+        assert _soon(lambda: not _is_busy(cluster))
+
+
+def test_a_result_that_is_given_up_frees_everything() -> None:
+    with memory_cluster([PLAYS], {"plays": ROWS}, HOSTS, options=QueryOptions(memory_limit_bytes=512 << 20, threads=1, batch_bytes=512)) as cluster:
+        service = cluster.services[HOSTS[0]]
+        result = service.execute("SELECT song_id + 1 FROM plays")
+        assert next(iter(result)).num_rows
+        result.close()
+        assert list(result) == []
+        assert _soon(lambda: not _is_busy(cluster))
+
+
+def test_an_epoch_that_is_wished_for_and_not_there() -> None:
+    with memory_cluster([PLAYS], {"plays": ROWS}, HOSTS) as cluster:
+        service = cluster.services[HOSTS[0]]
+        with pytest.raises(Unavailable, match="2"):
+            service.execute(SUM, session=Session(timeout_seconds=0.2, wish=EpochWish(min_epoch=Epoch(2))))
+        with service.execute(SUM, session=Session(wish=EpochWish(min_epoch=Epoch(1)))) as result:
+            assert int(result.read_all().column(0)[0].as_py()) == TOTAL
+        with service.execute("SELECT sum(count) FROM plays AS OF EPOCH 1") as result:
+            assert int(result.read_all().column(0)[0].as_py()) == TOTAL
+        with pytest.raises(NotFound, match="7"):
+            service.execute("SELECT sum(count) FROM plays AS OF EPOCH 7")
+        with service.execute("SELECT count FROM plays WHERE song_id = 4 AS OF EPOCH 1") as result:
+            assert result.read_all().to_pylist() == [{"count": 4}]
+
+
+def test_wishes_hold_on_a_host_that_has_everything() -> None:
+    service = QueryService(MemorySource([memory_view(PLAYS, ROWS)]), SMALL)
+    try:
+        with pytest.raises(Unavailable, match="2"):
+            service.execute(SUM, session=Session(timeout_seconds=0.2, wish=EpochWish(min_epoch=Epoch(2))))
+        with service.execute("SELECT count FROM plays WHERE song_id = 4 AS OF EPOCH 1") as result:
+            assert result.read_all().to_pylist() == [{"count": 4}]
+        with pytest.raises(NotFound, match="7"):
+            service.execute("SELECT count FROM plays WHERE song_id = 4 AS OF EPOCH 7")
+    finally:
+        service.close()
+
+
+def test_a_host_refuses_partitions_and_epochs_that_it_has_not() -> None:
+    with memory_cluster([PLAYS], {"plays": ROWS}, HOSTS) as cluster:
+        service = cluster.services[HOSTS[0]]
+        held = service.source.report()[1][PLAYS.name].partitions
+        sql = 'SELECT count(*) FROM "main"."plays"'
+        with service.execute_fragment(FragmentRequest(sql, {PLAYS.group: Epoch(1)}, {PLAYS.name: held})) as result:
+            assert result.read_all().num_rows == 1
+        missing = next(number for number in range(8) if number not in held)
+        with pytest.raises(Unavailable):
+            service.execute_fragment(FragmentRequest(sql, {PLAYS.group: Epoch(1)}, {PLAYS.name: (type(held[0])(missing),)}))
+        with pytest.raises(Unavailable):
+            service.execute_fragment(FragmentRequest(sql, {PLAYS.group: Epoch(5)}, {PLAYS.name: held}))
+
+
+def _broken(bound: BoundStatement, small: frozenset[str]) -> SplitPlan:
+    tree = sqlglot.parse_one('SELECT no_such_column FROM "__scan_0"', dialect="duckdb")
+    assert isinstance(tree, exp.Query)
+    return SplitPlan(("broken",), (Fragment("__part_0", tree, bound.references, (), "broken"),), None)
+
+
+def test_a_plan_that_the_engine_refuses_is_replaced_by_gathering(caplog: pytest.LogCaptureFixture) -> None:
+    engine = Engine(256 << 20, 1)
+    try:
+        definitions = {PLAYS.name: PLAYS}
+        statement = make_ready(lift("SELECT genre, sum(count) FROM plays GROUP BY genre", "duckdb"), "duckdb", definitions)
+        plans = PlanCache(engine, FragmentCache(engine, 10), Splitter(_broken, gather), 10)
+        with caplog.at_level(logging.WARNING):
+            plan = plans.plan(statement, (), frozenset(), lambda: Bindable(statement, outputs_of(engine, statement, ())), definitions)
+        assert plan.split.rules == ("gather",)
+        assert "gathering" in caplog.text
+        assert plans.plan(statement, (), frozenset(), pytest.fail, definitions) is plan
+    finally:
+        engine.close()
