@@ -7,13 +7,18 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from engine.cluster.deployment import Deployment, HostEntry
+from engine.cluster.reports import HostName
 from engine.errors import LivestateError
 from flight_server.client import Client
+from flight_server.ports import free_ports
+from flight_server.serving import DEPLOYMENT_FILE, LOOPBACK, deployment_text
 
 START_SECONDS = 60.0
 
@@ -60,20 +65,16 @@ class ServerProcess:
             self.stop()
 
 
-class HostProcess(ServerProcess):
-    """`livestate serve`, on a free port.
+class ServeProcess(ServerProcess):
+    """`livestate serve`.
 
     Args:
-        directory: Where its data and log go.
-        changelog: URI of the changelog.
-        options: Further options of the command.
+        options: Options of the command.
+        log: Where its standard error goes.
     """
 
-    def __init__(self, directory: Path, changelog: str, options: Sequence[str] = ()) -> None:
-        data = str(directory / "data")
-        super().__init__(
-            ["-m", "flight_server.cli", "serve", "--changelog", changelog, "--data", data, "--port", "0", *options], directory / "host.log"
-        )
+    def __init__(self, options: Sequence[str], log: Path) -> None:
+        super().__init__(["-m", "flight_server.cli", "serve", *options], log)
 
     def wait_until_ready(self, timeout_seconds: float = 600.0) -> None:
         """Wait until it has caught up with the changelog."""
@@ -90,6 +91,46 @@ class HostProcess(ServerProcess):
             return cpu_seconds(self.pid) - before < 0.1
 
         wait_until(is_idle, timeout_seconds)
+
+
+class HostProcess(ServeProcess):
+    """A host that has everything, on a free port.
+
+    Args:
+        directory: Where its data and log go.
+        changelog: URI of the changelog.
+        options: Further options of the command.
+    """
+
+    def __init__(self, directory: Path, changelog: str, options: Sequence[str] = ()) -> None:
+        data = str(directory / "data")
+        super().__init__(["--changelog", changelog, "--data", data, "--port", "0", *options], directory / "host.log")
+
+
+@contextmanager
+def deployed(directory: Path, changelog: str, hosts: int, options: Sequence[str] = ()) -> Iterator[Sequence[ServeProcess]]:
+    """Hosts that share the partitions of a changelog's stores, each a process of this machine.
+
+    Args:
+        directory: Where their data and logs go.
+        changelog: URI of the changelog.
+        hosts: How many.
+        options: Further options of each.
+
+    Yields:
+        The hosts `1`, `2`, …
+    """
+    ports = free_ports(LOOPBACK, 0, hosts)
+    entries = [
+        HostEntry(HostName(f"{number}"), f"grpc://{LOOPBACK}:{port}", str(directory / f"host-{number}")) for number, port in enumerate(ports, 1)
+    ]
+    file = directory / DEPLOYMENT_FILE
+    file.write_text(deployment_text(Deployment(changelog, tuple(entries))))
+    with ExitStack() as running:
+        yield [
+            running.enter_context(ServeProcess(["--deployment", str(file), "--host", entry.name, *options], directory / f"host-{entry.name}.log"))
+            for entry in entries
+        ]
 
 
 def wait_until(is_so: Callable[[], bool], timeout_seconds: float) -> None:

@@ -15,10 +15,13 @@ from engine.schema import GroupName
 from engine.service import QueryService
 from flight_server.calls import Calls
 from flight_server.catalog import CATALOG, DB_SCHEMA
+from flight_server.cluster import ClusterHost
+from flight_server.fragments import FRAGMENT_MARK, parse_fragment
 from flight_server.messages import Message, new, pack, parse, unpack
-from flight_server.sessions import FORGET_COOKIE, SessionOptions, caller_options
+from flight_server.sessions import FORGET_COOKIE, SessionOptions, caller_options, checked_flag
 from flight_server.statements import Statements, engine_session
 from flight_server.tickets import Statement, checked_timeout, parse_ticket
+from flight_server.wishes import WISHES, as_of_text
 
 _CANCELLING = 2
 _CLOSED = 1
@@ -35,16 +38,24 @@ class Actions:
         calls: Knows what runs.
         notify: Told of a store group that may have a new epoch; None: any may.
         ready: Whether the host has caught up with the changelog once.
+        cluster: The deployment that the host belongs to; None: none.
     """
 
     def __init__(
-        self, service: QueryService, statements: Statements, calls: Calls, notify: Callable[[GroupName | None], None], ready: Callable[[], bool]
+        self,
+        service: QueryService,
+        statements: Statements,
+        calls: Calls,
+        notify: Callable[[GroupName | None], None],
+        ready: Callable[[], bool],
+        cluster: ClusterHost | None = None,
     ) -> None:
         self._service = service
         self._statements = statements
         self._calls = calls
         self._notify = notify
         self._ready = ready
+        self._cluster = cluster
         self._handlers: Mapping[str, Callable[[Any, bytes], Iterable[bytes]]] = {
             "CreatePreparedStatement": self._create_prepared,
             "ClosePreparedStatement": self._close_prepared,
@@ -55,6 +66,9 @@ class Actions:
             "CloseSession": self._close_session,
             "livestate.notify": self._notify_group,
             "livestate.health": self._health,
+            "livestate.report": self._report,
+            "livestate.hosts": self._hosts,
+            "livestate.replicas": self._replicas,
             "BeginTransaction": _refused(_NO_TRANSACTIONS),
             "EndTransaction": _refused(_NO_TRANSACTIONS),
             "BeginSavepoint": _refused(_NO_TRANSACTIONS),
@@ -105,11 +119,10 @@ class Actions:
 
     def _cancel(self, info: bytes) -> None:
         try:
-            tickets = [endpoint.ticket.ticket for endpoint in flight.FlightInfo.deserialize(info).endpoints]
+            tickets = [bytes(endpoint.ticket.ticket) for endpoint in flight.FlightInfo.deserialize(info).endpoints]
         except (pa.ArrowException, OSError) as error:
             raise InvalidInput("What is to be cancelled is no FlightInfo: its bytes are damaged or cut off.") from error
-        parsed = (parse_ticket(ticket, lambda: Statement("")) for ticket in tickets)
-        cancelled = [self._calls.cancel(one.call_id) for one in parsed if isinstance(one, Statement)]
+        cancelled = [self._calls.cancel(_call_id(ticket)) for ticket in tickets]
         if not any(cancelled):
             raise NotFound("The query to cancel does not run here (any more).")
 
@@ -128,6 +141,10 @@ class Actions:
     def _changed(self, options: SessionOptions, name: str, value: object) -> SessionOptions:
         if name == "timeout":
             return replace(options, timeout_seconds=checked_timeout(_number(value)))
+        if name == "parallel_endpoints":
+            return replace(options, parallel_endpoints=checked_flag(value))
+        if name in WISHES:
+            return options.with_wish(name, value)
         if not isinstance(value, str | None):
             raise InvalidInput(f"The session option {name} must be a text.")
         if name == "dialect":
@@ -137,7 +154,9 @@ class Actions:
             return changed
         only = {"catalog": CATALOG, "schema": DB_SCHEMA}
         if name not in only:
-            raise NotFound(f"There is no session option {name!r}; there are dialect, timeout, catalog and schema.")
+            raise NotFound(
+                f"There is no session option {name!r}; there are dialect, timeout, {', '.join(WISHES)}, parallel_endpoints, catalog and schema."
+            )
         if value not in (None, "", only[name]):
             raise InvalidInput(f"There is only the {name} {only[name]}.")
         return options
@@ -149,6 +168,14 @@ class Actions:
         values = {name: new("SessionOptionValue", string_value=text) for name, text in texts.items()}
         if options.timeout_seconds is not None:
             values["timeout"] = new("SessionOptionValue", double_value=options.timeout_seconds)
+        if options.wish.min_epoch is not None:
+            values["min_epoch"] = new("SessionOptionValue", int64_value=options.wish.min_epoch)
+        if options.wish.max_staleness_seconds is not None:
+            values["max_staleness"] = new("SessionOptionValue", double_value=options.wish.max_staleness_seconds)
+        if options.parallel_endpoints:
+            values["parallel_endpoints"] = new("SessionOptionValue", bool_value=True)
+        if as_of_text(options.wish):
+            values["as_of"] = new("SessionOptionValue", string_value=as_of_text(options.wish))
         return [new("GetSessionOptionsResult", session_options=values).SerializeToString()]
 
     def _close_session(self, context: Any, body: bytes) -> Iterable[bytes]:
@@ -166,6 +193,34 @@ class Actions:
 
     def _health(self, context: Any, body: bytes) -> Iterable[bytes]:
         return [json.dumps({"ready": self._ready(), "stores": len(self._service.source.definitions())}).encode()]
+
+    def _report(self, context: Any, body: bytes) -> Iterable[bytes]:
+        return [self._deployment().receive(body)]
+
+    def _hosts(self, context: Any, body: bytes) -> Iterable[bytes]:
+        return [_table_bytes(self._deployment().hosts())]
+
+    def _replicas(self, context: Any, body: bytes) -> Iterable[bytes]:
+        return [_table_bytes(self._deployment().replicas())]
+
+    def _deployment(self) -> ClusterHost:
+        if self._cluster is None:
+            raise Unsupported("This host belongs to no deployment: it holds all partitions by itself.")
+        return self._cluster
+
+
+def _call_id(ticket: bytes) -> bytes:
+    if ticket.startswith(FRAGMENT_MARK):
+        return parse_fragment(ticket).call_id
+    parsed = parse_ticket(ticket, lambda: Statement(""))
+    return parsed.call_id if isinstance(parsed, Statement) else b""
+
+
+def _table_bytes(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
 
 
 def _refused(message: str) -> Callable[[Any, bytes], Iterable[bytes]]:

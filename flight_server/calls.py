@@ -54,7 +54,8 @@ class Calls:
     """All executions that run now."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._idle = threading.Condition(self._lock)
         self._running: dict[Call, bytes] = {}
         self._closed = False
 
@@ -72,17 +73,17 @@ class Calls:
             Unavailable: The host is stopping.
         """
         call = Call(context, self._forget)
-        with self._changed:
+        with self._lock:
             if self._closed:
                 raise Unavailable("The host is stopping; ask again later, or another host.")
             self._running[call] = call_id
         return call
 
     def _forget(self, call: Call) -> None:
-        with self._changed:
+        with self._lock:
             self._running.pop(call, None)
-            if not self._running:
-                self._changed.notify_all()
+            if self._closed and not self._running:
+                self._idle.notify_all()
 
     def cancel(self, call_id: bytes) -> bool:
         """Cancel what runs under an id.
@@ -93,7 +94,7 @@ class Calls:
         Returns:
             Whether anything did.
         """
-        with self._changed:
+        with self._lock:
             found = [call for call, running in self._running.items() if call_id and running == call_id]
         for call in found:
             call.cancel()
@@ -111,16 +112,16 @@ class Calls:
         Returns:
             Whether all executions ended.
         """
-        with self._changed:
+        with self._lock:
             self._closed = True
         if self._wait_until_idle(grace_seconds):
             return True
-        with self._changed:
+        with self._lock:
             remaining = list(self._running)
         for call in remaining:
             call.cancel()
         return self._wait_until_idle(grace_seconds)
 
     def _wait_until_idle(self, seconds: float) -> bool:
-        with self._changed:
-            return self._changed.wait_for(lambda: not self._running, seconds)
+        with self._lock:
+            return self._idle.wait_for(lambda: not self._running, seconds)

@@ -133,62 +133,55 @@ def main() -> None:
     """
 
 
+_FILE = click.Path(path_type=Path, exists=True, dir_okay=False, readable=True)
+
+
 @main.command()
-@_changelog_option
-@click.option(
-    "--data", required=True, type=click.Path(path_type=Path, file_okay=False), help="Directory of this host; what is lost there is rebuilt."
-)
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=8815, show_default=True, type=click.IntRange(0, 65535), help="Port to listen on; 0 takes a free one.")
-@click.option(
-    "--poll-interval", default=0.05, show_default=True, type=click.FloatRange(0.001, 60), metavar="SECONDS", help="Between looks for epochs."
-)
-@click.option("--memory", type=_Size(), help="What queries may use, such as 4GiB.")
-@click.option("--cache", type=_Size(), help="Memory for decoded columns; 1GiB by default.")
+@click.option("--changelog", metavar="URI", envvar="LIVESTATE_CHANGELOG", help="The changelog: file:///dir or a path, s3://, gs://, az://.")
+@click.option("--data", type=click.Path(path_type=Path, file_okay=False), help="Directory of this host; what is lost there is rebuilt.")
+@click.option("--deployment", type=_FILE, help="File that names the hosts which serve the changelog together.")
+@click.option("--host", metavar="NAME", help="Which host of the deployment this is. (Where to listen is --address.)")
+@click.option("--processes", type=click.IntRange(1, 64), metavar="N", help="Start N hosts on this machine, on consecutive ports.")
+@click.option("--replication", type=click.IntRange(1), metavar="N", help="With --processes: how many of them hold a partition; 1 by default.")
+@click.option("--address", help="Address to listen on; 127.0.0.1, or that of the deployment file.")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; 8815, or that of the deployment file; 0 takes a free one.")
+@click.option("--poll-interval", type=click.FloatRange(0.001, 60), metavar="SECONDS", help="Between looks for epochs; 0.05 by default.")
+@click.option("--memory", type=_Size(), help="What queries may use, such as 4GiB; for each process.")
+@click.option("--cache", type=_Size(), help="Memory for decoded columns; 1GiB by default; for each process.")
+@click.option("--threads", type=click.IntRange(1), help="Threads for queries, all processors by default; for each process.")
+@click.option("--max-statements", type=click.IntRange(1), help="Statements computed at once, 64 by default; more wait.")
 @_token_option
 @click.option("--open-to-all", is_flag=True, help="Allow an address that other machines reach without a token.")
-@click.option("--tls-certificate", type=click.File("rb"), help="PEM certificate; with --tls-key the host speaks TLS.")
-@click.option("--tls-key", type=click.File("rb"), help="PEM key of the certificate.")
-def serve(
-    changelog: str,
-    data: Path,
-    host: str,
-    port: int,
-    poll_interval: float,
-    memory: int | None,
-    cache: int | None,
-    token_file: Path | None,
-    open_to_all: bool,
-    tls_certificate: IO[bytes] | None,
-    tls_key: IO[bytes] | None,
-) -> None:
+@click.option("--tls-certificate", type=_FILE, help="PEM certificate; with --tls-key the host speaks TLS.")
+@click.option("--tls-key", type=_FILE, help="PEM key of the certificate.")
+@click.option("--tls-roots", type=_FILE, help="PEM certificates that vouch for the other hosts; the system's by default.")
+@click.option("--supervised", is_flag=True, hidden=True)
+def serve(token_file: Path | None, supervised: bool, **given: Any) -> None:
     """Follow a changelog and serve its stores until SIGTERM or Ctrl-C.
+
+    One host serves everything (--changelog and --data), or it is one host of a deployment (--deployment and --host), or this
+    command starts several hosts on this machine (--processes), each with a part of every store.
 
     \b
     Examples:
       livestate serve --changelog file:///var/lib/livestate --data /var/lib/livestate-host
-      livestate serve --changelog s3://bucket/livestate --data /mnt/host --host 0.0.0.0 --token-file /etc/livestate/token
+      livestate serve --changelog s3://bucket/livestate --data /mnt/host --address 0.0.0.0 --token-file /etc/livestate/token
+      livestate serve --deployment livestate.toml --host a
+      livestate serve --processes 4 --changelog file:///var/lib/livestate --data /var/lib/livestate-hosts
     """
-    from engine.follower import FollowerOptions  # noqa: PLC0415  it imports pyarrow and rocksdict
-    from engine.service import QueryOptions  # noqa: PLC0415  it imports sqlglot and duckdb
-    from engine.state.options import StateOptions  # noqa: PLC0415  with the follower
     from flight_server import process  # noqa: PLC0415  it imports all of the engine
-    from flight_server.host import HostOptions  # noqa: PLC0415  likewise
+    from flight_server.serving import ServeArguments, host_options  # noqa: PLC0415  likewise
 
-    options = HostOptions(
-        changelog=changelog,
-        data=data,
-        address=host,
-        port=port,
-        token=_token(token_file),
-        open_to_all=open_to_all,
-        tls_certificate=tls_certificate.read() if tls_certificate is not None else b"",
-        tls_key=tls_key.read() if tls_key is not None else b"",
-        follower=FollowerOptions(poll_seconds=poll_interval, state=StateOptions() if cache is None else StateOptions(cache_bytes=cache)),
-        queries=QueryOptions() if memory is None else QueryOptions(memory_limit_bytes=memory),
-    )
+    arguments = ServeArguments(token=_token(token_file), **given)
+    if arguments.processes is not None:
+        from flight_server.launcher import launch  # noqa: PLC0415  only this needs it
+
+        with _failures():
+            launch(arguments, click.echo)
+        return
     with _failures():
-        process.serve(options, lambda started: click.echo(f"livestate serves {changelog} at {started.uri}"))
+        options = host_options(arguments)
+        process.serve(options, lambda started: click.echo(f"{process.SERVES} {options.changelog} at {started.uri}"), supervised=supervised)
 
 
 @main.command()
@@ -281,7 +274,7 @@ def _interrupts_end_the_process() -> Iterator[None]:
 @_uri_option
 @_token_option
 def stores(uri: str, token_file: Path | None) -> None:
-    """List the stores of a host: rows, bytes, partitions, segments, epoch, lag.
+    """List the stores: rows, bytes, partitions, segments, epoch, lag; in a deployment, for every host that holds some of them.
 
     \b
     Examples:
@@ -289,10 +282,34 @@ def stores(uri: str, token_file: Path | None) -> None:
       livestate stores --uri grpc://10.0.0.7:8815
     """
     with _failures(), _connect(uri, token_file) as client:
+        from engine.errors import Unsupported  # noqa: PLC0415  only this needs it
         from flight_server.render import terminal  # noqa: PLC0415  it imports pyarrow
-        from flight_server.stores import stores_table  # noqa: PLC0415  likewise
+        from flight_server.stores import replicas_shown, stores_table  # noqa: PLC0415  likewise
 
-        terminal().print(stores_table(client.stores()))
+        try:
+            shown = replicas_shown(client.replicas())
+        except Unsupported:
+            # A host of no deployment holds everything by itself.
+            shown = stores_table(client.stores())
+        terminal().print(shown)
+
+
+@main.command()
+@_uri_option
+@_token_option
+def hosts(uri: str, token_file: Path | None) -> None:
+    """List the hosts of a deployment, as any one of them sees them: alive, epoch of each store group, lag, partitions.
+
+    \b
+    Examples:
+      livestate hosts
+      livestate hosts --uri grpc://10.0.0.7:8815
+    """
+    with _failures(), _connect(uri, token_file) as client:
+        from flight_server.render import terminal  # noqa: PLC0415  it imports pyarrow
+        from flight_server.stores import hosts_shown  # noqa: PLC0415  likewise
+
+        terminal().print(hosts_shown(client.hosts()))
 
 
 @main.command()
@@ -363,10 +380,11 @@ def collect(changelog: str, groups: Sequence[str]) -> None:
 @main.command()
 @click.option("--duration", type=click.FloatRange(1), metavar="SECONDS", help="End after this time; by default, when you press Ctrl-C.")
 @click.option("--rate", default=6000, show_default=True, type=click.IntRange(1, 1_000_000), help="Play events a second.")
-@click.option("--port", type=click.IntRange(1, 65535), help="Port of the host; by default 8815, or a free one.")
+@click.option("--hosts", default=1, show_default=True, type=click.IntRange(1, 16), help="How many host processes serve the counts together.")
+@click.option("--port", type=click.IntRange(1, 65535), help="Port of the host, or of the first one; by default 8815, or a free one.")
 @click.option("--keep", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Keep changelog, data and logs in this new directory.")
 @click.option("--seed", default=1, show_default=True, help="Equal seeds make equal events.")
-def demo(duration: float | None, rate: int, port: int | None, keep: Path | None, seed: int) -> None:
+def demo(duration: float | None, rate: int, hosts: int, port: int | None, keep: Path | None, seed: int) -> None:
     """Watch live music charts: a Spark job, a host and SQL, all on this machine.
 
     A generator writes play events, a Spark job counts plays per song and per genre, a host serves the counts, and this command
@@ -376,11 +394,12 @@ def demo(duration: float | None, rate: int, port: int | None, keep: Path | None,
     Examples:
       livestate demo
       livestate demo --duration 30 --rate 10000
+      livestate demo --hosts 3
     """
     from flight_server.demo.run import DemoOptions, run_demo  # noqa: PLC0415  it imports pyarrow and rich
 
     with _failures():
-        passed = run_demo(DemoOptions(duration=duration, rate=rate, port=port, keep=keep, seed=seed))
+        passed = run_demo(DemoOptions(duration=duration, rate=rate, hosts=hosts, port=port, keep=keep, seed=seed))
     if not passed:
         raise SystemExit(1)
 

@@ -16,36 +16,43 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import flight
 
+from engine.cluster.wishes import NEWEST, EpochWish
 from engine.errors import InvalidInput, LivestateError, Unavailable
 from flight_server.boundary import ERROR_TRAILER, livestate_error
 from flight_server.messages import new
 from flight_server.tickets import METADATA_KEY, Statement
 
-_FLIGHT_FAILURES = (flight.FlightError, pa.ArrowException, OSError, KeyError)
+FLIGHT_FAILURES = (flight.FlightError, pa.ArrowException, OSError, KeyError)
+"""What pyarrow raises when a call fails."""
+CHANNEL_OPTIONS = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.min_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 1000)]
+"""A host that was started again is found within a second; gRPC's own choice is up to two minutes."""
 
 
-class _Trailer(flight.ClientMiddleware):  # type: ignore[misc] # pyarrow has no types
+class Trailer(flight.ClientMiddleware):  # type: ignore[misc] # pyarrow has no types
     """Keeps what the server says of an error, for one call."""
 
     def __init__(self) -> None:
         self.detail: bytes | None = None
 
     def received_headers(self, headers: Mapping[str, list[str | bytes]]) -> None:
+        """Called by Flight with headers, and with trailers when the call is over."""
         for value in headers.get(ERROR_TRAILER, ()):
             self.detail = value if isinstance(value, bytes) else value.encode()
 
 
-class _Trailers(flight.ClientMiddlewareFactory):  # type: ignore[misc] # pyarrow has no types
+class Trailers(flight.ClientMiddlewareFactory):  # type: ignore[misc] # pyarrow has no types
     """Hands each thread the trailer of the call that it began last."""
 
     def __init__(self) -> None:
         self._calls = threading.local()
 
-    def start_call(self, info: Any) -> _Trailer:
-        self._calls.latest = _Trailer()
+    def start_call(self, info: Any) -> Trailer:
+        """Called by Flight in the thread that begins a call."""
+        self._calls.latest = Trailer()
         return self._calls.latest  # type: ignore[no-any-return]
 
-    def latest(self) -> _Trailer | None:
+    def latest(self) -> Trailer | None:
+        """Of the call that this thread began last; None before the first."""
         return getattr(self._calls, "latest", None)
 
 
@@ -62,7 +69,7 @@ class Rows:
     metadata: Mapping[str, Any]
     _reader: flight.FlightStreamReader = field(repr=False)
     _client: Client = field(repr=False)
-    _trailer: _Trailer | None = field(repr=False)
+    _trailer: Trailer | None = field(repr=False)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """The batches, as they arrive.
@@ -99,17 +106,29 @@ class Client:
         token: The host's bearer token, if it wants one.
         dialect: SQL dialect of the queries, such as `spark`; empty: the host's default.
         timeout_seconds: How long a query may run; None: as long as the host allows.
+        tls_roots: PEM certificates that vouch for the host, for `grpc+tls://`; empty: the system's.
+        wish: Which epochs the queries may read.
     """
 
-    def __init__(self, uri: str, *, token: str | None = None, dialect: str = "", timeout_seconds: float | None = None) -> None:
+    def __init__(
+        self,
+        uri: str,
+        *,
+        token: str | None = None,
+        dialect: str = "",
+        timeout_seconds: float | None = None,
+        tls_roots: bytes = b"",
+        wish: EpochWish = NEWEST,
+    ) -> None:
         self.uri = uri
+        self.wish = wish
         self.dialect = dialect
         self.timeout_seconds = timeout_seconds
-        self._trailers = _Trailers()
+        self._trailers = Trailers()
         headers = [(b"authorization", b"Bearer " + token.encode())] if token is not None else []
         self._options = flight.FlightCallOptions(headers=headers)
         try:
-            self._client = flight.connect(uri, middleware=[self._trailers])
+            self._client = flight.connect(uri, tls_root_certs=tls_roots or None, middleware=[self._trailers], generic_options=CHANNEL_OPTIONS)
         except (pa.ArrowException, ValueError) as error:
             raise InvalidInput(f"{uri!r} is not the address of a host; write it like grpc://127.0.0.1:8815.") from error
 
@@ -128,7 +147,7 @@ class Client:
             LivestateError: What the host said, by its kind; Unavailable when there is no host.
             InvalidInput: A parameter is of a type that SQL does not have.
         """
-        statement = Statement(sql, self.dialect, self.timeout_seconds, call_id=call_id)
+        statement = Statement(sql, self.dialect, self.timeout_seconds, call_id=call_id, wish=self.wish)
         if parameters:
             statement = statement.bound(_parameter_batch(parameters))
         with self.translated():
@@ -149,7 +168,7 @@ class Client:
         """
         endpoint = flight.FlightEndpoint(Statement("", call_id=call_id).to_bytes(), [])
         info = flight.FlightInfo(pa.schema([]), flight.FlightDescriptor.for_command(b""), [endpoint])
-        self._act("CancelFlightInfo", new("CancelFlightInfoRequest", info=info.serialize()).SerializeToString())
+        self.act("CancelFlightInfo", new("CancelFlightInfoRequest", info=info.serialize()).SerializeToString())
 
     def stores(self) -> pa.Table:
         """How all stores of the host stand: the rows of `SHOW STORES`.
@@ -168,7 +187,30 @@ class Client:
         Raises:
             LivestateError: What the host said, by its kind; Unavailable when there is no host.
         """
-        self._act("livestate.notify", (group or "").encode())
+        self.act("livestate.notify", (group or "").encode())
+
+    def hosts(self) -> pa.Table:
+        """How the hosts of the deployment stand: a table of `flight_server.host_tables.HOSTS_SCHEMA`.
+
+        Raises:
+            Unsupported: The host belongs to no deployment.
+            LivestateError: What the host said, by its kind; Unavailable when there is no host.
+        """
+        return self._table("livestate.hosts")
+
+    def replicas(self) -> pa.Table:
+        """Which host holds what of each store: a table of `flight_server.host_tables.REPLICAS_SCHEMA`.
+
+        Raises:
+            Unsupported: The host belongs to no deployment.
+            LivestateError: What the host said, by its kind; Unavailable when there is no host.
+        """
+        return self._table("livestate.replicas")
+
+    def _table(self, action: str) -> pa.Table:
+        (answer,) = self.act(action, b"")
+        with pa.ipc.open_stream(answer) as reader:
+            return reader.read_all()
 
     def health(self) -> Mapping[str, Any]:
         """How the host is: `{"ready": true, "stores": 3}`.
@@ -176,7 +218,7 @@ class Client:
         Raises:
             LivestateError: What the host said, by its kind; Unavailable when there is no host.
         """
-        (answer,) = self._act("livestate.health", b"")
+        (answer,) = self.act("livestate.health", b"")
         document: Mapping[str, Any] = json.loads(answer)
         return document
 
@@ -190,12 +232,24 @@ class Client:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self.close()
 
-    def _act(self, name: str, body: bytes) -> list[bytes]:
+    def act(self, name: str, body: bytes) -> list[bytes]:
+        """Do an action.
+
+        Args:
+            name: Its type.
+            body: Its body.
+
+        Returns:
+            The bodies of its results.
+
+        Raises:
+            LivestateError: What the host said, by its kind; Unavailable when there is no host.
+        """
         with self.translated():
             return [result.body.to_pybytes() for result in self._client.do_action(flight.Action(name, body), self._options)]
 
     @contextmanager
-    def translated(self, trailer: _Trailer | None = None) -> Iterator[None]:
+    def translated(self, trailer: Trailer | None = None) -> Iterator[None]:
         """Turn what pyarrow raises inside into an error of the kind that the host meant.
 
         Args:
@@ -206,7 +260,7 @@ class Client:
         """
         try:
             yield
-        except _FLIGHT_FAILURES as error:
+        except FLIGHT_FAILURES as error:
             call = trailer if trailer is not None else self._trailers.latest()
             known = livestate_error(error, call.detail if call is not None else None)
             raise self._explained(known, answered=call is not None and call.detail is not None) from error

@@ -6,7 +6,8 @@ import fcntl
 import ipaddress
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from io import BufferedWriter
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -14,9 +15,14 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 
 from engine.changelog import Changelog
+from engine.cluster.deployment import Deployment
+from engine.cluster.reports import HostName
 from engine.errors import DeadlineExceeded, InvalidInput, Unavailable
 from engine.follower import Follower, FollowerOptions
 from engine.service import QueryOptions, QueryService
+from flight_server.cluster import ClusterHost
+from flight_server.limits import ServerLimits
+from flight_server.peers import PeerOptions
 from flight_server.server import LivestateServer
 
 DEFAULT_PORT = 8815
@@ -41,6 +47,10 @@ class HostOptions:
         changelog_options: For the object store, such as endpoint and region.
         follower: How the changelog is followed.
         queries: Limits of queries.
+        limits: What the host takes on at once.
+        deployment: The hosts that serve the changelog together; None: this one serves it alone.
+        name: Which of the deployment's hosts this is.
+        tls_roots: PEM certificates that vouch for the other hosts, where these speak TLS; empty: the system's.
     """
 
     changelog: str
@@ -55,6 +65,10 @@ class HostOptions:
     changelog_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     follower: FollowerOptions = field(default_factory=FollowerOptions)
     queries: QueryOptions = field(default_factory=QueryOptions)
+    limits: ServerLimits = field(default_factory=ServerLimits)
+    deployment: Deployment | None = None
+    name: str = ""
+    tls_roots: bytes = field(default=b"", repr=False)
 
 
 class Host:
@@ -69,6 +83,7 @@ class Host:
         self._lock: BufferedWriter | None = None
         self._follower: Follower | None = None
         self._service: QueryService | None = None
+        self._cluster: ClusterHost | None = None
         self._server: LivestateServer | None = None
 
     def start(self) -> int:
@@ -85,14 +100,25 @@ class Host:
         try:
             self._lock = _locked(self._options.data)
             changelog = Changelog.open(self._options.changelog, dict(self._options.changelog_options))
-            self._follower = Follower(changelog, self._options.data, self._options.follower)
+            self._follower = Follower(changelog, self._options.data, _follower_options(self._options))
             self._follower.start()
-            self._service = QueryService(self._follower, self._options.queries)
+            self._cluster = self._joined(self._follower, changelog)
+            self._service = QueryService(self._follower, self._options.queries, None if self._cluster is None else self._cluster.for_queries())
             self._server = self._listen(self._follower, self._service)
+            if self._cluster is not None:
+                self._follower.on_change(self._cluster.peers.report_changed)
+                self._cluster.start()
         except BaseException:
             self.stop()
             raise
         return int(self._server.port)
+
+    def _joined(self, follower: Follower, changelog: Changelog) -> ClusterHost | None:
+        options = self._options
+        if options.deployment is None:
+            return None
+        peers = PeerOptions(token=options.token, tls_roots=options.tls_roots)
+        return ClusterHost(options.deployment, HostName(options.name), follower, lambda: changelog.identity() or "", peers)
 
     def _listen(self, follower: Follower, service: QueryService) -> LivestateServer:
         options = self._options
@@ -104,6 +130,9 @@ class Host:
                 ready=self.ready,
                 token=options.token,
                 tls_certificates=[(options.tls_certificate, options.tls_key)] if options.tls_certificate else [],
+                limits=options.limits,
+                cluster=self._cluster,
+                fragments=None if self._cluster is None else service,
             )
         except (pa.ArrowException, OSError) as error:
             tls = ", or are certificate and key not PEM" if options.tls_certificate else ""
@@ -164,13 +193,15 @@ class Host:
         # A server that did not stop is kept: letting go of it would wait for its client without end.
         if self._server is not None and self._server.stop(self._options.grace_seconds):
             self._server = None
+        if self._cluster is not None:
+            self._cluster.stop()
         if self._service is not None:
             self._service.close()
         if self._follower is not None:
             self._follower.stop()
         if self._lock is not None:
             self._lock.close()
-        self._service = self._follower = self._lock = None
+        self._service = self._cluster = self._follower = self._lock = None
         return self._server is None
 
 
@@ -183,6 +214,12 @@ def _check(options: HostOptions) -> None:
         raise InvalidInput(f"On {options.address} other machines can reach the host: give it a token, or say that it is to be open to all.")
     if urlsplit(f"//{options.address}").username is not None or "/" in options.address:
         raise InvalidInput(f"{options.address!r} is no address to listen on; give a name or number such as 127.0.0.1.")
+
+
+def _follower_options(options: HostOptions) -> FollowerOptions:
+    if options.deployment is None:
+        return options.follower
+    return replace(options.follower, held=partial(options.deployment.assignment.held, options.deployment.host(options.name).name))
 
 
 def _uri(options: HostOptions, port: int) -> str:

@@ -5,7 +5,7 @@ messages are a table, built at import into a pool of their own; that works with 
 
 Field numbers: `format/FlightSql.proto` and `format/Flight.proto` of Apache Arrow. A field that is itself a message of
 Flight's core and that pyarrow reads (`FlightInfo`) is declared as bytes: the two look alike on the wire.
-`StatementHandle` is livestate's own and never leaves tickets and handles.
+`StatementHandle` is livestate's own and never leaves tickets and handles; `FragmentRequest` is what hosts send each other.
 """
 
 from __future__ import annotations
@@ -90,6 +90,23 @@ _TABLE: Mapping[str, tuple[str, ...]] = {
         "bytes parameter_schema = 4",
         "bytes parameter_row = 5",
         "bytes call_id = 6",
+        "EpochWish wish = 7",
+        "optional int64 number = 8",
+        "optional string text = 9",
+        "bool parallel = 10",
+    ),
+    "EpochWish": ("optional int64 min_epoch = 1", "optional double max_staleness = 2", "string as_of = 3"),
+    "PartitionList": ("repeated int32 partitions = 1",),
+    "FragmentRequest": (
+        "int32 format = 1",
+        "string sql = 2",
+        "map int64 epochs = 3",
+        "map PartitionList partitions = 4",
+        "bytes parameter_schema = 5",
+        "bytes parameter_row = 6",
+        "repeated string inputs = 7",
+        "optional double timeout = 8",
+        "bytes call_id = 9",
     ),
 }
 

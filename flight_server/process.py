@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable
 
 import pyarrow as pa
@@ -17,17 +18,41 @@ SWITCH_INTERVAL_SECONDS = 1e-4
 
 One busy thread (an epoch being applied) took a host from 2,500 calls a second to 100 to 350; with 0.1 ms it was 1,700.
 """
+GRPC_EXPERIMENTS = "-event_engine_listener,-event_engine_client"
+"""gRPC's "event engine" hands each call from a polling thread of its own to the one that answers it. Without, the latter polls by itself: a call of
+a server that does nothing takes 0.40 ms in place of 0.47; 8 clients together get 4 % fewer answers, 64 no fewer.
+"""
+SERVES = "livestate serves"
+"""What the line begins with that a process prints when clients can connect."""
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 _log = logging.getLogger(__name__)
 
 
-def serve(options: HostOptions, started: Callable[[Host], None]) -> None:
+def prepare() -> None:
+    """Set this process up for answering calls of Flight quickly. Before the first server or client of gRPC, which reads its settings once."""
+    sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
+    os.environ.setdefault("GRPC_EXPERIMENTS", GRPC_EXPERIMENTS)
+
+
+def stop_with_standard_input() -> None:
+    """Have this process get SIGTERM when its standard input ends: when that is a pipe of its parent, it does not outlive the parent."""
+
+    def wait() -> None:
+        while os.read(sys.stdin.fileno(), 4096):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, name="parent", daemon=True).start()
+
+
+def serve(options: HostOptions, started: Callable[[Host], None], *, supervised: bool = False) -> None:
     """Be a host until SIGTERM or SIGINT. For the main thread of a process that does nothing else.
 
     Args:
         options: What the host is told.
         started: Called once, when clients can connect.
+        supervised: The process ends with its standard input, too.
 
     Raises:
         LivestateError: The host could not start, by kind.
@@ -35,7 +60,9 @@ def serve(options: HostOptions, started: Callable[[Host], None]) -> None:
     # Blocked, a signal that comes at any time from here on waits until it is asked for; a handler could run in the midst of anything,
     # and one that sets an Event waits for ever if it interrupts that very Event's `wait`. All threads of the host inherit the mask.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
-    sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
+    if supervised:
+        stop_with_standard_input()
+    prepare()
     if "jemalloc" in pa.supported_memory_backends():
         # It gives back what compaction frees; with pyarrow's default a host of 10 M rows takes a third more.
         pa.set_memory_pool(pa.jemalloc_memory_pool())

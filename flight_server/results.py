@@ -78,10 +78,11 @@ def result_stream(result: QueryResult, call: Call, context: Any) -> flight.Fligh
     Raises:
         LivestateError: The query failed before its first `TABLE_BYTES`.
     """
-    schema = result.schema.with_metadata({METADATA_KEY: result.metadata.to_json()})
+    metadata = {METADATA_KEY: result.metadata.to_json()}
     if result.ready is not None:
         call.end()
-        return flight.RecordBatchStream(pa.Table.from_batches(result.ready, schema), WRITE_OPTIONS)
+        return flight.RecordBatchStream(result.ready.replace_schema_metadata(metadata), WRITE_OPTIONS)
+    schema = result.schema.with_metadata(metadata)
     sending = _Sending(result, call, context)
     gathered = sending.gather(TABLE_BYTES)
     if gathered is None:

@@ -18,6 +18,10 @@ from flight_server import catalog
 from flight_server.actions import Actions
 from flight_server.boundary import guarded
 from flight_server.calls import Calls
+from flight_server.cluster import ClusterHost
+from flight_server.fragment_calls import FragmentRunner, Fragments
+from flight_server.fragments import FRAGMENT_MARK, InputSpace, parse_fragment
+from flight_server.limits import ServerLimits
 from flight_server.messages import unpack
 from flight_server.results import WRITE_OPTIONS
 from flight_server.sessions import MIDDLEWARE, CallerFactory, OpenHandshake
@@ -42,6 +46,9 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
         ready: Whether the host has caught up with the changelog once; for `livestate.health`.
         token: What callers must present, as a bearer token or as a password; None: the server is open.
         tls_certificates: Pairs of certificate and key, PEM; for `grpc+tls://` locations.
+        limits: What it takes on at once.
+        cluster: The deployment that the host belongs to; None: none.
+        fragments: Runs what other hosts ask for; None: they may ask for nothing.
     """
 
     def __init__(
@@ -53,11 +60,18 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
         ready: Callable[[], bool] = _ready,
         token: str | None = None,
         tls_certificates: Sequence[tuple[bytes, bytes]] = (),
+        limits: ServerLimits | None = None,
+        cluster: ClusterHost | None = None,
+        fragments: FragmentRunner | None = None,
     ) -> None:
         self._service = service
         self._calls = Calls()
-        self._statements = Statements(service, self._calls)
-        self._actions = Actions(service, self._statements, self._calls, notify, ready)
+        limits = limits or ServerLimits()
+        self._statement_slots = limits.slots("max_statements", limits.max_statements)
+        self._fragment_slots = limits.slots("max_fragments", limits.max_fragments)
+        self._statements = Statements(service, self._calls, self._statement_slots, {} if cluster is None else cluster.uris)
+        self._fragments = Fragments(fragments, self._calls, self._fragment_slots, InputSpace(limits.max_input_bytes))
+        self._actions = Actions(service, self._statements, self._calls, notify, ready, cluster)
         try:
             super().__init__(
                 location,
@@ -84,6 +98,8 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
         Returns:
             Whether it has stopped. Not, if a client neither reads its result nor goes away: Flight waits for it without end.
         """
+        self._statement_slots.close()
+        self._fragment_slots.close()
         if not self._calls.close(grace_seconds):
             return False
         self.shutdown()
@@ -113,8 +129,11 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
 
     @guarded
     def do_get(self, context: Any, ticket: flight.Ticket) -> flight.FlightDataStream:
-        """Run a statement or a catalog command."""
-        request = parse_ticket(ticket.ticket, lambda: self._statements.defaults(context))
+        """Run a statement, a fragment or a catalog command."""
+        body = ticket.ticket
+        if body.startswith(FRAGMENT_MARK):
+            return self._fragments.run(parse_fragment(body), context)
+        request = parse_ticket(body, lambda: self._statements.defaults(context))
         if not isinstance(request, Command):
             return self._statements.run(request, context)
         name, message = unpack(request.body)
@@ -150,9 +169,11 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
         raise Unsupported("Ask for the stores with Flight SQL's GetTables, or with SHOW STORES.")
 
     @guarded
-    def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
-        """Refuse: there is nothing to exchange."""
-        raise Unsupported("livestate has no DoExchange; use DoGet with SQL text as the ticket.")
+    def do_exchange(
+        self, context: Any, descriptor: flight.FlightDescriptor, reader: flight.MetadataRecordBatchReader, writer: flight.MetadataRecordBatchWriter
+    ) -> None:
+        """Run a fragment of another host."""
+        self._fragments.exchange(context, descriptor, reader, writer)
 
 
 def _command(descriptor: flight.FlightDescriptor) -> bytes:

@@ -2,7 +2,8 @@
 
 A session lives with the client: its options are in the cookie that `SetSessionOptions` answers with. Nothing is kept on the host, so any host can
 take the next call. JDBC always sends cookies back, ADBC with `adbc.flight.sql.rpc.with_cookie_middleware=true`. Clients without
-cookies send the headers `livestate-dialect` and `livestate-timeout` with each call; they win over the cookie.
+cookies send the headers `livestate-dialect`, `livestate-timeout`, `livestate-min-epoch`, `livestate-max-staleness`, `livestate-as-of` and
+`livestate-parallel-endpoints` with each call; they win over the cookie.
 """
 
 from __future__ import annotations
@@ -11,18 +12,25 @@ import base64
 import hmac
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyarrow import flight
 
+from engine.cluster.wishes import NEWEST, EpochWish
 from engine.errors import InvalidInput
-from flight_server.tickets import checked_timeout
+from flight_server.tickets import Statement, checked_timeout
+from flight_server.wishes import WISHES, as_of_text, parse_wish
 
 MIDDLEWARE = "livestate"
 COOKIE = "arrow_flight_session_id"
 DIALECT_HEADER = "livestate-dialect"
 TIMEOUT_HEADER = "livestate-timeout"
+MIN_EPOCH_HEADER = "livestate-min-epoch"
+MAX_STALENESS_HEADER = "livestate-max-staleness"
+AS_OF_HEADER = "livestate-as-of"
+PARALLEL_HEADER = "livestate-parallel-endpoints"
+_OPTION_HEADERS = frozenset({"cookie", DIALECT_HEADER, TIMEOUT_HEADER, MIN_EPOCH_HEADER, MAX_STALENESS_HEADER, AS_OF_HEADER, PARALLEL_HEADER})
 _ANYBODY = "anybody"
 """The bearer token that a host without a token hands out; drivers with a user name insist on getting one."""
 
@@ -34,19 +42,49 @@ class SessionOptions:
     Attributes:
         dialect: SQL dialect; empty: the host's default.
         timeout_seconds: How long a query may run; None: as long as the host allows.
+        wish: Which epochs it may read.
+        parallel_endpoints: Results may be given as several endpoints, one a host, where nothing has to be done with their rows.
     """
 
     dialect: str = ""
     timeout_seconds: float | None = None
+    wish: EpochWish = NEWEST
+    parallel_endpoints: bool = False
 
     def to_cookie(self) -> str:
         """The value of a Set-Cookie header that `caller_options` understands when it comes back."""
-        value = base64.urlsafe_b64encode(json.dumps(asdict(self)).encode()).decode().rstrip("=")
+        wish = {"min_epoch": self.wish.min_epoch, "max_staleness": self.wish.max_staleness_seconds, "as_of": as_of_text(self.wish)}
+        options = {"dialect": self.dialect, "timeout_seconds": self.timeout_seconds, "parallel_endpoints": self.parallel_endpoints}
+        document = json.dumps({**options, **wish})
+        value = base64.urlsafe_b64encode(document.encode()).decode().rstrip("=")
         return f"{COOKIE}={value}; Path=/"
 
+    def statement(self, sql: str) -> Statement:
+        """A statement with these options."""
+        return Statement(sql, self.dialect, self.timeout_seconds, wish=self.wish, parallel=self.parallel_endpoints)
 
+    def with_wish(self, name: str, value: object) -> SessionOptions:
+        """The same with another wish.
+
+        Args:
+            name: `min_epoch`, `max_staleness` or `as_of`.
+            value: As `flight_server.wishes.parse_wish` takes it.
+
+        Returns:
+            The options, of which that one is changed.
+
+        Raises:
+            InvalidInput: The value is none of that option.
+        """
+        given = {"min_epoch": self.wish.min_epoch, "max_staleness": self.wish.max_staleness_seconds, "as_of": as_of_text(self.wish), name: value}
+        return replace(self, wish=parse_wish(**given))
+
+
+_COOKIE_FIELDS = ("dialect", "timeout_seconds", "parallel_endpoints", *WISHES)
 FORGET_COOKIE = f"{COOKIE}=; Path=/; Max-Age=0"
 _DEFAULTS = SessionOptions()
+_FLAGS = {"true": True, "false": False, "": False}
+_WISH_HEADERS = {"min_epoch": MIN_EPOCH_HEADER, "max_staleness": MAX_STALENESS_HEADER, "as_of": AS_OF_HEADER}
 
 
 class _Caller(flight.ServerMiddleware):  # type: ignore[misc] # pyarrow has no types
@@ -87,9 +125,7 @@ class CallerFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc] # pya
             raise flight.FlightUnauthenticatedError("This host wants a token: send it as a bearer token, or as the password of any user")
         if info.method == flight.FlightMethod.HANDSHAKE:
             return _Caller(headers, {"authorization": f"Bearer {self._token if self._token is not None else _ANYBODY}"})
-        if "cookie" in headers or DIALECT_HEADER in headers or TIMEOUT_HEADER in headers:
-            return _Caller(headers, {})
-        return None
+        return None if _OPTION_HEADERS.isdisjoint(headers) else _Caller(headers, {})
 
 
 class OpenHandshake(flight.ServerAuthHandler):  # type: ignore[misc] # pyarrow has no types
@@ -137,7 +173,27 @@ def caller_options(context: Any) -> SessionOptions:
         options = replace(options, dialect=dialect)
     for text in caller.headers.get(TIMEOUT_HEADER, ()):
         options = replace(options, timeout_seconds=_seconds(text))
+    for text in caller.headers.get(PARALLEL_HEADER, ()):
+        options = replace(options, parallel_endpoints=checked_flag(text))
+    for name, header in _WISH_HEADERS.items():
+        for text in caller.headers.get(header, ()):
+            options = options.with_wish(name, text)
     return options
+
+
+def checked_flag(value: object) -> bool:
+    """Whether the option parallel_endpoints is on.
+
+    Args:
+        value: What somebody sent; drivers whose connection properties are texts send `true` and `false`.
+
+    Raises:
+        InvalidInput: It is none of these.
+    """
+    flag = _FLAGS.get(value.lower()) if isinstance(value, str) else bool(value)
+    if flag is None or not isinstance(value, str | bool | None):
+        raise InvalidInput("The option parallel_endpoints must be true or false.")
+    return flag
 
 
 def _seconds(text: str) -> float | None:
@@ -159,9 +215,9 @@ def _from_cookies(headers: list[str]) -> SessionOptions:
 def _from_cookie(value: str) -> SessionOptions:
     try:
         document = json.loads(base64.urlsafe_b64decode(value + "=" * (-len(value) % 4)))
-        dialect, timeout = document["dialect"], document["timeout_seconds"]
+        dialect, timeout, parallel, *wish = (document[name] for name in _COOKIE_FIELDS)
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidInput("The session cookie is not one of this host's: connect anew.") from error
     if not isinstance(dialect, str):
         raise InvalidInput("The session cookie is not one of this host's: connect anew.")
-    return SessionOptions(dialect, checked_timeout(timeout))
+    return SessionOptions(dialect, checked_timeout(timeout), parse_wish(*wish), checked_flag(parallel))

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import flight
 
+from engine.cluster.reports import HostName
+from engine.cluster.wishes import NEWEST
 from engine.errors import InvalidInput, Unsupported
-from engine.service import QueryService, Session
-from flight_server.calls import Calls
+from engine.service import DEFAULT_SESSION, QueryResult, QueryService, Session
+from flight_server.calls import Call, Calls
+from flight_server.fragments import FragmentTicket
+from flight_server.limits import Slots
 from flight_server.messages import Message, new
 from flight_server.results import result_stream
 from flight_server.sessions import caller_options
-from flight_server.tickets import MAX_PARAMETER_BYTES, JsonStatement, Statement, execution_ticket, parse_handle
+from flight_server.tickets import CALL_ID_BYTES, MAX_PARAMETER_BYTES, JsonStatement, PlainValue, Statement, execution_ticket, parse_handle
 
 MAX_ECHOED_BYTES = 4 << 20
 """A longer statement is in the ticket alone and not also in the FlightInfo's descriptor: drivers take messages of 16 MiB at the most."""
@@ -30,11 +35,11 @@ def engine_session(statement: Statement) -> Session:
         statement: Any.
 
     Returns:
-        Its dialect and time limit.
+        Its dialect, time limit and wish.
     """
-    if statement.dialect:
-        return Session(dialect=statement.dialect, timeout_seconds=statement.timeout_seconds)
-    return Session(timeout_seconds=statement.timeout_seconds)
+    if not statement.dialect and statement.timeout_seconds is None and statement.wish is NEWEST:
+        return DEFAULT_SESSION
+    return Session(statement.dialect or DEFAULT_SESSION.dialect, statement.timeout_seconds, statement.wish)
 
 
 class Statements:
@@ -43,16 +48,19 @@ class Statements:
     Args:
         service: Answers them.
         calls: Knows what runs.
+        slots: How many may be computed at once.
+        uris: Where the hosts of the deployment are; empty: there is none.
     """
 
-    def __init__(self, service: QueryService, calls: Calls) -> None:
+    def __init__(self, service: QueryService, calls: Calls, slots: Slots, uris: Mapping[HostName, str]) -> None:
         self._service = service
         self._calls = calls
+        self._slots = slots
+        self._uris = uris
 
     def defaults(self, context: Any) -> Statement:
         """The empty statement with the caller's session options."""
-        options = caller_options(context)
-        return Statement("", options.dialect, options.timeout_seconds)
+        return caller_options(context).statement("")
 
     def from_query(self, context: Any, message: Message) -> Statement:
         """The statement of a message that has SQL text: a query, or one to prepare.
@@ -62,8 +70,7 @@ class Statements:
         """
         if message.transaction_id:
             raise Unsupported("livestate has no transactions: each query reads one consistent epoch of each store. Leave the transaction out.")
-        options = caller_options(context)
-        return Statement(message.query, options.dialect, options.timeout_seconds)
+        return caller_options(context).statement(message.query)
 
     def from_handle(self, message: Message) -> Statement:
         """The statement of a message that has a prepared-statement handle.
@@ -89,15 +96,29 @@ class Statements:
             descriptor: What the client asked with.
 
         Returns:
-            The result's schema and one ticket, good for this host and all others.
+            The result's schema and one ticket, good for this host and all others; or a ticket for each of several hosts, if the
+            statement allows it and their rows together are the answer.
 
         Raises:
             LivestateError: The statement cannot run, by kind.
         """
-        schema = self.schema(parse_handle(handle))
+        statement = parse_handle(handle)
+        schema = self.schema(statement)
         if len(handle) > MAX_ECHOED_BYTES:
             descriptor = flight.FlightDescriptor.for_command(b"")
-        return flight.FlightInfo(schema, descriptor, [flight.FlightEndpoint(execution_ticket(handle), [])])
+        endpoints = self._parallel(statement) or [flight.FlightEndpoint(execution_ticket(handle), [])]
+        return flight.FlightInfo(schema, descriptor, endpoints)
+
+    def _parallel(self, statement: Statement) -> list[flight.FlightEndpoint]:
+        """An endpoint for each host that has rows of the answer; none where one host has to give it."""
+        if not (statement.parallel and self._uris):
+            return []
+        values = None if statement.parameters is None else statement.parameters.batch()
+        fragments = self._service.endpoints(statement.sql, values, engine_session(statement)) or {}
+        return [
+            flight.FlightEndpoint(FragmentTicket.of(request, os.urandom(CALL_ID_BYTES)).to_bytes(), [flight.Location(self._uris[host])])
+            for host, request in fragments.items()
+        ]
 
     def run(self, statement: Statement | JsonStatement, context: Any) -> flight.FlightDataStream:
         """Execute a statement.
@@ -112,18 +133,38 @@ class Statements:
         Raises:
             LivestateError: The statement cannot run, by kind.
         """
-        if isinstance(statement, JsonStatement):
-            parameters = self._typed(statement)
-            statement = statement.statement
-        else:
-            parameters = statement.parameters.batch() if statement.parameters is not None else None
         call = self._calls.begin(statement.call_id, context)
         try:
-            result = self._service.execute(statement.sql, parameters, engine_session(statement), call.cancelled)
+            waited = self._slots.take(statement.timeout_seconds)
+            try:
+                if waited:
+                    call.check()
+                    statement = statement.later(waited)
+                result = self._json_result(statement, call) if isinstance(statement, JsonStatement) else self._result(statement, call)
+                return result_stream(result, call, context)
+            finally:
+                # Whoever reads a large result slowly from here on holds up nobody else.
+                self._slots.give()
         except BaseException:
             call.end()
             raise
-        return result_stream(result, call, context)
+
+    def _result(self, statement: Statement, call: Call) -> QueryResult:
+        given, session = statement.parameters, engine_session(statement)
+        if isinstance(given, PlainValue):
+            found = self._service.row(statement.sql, session.dialect, [given.value], session)
+            if found is not None:
+                return found
+        return self._service.execute(statement.sql, None if given is None else given.batch(), session, call.cancelled)
+
+    def _json_result(self, request: JsonStatement, call: Call) -> QueryResult:
+        statement, given = request.statement, request.parameters
+        session = engine_session(statement)
+        if given and not isinstance(given, Mapping) and statement.wish is NEWEST:
+            found = self._service.row(statement.sql, session.dialect, given, session)
+            if found is not None:
+                return found
+        return self._service.execute(statement.sql, self._typed(request), session, call.cancelled)
 
     def _typed(self, request: JsonStatement) -> pa.RecordBatch | None:
         if not request.parameters:

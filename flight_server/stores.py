@@ -1,7 +1,8 @@
-r"""How the stores of a host stand, as `livestate stores` and the prompt's `\d` show it."""
+r"""How stores and hosts stand, as `livestate stores`, `livestate hosts` and the prompt's `\d` show it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -36,9 +37,14 @@ def stores_table(status: pa.Table) -> RenderableType:
     return table
 
 
-def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+def _lag(row: dict[str, Any]) -> str:
+    if row["epoch"] is None:
+        return ""
     behind = row["newest_epoch"] - row["epoch"]
-    lag = f"{human_seconds(row['lag_seconds'])}, {behind:,} epoch{'' if behind == 1 else 's'}" if behind > 0 else "none"
+    return f"{human_seconds(row['lag_seconds'])}, {behind:,} epoch{'' if behind == 1 else 's'}" if behind > 0 else "none"
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     return (
         printable(row["store"]),
         printable(row["store_group"]),
@@ -47,5 +53,75 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
         f"{row['partitions']:,}",
         f"{row['segments']:,}",
         f"{row['epoch']:,}",
-        lag,
+        _lag(row),
     )
+
+
+def replicas_shown(replicas: pa.Table) -> RenderableType:
+    """The stores of a deployment for a terminal, with a line for each host that holds some of their partitions.
+
+    Args:
+        replicas: A table of `flight_server.host_tables.REPLICAS_SCHEMA`.
+
+    Returns:
+        What a rich console prints; a sentence if there are no stores.
+    """
+    if not replicas.num_rows:
+        return "There are no stores yet: start a Spark job with a LiveStateSink, or run `livestate load`."
+    table = new_table()
+    for heading in ("store", "group", "host", "partitions"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("moving", "rows", "bytes", "epoch", "lag"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in replicas.to_pylist():
+        moves = [f"{row[name]} {name}" for name in ("coming", "leaving") if row[name]]
+        table.add_row(
+            printable(row["store"]),
+            printable(row["store_group"]),
+            printable(row["host"]) + ("" if row["alive"] else " (away)"),
+            number_ranges(row["partitions"]),
+            ", ".join(moves) or "none",
+            "" if row["rows"] is None else f"{row['rows']:,}",
+            "" if row["bytes"] is None else human_bytes(row["bytes"]),
+            "" if row["epoch"] is None else f"{row['epoch']:,}",
+            _lag(row),
+        )
+    return table
+
+
+def hosts_shown(hosts: pa.Table) -> RenderableType:
+    """The hosts of a deployment for a terminal, with a line for each of their store groups.
+
+    Args:
+        hosts: A table of `flight_server.host_tables.HOSTS_SCHEMA`.
+
+    Returns:
+        What a rich console prints.
+    """
+    table = new_table()
+    for heading in ("host", "uri", "alive", "group"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("partitions", "epoch", "lag"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in hosts.to_pylist():
+        table.add_row(
+            printable(row["host"]),
+            printable(row["uri"]),
+            "yes" if row["alive"] else "no",
+            printable(row["store_group"] or ""),
+            "" if row["partitions"] is None else f"{row['partitions']:,}",
+            "" if row["epoch"] is None else f"{row['epoch']:,}",
+            _lag(row),
+        )
+    return table
+
+
+def number_ranges(numbers: Sequence[int]) -> str:
+    """Ascending numbers in few characters, such as `0, 3-7`; `none` for none."""
+    ranges: list[tuple[int, int]] = []
+    for number in numbers:
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1] = (ranges[-1][0], number)
+        else:
+            ranges.append((number, number))
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges) or "none"

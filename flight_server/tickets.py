@@ -9,10 +9,11 @@ The first byte of a ticket decides, so that no content has to be guessed from:
 |---|---|
 | `00 51` (NUL, `Q`) | a statement: message `StatementHandle` (`flight_server.messages`) |
 | `00 43` (NUL, `C`) | a catalog command of Flight SQL: its `Any`, as the descriptor had it |
-| `7B` (`{`, with which no statement begins) | JSON: `{"sql": "…", "parameters": […] or {…}, "dialect": "…", "timeout": seconds}` |
+| `00 46` (NUL, `F`) | a fragment of another host: message `FragmentRequest` (`flight_server.fragments`) |
+| `7B` (`{`, with which no statement begins) | JSON: `{"sql": "…", "parameters": […] or {…}, "dialect": "…", "timeout": seconds}` and wishes |
 | anything else | SQL text in UTF-8 |
 
-A prepared-statement handle is the first of these.
+A prepared-statement handle is the first of these. Wishes are the fields of `flight_server.wishes`.
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from engine.cluster.wishes import NEWEST, EpochWish
 from engine.errors import InvalidInput
-from flight_server.messages import Message, parse, statement_handle
+from flight_server.messages import Message, new, parse, statement_handle
+from flight_server.wishes import WISHES, as_of_text, parse_wish
 
 STATEMENT_MARK = b"\x00Q"
 COMMAND_MARK = b"\x00C"
@@ -38,6 +41,10 @@ _CALL_ID_FIELD = bytes([statement_handle.DESCRIPTOR.fields_by_name["call_id"].nu
 METADATA_KEY = b"livestate"
 """Schema metadata of every result: the query's metadata as JSON (epochs read, their age, partitions read and pruned). ADBC and JDBC drop it."""
 MAX_PARAMETER_BYTES = 16 << 20
+_PLAIN_TYPES = frozenset({pa.int64().id, pa.string().id})
+_JSON_FIELDS = frozenset(WISHES) | {"sql", "parameters", "dialect", "timeout"}
+LEAST_SECONDS = 0.001
+"""What is left of a time that has run out: enough to be told so."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +86,37 @@ class Parameters:
         try:
             batch = pa.ipc.read_record_batch(pa.py_buffer(self.row), _parameter_schema(self.schema))
             batch.validate(full=True)
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
             raise InvalidInput("The parameters in the statement handle are damaged: bind them again.") from error
         return batch
+
+
+@dataclass(frozen=True)
+class PlainValue:
+    """The value of a statement's only parameter, an int64 or a text that is not NULL, as most lookups have it.
+
+    It is a field of the handle, which takes half the time of `Parameters` to write and read.
+
+    Attributes:
+        value: The value.
+    """
+
+    value: int | str
+
+    @staticmethod
+    def of(batch: pa.RecordBatch) -> PlainValue | None:
+        """The value in a batch of one row; None where it has more than that, or something else."""
+        if batch.num_columns != 1:
+            return None
+        column = batch.column(0)
+        if column.type.id not in _PLAIN_TYPES:
+            return None
+        value = column[0].as_py()
+        return None if value is None else PlainValue(value)
+
+    def batch(self) -> pa.RecordBatch:
+        """The value in a batch of one row."""
+        return pa.record_batch([pa.array([self.value])], ["1"])
 
 
 @dataclass(frozen=True)
@@ -94,21 +129,32 @@ class Statement:
         timeout_seconds: How long it may run; None: as long as the host allows.
         parameters: Values bound to it, if any.
         call_id: What tells this execution from all others, so that it can be cancelled; empty: it cannot.
+        wish: Which epochs it may read.
+        parallel: Its result may be given as several endpoints, one a host.
     """
 
     sql: str
     dialect: str = ""
     timeout_seconds: float | None = None
-    parameters: Parameters | None = None
+    parameters: Parameters | PlainValue | None = None
     call_id: bytes = b""
+    wish: EpochWish = NEWEST
+    parallel: bool = False
 
     def to_bytes(self) -> bytes:
         """The ticket or handle that `parse_ticket` reads back."""
-        message = statement_handle(sql=self.sql, dialect=self.dialect, call_id=self.call_id)
-        if self.parameters is not None:
+        message = statement_handle(sql=self.sql, dialect=self.dialect, call_id=self.call_id, parallel=self.parallel)
+        if isinstance(self.parameters, PlainValue):
+            if isinstance(self.parameters.value, int):
+                message.number = self.parameters.value
+            else:
+                message.text = self.parameters.value
+        elif self.parameters is not None:
             message.parameter_schema, message.parameter_row = self.parameters.schema, self.parameters.row
         if self.timeout_seconds is not None:
             message.timeout = self.timeout_seconds
+        if self.wish is not NEWEST:
+            message.wish.CopyFrom(wish_message(self.wish))
         return STATEMENT_MARK + bytes(message.SerializeToString())
 
     def bound(self, parameters: pa.RecordBatch) -> Statement:
@@ -123,7 +169,18 @@ class Statement:
         Raises:
             InvalidInput: They are larger than 16 MiB.
         """
-        return replace(self, parameters=Parameters.of(parameters))
+        values = PlainValue.of(parameters) or Parameters.of(parameters)
+        return Statement(self.sql, self.dialect, self.timeout_seconds, values, self.call_id, self.wish, self.parallel)
+
+    def of(self, sql: str) -> Statement:
+        """Another text with the same session options."""
+        return Statement(sql, self.dialect, self.timeout_seconds, wish=self.wish, parallel=self.parallel)
+
+    def later(self, seconds: float) -> Statement:
+        """The same statement, with what is left of its time after some seconds."""
+        if self.timeout_seconds is None:
+            return self
+        return replace(self, timeout_seconds=max(self.timeout_seconds - seconds, LEAST_SECONDS))
 
 
 def execution_ticket(handle: bytes) -> bytes:
@@ -150,6 +207,20 @@ class JsonStatement:
 
     statement: Statement
     parameters: Sequence[Any] | Mapping[str, Any]
+
+    @property
+    def call_id(self) -> bytes:
+        """The statement's."""
+        return self.statement.call_id
+
+    @property
+    def timeout_seconds(self) -> float | None:
+        """The statement's."""
+        return self.statement.timeout_seconds
+
+    def later(self, seconds: float) -> JsonStatement:
+        """The same, with what is left of its time after some seconds."""
+        return JsonStatement(self.statement.later(seconds), self.parameters)
 
 
 @dataclass(frozen=True)
@@ -192,8 +263,7 @@ def parse_ticket(ticket: bytes, defaults: Callable[[], Statement]) -> Statement 
         raise InvalidInput("The ticket is neither one of this host's nor SQL text in UTF-8.") from error
     if "\0" in sql:
         raise InvalidInput("The ticket is damaged, or not one of this host's: ask for a new one with GetFlightInfo.")
-    session = defaults()
-    return Statement(sql, session.dialect, session.timeout_seconds)
+    return defaults().of(sql)
 
 
 def parse_handle(handle: bytes) -> Statement:
@@ -212,8 +282,32 @@ def parse_handle(handle: bytes) -> Statement:
         raise InvalidInput("The statement handle is not one of this host's: prepare the statement again.")
     message: Message = parse("StatementHandle", handle[len(STATEMENT_MARK) :])
     timeout = message.timeout if message.HasField("timeout") else None
-    parameters = Parameters(message.parameter_schema, message.parameter_row) if message.parameter_schema else None
-    return Statement(message.sql, message.dialect, checked_timeout(timeout), parameters, message.call_id)
+    wish = parsed_wish(message.wish) if message.HasField("wish") else NEWEST
+    return Statement(message.sql, message.dialect, checked_timeout(timeout), _bound_values(message), message.call_id, wish, message.parallel)
+
+
+def _bound_values(message: Message) -> Parameters | PlainValue | None:
+    if message.HasField("number"):
+        return PlainValue(message.number)
+    if message.HasField("text"):
+        return PlainValue(message.text)
+    return Parameters(message.parameter_schema, message.parameter_row) if message.parameter_schema else None
+
+
+def wish_message(wish: EpochWish) -> Message:
+    """A wish as handles carry it."""
+    return new("EpochWish", min_epoch=wish.min_epoch, max_staleness=wish.max_staleness_seconds, as_of=as_of_text(wish))
+
+
+def parsed_wish(message: Message) -> EpochWish:
+    """What `wish_message` made.
+
+    Raises:
+        InvalidInput: It holds no wish.
+    """
+    min_epoch = message.min_epoch if message.HasField("min_epoch") else None
+    max_staleness = message.max_staleness if message.HasField("max_staleness") else None
+    return parse_wish(min_epoch, max_staleness, message.as_of)
 
 
 def checked_timeout(timeout: object) -> float | None:
@@ -240,9 +334,9 @@ def _parse_json(ticket: bytes, defaults: Statement) -> JsonStatement:
         document = json.loads(ticket)
     except (ValueError, RecursionError) as error:
         raise InvalidInput('The ticket starts with { and is not JSON; send {"sql": "…"} or plain SQL text.') from error
-    unknown = set(document) - {"sql", "parameters", "dialect", "timeout"}
+    unknown = document.keys() - _JSON_FIELDS
     if unknown:
-        raise InvalidInput(f"The ticket has a field {min(unknown)!r}; known are sql, parameters, dialect and timeout.")
+        raise InvalidInput(f"The ticket has a field {min(unknown)!r}; known are {', '.join(sorted(_JSON_FIELDS))}.")
     sql, parameters, dialect = document.get("sql"), document.get("parameters", []), document.get("dialect", defaults.dialect)
     if not isinstance(sql, str):
         raise InvalidInput('The ticket lacks its statement: "sql" must be a text.')
@@ -251,7 +345,8 @@ def _parse_json(ticket: bytes, defaults: Statement) -> JsonStatement:
     if not isinstance(dialect, str):
         raise InvalidInput('"dialect" must be a text, such as "duckdb" or "spark".')
     timeout = checked_timeout(document["timeout"]) if "timeout" in document else defaults.timeout_seconds
-    return JsonStatement(Statement(sql, dialect, timeout), parameters)
+    wish = defaults.wish if document.keys().isdisjoint(WISHES) else parse_wish(*map(document.get, WISHES))
+    return JsonStatement(Statement(sql, dialect, timeout, wish=wish), parameters)
 
 
 @lru_cache(maxsize=256)

@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -152,24 +151,3 @@ def java_version() -> int | None:
         return None
     found = re.search(r'version "(\d+)', said)
     return int(found[1]) if found else None
-
-
-def free_port(host: str, preferred: int) -> int:
-    """A port to listen on.
-
-    Args:
-        host: The address to listen on.
-        preferred: The port to take if nobody has it.
-
-    Returns:
-        The preferred port, or another one that is free now.
-    """
-    for port in (preferred, 0):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((host, port))
-            except OSError:
-                continue
-            return int(probe.getsockname()[1])
-    raise Unavailable(f"There is no free port on {host}.")

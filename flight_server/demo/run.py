@@ -22,11 +22,12 @@ from rich.console import Console
 from engine.errors import DeadlineExceeded, InvalidInput, LivestateError
 from flight_server.client import Client
 from flight_server.demo.measure import ChartRow, Measurements, Observation, Observer, Percentiles, answers
-from flight_server.demo.processes import Child, Children, check_spark, free_port
+from flight_server.demo.processes import Child, Children, check_spark
 from flight_server.demo.recount import Recount
 from flight_server.demo.screen import View, open_screen
 from flight_server.demo.songs import SONGS, make_songs
 from flight_server.demo.summary import Outcome, print_summary
+from flight_server.ports import free_ports
 from flight_server.render import terminal
 
 HOST = "127.0.0.1"
@@ -47,13 +48,15 @@ class DemoOptions:
     Attributes:
         duration: Seconds from the first chart to the end; None runs until Ctrl-C.
         rate: Play events a second.
-        port: Port of the host; None takes 8815, or a free one.
+        hosts: How many host processes serve together.
+        port: Port of the host, or of the first; None takes 8815, or a free one.
         keep: Directory in which everything stays; None uses a temporary one.
         seed: Of the songs and the events.
     """
 
     duration: float | None = None
     rate: int = 6000
+    hosts: int = 1
     port: int | None = None
     keep: Path | None = None
     seed: int = 1
@@ -177,9 +180,11 @@ class Demo:
         """All of it; see `run_demo`."""
         songs = make_songs(SONGS, self.options.seed)
         pq.write_table(songs, self.place.songs)
-        uri = f"grpc://{HOST}:{self.options.port or free_port(HOST, PORT)}"
-        host = self._start_host(uri)
-        self._start_job(uri)
+        first = self.options.port or free_ports(HOST, PORT, self.options.hosts)[0]
+        uris = [f"grpc://{HOST}:{first + number}" for number in range(self.options.hosts)]
+        uri = uris[0]
+        host = self._start_hosts(first)
+        self._start_job(uris)
         with Client(uri) as client:
             observer = Observer(client)
             if not (self._host_answers(client, host) and self._job_started(observer, uri)):
@@ -195,14 +200,16 @@ class Demo:
         print_summary(self.console, outcome)
         return outcome.passed
 
-    def _start_host(self, uri: str) -> Child:
+    def _start_hosts(self, port: int) -> Child:
         command = ["-m", "flight_server.cli", "serve", "--changelog", str(self.place.root / "changelog"), "--data", str(self.place.root / "data")]
-        return self.children.start("The host", [sys.executable, *command, "--host", HOST, "--port", uri.rpartition(":")[2]])
+        several = ["--processes", str(self.options.hosts)] if self.options.hosts > 1 else []
+        return self.children.start("The host", [sys.executable, *command, "--address", HOST, "--port", str(port), *several])
 
-    def _start_job(self, uri: str) -> Child:
+    def _start_job(self, uris: list[str]) -> Child:
         # By name alone: the server's side imports nothing of the Spark side.
         places = ["--plays", str(self.place.plays), "--songs", str(self.place.songs), "--checkpoint", str(self.place.root / "checkpoint")]
-        command = ["-m", "spark_pipeline.pipelines.music_charts", *places, "--changelog", str(self.place.root / "changelog"), "--notify", uri]
+        command = ["-m", "spark_pipeline.pipelines.music_charts", *places, "--changelog", str(self.place.root / "changelog")]
+        command += [argument for uri in uris for argument in ("--notify", uri)]
         return self.children.start(
             "The Spark job", [sys.executable, *command], {"SPARK_LOCAL_DIRS": str(self.place.root / "spark"), "PYSPARK_PYTHON": sys.executable}
         )

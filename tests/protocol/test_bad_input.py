@@ -156,7 +156,8 @@ def test_no_bytes_bring_the_host_out_of_step(plain: flight.FlightClient, noise: 
 @given(st.data())
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_handle_with_a_flipped_byte_is_refused_or_answered(plain: flight.FlightClient, data: st.DataObject) -> None:
-    handle = bytearray(Statement("SELECT title FROM songs WHERE song_id = ?").bound(pa.record_batch({"1": [1]})).to_bytes())
+    value = data.draw(st.sampled_from([pa.array([1]), pa.array(["a"]), pa.array([1], pa.int32())]))
+    handle = bytearray(Statement("SELECT title FROM songs WHERE song_id = ?").bound(pa.record_batch([value], ["1"])).to_bytes())
     place = data.draw(st.integers(2, len(handle) - 1))
     handle[place] ^= data.draw(st.integers(1, 255))
     with contextlib.suppress(*_FAILURES):

@@ -16,7 +16,7 @@ import adbc_driver_flightsql.dbapi as flight_sql
 import pytest
 from adbc_driver_manager.dbapi import ProgrammingError
 
-from flight_server.demo.processes import free_port
+from flight_server.ports import free_ports
 
 SECONDS = 120.0
 
@@ -24,7 +24,7 @@ SECONDS = 120.0
 @contextmanager
 def demo(temporary: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """The demo as a user starts it, with its temporary files in a place of their own."""
-    command = [sys.executable, "-m", "flight_server.cli", "demo", "--port", str(free_port("127.0.0.1", 0)), *arguments]
+    command = [sys.executable, "-m", "flight_server.cli", "demo", "--port", str(free_ports("127.0.0.1", 0, 1)[0]), *arguments]
     environment = {**os.environ, "TMPDIR": str(temporary)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as process:
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -93,6 +94,12 @@ TAGS = define_store("tags", pa.schema([("code", pa.binary()), ("is_on", pa.bool_
 EMPTY = define_store("empty", pa.schema([("id", pa.int64()), ("v", pa.string()), ("d", pa.decimal128(38, 10))]), ["id"], partitions=2)
 
 DEFINITIONS = (PLAYS, ARTISTS, SONG_ARTISTS, MY_SONGS, READINGS, DAYS, TAGS, EMPTY)
+
+
+def definitions_with(partitions: int | None) -> tuple[StoreDefinition, ...]:
+    """The stores with another number of partitions each; None for their own."""
+    return DEFINITIONS if partitions is None else tuple(replace(definition, partitions=partitions) for definition in DEFINITIONS)
+
 
 GENRES = ("rock", "pop", "jazz", None, "Rock", "rock & roll")
 COUNTRIES = ("AT", "BR", "DE", "FR")

@@ -1,4 +1,6 @@
-"""Each SQL fixture lives five lives, with one golden answer: in memory, straight, after compaction, after a restart, and rebuilt.
+"""Each SQL fixture lives many lives, with one golden answer.
+
+On one host: in memory, straight, after compaction, after a restart, and rebuilt. With other numbers of partitions, on one host and on three.
 
 Golden answers come from plain DuckDB (`tests.sql.regenerate`), so nothing of livestate has a part in them.
 """
@@ -6,9 +8,9 @@ Golden answers come from plain DuckDB (`tests.sql.regenerate`), so nothing of li
 from __future__ import annotations
 
 import shutil
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,8 +22,9 @@ from engine.scan import StoreSource
 from engine.schema import Epoch, GroupName
 from engine.service import QueryService
 from engine.state.options import StateOptions
-from tests.sql.fixture_files import Fixture, answer_of, read_all
-from tests.sql.stores import DEFINITIONS, EPOCHS, REMOVED, dead_tables, epoch_tables, live_tables
+from tests.sql.fixture_files import answer_of, read_all
+from tests.sql.stores import DEFINITIONS, EPOCHS, REMOVED, dead_tables, definitions_with, epoch_tables, live_tables
+from tests.support.cluster import following_cluster, host_names
 from tests.support.memory_source import MemorySource, memory_view
 
 FIXTURES = read_all()
@@ -43,14 +46,15 @@ def _following(changelog: Changelog, directory: Path, newest: dict[GroupName, Ep
 
 
 class _Producer:
-    """Appends the epochs of the fixtures to a changelog."""
+    """Appends the epochs of the fixtures to a changelog; every store has so many partitions, or its own number of them."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, partitions: int | None = None) -> None:
         self.changelog = Changelog.open(str(directory))
-        groups = sorted({definition.group for definition in DEFINITIONS})
-        stores = {group: [each for each in DEFINITIONS if each.group == group] for group in groups}
+        definitions = definitions_with(partitions)
+        groups = sorted({definition.group for definition in definitions})
+        stores = {group: [each for each in definitions if each.group == group] for group in groups}
         self._appenders: dict[str, StoreAppender] = {group: open_appender(self.changelog, stores[group]) for group in groups}
-        self._groups = {definition.name: definition.group for definition in DEFINITIONS}
+        self._groups = {definition.name: definition.group for definition in definitions}
 
     def append(self, first: int, last: int) -> dict[GroupName, Epoch]:
         """Append epochs `first` to `last` - 1, and tell the newest epoch of every group."""
@@ -80,10 +84,7 @@ def _straight(directory: Path) -> Iterator[StoreSource]:
 def _compacted(directory: Path) -> Iterator[StoreSource]:
     producer = _Producer(directory / "changelog")
     with _following(producer.changelog, directory / "data", producer.append(0, len(EPOCHS)), COMPACTED) as follower:
-        deadline = time.monotonic() + WAIT_SECONDS
-        while any(store.stored_rows != store.rows for store in follower.status()):
-            assert time.monotonic() < deadline, [(store.store, store.rows, store.stored_rows) for store in follower.status()]
-            time.sleep(0.01)
+        assert follower.wait_until_compact(WAIT_SECONDS)
         yield follower
 
 
@@ -112,19 +113,62 @@ def _rebuilt(directory: Path) -> Iterator[StoreSource]:
         yield follower
 
 
-LIVES = {"in memory": _in_memory, "straight": _straight, "compacted": _compacted, "restarted": _restarted, "rebuilt": _rebuilt}
+@contextmanager
+def _partitioned(directory: Path, partitions: int) -> Iterator[StoreSource]:
+    producer = _Producer(directory / "changelog", partitions)
+    with _following(producer.changelog, directory / "data", producer.append(0, len(EPOCHS)), UNCOMPACTED) as follower:
+        yield follower
+
+
+ONE_HOST: dict[str, Callable[[Path], AbstractContextManager[StoreSource]]] = {
+    "in memory": _in_memory,
+    "straight": _straight,
+    "compacted": _compacted,
+    "restarted": _restarted,
+    "rebuilt": _rebuilt,
+    "8 partitions": partial(_partitioned, partitions=8),
+    "64 partitions": partial(_partitioned, partitions=64),
+}
+
+Services = tuple[QueryService, ...]
+
+
+@contextmanager
+def _one(directory: Path, source_of: Callable[[Path], AbstractContextManager[StoreSource]]) -> Iterator[Services]:
+    with source_of(directory) as source:
+        service = QueryService(source)
+        yield (service,)
+        service.close()
+
+
+@contextmanager
+def _three(directory: Path, partitions: int | None) -> Iterator[Services]:
+    producer = _Producer(directory / "changelog", partitions)
+    newest = producer.append(0, len(EPOCHS))
+    hosts = host_names(3)
+    with following_cluster(producer.changelog, directory / "data", hosts, FollowerOptions(poll_seconds=0.01, state=UNCOMPACTED)) as cluster:
+        cluster.wait_for(newest, WAIT_SECONDS)
+        yield tuple(cluster.services[host] for host in hosts)
+
+
+LIVES: dict[str, Callable[[Path], AbstractContextManager[Services]]] = {
+    **{name: partial(_one, source_of=source_of) for name, source_of in ONE_HOST.items()},
+    "3 hosts": partial(_three, partitions=None),
+    **{f"3 hosts, {partitions} partitions": partial(_three, partitions=partitions) for partitions in (1, 8, 64)},
+}
 
 
 @pytest.fixture(scope="module", params=LIVES)
-def service(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueryService]:
-    with LIVES[request.param](tmp_path_factory.mktemp("life")) as source:
-        found = QueryService(source)
+def services(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+    with LIVES[request.param](tmp_path_factory.mktemp("life")) as found:
         yield found
-        found.close()
 
 
-@pytest.mark.parametrize("fixture", FIXTURES, ids=lambda fixture: f"{fixture.file}: {fixture.title}")
-def test_the_answer_is_golden(service: QueryService, fixture: Fixture) -> None:
+@pytest.mark.parametrize("number", range(len(FIXTURES)), ids=lambda number: f"{FIXTURES[number].file}: {FIXTURES[number].title}")
+def test_the_answer_is_golden(services: Services, number: int) -> None:
+    """Whichever host is asked: they take turns."""
+    fixture = FIXTURES[number]
+    service = services[number % len(services)]
     with service.execute(fixture.sql) as result:
         found = result.read_all()
     assert answer_of(found, is_ordered=fixture.is_ordered) == fixture.answer

@@ -23,7 +23,7 @@ COMMAND = [sys.executable, "-m", "flight_server.cli"]
 
 def test_every_command_explains_itself() -> None:
     assert "livestate demo --duration 30" in livestate("--help").stdout
-    for command in ("serve", "sql", "load", "stores", "demo", "collect"):
+    for command in ("serve", "sql", "load", "stores", "hosts", "demo", "collect"):
         shown = livestate(command, "--help")
         assert shown.exit_code == 0
         examples = shown.stdout.partition("Example")[2].splitlines()

@@ -18,12 +18,13 @@ from rich.console import Console
 from engine.errors import InvalidInput, Unavailable
 from flight_server.demo.generator import Plays, Schedule, write_file
 from flight_server.demo.measure import ChartRow, Measurements, Percentiles
-from flight_server.demo.processes import Children, check_spark, free_port
+from flight_server.demo.processes import Children, check_spark
 from flight_server.demo.recount import FILES_KEPT, Recount
 from flight_server.demo.run import DemoOptions, differences, run_demo
 from flight_server.demo.screen import PlainScreen, View, charts_screen
 from flight_server.demo.songs import GENRES, make_songs
 from flight_server.demo.summary import Outcome, print_summary
+from flight_server.ports import free_ports
 from tests.unit.cli.conftest import wait_for
 
 CHARTS = [ChartRow(genre, f"{genre} song {rank}", "An Artist", 1000 - rank) for genre in GENRES for rank in range(5)]
@@ -210,6 +211,6 @@ def test_a_directory_to_keep_must_be_empty(tmp_path: Path, monkeypatch: pytest.M
 def test_a_taken_port_is_left_alone() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert free_port("127.0.0.1", port) != port
-    free = free_port("127.0.0.1", 0)
-    assert free_port("127.0.0.1", free) == free
+        assert free_ports("127.0.0.1", port, 1)[0] != port
+    free = free_ports("127.0.0.1", 0, 1)[0]
+    assert free_ports("127.0.0.1", free, 1)[0] == free

@@ -1,0 +1,79 @@
+"""The oracle: plain DuckDB over all live rows of a dataset, in tables of its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from random import Random
+
+import duckdb
+import pyarrow as pa
+
+from engine.errors import Unsupported
+from engine.exec.results import check_types, conversion, result_schema
+
+_PARAMETER = re.compile(r"\$(\d+)")
+REFUSALS = (duckdb.BinderException, duckdb.ParserException, duckdb.CatalogException, duckdb.SyntaxException)
+"""Failures that do not depend on rows."""
+
+
+def with_literals(sql: str, parameters: Sequence[str]) -> str:
+    """A statement with literals in place of its parameters."""
+    return _PARAMETER.sub(lambda found: parameters[int(found[1]) - 1], sql) if parameters else sql
+
+
+class PlainDuckDB:
+    """One DuckDB with the live rows of stores.
+
+    Args:
+        tables: Rows by store.
+        optimizes: Whether statements are rewritten before they run.
+    """
+
+    def __init__(self, tables: Mapping[str, pa.Table], *, optimizes: bool = True) -> None:
+        self._connection = duckdb.connect(":memory:", config={"threads": "1"})
+        self._connection.execute("SET TimeZone = 'UTC'")
+        if not optimizes:
+            self._connection.execute("PRAGMA disable_optimizer")
+        for name, rows in tables.items():
+            self._connection.register("__rows", rows)
+            quoted = name.replace('"', '""')
+            self._connection.execute(f'CREATE TABLE "{quoted}" AS SELECT * FROM "__rows"')
+            self._connection.unregister("__rows")
+
+    def answer(self, sql: str, parameters: Sequence[str] = ()) -> pa.Table:
+        """The answer of a query, in the types that results have.
+
+        Raises:
+            duckdb.Error: The query is not valid, or fails.
+            Unsupported: The answer has a type that results cannot have.
+        """
+        relation = self._connection.sql(with_literals(sql, parameters))
+        if relation is None:
+            raise Unsupported("The statement has no result.")
+        check_types(relation.columns, [str(kind) for kind in relation.types])
+        found = relation.to_arrow_table()
+        schema = result_schema(found.schema)
+        convert = conversion(found.schema, schema)
+        return pa.Table.from_batches([convert(batch) for batch in found.to_batches()], schema)
+
+    def row_of_literals(self, parameters: Sequence[str]) -> pa.RecordBatch | None:
+        """Values of parameters, as a client sends them."""
+        if not parameters:
+            return None
+        listed = ", ".join(f'{value} AS "{place + 1}"' for place, value in enumerate(parameters))
+        found = self._connection.sql(f"SELECT {listed}").to_arrow_table()
+        (batch,) = found.to_batches()
+        return batch
+
+    def close(self) -> None:
+        """Free it."""
+        self._connection.close()
+
+
+def reordered(tables: Mapping[str, pa.Table]) -> Iterator[Mapping[str, pa.Table]]:
+    """The same rows in other orders: an answer that changes with them is not determined."""
+    yield {name: rows.take(pa.array(range(rows.num_rows - 1, -1, -1), pa.int64())) for name, rows in tables.items()}
+    for seed in range(3):
+        random = Random(seed)
+        yield {name: rows.take(pa.array(random.sample(range(rows.num_rows), rows.num_rows), pa.int64())) for name, rows in tables.items()}

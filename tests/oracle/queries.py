@@ -1,0 +1,303 @@
+"""Random queries whose answers are determined, over the stores of a dataset."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from tests.oracle.conditions import Conditions
+from tests.oracle.datasets import Dataset
+from tests.oracle.kinds import SIMPLE, Expression, Family, Trust, quoted
+from tests.oracle.relations import MOST_ROWS, Joins, Relation
+from tests.oracle.scalars import Scalars, Scope
+from tests.oracle.selects import Query, Selects
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A query to ask.
+
+    Attributes:
+        sql: Its text, with `$1`, `$2`, … for parameters.
+        parameters: Their values as SQL literals.
+        trusts: How surely each column of the answer is determined.
+        named: Places of the columns whose names it says.
+        ordered: Places of the columns that rows must be ordered by, as far as they are; all of them for a total order.
+        features: What it has.
+    """
+
+    sql: str
+    parameters: tuple[str, ...]
+    trusts: tuple[Trust, ...]
+    named: frozenset[int]
+    ordered: tuple[int, ...]
+    features: frozenset[str]
+
+
+def make_query(dataset: Dataset, seed: int) -> Generated:
+    """The query of a seed over a dataset."""
+    random = Random(f"query {dataset.seed} {seed}")
+    return _Generator(random, dataset).whole()
+
+
+_PARAMETER = re.compile(r"\$(\d+)")
+
+
+def _numbered(sql: str, parameters: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """A statement whose parameters are numbered without gaps: some were made for what was then left out."""
+    used = list(dict.fromkeys(int(number) for number in _PARAMETER.findall(sql))) if parameters else []
+    renumbered = _PARAMETER.sub(lambda found: f"${used.index(int(found[1])) + 1}", sql) if used else sql
+    return renumbered, tuple(parameters[number - 1] for number in used)
+
+
+@dataclass
+class _Generator:
+    random: Random
+    dataset: Dataset
+    used: set[str] = field(default_factory=set)
+    names: int = 0
+    ctes: list[tuple[str, Query]] = field(default_factory=list)
+    parameters: list[str] | None = None
+
+    # ---- the whole statement
+
+    def whole(self) -> Generated:
+        random = self.random
+        if random.random() < 0.12:
+            self.parameters = []
+            self.used.add("parameters")
+        with_clause = self._with_clause() if random.random() < 0.2 else ""
+        query = self.set_operation(1) if random.random() < 0.12 else self.select(2, is_top=True)
+        query, ordered = self._ordered(query)
+        if with_clause:
+            self.used.add("cte")
+        sql, parameters = _numbered(with_clause + query.sql, self.parameters or ())
+        named = frozenset(place for place, column in enumerate(query.columns) if column.name)
+        return Generated(sql, parameters, tuple(column.trust for column in query.columns), named, ordered, frozenset(self.used))
+
+    def _with_clause(self) -> str:
+        parts = []
+        for _ in range(self.random.choice((1, 1, 2))):
+            query = self.set_operation(0) if self.random.random() < 0.15 else self.select(1)
+            name = self.name("cte")
+            hint = self.random.choice(("", "", "", "MATERIALIZED ", "NOT MATERIALIZED "))
+            parts.append(f"{name} AS {hint}({query.sql})")
+            self.ctes.append((name, query))
+        return f"WITH {', '.join(parts)} "
+
+    def _ordered(self, query: Query) -> tuple[Query, tuple[int, ...]]:
+        """Maybe an ORDER BY of the whole, by columns of its answer, maybe with a LIMIT."""
+        random = self.random
+        if query.is_limited or random.random() < 0.5:
+            return query, query.ordered
+        places = [place for place, column in enumerate(query.columns) if column.family in SIMPLE and column.trust <= Trust.EQUAL and column.name]
+        if not places:
+            return query, ()
+        chosen = random.sample(places, random.randrange(1, min(3, len(places)) + 1))
+        limited = random.random() < 0.6
+        if limited:
+            missing = self._missing(query, chosen)
+            if missing is None:
+                return query, ()
+            chosen += missing
+        self.used.add("order by, limit" if limited else "order by")
+        names = [str(place + 1) if random.random() < 0.2 or not query.columns[place].name else quoted(query.columns[place].name) for place in chosen]
+        order = ", ".join(name + random.choice(("", "", " DESC", " NULLS FIRST", " DESC NULLS LAST")) for name in names)
+        text = f"{query.sql} ORDER BY {order}"
+        if limited:
+            text += f" LIMIT {random.choice((0, 1, 3, 5, 10, 40))}" + (f" OFFSET {random.choice((0, 1, 4, 20))}" if random.random() < 0.35 else "")
+        columns = tuple(column.loosened(Trust.EQUAL) for column in query.columns) if limited and not query.total else query.columns
+        return replace(query, sql=text, columns=columns, is_limited=limited), tuple(chosen)
+
+    def _missing(self, query: Query, chosen: Sequence[int]) -> list[int] | None:
+        """Columns that an order lacks to be total; None if none can be."""
+        if query.total:
+            return [place for place in query.total if place not in chosen]
+        if any(column.trust is Trust.CLOSE or not column.name or column.family is Family.MAP for column in query.columns):
+            return None
+        return [place for place in range(len(query.columns)) if place not in chosen]
+
+    # ---- what queries are made of
+
+    def name(self, prefix: str) -> str:
+        self.names += 1
+        return f"{prefix}{self.names}"
+
+    def scalars(self, columns: tuple[Expression, ...], outer: tuple[Expression, ...]) -> Scalars:
+        return Scalars(self.random, Scope(columns, outer), is_reckless=self.random.random() < 0.02, used=self.used, parameters=self.parameters)
+
+    def conditions(self, relation: Relation, outer: tuple[Expression, ...], depth: int) -> Conditions:
+        subqueries = _Subqueries(self, relation.columns, depth) if depth > 0 else None
+        return Conditions(self.scalars(relation.columns, outer), subqueries, relation.keys)
+
+    def select(self, depth: int, outer: tuple[Expression, ...] = (), *, is_top: bool = False) -> Query:
+        relation = self.relation(depth, outer)
+        conditions = self.conditions(relation, outer, depth)
+        return Selects(conditions.scalars, relation, conditions, is_top=is_top, subqueries=conditions.subqueries).make()
+
+    def columns_of(self, families: Sequence[Family], depth: int) -> Query:
+        """A plain SELECT of given families."""
+        relation = self.relation(depth, ())
+        conditions = self.conditions(relation, (), depth)
+        return Selects(conditions.scalars, relation, conditions).plain(families)
+
+    def set_operation(self, depth: int) -> Query:
+        random = self.random
+        left = self.columns_of([random.choice(SIMPLE) for _ in range(random.randrange(1, 4))], depth)
+        if random.random() < 0.3:
+            made = self.select(depth)
+            if all(column.family in SIMPLE and column.trust < Trust.CLOSE for column in made.columns) and not made.is_limited and not made.ordered:
+                left = made
+        right = self.columns_of([column.family for column in left.columns], depth)
+        operator = random.choice(("UNION", "UNION ALL", "UNION ALL", "INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL"))
+        self.used.add(operator.lower())
+        trust = max((column.trust for column in (*left.columns, *right.columns)), default=Trust.EXACT)
+        columns = tuple(
+            replace(
+                one.loosened(max(trust, Trust.EQUAL if one.family is Family.FLOAT else Trust.EXACT)), is_tame=one.is_tame and other.is_tame, kind=""
+            )
+            for one, other in zip(left.columns, right.columns, strict=True)
+        )
+        total = () if operator.endswith("ALL") else tuple(range(len(columns)))
+        sides = [left.sql, right.sql]
+        if random.random() < 0.2:
+            sides = [f"({side})" for side in sides]
+        return Query(f"{sides[0]} {operator} {sides[1]}", columns, total, left.rows + right.rows)
+
+    # ---- FROM
+
+    def relation(self, depth: int, outer: tuple[Expression, ...]) -> Relation:
+        found = self.factor(depth, outer)
+        joins = Joins(self.random, self.used, outer)
+        for _ in range(self.random.choice((0, 0, 0, 1, 1, 1, 2, 2, 3))):
+            if found.rows > MOST_ROWS // 2 or found.is_merged:
+                break
+            if self.random.random() < 0.05 and depth > 0:
+                found = self._lateral(found) or found
+                continue
+            found = joins.join(found, self.factor(depth, ())) or found
+        return found
+
+    def factor(self, depth: int, outer: tuple[Expression, ...]) -> Relation:
+        random = self.random
+        if self.ctes and random.random() < 0.5:
+            name, query = random.choice(self.ctes)
+            return self._named(name, query)
+        if depth > 0 and random.random() < 0.15:
+            self.used.add("derived table")
+            query = self.set_operation(0) if random.random() < 0.2 else self.select(depth - 1)
+            query, _ = self._ordered(query)
+            return self._named(f"({query.sql})", query)
+        if random.random() < 0.03:
+            return self._values()
+        return self._store()
+
+    def _named(self, sql: str, query: Query) -> Relation:
+        alias = self.name("d")
+        columns = tuple(column.under(alias, column.name) for column in query.columns)
+        total = tuple(columns[place] for place in query.total)
+        return Relation(f"{sql} AS {alias}", columns, total, (), query.rows)
+
+    def _values(self) -> Relation:
+        alias = self.name("w")
+        rows = ", ".join(f"({place}, {text})" for place, text in enumerate(("'a'", "'b'", "NULL", "'ab'")[: self.random.randrange(1, 5)]))
+        self.used.add("values")
+        columns = (Expression(f"{alias}.n", Family.INTEGER, name="n"), Expression(f"{alias}.s", Family.TEXT, name="s"))
+        return Relation(f"(VALUES {rows}) AS {alias}(n, s)", columns, columns[:1], (), 4)
+
+    def _store(self) -> Relation:
+        store = self.random.choice(self.dataset.stores)
+        alias = self.name("t")
+        columns = tuple(replace(column, sql=f"{alias}.{column.sql}") for column in store.columns)
+        keys = tuple(column for column in columns if column.name in store.definition.key)
+        total = tuple(next(column for column in keys if column.name == name) for name in store.definition.key)
+        return Relation(f"{quoted(store.definition.name)} {self.random.choice(('', 'AS '))}{alias}", columns, total, keys, store.live.num_rows)
+
+    def _lateral(self, left: Relation) -> Relation | None:
+        inner = _Subqueries(self, left.columns, 1).lateral()
+        if inner is None:
+            return None
+        self.used.add("lateral")
+        alias = self.name("l")
+        columns = tuple(column.under(alias, column.name) for column in inner.columns)
+        kind = self.random.choice(("CROSS JOIN LATERAL", "LEFT JOIN LATERAL"))
+        condition = " ON TRUE" if kind.startswith("LEFT") else ""
+        return replace(left, sql=f"{left.sql} {kind} ({inner.sql}) AS {alias}{condition}", columns=(*left.columns, *columns))
+
+
+@dataclass(frozen=True)
+class _Subqueries:
+    """Implements `tests.oracle.conditions.Subqueries`."""
+
+    generator: _Generator
+    around: tuple[Expression, ...]
+    depth: int
+
+    def _relation(self) -> tuple[Relation, Conditions, str]:
+        """A FROM clause, and a WHERE that mostly ties it to the query around."""
+        make = self.generator
+        random = make.random
+        relation = make.relation(self.depth - 1, ()) if random.random() < 0.3 else make.factor(self.depth - 1, ())
+        outer = self.around if random.random() < 0.6 else ()
+        conditions = make.conditions(relation, outer, self.depth - 1)
+        parts = [*relation.ties]
+        if outer:
+            ties = Joins(random, make.used).equalities(outer, relation, random.choice((1, 1, 2)))
+            parts += ties
+            make.used.add("correlated" if ties else "subquery")
+        if random.random() < 0.5:
+            parts.append(conditions.make(1))
+        return relation, conditions, f" WHERE {' AND '.join(parts)}" if parts else ""
+
+    def scalar(self, family: Family) -> Expression | None:
+        relation, conditions, where = self._relation()
+        columns = [column for column in conditions.scalars.scope.readable(family) if column in relation.columns]
+        if family is Family.INTEGER and self.generator.random.random() < 0.3:
+            return Expression(f"(SELECT count(*) FROM {relation.sql}{where})", family)
+        if not columns:
+            return None
+        column = self.generator.random.choice(columns)
+        trust = Trust.EQUAL if family is Family.FLOAT else Trust.EXACT
+        if relation.total and self.generator.random.random() < 0.3:
+            order = ", ".join(each.sql for each in relation.total)
+            text = f"(SELECT {column.sql} FROM {relation.sql}{where} ORDER BY {order} LIMIT 1)"
+            return replace(column.loosened(trust), sql=text, kind="", name="")
+        if family is Family.BOOLEAN:
+            return Expression(f"(SELECT bool_or({column.sql}) FROM {relation.sql}{where})", family)
+        return replace(
+            column.loosened(trust),
+            sql=f"(SELECT {self.generator.random.choice(('min', 'max'))}({column.sql}) FROM {relation.sql}{where})",
+            kind="",
+            name="",
+        )
+
+    def column(self, family: Family) -> str | None:
+        relation, conditions, where = self._relation()
+        columns = [column for column in conditions.scalars.scope.readable(family) if column in relation.columns]
+        if not columns:
+            return None
+        column = self.generator.random.choice(columns)
+        distinct = self.generator.random.choice(("", "", "", "DISTINCT "))
+        if self.generator.random.random() < 0.15:
+            return f"(SELECT {column.sql} FROM {relation.sql}{where} GROUP BY {column.sql} HAVING count(*) > 1)"
+        return f"(SELECT {distinct}{column.sql} FROM {relation.sql}{where})"
+
+    def rows(self) -> str | None:
+        relation, _, where = self._relation()
+        return f"(SELECT {self.generator.random.choice(('1', '*', relation.columns[0].sql))} FROM {relation.sql}{where})"
+
+    def lateral(self) -> Query | None:
+        """Rows that depend on those of the FROM clause before them: one row, for its rows keep what sets them apart."""
+        relation, _, where = self._relation()
+        found = [column for column in relation.columns if column.family in SIMPLE and column.trust < Trust.CLOSE]
+        if not found:
+            return None
+        column = self.generator.random.choice(found)
+        trust = Trust.EQUAL if column.family is Family.FLOAT else Trust.EXACT
+        outputs = (
+            Expression("", Family.INTEGER, name="many"),
+            replace(column.loosened(trust), sql="", kind="", name="most"),
+        )
+        return Query(f"SELECT count(*) AS many, max({column.sql}) AS most FROM {relation.sql}{where}", outputs, (), 1)

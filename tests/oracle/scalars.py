@@ -1,0 +1,315 @@
+"""Random typed scalar expressions over the columns in scope."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from tests.oracle.kinds import NUMBERS, SIMPLE, Expression, Family, Trust, text_literal
+from tests.oracle.values import WORDS
+
+_DATES = ("1969-12-31", "1970-01-01", "1970-02-28", "2024-02-29", "2024-03-01")
+_LITERALS: dict[Family, Callable[[Random], str]] = {
+    Family.INTEGER: lambda random: str(random.choice((0, 1, 2, 3, 5, 7, 10, -1, -3, 12, 60))),
+    Family.DECIMAL: lambda random: random.choice(("0.5", "1.25", "0.00", "-2.5", "10.1", "3.0")),
+    Family.FLOAT: lambda random: random.choice(
+        ("1.5e0", "0e0", "-2.25e0", "CAST('nan' AS DOUBLE)", "CAST('inf' AS DOUBLE)", "CAST(-0.0 AS DOUBLE)", "0.125e0")
+    ),
+    Family.TEXT: lambda random: text_literal(random.choice(WORDS)),
+    Family.BLOB: lambda random: random.choice(("CAST('a' AS BLOB)", "CAST('' AS BLOB)", "CAST('\\xFF' AS BLOB)")),
+    Family.BOOLEAN: lambda random: random.choice(("TRUE", "FALSE")),
+    Family.DATE: lambda random: f"DATE '{random.choice(_DATES)}'",
+    Family.TIMESTAMP: lambda random: f"TIMESTAMP '{random.choice(_DATES)} 0{random.randrange(3)}:00:00'",
+    Family.TIMESTAMPTZ: lambda random: f"TIMESTAMPTZ '{random.choice(_DATES)} 00:00:00+0{random.randrange(3)}'",
+}
+_TYPES = {
+    Family.INTEGER: "BIGINT",
+    Family.DECIMAL: "DECIMAL(18,4)",
+    Family.FLOAT: "DOUBLE",
+    Family.TEXT: "VARCHAR",
+    Family.BLOB: "BLOB",
+    Family.BOOLEAN: "BOOLEAN",
+    Family.DATE: "DATE",
+    Family.TIMESTAMP: "TIMESTAMP",
+    Family.TIMESTAMPTZ: "TIMESTAMPTZ",
+}
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What an expression may read.
+
+    Attributes:
+        columns: Columns of the FROM clause.
+        outer: Columns of queries around it.
+    """
+
+    columns: tuple[Expression, ...]
+    outer: tuple[Expression, ...] = ()
+
+    def readable(self, family: Family | None = None, trust: Trust = Trust.EQUAL) -> list[Expression]:
+        """Columns of a family (None: of any simple one) that are determined at least so surely."""
+        families = SIMPLE if family is None else (family,)
+        return [column for column in self.columns if column.family in families and column.trust <= trust]
+
+
+@dataclass
+class Scalars:
+    """Makes expressions.
+
+    Attributes:
+        random: Where chance comes from.
+        scope: What may be read.
+        is_reckless: Make what can overflow, too.
+        used: Features that were used; added to.
+        parameters: Values of the statement's parameters, as literals, added to; None for a statement without.
+    """
+
+    random: Random
+    scope: Scope
+    is_reckless: bool = False
+    used: set[str] = field(default_factory=set)
+    parameters: list[str] | None = None
+
+    # ---- leaves
+
+    def literal(self, family: Family) -> Expression:
+        return Expression(_LITERALS[family](self.random), family)
+
+    def null(self, family: Family) -> Expression:
+        return Expression(f"CAST(NULL AS {_TYPES[family]})", family)
+
+    def column(self, family: Family, *, tame: bool = False, trust: Trust = Trust.EQUAL) -> Expression | None:
+        """A column of the FROM clause; now and then one of a query around."""
+        found = [column for column in self.scope.readable(family, trust) if column.is_tame or not tame]
+        around = [column for column in self.scope.outer if column.family is family and column.trust <= trust and (column.is_tame or not tame)]
+        if around and (not found or self.random.random() < 0.15):
+            self.used.add("correlated")
+            return self.random.choice(around)
+        return self.random.choice(found) if found else None
+
+    def leaf(self, family: Family, *, tame: bool = False, trust: Trust = Trust.EQUAL) -> Expression:
+        """A column, or else a literal."""
+        if self.random.random() < 0.04:
+            return self.null(family)
+        found = self.column(family, tame=tame and not self.is_reckless, trust=trust) if self.random.random() < 0.85 else None
+        return found or self.literal(family)
+
+    def sample(self, column: Expression) -> str:
+        """A literal to compare a column with: most often of a value that is there."""
+        if not column.samples or self.random.random() < 0.15:
+            return _LITERALS[column.family](self.random)
+        found = self.random.choice(column.samples)
+        if self.parameters is None or not column.kind or self.random.random() < 0.5:
+            return found
+        self.parameters.append(f"CAST({found} AS {column.kind})")
+        return f"${len(self.parameters)}"
+
+    # ---- expressions
+
+    def any(self, depth: int, families: Sequence[Family] = SIMPLE) -> Expression:
+        """An expression of some family, most often of one that has columns."""
+        there = [family for family in families if self.scope.readable(family)]
+        return self.of(self.random.choice(there if there and self.random.random() < 0.9 else families), depth)
+
+    def of(self, family: Family, depth: int, *, tame: bool = False, trust: Trust = Trust.EQUAL) -> Expression:
+        """An expression of a family.
+
+        Args:
+            family: The family.
+            depth: How deep it may nest.
+            tame: Whether it must be small enough for arithmetic.
+            trust: How surely it must be determined.
+        """
+        if depth <= 0 or self.random.random() < 0.45:
+            return self.leaf(family, tame=tame, trust=trust)
+        if self.random.random() < 0.3:
+            return self._choice(family, depth, tame=tame, trust=trust)
+        made = _COMPOSERS[family](self, depth - 1)
+        return made if made.trust <= trust and (made.is_tame or not tame) else self.leaf(family, tame=tame, trust=trust)
+
+    def _choice(self, family: Family, depth: int, *, tame: bool, trust: Trust) -> Expression:
+        """CASE, COALESCE, NULLIF: of every family."""
+        first, second = (self.of(family, depth - 1, tame=tame, trust=trust) for _ in range(2))
+        merged = self.merged(first, second)
+        kind = self.random.randrange(4)
+        if kind == 0:
+            return replace(merged, sql=f"coalesce({first.sql}, {second.sql})")
+        if kind == 1 and first.trust is Trust.EXACT:
+            return replace(first, sql=f"nullif({first.sql}, {second.sql})", kind="", name="")
+        condition = self.condition(depth - 1)
+        otherwise = f" ELSE {second.sql}" if kind == 2 else ""
+        self.used.add("case")
+        return replace(merged, sql=f"CASE WHEN {condition} THEN {first.sql}{otherwise} END")
+
+    def merged(self, *parts: Expression) -> Expression:
+        """What is known of a value that is one of these."""
+        return Expression(
+            "",
+            parts[0].family,
+            "",
+            max(part.trust for part in parts),
+            all(part.is_tame for part in parts),
+            tuple(s for part in parts for s in part.samples),
+        )
+
+    def condition(self, depth: int) -> str:
+        """A small condition, for CASE and FILTER; `tests.oracle.conditions` makes the large ones."""
+        column = self.column(self.random.choice(SIMPLE))
+        if column is None or self.random.random() < 0.1:
+            columns = self.scope.readable()
+            if not columns:
+                return self.random.choice(("TRUE", "FALSE", "NULL"))
+            column = self.random.choice(columns)
+        if column.family is Family.BOOLEAN and self.random.random() < 0.5:
+            return column.sql
+        match self.random.randrange(4):
+            case 0:
+                return f"{column.sql} IS {self.random.choice(('', 'NOT '))}NULL"
+            case 1 if depth > 0:
+                return f"({self.condition(depth - 1)} {self.random.choice(('AND', 'OR'))} {self.condition(depth - 1)})"
+            case _:
+                return f"({column.sql} {self.random.choice(('=', '<>', '<', '<=', '>', '>='))} {self.sample(column)})"
+
+
+def _wide(part: Expression) -> str:
+    return f"CAST({part.sql} AS BIGINT)"
+
+
+def _integer(make: Scalars, depth: int) -> Expression:
+    kind = make.random.randrange(12)
+    if kind < 6:
+        return _arithmetic(make, depth, kind)
+    sources = {
+        6: (Family.TEXT, ("length({})", "strlen({})", "ascii({})")),
+        7: (Family.DATE, ("year({})", "month({})", "day({})", "dayofweek({})", "dayofyear({})")),
+        8: (Family.BOOLEAN, ("CAST({} AS INTEGER)",)),
+        9: (Family.TIMESTAMP, ("extract(hour FROM {})", "extract(minute FROM {})", "extract(year FROM {})", "date_part('month', {})")),
+    }
+    if kind in sources:
+        family, forms = sources[kind]
+        return Expression(make.random.choice(forms).format(make.of(family, depth if family is Family.TEXT else 0).sql), Family.INTEGER)
+    if kind == 10:
+        nested = [column for column in make.scope.columns if column.family is Family.LIST]
+        return Expression(f"len({make.random.choice(nested).sql})", Family.INTEGER) if nested else make.leaf(Family.INTEGER)
+    left, right = (make.of(Family.INTEGER, depth, tame=True) for _ in range(2))
+    return Expression(f"{make.random.choice(('greatest', 'least'))}({_wide(left)}, {_wide(right)})", Family.INTEGER)
+
+
+def _arithmetic(make: Scalars, depth: int, kind: int) -> Expression:
+    if kind == 5:
+        left = make.of(Family.INTEGER, depth)
+        text = f"({left.sql} {make.random.choice(('%', '//'))} {make.random.choice((2, 3, 5, 7))})"
+        return Expression(text, Family.INTEGER, is_tame=left.is_tame)
+    left = make.of(Family.INTEGER, depth, tame=True)
+    if kind < 3:
+        return Expression(f"({_wide(left)} {make.random.choice('+-')} {_wide(make.of(Family.INTEGER, depth, tame=True))})", Family.INTEGER)
+    if kind == 3:
+        return Expression(f"({_wide(left)} * {make.random.choice((2, 3, -1, 10))})", Family.INTEGER)
+    return Expression(f"{make.random.choice(('abs', 'sign'))}({_wide(left)})", Family.INTEGER)
+
+
+def _decimal(make: Scalars, depth: int) -> Expression:
+    left = make.of(Family.DECIMAL, depth, tame=True)
+    match make.random.randrange(5):
+        case 0:
+            right = make.of(Family.DECIMAL, 0, tame=True)
+            return Expression(f"({left.sql} {make.random.choice('+-')} {right.sql})", Family.DECIMAL)
+        case 1:
+            return Expression(f"round({left.sql}, {make.random.choice((0, 1))})", Family.DECIMAL)
+        case 2:
+            return Expression(f"CAST({make.of(Family.INTEGER, 0, tame=True).sql} AS DECIMAL(12,2))", Family.DECIMAL)
+        case 3:
+            return Expression(f"abs({left.sql})", Family.DECIMAL)
+        case _:
+            return Expression(f"(-{left.sql})", Family.DECIMAL)
+
+
+def _float(make: Scalars, depth: int) -> Expression:
+    left = make.of(Family.FLOAT, depth, tame=True)
+    match make.random.randrange(7):
+        case 0 | 1:
+            right = make.leaf(Family.FLOAT, tame=True)
+            return Expression(f"({left.sql} {make.random.choice('+-')} {right.sql})", Family.FLOAT, trust=max(left.trust, right.trust))
+        case 2:
+            return Expression(f"({left.sql} {make.random.choice(('* 2', '* 0.5', '/ 2'))})", Family.FLOAT, trust=left.trust)
+        case 3:
+            top, bottom = make.of(Family.INTEGER, 0, tame=True), make.random.choice((3, 7, 10))
+            return Expression(f"({top.sql} / {bottom})", Family.FLOAT, is_tame=False)
+        case 4:
+            return Expression(f"sqrt(abs({left.sql}))", Family.FLOAT, is_tame=False, trust=left.trust)
+        case 5:
+            return Expression(f"CAST({make.of(Family.INTEGER, depth, tame=True).sql} AS DOUBLE)", Family.FLOAT)
+        case _:
+            return Expression(f"{make.random.choice(('floor', 'ceil', 'abs', 'round'))}({left.sql})", Family.FLOAT, trust=left.trust)
+
+
+def _text(make: Scalars, depth: int) -> Expression:
+    left = make.of(Family.TEXT, depth)
+    match make.random.randrange(8):
+        case 0:
+            text = f"({left.sql} || {make.of(Family.TEXT, 0).sql})"
+        case 1:
+            text = f"substr({left.sql}, {make.random.choice((1, 2, -1))}, {make.random.choice((1, 2))})"
+        case 2:
+            text = f"replace({left.sql}, 'a', {text_literal(make.random.choice(WORDS))})"
+        case 3:
+            return Expression(f"CAST({make.of(make.random.choice(NUMBERS), 0, trust=Trust.EXACT).sql} AS VARCHAR)", Family.TEXT)
+        case 4:
+            family = make.random.choice((Family.DATE, Family.BOOLEAN, Family.TIMESTAMP))
+            return Expression(f"CAST({make.of(family, 0).sql} AS VARCHAR)", Family.TEXT)
+        case 5:
+            text = f"concat({left.sql}, '-', {make.of(Family.INTEGER, 0).sql})"
+        case 6:
+            structs = [column for column in make.scope.columns if column.family is Family.STRUCT]
+            if structs:
+                return Expression(f"({make.random.choice(structs).sql}).y", Family.TEXT)
+            text = f"trim({left.sql})"
+        case _:
+            text = f"{make.random.choice(('lower', 'upper', 'trim', 'reverse'))}({left.sql})"
+    return Expression(text, Family.TEXT)
+
+
+def _boolean(make: Scalars, depth: int) -> Expression:
+    return Expression(f"({make.condition(depth)})", Family.BOOLEAN)
+
+
+def _date(make: Scalars, depth: int) -> Expression:
+    left = make.of(Family.DATE, 0, tame=True)
+    match make.random.randrange(3):
+        case 0:
+            return Expression(f"({left.sql} {make.random.choice('+-')} {make.random.choice((1, 7, 31))})", Family.DATE)
+        case 1:
+            return Expression(f"CAST(date_trunc('{make.random.choice(('month', 'year', 'week'))}', {left.sql}) AS DATE)", Family.DATE)
+        case _:
+            return Expression(f"CAST({make.of(Family.TIMESTAMP, 0, tame=True).sql} AS DATE)", Family.DATE)
+
+
+def _timestamp(make: Scalars, depth: int) -> Expression:
+    left = make.of(Family.TIMESTAMP, 0, tame=True)
+    match make.random.randrange(3):
+        case 0:
+            unit = make.random.choice(("1 HOUR", "1 DAY", "1 MONTH", "90 MINUTE"))
+            return Expression(f"({left.sql} {make.random.choice('+-')} INTERVAL {unit})", Family.TIMESTAMP)
+        case 1:
+            return Expression(f"date_trunc('{make.random.choice(('hour', 'day', 'month'))}', {left.sql})", Family.TIMESTAMP)
+        case _:
+            return Expression(f"CAST({make.of(Family.DATE, 0, tame=True).sql} AS TIMESTAMP)", Family.TIMESTAMP)
+
+
+def _plain(family: Family) -> Callable[[Scalars, int], Expression]:
+    return lambda make, depth: make.leaf(family)
+
+
+_COMPOSERS: dict[Family, Callable[[Scalars, int], Expression]] = {
+    Family.INTEGER: _integer,
+    Family.DECIMAL: _decimal,
+    Family.FLOAT: _float,
+    Family.TEXT: _text,
+    Family.BLOB: _plain(Family.BLOB),
+    Family.BOOLEAN: _boolean,
+    Family.DATE: _date,
+    Family.TIMESTAMP: _timestamp,
+    Family.TIMESTAMPTZ: _plain(Family.TIMESTAMPTZ),
+}

@@ -1,0 +1,319 @@
+"""Random SELECTs over a FROM clause: plain, grouped, with windows, DISTINCT and DISTINCT ON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+from tests.oracle.aggregates import Aggregates
+from tests.oracle.conditions import COMPARISONS, Conditions, Subqueries
+from tests.oracle.kinds import NESTED, SIMPLE, Expression, Family, Trust, quoted
+from tests.oracle.relations import Relation
+from tests.oracle.scalars import Scalars
+from tests.oracle.windows import Windows
+
+MANY_ROWS = 700
+"""More rows than this are counted, grouped or limited rather than given."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query.
+
+    Attributes:
+        sql: Its text.
+        columns: Its outputs; those without a name have one of the engine's making.
+        total: Places of outputs that no two rows have in common; empty where rows may be equal.
+        rows: How many rows there may be, roughly.
+        is_limited: It ends in a LIMIT, or in an ORDER BY of its own.
+        ordered: Places of the outputs that its rows are ordered by.
+    """
+
+    sql: str
+    columns: tuple[Expression, ...]
+    total: tuple[int, ...] = ()
+    rows: int = 0
+    is_limited: bool = False
+    ordered: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Selects:
+    """Makes SELECTs.
+
+    Attributes:
+        scalars: Makes expressions.
+        relation: The FROM clause.
+        conditions: Makes conditions on its rows.
+        is_top: Nothing is around it: outputs need no names.
+        subqueries: Makes scalar subqueries; None for none.
+    """
+
+    scalars: Scalars
+    relation: Relation
+    conditions: Conditions
+    is_top: bool = False
+    subqueries: Subqueries | None = None
+
+    def make(self) -> Query:
+        """A SELECT of some kind."""
+        kinds: tuple[tuple[int, Callable[[], Query | None]], ...] = (
+            (8 if self.relation.rows < MANY_ROWS else 1, self._rows),
+            (9, self._grouped),
+            (3, self._whole),
+            (4 if self.relation.rows < MANY_ROWS else 0, self._windowed),
+            (3, self._distinct),
+            (2, self._distinct_on),
+            (3, self._top),
+            (1, self._counted),
+        )
+        while True:
+            found = self._random.choices([kind for _, kind in kinds], [weight for weight, _ in kinds])[0]()
+            if found is not None:
+                return found
+
+    @property
+    def _random(self) -> Random:
+        return self.scalars.random
+
+    def _body(self) -> str:
+        parts = [*self.relation.ties]
+        if self._random.random() < 0.4:
+            parts.append(self.conditions.make())
+        return f" FROM {self.relation.sql}" + (f" WHERE {' AND '.join(parts)}" if parts else "")
+
+    def _named(self, outputs: Sequence[Expression], *, all_named: bool = False) -> tuple[str, tuple[Expression, ...]]:
+        """A SELECT list, with names as people choose them, none twice."""
+        texts, columns = [], []
+        taken: set[str] = set()
+        # In ORDER BY an alias goes before a column that is written without its table.
+        bare_columns = {column.name.lower() for column in self.relation.columns if column.sql == quoted(column.name)}
+        for place, output in enumerate(outputs):
+            # The engine would name an output with a subquery by the names of its scans.
+            bare = self.is_top and not all_named and self._random.random() < 0.2 and "SELECT" not in output.sql
+            if output.name and output.name.lower() not in taken and self._random.random() < 0.5:
+                texts.append(output.sql)
+                columns.append(output)
+                taken.add(output.name.lower())
+                continue
+            if bare:
+                texts.append(output.sql)
+                columns.append(replace(output, name=""))
+                continue
+            name = self._random.choice(("x", "y", "n", "Out", "my out", "total", f"o{place}"))
+            if name.lower() in taken or name.lower() in bare_columns:
+                name = f"o{place}"
+            taken.add(name.lower())
+            texts.append(f"{output.sql} AS {quoted(name)}")
+            columns.append(replace(output, name=name))
+        return ", ".join(texts), tuple(columns)
+
+    # ---- kinds
+
+    def plain(self, families: Sequence[Family]) -> Query:
+        """Expressions of given families."""
+        outputs = [self.scalars.of(family, 1) for family in families]
+        text, columns = self._named(outputs, all_named=True)
+        return Query(f"SELECT {text}{self._body()}", columns, (), self.relation.rows)
+
+    def _outputs(self, most: int) -> list[Expression]:
+        found = []
+        for _ in range(self._random.randrange(1, most + 1)):
+            chance = self._random.random()
+            if chance < 0.12:
+                strange = [column for column in self.relation.columns if column.family in NESTED or column.trust is Trust.CLOSE]
+                if strange:
+                    found.append(self._random.choice(strange))
+                    continue
+            if chance > 0.95 and self.subqueries is not None:
+                value = self.subqueries.scalar(self._random.choice(SIMPLE))
+                if value is not None:
+                    self.scalars.used.add("scalar subquery")
+                    found.append(value)
+                    continue
+            columns = self.scalars.scope.readable()
+            found.append(self._random.choice(columns) if columns and chance < 0.7 else self.scalars.any(2))
+        return found
+
+    def _places(self, outputs: Sequence[Expression], wanted: Sequence[Expression]) -> tuple[int, ...]:
+        """Where some expressions are among outputs; empty unless all are."""
+        texts = [output.sql for output in outputs]
+        return tuple(texts.index(each.sql) for each in wanted) if wanted and all(each.sql in texts for each in wanted) else ()
+
+    def _rows(self) -> Query:
+        if not self.relation.is_merged and self._random.random() < 0.12 and self._can_star():
+            self.scalars.used.add("star")
+            columns = self.relation.columns
+            return Query(f"SELECT *{self._body()}", columns, self._places(columns, self.relation.total), self.relation.rows)
+        outputs = self._outputs(5)
+        if self._random.random() < 0.4:
+            outputs += [column for column in self.relation.total if column.sql not in [output.sql for output in outputs]]
+        text, columns = self._named(outputs)
+        return Query(f"SELECT {text}{self._body()}", columns, self._places(outputs, self.relation.total), self.relation.rows)
+
+    def _can_star(self) -> bool:
+        names = [column.name.lower() for column in self.relation.columns]
+        return all(names) and (len(set(names)) == len(names))
+
+    def _whole(self) -> Query:
+        """Aggregates of all rows."""
+        aggregates = Aggregates(self.scalars, self.relation.total)
+        outputs = [self._computed(aggregates.make()) for _ in range(self._random.randrange(1, 5))]
+        text, columns = self._named(outputs)
+        self.scalars.used.add("aggregates of all rows")
+        having = ""
+        if self._random.random() < 0.1:
+            having = f" HAVING count(*) {self._random.choice(COMPARISONS)} {self._random.choice((0, 1, 10))}"
+        exact = tuple(place for place, column in enumerate(columns) if column.trust < Trust.CLOSE)
+        return Query(f"SELECT {text}{self._body()}{having}", columns, exact[:1], 1)
+
+    def _computed(self, aggregate: Expression) -> Expression:
+        """Now and then an expression over an aggregate."""
+        if self._random.random() > 0.15 or aggregate.trust is Trust.CLOSE:
+            return aggregate
+        match aggregate.family:
+            case Family.INTEGER if aggregate.is_tame:
+                return replace(aggregate, sql=f"({aggregate.sql} {self._random.choice(('+ 1', '* 2', '% 3', '- count(*)'))})", kind="")
+            case Family.TEXT:
+                return replace(aggregate, sql=f"upper({aggregate.sql})", kind="")
+            case Family.FLOAT | Family.DECIMAL | Family.DATE:
+                return replace(aggregate, sql=f"coalesce({aggregate.sql}, {self.scalars.literal(aggregate.family).sql})", kind="")
+            case _:
+                return aggregate
+
+    def _groups(self, most: int) -> list[Expression]:
+        """What to group by: columns, keys above all, and expressions of columns."""
+        random = self._random
+        found: list[Expression] = []
+        for _ in range(random.randrange(1, most + 1)):
+            readable = self.scalars.scope.readable()
+            if not readable:
+                break
+            group = random.choice(self.relation.keys if self.relation.keys and random.random() < 0.4 else readable)
+            if random.random() < 0.2:
+                made = self.scalars.any(2)
+                # A literal would be taken for a place in the SELECT list, and a subquery of its own is another expression each time.
+                if any(column.sql in made.sql for column in readable) and "SELECT" not in made.sql and "$" not in made.sql:
+                    group = replace(made, name="")
+            if group.sql not in [each.sql for each in found] and group.trust < Trust.CLOSE:
+                found.append(group.loosened(Trust.EQUAL if group.family is Family.FLOAT else Trust.EXACT))
+        return found
+
+    def _grouped(self) -> Query | None:
+        random = self._random
+        groups = self._groups(3)
+        if not groups:
+            return None
+        self.scalars.used.add("group by")
+        sets = self._grouping_sets(groups)
+        aggregates = Aggregates(self.scalars, self.relation.total, () if sets else tuple(groups))
+        shown = [group for group in groups if random.random() < 0.85]
+        outputs = [*shown, *(self._computed(aggregates.make()) for _ in range(random.randrange(0 if shown else 1, 4)))]
+        if sets and random.random() < 0.5:
+            outputs.append(Expression(f"grouping({random.choice(groups).sql})", Family.INTEGER))
+        if random.random() < 0.15:
+            random.shuffle(outputs)
+        clause = sets or self._group_clause(groups, outputs)
+        if random.random() < 0.08:
+            outputs.append(self._over_groups(groups))
+        text, columns = self._named(outputs)
+        having = f" HAVING {self._having(aggregates, groups)}" if random.random() < 0.25 else ""
+        total = () if sets else self._places(outputs, groups)
+        return Query(f"SELECT {text}{self._body()}{clause}{having}", columns, total, self.relation.rows)
+
+    def _grouping_sets(self, groups: Sequence[Expression]) -> str:
+        """A GROUP BY that makes several rows of each combination; empty for a plain one."""
+        random = self._random
+        texts = [group.sql for group in groups]
+        chance = random.random()
+        if chance < 0.12:
+            self.scalars.used.add("grouping sets")
+            subsets = [random.sample(texts, random.randrange(0, len(texts) + 1)) for _ in range(random.choice((2, 3)))]
+            return " GROUP BY GROUPING SETS (" + ", ".join(f"({', '.join(subset)})" for subset in (texts, *subsets)) + ")"
+        if chance < 0.2:
+            name = random.choice(("ROLLUP", "CUBE"))
+            self.scalars.used.add(name.lower())
+            return f" GROUP BY {name} ({', '.join(texts)})"
+        return ""
+
+    def _group_clause(self, groups: Sequence[Expression], outputs: Sequence[Expression]) -> str:
+        """A plain GROUP BY, by expressions or by their places."""
+        texts = [group.sql for group in groups]
+        shown = [output.sql for output in outputs]
+        if self._random.random() < 0.12 and all(text in shown for text in texts):
+            return f" GROUP BY {', '.join(str(shown.index(text) + 1) for text in texts)}"
+        return f" GROUP BY {', '.join(texts)}"
+
+    def _over_groups(self, groups: Sequence[Expression]) -> Expression:
+        """A window over grouped rows."""
+        self.scalars.used.add("window over groups")
+        partition = f"PARTITION BY {self._random.choice(groups).sql}" if self._random.random() < 0.5 else ""
+        name = self._random.choice(("sum(count(*)) OVER ({})", "max(count(*)) OVER ({})", "rank() OVER ({} ORDER BY count(*))"))
+        return Expression(name.format(partition), Family.INTEGER)
+
+    def _having(self, aggregates: Aggregates, groups: Sequence[Expression]) -> str:
+        random = self._random
+        self.scalars.used.add("having")
+        for _ in range(4):
+            value = aggregates.make()
+            if value.trust < Trust.CLOSE and value.family in SIMPLE:
+                return f"{value.sql} {random.choice(COMPARISONS)} {self.scalars.literal(value.family).sql}"
+        return f"count(*) {random.choice(COMPARISONS)} {random.choice((1, 2, 3))}"
+
+    def _windowed(self) -> Query:
+        windows = Windows(self.scalars, self.relation.total, self.relation.keys)
+        outputs = [*self._outputs(3), *(windows.make() for _ in range(self._random.choice((1, 1, 2))))]
+        qualify = ""
+        if self._random.random() < 0.3:
+            self.scalars.used.add("qualify")
+            qualify = f" QUALIFY {windows.rank().sql} {self._random.choice(('=', '<=', '<', '>'))} {self._random.choice((1, 2, 3))}"
+        text, columns = self._named(outputs)
+        return Query(f"SELECT {text}{self._body()}{qualify}", columns, self._places(outputs, self.relation.total), self.relation.rows)
+
+    def _distinct(self) -> Query | None:
+        outputs = [output for output in self._outputs(3) if output.trust < Trust.CLOSE]
+        if not outputs:
+            return None
+        self.scalars.used.add("distinct")
+        outputs = [output.loosened(Trust.EQUAL if output.family in (Family.FLOAT, Family.LIST, Family.STRUCT) else Trust.EXACT) for output in outputs]
+        text, columns = self._named(outputs)
+        return Query(f"SELECT DISTINCT {text}{self._body()}", columns, tuple(range(len(columns))), self.relation.rows)
+
+    def _total_order(self) -> str | None:
+        """An ORDER BY, behind some of its columns, in which no two rows tie that differ in what can be read."""
+        total = self.relation.total or self.relation.columns
+        if any(column.trust is Trust.CLOSE or column.family is Family.MAP for column in total):
+            return None
+        readable = self.scalars.scope.readable()
+        first = self._random.sample(readable, min(len(readable), self._random.randrange(0, 3)))
+        texts = dict.fromkeys(column.sql for column in (*first, *total))
+        return ", ".join(text + self._random.choice(("", "", " DESC", " NULLS FIRST", " DESC NULLS LAST")) for text in texts)
+
+    def _distinct_on(self) -> Query | None:
+        groups, order = self._groups(2), self._total_order()
+        if not groups or order is None:
+            return None
+        self.scalars.used.add("distinct on")
+        on = ", ".join(group.sql for group in groups)
+        text, columns = self._named([output.loosened(Trust.EQUAL) for output in self._outputs(3)])
+        return Query(f"SELECT DISTINCT ON ({on}) {text}{self._body()} ORDER BY {on}, {order}", columns, (), self.relation.rows, is_limited=True)
+
+    def _top(self) -> Query | None:
+        """Rows ordered by columns that need not be shown, and limited."""
+        order = self._total_order()
+        if order is None:
+            return None
+        self.scalars.used.add("order by, limit")
+        outputs = [output.loosened(Trust.EQUAL) for output in self._outputs(4)]
+        text, columns = self._named(outputs)
+        limit = f"LIMIT {self._random.choice((0, 1, 2, 5, 10, 50))}" + self._random.choice(("", "", " OFFSET 1", " OFFSET 7"))
+        sql = f"SELECT {text}{self._body()} ORDER BY {order} {limit}"
+        return Query(sql, columns, self._places(outputs, self.relation.total), 50, is_limited=True, ordered=tuple(range(len(columns))))
+
+    def _counted(self) -> Query:
+        """How many rows a LIMIT without an order leaves."""
+        self.scalars.used.add("limit without order")
+        column = self._random.choice(self.relation.columns).sql
+        inner = f"SELECT {column} AS c{self._body()} LIMIT {self._random.choice((0, 1, 5, 1000))}" + self._random.choice(("", " OFFSET 3"))
+        return Query(f"SELECT count(*) AS n FROM ({inner}) AS limited", (Expression("", Family.INTEGER, name="n"),), (0,), 1)

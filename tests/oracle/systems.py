@@ -1,0 +1,174 @@
+"""What is tested: statements split over hosts, and whole clusters in this process."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Protocol
+
+import pyarrow as pa
+
+from engine.changelog import Changelog, open_appender
+from engine.exec.results import conversion, result_schema
+from engine.follower import FollowerOptions
+from engine.plan.split.split import split
+from engine.schema import Epoch, GroupName
+from engine.state.options import StateOptions
+from tests.oracle.datasets import Dataset, Store
+from tests.oracle.plain_duckdb import with_literals
+from tests.support.cluster import Cluster, following_cluster, host_names, memory_cluster
+from tests.support.split_runner import SplitRunner
+
+COORDINATOR_LOGS = ("engine.coordinator",)
+FOLLOW = FollowerOptions(poll_seconds=0.01, state=StateOptions(block_rows=8, fan_out=3))
+WAIT_SECONDS = 60.0
+_REMOVED = "removed"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a system says.
+
+    Attributes:
+        table: The rows.
+        rules: Names of the rules that planned it.
+        unsplit_names: Gives the names that columns have on one host; None where the rows have no names of their own yet.
+    """
+
+    table: pa.Table
+    rules: tuple[str, ...]
+    unsplit_names: Callable[[], Sequence[str]] | None = None
+
+
+class System(Protocol):
+    """Answers queries over a dataset."""
+
+    def answer(self, sql: str, literals: Sequence[str], parameters: pa.RecordBatch | None, seed: int) -> Answer:
+        """The answer of a query.
+
+        Args:
+            sql: The query.
+            literals: Its parameters as literals.
+            parameters: Its parameters as values.
+            seed: Chooses among ways to ask that must not matter.
+        """
+
+
+class SplitSystem:
+    """`engine.plan.split` alone: fragments and merges run in one DuckDB.
+
+    Args:
+        dataset: The stores.
+    """
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._stores = {store.definition.name: (store.definition, store.live) for store in dataset.stores}
+        self._runner = SplitRunner(self._stores, dataset.hosts)
+
+    def answer(self, sql: str, literals: Sequence[str], parameters: pa.RecordBatch | None, seed: int) -> Answer:
+        """As `System.answer`."""
+        random = Random(seed)
+        small = frozenset(name for name in sorted(self._stores) if random.random() < 0.3)
+        bound = self._runner.bind(with_literals(sql, literals))
+        plan = split(bound, small)
+        found = self._runner.run(plan, bound)
+        schema = result_schema(found.schema)
+        convert = conversion(found.schema, schema)
+        return Answer(pa.Table.from_batches([convert(batch) for batch in found.to_batches()], schema), plan.rules)
+
+
+class _Warnings(logging.Handler):
+    """Keeps what coordinators warn of."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a message."""
+        self.messages.append(record.getMessage())
+
+
+class ClusterSystem:
+    """A cluster in this process. That a coordinator must fall back to gathering is a finding, although its answers are right.
+
+    Args:
+        cluster: Its hosts.
+        warnings: What coordinators warn of.
+    """
+
+    def __init__(self, cluster: Cluster, warnings: _Warnings) -> None:
+        self._cluster = cluster
+        self._warnings = warnings
+
+    def answer(self, sql: str, literals: Sequence[str], parameters: pa.RecordBatch | None, seed: int) -> Answer:
+        """As `System.answer`. Any host is asked, one time in ten by a prepared statement, whose schema must be that of the result."""
+        random = Random(seed)
+        service = self._cluster.services[random.choice(self._cluster.hosts)]
+        # A parameter next to a derived column is taken for VARCHAR when it is prepared, which not every operator takes.
+        statement = service.prepare(sql) if parameters is None and random.random() < 0.1 else sql
+        self._warnings.messages.clear()
+        with service.execute(statement, parameters) as result:
+            table = result.read_all()
+        if self._warnings.messages:
+            raise AssertionError(self._warnings.messages[0])
+        if not isinstance(statement, str) and statement.schema != table.schema:
+            raise AssertionError(f"The prepared statement's schema is {statement.schema}, the result's is {table.schema}.")
+        return Answer(table, result.metadata.rules or (result.metadata.plan,), unsplit_names=lambda: tuple(service.prepare(sql).schema.names))
+
+
+@contextmanager
+def split_system(dataset: Dataset) -> Iterator[System]:
+    """`SplitSystem` over a dataset."""
+    yield SplitSystem(dataset)
+
+
+@contextmanager
+def cluster_system(dataset: Dataset) -> Iterator[System]:
+    """`ClusterSystem` over a dataset: in memory, or for one dataset in four over partitions in RocksDB, written in several epochs."""
+    hosts = host_names(dataset.hosts)
+    definitions = [store.definition for store in dataset.stores]
+    with ExitStack() as resources:
+        if dataset.seed % 4 == 3:
+            directory = Path(resources.enter_context(TemporaryDirectory()))
+            changelog, newest = _written(dataset, directory / "changelog")
+            cluster = resources.enter_context(following_cluster(changelog, directory / "data", hosts, FOLLOW))
+            cluster.wait_for(newest, WAIT_SECONDS)
+        else:
+            cluster = resources.enter_context(memory_cluster(definitions, dataset.live, hosts, dataset.dead))
+        warnings = _Warnings()
+        for name in COORDINATOR_LOGS:
+            logger = logging.getLogger(name)
+            logger.addHandler(warnings)
+            resources.callback(logger.removeHandler, warnings)
+        yield ClusterSystem(cluster, warnings)
+
+
+def _written(dataset: Dataset, directory: Path) -> tuple[Changelog, Mapping[GroupName, Epoch]]:
+    """A dataset in a changelog: the dead rows first, then half of the live ones, then the others and tombstones for what is dead and gone."""
+    changelog = Changelog.open(str(directory))
+    newest = {}
+    for group in sorted({store.definition.group for store in dataset.stores}):
+        stores = [store for store in dataset.stores if store.definition.group == group]
+        appender = open_appender(changelog, [store.definition for store in stores])
+        for tables in zip(*(_epochs(store) for store in stores), strict=True):
+            appender.append({store.definition.name: rows for store, rows in zip(stores, tables, strict=True)}, tombstone_column=_REMOVED)
+        newest[GroupName(group)] = appender.epoch
+    return changelog, newest
+
+
+def _epochs(store: Store) -> tuple[pa.Table, pa.Table, pa.Table]:
+    half = store.live.num_rows // 2
+    keys = {tuple(row.values()) for row in store.live.select(list(store.definition.key)).to_pylist()}
+    gone = pa.array([tuple(row.values()) not in keys for row in store.dead.select(list(store.definition.key)).to_pylist()], pa.bool_())
+    last = pa.concat_tables([_marked(store.live.slice(half), removed=False), _marked(store.dead.filter(gone), removed=True)])
+    return _marked(store.dead, removed=False), _marked(store.live.slice(0, half), removed=False), last
+
+
+def _marked(rows: pa.Table, *, removed: bool) -> pa.Table:
+    return rows.append_column(_REMOVED, pa.array([removed] * rows.num_rows, pa.bool_()))

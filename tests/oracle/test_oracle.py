@@ -1,0 +1,18 @@
+"""Random queries with fixed seeds: a cluster answers as plain DuckDB does. `python -m tests.oracle` asks more, with new seeds."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.oracle.run import QUERIES_A_DATASET, Plan, run
+from tests.oracle.systems import cluster_system
+
+QUERIES = 50
+"""Of each dataset: 20 datasets make 1,000 queries."""
+
+
+@pytest.mark.parametrize("dataset", range(20))
+def test_a_cluster_answers_as_one_duckdb(dataset: int) -> None:
+    tally = run(Plan(first=dataset * QUERIES_A_DATASET, queries=QUERIES, most_findings=1), cluster_system, lambda finding: None)
+    assert not tally.differences, "\n" + tally.differences[0].describe()
+    assert tally.queries == QUERIES

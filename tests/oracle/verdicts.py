@@ -1,0 +1,172 @@
+"""One query, asked of the oracle and of a system: do they agree?
+
+Where plain DuckDB refuses a statement (it does not parse or bind), the system must refuse it. Where DuckDB fails while it runs, because
+of some row (an overflow, a cast), the system may fail or answer: a host that prunes rows, or evaluates an expression behind a filter
+rather than before it, does not meet that row, as DuckDB itself would not with another plan. The kind of error is not compared.
+Where DuckDB answers, the system must answer, and the same. A difference that DuckDB has with itself is no finding: when its answer changes
+with the order of the rows (the generator's fault), or when it is the system's answer that DuckDB gives without its optimizer (DuckDB's).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from typing import TypeVar
+
+import duckdb
+import pyarrow as pa
+
+from engine.errors import LivestateError
+from tests.oracle.comparison import difference
+from tests.oracle.kinds import Trust
+from tests.oracle.plain_duckdb import REFUSALS, PlainDuckDB
+from tests.oracle.queries import Generated
+from tests.oracle.systems import System
+
+Answered = TypeVar("Answered")
+
+FAILURES = (
+    LivestateError,
+    duckdb.Error,
+    AssertionError,
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    RuntimeError,
+    pa.ArrowException,
+    RecursionError,
+)
+"""What a system under test may raise: a defect of it is a finding, and ends no run."""
+
+
+class Outcome(Enum):
+    """How two answers relate."""
+
+    SAME = "same"
+    REFUSED = "refused by both"
+    FAILED = "failed in both"
+    ONLY_HERE = "answered where DuckDB failed"
+    DIFFERENT = "different"
+    UNDETERMINED = "not determined"
+    CONTRADICTED = "DuckDB contradicts itself"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of a query.
+
+    Attributes:
+        outcome: How the answers relate.
+        detail: What differs, or why DuckDB failed.
+        rules: Rules that planned it.
+        expected: The oracle's answer, if it has one.
+        found: The system's answer, if it has one.
+    """
+
+    outcome: Outcome
+    detail: str = ""
+    rules: tuple[str, ...] = ()
+    expected: pa.Table | None = None
+    found: pa.Table | None = None
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Asks the oracle and a system.
+
+    Attributes:
+        oracle: Plain DuckDB over all rows.
+        others: The same over the rows in other orders, made when they are needed.
+        literal: The same without an optimizer, likewise.
+        system: What is tested.
+    """
+
+    oracle: PlainDuckDB
+    others: Callable[[], Sequence[PlainDuckDB]]
+    literal: Callable[[], PlainDuckDB]
+    system: System
+
+    def verdict(self, query: Generated, seed: int) -> Verdict:
+        """Ask a query, and compare."""
+        return self.judged(query.sql, query.parameters, query.trusts, query.named, query.ordered, seed)
+
+    def judged(
+        self, sql: str, parameters: Sequence[str], trusts: Sequence[Trust] | None, named: Collection[int], ordered: Sequence[int], seed: int
+    ) -> Verdict:
+        """Ask a text, and compare.
+
+        Args:
+            sql: The text.
+            parameters: Its parameters as literals.
+            trusts: How surely each column is determined; None: every column may be rounded.
+            named: Places of the columns that the text names.
+            ordered: Places of columns that rows are ordered by.
+            seed: Chooses among ways to ask.
+        """
+        expected, failure = _asked(lambda: self.oracle.answer(sql, parameters))
+        answer, error = _asked(lambda: self.system.answer(sql, parameters, self.oracle.row_of_literals(parameters), seed))
+        rules = () if answer is None else answer.rules
+        if expected is None:
+            if answer is None:
+                return Verdict(Outcome.REFUSED if isinstance(failure, REFUSALS) else Outcome.FAILED, str(failure))
+            if isinstance(failure, REFUSALS):
+                return Verdict(Outcome.DIFFERENT, f"answered where DuckDB refuses: {failure}", rules, None, answer.table)
+            return Verdict(Outcome.ONLY_HERE, str(failure), rules, None, answer.table)
+        if answer is None:
+            return Verdict(Outcome.DIFFERENT, f"failed where DuckDB answers: {type(error).__name__}: {error}", (), expected)
+        table = answer.table
+        if answer.unsplit_names is None:
+            table = _finished(table, expected.schema)
+        elif table.schema.names != expected.schema.names and len(table.schema) == len(expected.schema):
+            expected = expected.rename_columns(_merged_names(expected.schema.names, named, answer.unsplit_names()))
+        known = tuple(trusts) if trusts is not None else (Trust.CLOSE,) * len(expected.schema)
+        found = difference(expected, table, known, ordered)
+        if found is None:
+            return Verdict(Outcome.SAME, "", rules, expected, answer.table)
+        outcome = Outcome.DIFFERENT
+        if not self._is_determined(sql, parameters, expected, known, ordered):
+            outcome = Outcome.UNDETERMINED
+        elif self._says_literally(sql, parameters, table, known, ordered):
+            outcome = Outcome.CONTRADICTED
+        return Verdict(outcome, found, rules, expected, answer.table)
+
+    def _says_literally(self, sql: str, parameters: Sequence[str], table: pa.Table, trusts: Sequence[Trust], ordered: Sequence[int]) -> bool:
+        """Whether an answer is what DuckDB says without its optimizer."""
+        answer, _ = _asked(lambda: self.literal().answer(sql, parameters))
+        return answer is not None and difference(answer.rename_columns(table.schema.names), table, trusts, ordered) is None
+
+    def _is_determined(self, sql: str, parameters: Sequence[str], expected: pa.Table, trusts: Sequence[Trust], ordered: Sequence[int]) -> bool:
+        """Whether DuckDB says the same whatever the order of the rows."""
+        for other in self.others():
+            answer, _ = _asked(partial(other.answer, sql, parameters))
+            if answer is None or difference(expected.rename_columns(answer.schema.names), answer, trusts, ordered) is not None:
+                return False
+        return True
+
+
+def _asked(ask: Callable[[], Answered]) -> tuple[Answered | None, Exception | None]:
+    try:
+        return ask(), None
+    except FAILURES as error:
+        return None, error
+
+
+def _merged_names(names: Sequence[str], named: Collection[int], unsplit: Sequence[str]) -> list[str]:
+    """What columns are to be called: as the text says, else as on one host.
+
+    DuckDB names an expression by its text, and livestate hands it the text that sqlglot makes of the tree: CAST(x AS TEXT) for VARCHAR.
+    """
+    return [name if place in named else unsplit[place] for place, name in enumerate(names)]
+
+
+def _finished(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """An answer with the names and types that the unsplit statement has, where they can be given to it."""
+    if len(table.schema) != len(schema):
+        return table
+    try:
+        return table.rename_columns(schema.names).cast(schema)
+    except pa.ArrowException:
+        return table

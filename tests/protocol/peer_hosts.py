@@ -1,0 +1,144 @@
+"""Hosts that talk to each other over Flight, with a stand-in for what runs their fragments."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from engine import errors
+from engine.cluster.deployment import Deployment, HostEntry
+from engine.cluster.fragments import FragmentRequest
+from engine.cluster.reports import GroupReport, HostName, ReadableEpoch, StoreReport
+from engine.errors import Cancelled, LivestateError
+from engine.exec.query_result import QueryMetadata, QueryResult
+from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
+from engine.service import QueryService
+from flight_server.cluster import ClusterHost
+from flight_server.limits import ServerLimits
+from flight_server.peers import PeerOptions
+from flight_server.ports import free_ports
+from flight_server.server import LivestateServer
+from tests.support.memory_source import MemorySource
+
+GROUP = GroupName("songs")
+BATCH = pa.record_batch({"n": pa.array(range(100_000), pa.int64()), "text": ["x" * 10] * 100_000})
+OPTIONS = PeerOptions(heartbeat_seconds=0.05, dead_after_seconds=20.0)
+
+
+class Stores(MemorySource):
+    """No stores, and a report that a test moves forward."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+        self.epoch = 1
+
+    def definitions(self) -> Mapping[StoreName, StoreDefinition]:
+        return {}
+
+    def report(self) -> tuple[Mapping[GroupName, GroupReport], Mapping[StoreName, StoreReport]]:
+        readable = (ReadableEpoch(Epoch(self.epoch), self.epoch),)
+        return {GROUP: GroupReport(readable, Epoch(self.epoch))}, {StoreName("songs"): StoreReport((PartitionId(0),))}
+
+
+class Runner:
+    """Runs what a test asks for by a word in place of SQL.
+
+    Attributes:
+        requests: What it was asked.
+        ended_at: When work last ended, by the monotonic clock.
+    """
+
+    def __init__(self) -> None:
+        self.requests: list[FragmentRequest] = []
+        self.running = 0
+        self.ended_at = 0.0
+        self._lock = threading.Lock()
+
+    def execute_fragment(self, request: FragmentRequest, cancelled: Callable[[], bool]) -> QueryResult:
+        self.requests.append(request)
+        with self._lock:
+            self.running += 1
+        word, _, rest = request.sql.partition(" ")
+        try:
+            return self._result(word, rest, request, cancelled)
+        except LivestateError:
+            self._ended()
+            raise
+
+    def _result(self, word: str, rest: str, request: FragmentRequest, cancelled: Callable[[], bool]) -> QueryResult:
+        metadata = QueryMetadata("engine", dict(request.epochs), rows_read=3)
+        match word:
+            case "inputs":
+                table = pa.concat_tables(request.inputs.values())
+                return QueryResult(table.schema, metadata, iter(table.to_batches()), self._ended)
+            case "rows":
+                return QueryResult(BATCH.schema, metadata, iter([BATCH] * int(rest)), self._ended)
+            case "slow":
+                while not cancelled():
+                    time.sleep(0.01)
+                raise Cancelled("The statement was cancelled.")
+            case "breaks":
+                return QueryResult(BATCH.schema, metadata, self._breaking(rest), self._ended)
+            case kind:
+                raise getattr(errors, kind)(rest)
+
+    def _breaking(self, kind: str) -> Iterator[pa.RecordBatch]:
+        yield from [BATCH] * 10
+        raise getattr(errors, kind)("It broke in the midst of it.")
+
+    def _ended(self) -> None:
+        with self._lock:
+            self.running -= 1
+        self.ended_at = time.monotonic()
+
+
+@dataclass
+class PeerHost:
+    """One host.
+
+    Attributes:
+        name: Its name.
+        uri: Where it listens.
+        stores: Its stores.
+        runner: Runs its fragments.
+        cluster: Its part in the deployment.
+        server: What listens.
+    """
+
+    name: HostName
+    uri: str
+    stores: Stores
+    runner: Runner
+    cluster: ClusterHost
+    server: LivestateServer
+    resources: ExitStack = field(repr=False)
+
+
+def entries(*names: str) -> tuple[HostEntry, ...]:
+    """Hosts on free ports of this machine."""
+    ports = free_ports("127.0.0.1", 0, len(names))
+    return tuple(HostEntry(HostName(name), f"grpc://127.0.0.1:{port}") for name, port in zip(names, ports, strict=True))
+
+
+@contextmanager
+def peer_host(
+    hosts: tuple[HostEntry, ...], name: str, options: PeerOptions = OPTIONS, limits: ServerLimits | None = None, changelog: str = "id"
+) -> Iterator[PeerHost]:
+    """Start one of the hosts; stop it at the end."""
+    stores, runner = Stores(), Runner()
+    deployment = Deployment("changelog", hosts)
+    with ExitStack() as resources:
+        cluster = ClusterHost(deployment, HostName(name), stores, lambda: changelog, options)
+        service = QueryService(stores)
+        resources.callback(service.close)
+        uri = deployment.host(name).uri
+        server = LivestateServer(uri, service, lambda group: None, token=options.token, limits=limits, cluster=cluster, fragments=runner)
+        resources.callback(server.stop, 5.0)
+        cluster.start()
+        resources.callback(cluster.stop)
+        yield PeerHost(HostName(name), uri, stores, runner, cluster, server, resources)

@@ -1,0 +1,196 @@
+"""Whole hosts of one deployment: TLS and token between them, and which epoch their clients read."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import adbc_driver_flightsql.dbapi as flight_sql
+import pyarrow as pa
+import pytest
+from adbc_driver_flightsql import DatabaseOptions
+from pyarrow import flight
+
+from engine.changelog import Changelog, append_table
+from engine.cluster.deployment import Deployment, HostEntry
+from engine.cluster.reports import HostName
+from engine.errors import LivestateError, Unauthenticated, Unavailable, Unsupported
+from engine.schema import define_store
+from flight_server.client import Client
+from flight_server.host import Host, HostOptions
+from flight_server.messages import new, pack
+from flight_server.ports import free_ports
+from flight_server.wishes import parse_wish
+from tests.protocol.waiting import wait_until
+
+ROWS = pa.table({"id": pa.array(range(1000), pa.int64()), "n": pa.array([1] * 1000, pa.int64())})
+STORE = define_store("numbers", ROWS.schema, ["id"], partitions=8)
+TOTAL = "SELECT sum(n) AS total FROM numbers"
+
+
+def add(directory: Path, factor: int) -> int:
+    """Replace all rows in one epoch, whose number this returns."""
+    changelog = Changelog.open(str(directory / "changelog"))
+    append_table(changelog, STORE, pa.table({"id": ROWS["id"], "n": pa.array([factor] * 1000, pa.int64())}))
+    return changelog.newest_epoch(STORE.group)
+
+
+@contextmanager
+def pair(directory: Path, scheme: str = "grpc", **options: Any) -> Iterator[Sequence[Host]]:
+    """Two hosts with all rows between them."""
+    add(directory, 1)
+    ports = free_ports("127.0.0.1", 0, 2)
+    entries = tuple(HostEntry(HostName(name), f"{scheme}://127.0.0.1:{port}") for name, port in zip("ab", ports, strict=True))
+    deployment = Deployment(str(directory / "changelog"), entries)
+    with ExitStack() as resources:
+        hosts = []
+        for entry, port in zip(entries, ports, strict=True):
+            data = directory / entry.name
+            hosts.append(Host(HostOptions(deployment.changelog, data, port=port, deployment=deployment, name=entry.name, **options)))
+            resources.callback(hosts[-1].stop)
+            hosts[-1].start()
+        yield hosts
+
+
+def total(client: Client) -> int:
+    found: int = client.query(TOTAL).read_all()["total"][0].as_py()
+    return found
+
+
+def test_hosts_speak_tls_and_show_each_other_the_token(tmp_path: Path) -> None:
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl is needed to make a certificate")
+    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    request = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
+    subprocess.run([openssl, *request.split(), "-out", certificate, "-keyout", key], check=True, capture_output=True)
+    roots = certificate.read_bytes()
+    tls = {"tls_certificate": roots, "tls_key": key.read_bytes(), "tls_roots": roots, "token": "secret"}
+    with pair(tmp_path, "grpc+tls", **tls) as hosts:
+        for host in hosts:
+            with Client(host.uri, token="secret", tls_roots=roots, timeout_seconds=60) as client:
+                assert total(client) == 1000
+            with Client(host.uri, tls_roots=roots) as client, pytest.raises(Unauthenticated):
+                client.hosts()
+
+
+def test_a_client_reads_its_writes_and_an_older_epoch(tmp_path: Path) -> None:
+    with pair(tmp_path) as hosts, Client(hosts[0].uri, timeout_seconds=60) as client:
+        assert total(client) == 1000
+        first = client.query(TOTAL).metadata["epochs"]["numbers"]
+        epochs = {}
+        for factor in (2, 3, 4):
+            epochs[factor] = add(tmp_path, factor)
+            client.wish = parse_wish(min_epoch=epochs[factor])
+            assert total(client) == factor * 1000
+        client.wish = parse_wish(as_of=epochs[2])
+        assert total(client) == 2000
+        client.wish = parse_wish(as_of={"numbers": first})
+        assert total(client) == 1000
+        cookies = {DatabaseOptions.WITH_COOKIE_MIDDLEWARE.value: "true"}
+        with flight_sql.connect(hosts[1].uri, db_kwargs=cookies, autocommit=True) as connection, connection.cursor() as cursor:
+            connection.adbc_connection.set_options(**{"adbc.flight.sql.session.option.as_of": str(epochs[3])})
+            cursor.execute(TOTAL)
+            assert cursor.fetchall() == [(3000,)]
+
+
+def test_an_epoch_that_does_not_come_is_waited_for_and_then_told(tmp_path: Path) -> None:
+    with pair(tmp_path) as hosts, Client(hosts[1].uri, timeout_seconds=60) as client, ThreadPoolExecutor(1) as pool:
+        assert total(client) == 1000
+        epoch = client.query(TOTAL).metadata["epochs"]["numbers"]
+        client.wish = parse_wish(min_epoch=epoch + 1)
+        waiting = pool.submit(total, client)
+        wait_until(lambda: hosts[1].running_queries == 1)
+        add(tmp_path, 5)
+        assert waiting.result(60) >= 1000
+        with Client(client.uri, timeout_seconds=0.2, wish=parse_wish(min_epoch=epoch + 1000)) as other, pytest.raises(LivestateError, match="epoch"):
+            total(other)
+
+
+def test_a_lone_host_has_no_deployment(uri: str) -> None:
+    with Client(uri) as client, pytest.raises(Unsupported, match="no deployment"):
+        client.hosts()
+
+
+def test_a_host_must_be_one_of_its_deployment(tmp_path: Path) -> None:
+    deployment = Deployment(str(tmp_path / "changelog"), (HostEntry(HostName("a"), "grpc://127.0.0.1:1"),))
+    options = HostOptions(deployment.changelog, tmp_path / "data", port=0, deployment=deployment, name="z")
+    with pytest.raises(LivestateError, match="no host z"):
+        Host(options).start()
+    host = Host(replace(options, name="a"))
+    try:
+        host.start()
+        assert total_rows(host) == 0
+    finally:
+        host.stop()
+
+
+def total_rows(host: Host) -> int:
+    with Client(host.uri) as client:
+        return int(client.stores().num_rows)
+
+
+def test_a_missing_host_is_named(tmp_path: Path) -> None:
+    with pair(tmp_path) as hosts, Client(hosts[0].uri, timeout_seconds=60) as client:
+        assert total(client) == 1000
+        assert hosts[1].stop()
+        client.timeout_seconds = 0.5
+        with pytest.raises(Unavailable, match=r"numbers|host b|Host b"):
+            total(client)
+
+
+def _info(client: flight.FlightClient, sql: str, *, parallel: bool) -> flight.FlightInfo:
+    options = flight.FlightCallOptions(headers=[(b"livestate-parallel-endpoints", b"true" if parallel else b"false")])
+    return client.get_flight_info(flight.FlightDescriptor.for_command(pack(new("CommandStatementQuery", query=sql))), options)
+
+
+def test_rows_in_no_order_can_be_read_from_each_host(tmp_path: Path) -> None:
+    with pair(tmp_path) as hosts, Client(hosts[0].uri, timeout_seconds=60) as waiting, flight.connect(hosts[0].uri) as client:
+        assert total(waiting) == 1000
+        for sql in (
+            "SELECT * FROM numbers",
+            "SELECT id + 1 AS more FROM numbers WHERE id > 5",
+            "SELECT id, sum(n) AS total FROM numbers GROUP BY id",
+        ):
+            info = _info(client, sql, parallel=True)
+            assert [endpoint.locations[0].uri.decode() for endpoint in info.endpoints] == [host.uri for host in hosts], sql
+            parts = []
+            for endpoint in info.endpoints:
+                with flight.connect(endpoint.locations[0]) as there:
+                    parts.append(there.do_get(endpoint.ticket).read_all())
+            assert all(part.schema.equals(info.schema) for part in parts)
+            whole = waiting.query(sql).read_all()
+            column = whole.schema.names[0]
+            found = pa.concat_tables(part.replace_schema_metadata(None) for part in parts)
+            assert found.sort_by(column).equals(whole.replace_schema_metadata(None).sort_by(column)), sql
+            assert len(_info(client, sql, parallel=False).endpoints) == 1
+
+
+def test_what_has_to_be_put_together_has_one_endpoint(tmp_path: Path) -> None:
+    with pair(tmp_path) as hosts, Client(hosts[0].uri, timeout_seconds=60) as waiting, flight.connect(hosts[0].uri) as client:
+        assert total(waiting) == 1000
+        for sql in (
+            TOTAL,
+            "SELECT count(*) FROM numbers",
+            "SELECT * FROM numbers LIMIT 3",
+            "SELECT * FROM numbers ORDER BY id",
+            "SHOW STORES",
+            "SELECT 1",
+        ):
+            assert len(_info(client, sql, parallel=True).endpoints) == 1, sql
+        assert len(_info(client, "SELECT n FROM numbers WHERE id = 7", parallel=True).endpoints) == 1
+
+
+def test_drivers_read_all_endpoints(tmp_path: Path) -> None:
+    with pair(tmp_path) as hosts, Client(hosts[0].uri, timeout_seconds=60) as waiting:
+        assert total(waiting) == 1000
+        headers = {DatabaseOptions.RPC_CALL_HEADER_PREFIX.value + "livestate-parallel-endpoints": "true"}
+        with flight_sql.connect(hosts[1].uri, db_kwargs=headers, autocommit=True) as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT id FROM numbers WHERE n = ?", (1,))
+            assert sorted(cursor.fetch_arrow_table()["id"].to_pylist()) == list(range(1000))

@@ -1,0 +1,193 @@
+"""Fragments and reports as bytes: what goes in comes out, and damaged bytes are refused in one sentence."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.cluster.fragments import FragmentRequest
+from engine.cluster.reports import GroupReport, HostName, HostReport, ReadableEpoch, StoreReport
+from engine.errors import InvalidInput, LimitExceeded
+from engine.schema import Epoch, GroupName, PartitionId, StoreName
+from flight_server.fragments import FORMAT, FRAGMENT_MARK, FragmentTicket, InputSpace, Upload, parse_fragment, upload_pieces
+from flight_server.messages import new
+from flight_server.reports import SentReport, parse_report
+
+REQUEST = FragmentRequest(
+    sql='SELECT sum("n") FROM "plays", "__part_0"',
+    epochs={GroupName("music"): Epoch(2**40), GroupName("other"): Epoch(0)},
+    partitions={StoreName("plays"): (PartitionId(0), PartitionId(7), PartitionId(4095)), StoreName("none"): ()},
+    parameters=pa.record_batch({"1": [5], "2": ["x"]}),
+    timeout_seconds=2.5,
+)
+REPORT = SentReport(
+    HostReport(
+        HostName("a"),
+        {
+            GroupName("music"): GroupReport((ReadableEpoch(Epoch(41), 10), ReadableEpoch(Epoch(42), 20)), Epoch(43), 30, 40),
+            GroupName("new"): GroupReport((), Epoch(0)),
+        },
+        {StoreName("plays"): StoreReport((PartitionId(0), PartitionId(3)), 10, 200, 3, 12, Epoch(5), (PartitionId(1),))},
+    ),
+    changelog="id",
+    started=5,
+    number=7,
+)
+
+
+def test_a_request_survives_the_trip() -> None:
+    assert parse_fragment(FragmentTicket.of(REQUEST).to_bytes()) == FragmentTicket(REQUEST)
+    bare = FragmentRequest("SELECT 1", {}, {})
+    assert parse_fragment(FragmentTicket(bare, ("__part_0",), b"12345678").to_bytes()) == FragmentTicket(bare, ("__part_0",), b"12345678")
+
+
+def _forged(**fields: Any) -> bytes:
+    return FRAGMENT_MARK + bytes(new("FragmentRequest", **{"format": FORMAT, "sql": "SELECT 1", **fields}).SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "no fragment"),
+        (b"SELECT 1", "no fragment"),
+        (FRAGMENT_MARK + b"\xff\xff", "damaged"),
+        (FRAGMENT_MARK, "format 0"),
+        (_forged(format=2), "format 2"),
+        (_forged(timeout=-1.0), "timeout"),
+        (_forged(timeout=float("nan")), "timeout"),
+        (_forged(epochs={"g": -1}), "epoch -1"),
+        (_forged(partitions={"s": new("PartitionList", partitions=[2, 1])}), "ascending"),
+        (_forged(partitions={"s": new("PartitionList", partitions=[1, 1])}), "ascending"),
+        (_forged(partitions={"s": new("PartitionList", partitions=[-1])}), "from 0"),
+        (_forged(partitions={"s": new("PartitionList", partitions=[4096])}), "to 4095"),
+        (_forged(inputs=["a", "a"]), "names"),
+        (_forged(inputs=[""]), "names"),
+        (_forged(parameter_schema=b"x", parameter_row=b"y"), "damaged"),
+    ],
+)
+def test_a_request_that_cannot_be_is_refused(data: bytes, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        parse_fragment(data)
+
+
+@given(st.data())
+def test_a_damaged_request_is_refused_or_another_request(data: st.DataObject) -> None:
+    whole = FragmentTicket.of(REQUEST).to_bytes()
+    place = data.draw(st.integers(2, len(whole) - 1))
+    damaged = whole[:place] + data.draw(st.sampled_from([b"", b"\x00", b"\xff", whole[place + 1 :], b"\x7f" + whole[place + 1 :]]))
+    try:
+        parsed = parse_fragment(damaged)
+    except InvalidInput as error:
+        assert "Traceback" not in error.message
+    else:
+        assert isinstance(parsed.request, FragmentRequest)
+
+
+INPUTS = {
+    "__part_0": pa.table({"a": pa.array([1, None, 3], pa.int64()), "b": ["x", "", None]}),
+    "__part_1": pa.table({"n": pa.array([], pa.decimal128(38, 0))}),
+    "__part_2": pa.table({"d": pa.array(["u", "v", "u"]).dictionary_encode(), "l": [[1], None, []]}),
+}
+
+
+class _Chunk:
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self.data = batch
+
+
+def _uploaded(names: list[str], batches: list[pa.RecordBatch], limit: int = 1 << 30) -> tuple[dict[str, pa.Table], InputSpace]:
+    space = InputSpace(limit)
+    with Upload(names, space) as upload:
+        found = dict(upload.read([_Chunk(batch) for batch in batches], lambda: None))
+        assert space.taken > 0
+    return found, space
+
+
+def test_inputs_survive_the_trip() -> None:
+    found, space = _uploaded(list(INPUTS), list(upload_pieces(INPUTS)))
+    assert list(found) == list(INPUTS)
+    assert all(found[name].equals(INPUTS[name], check_metadata=True) for name in INPUTS)
+    assert space.taken == 0
+
+
+def test_a_large_input_comes_in_pieces() -> None:
+    table = pa.table({"n": pa.array(range(3_000_000), pa.int64()), "text": ["abcdefgh"] * 3_000_000})
+    pieces = list(upload_pieces({"big": table.slice(7)}))
+    assert len(pieces) > 5
+    assert max(piece.nbytes for piece in pieces) < 6 << 20
+    found, _ = _uploaded(["big"], pieces)
+    assert found["big"].equals(table.slice(7))
+
+
+def test_uploads_that_cannot_be_are_refused() -> None:
+    pieces = list(upload_pieces(INPUTS))
+    for names, batches in (
+        (["__part_0"], pieces),
+        ([*INPUTS, "more"], pieces),
+        (["__part_0"], [pa.record_batch({"input": [0]})]),
+        (["__part_0"], [pa.record_batch([pa.array([-1], pa.int32()), pieces[0].column(1)], schema=pieces[0].schema)]),
+        (["__part_0"], [pa.record_batch([pieces[0].column(0), pa.array([b"no stream"], pa.large_binary())], schema=pieces[0].schema)]),
+        (["a"], [pieces[0], pa.record_batch([pa.array([0], pa.int32()), pieces[1].column(1)], schema=pieces[0].schema)]),
+    ):
+        with pytest.raises(InvalidInput, match="input"):
+            _uploaded(names, batches)
+
+
+def test_uploads_have_a_limit_for_all_together() -> None:
+    pieces = list(upload_pieces({"a": INPUTS["__part_0"]}))
+    space = InputSpace(pieces[0].get_total_buffer_size() + 1)
+    with Upload(["a"], space) as upload:
+        upload.read([_Chunk(pieces[0])], lambda: None)
+        with Upload(["a"], space) as other, pytest.raises(LimitExceeded, match="max_input_bytes"):
+            other.read([_Chunk(pieces[0])], lambda: None)
+    with Upload(["a"], space) as again:
+        again.read([_Chunk(pieces[0])], lambda: None)
+    assert space.taken == 0
+
+
+def test_a_report_survives_the_trip() -> None:
+    parsed = parse_report(REPORT.to_bytes())
+    assert parsed == REPORT
+    assert parsed.report.groups[GroupName("music")].looked_at == 40
+
+
+def _changed(*path: str, value: object) -> bytes:
+    document = json.loads(REPORT.to_bytes())
+    inner = document
+    for name in path[:-1]:
+        inner = inner[name]
+    inner[path[-1]] = value
+    return json.dumps(document).encode()
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "not the JSON"),
+        (b"\xff", "not the JSON"),
+        (b"[" * 100_000, "not the JSON"),
+        (b"[]", "not the JSON"),
+        (b"{}", "not the JSON"),
+        (_changed("format", value=2), "format 2"),
+        (_changed("host", value=1), "wrong type"),
+        (_changed("groups", value=[]), "wrong type"),
+        (_changed("groups", "music", value={}), "lacks"),
+        (_changed("groups", "music", "readable", value=[[2, 0], [1, 0]]), "wrong type"),
+        (_changed("groups", "music", "readable", value=[[2]]), "wrong type"),
+        (_changed("groups", "music", "newest_known", value=True), "wrong type"),
+        (_changed("groups", "music", "unread_since", value="soon"), "wrong type"),
+        (_changed("stores", "plays", "partitions", value=[3, 3]), "wrong type"),
+        (_changed("stores", "plays", "partitions", value=[-1]), "wrong type"),
+        (_changed("stores", "plays", "rows", value=1.5), "wrong type"),
+        (_changed("stores", "plays", "rebuilding", value=3), "wrong type"),
+        (_changed("number", value=None), "wrong type"),
+    ],
+)
+def test_a_report_that_cannot_be_is_refused(data: bytes, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        parse_report(data)

@@ -1,0 +1,59 @@
+"""Handles carry values of every type, and the only value of most lookups as a plain field."""
+
+from __future__ import annotations
+
+import decimal
+
+import pyarrow as pa
+import pytest
+
+from flight_server.tickets import Parameters, PlainValue, Statement, execution_ticket, parse_handle
+
+STATEMENT = Statement("SELECT ?", "spark", 2.5)
+
+
+@pytest.mark.parametrize("value", [0, 7, -(1 << 63), (1 << 63) - 1, "", "é\0'", "x" * 100_000])
+def test_one_integer_or_text_is_a_field(value: int | str) -> None:
+    bound = STATEMENT.bound(pa.record_batch([pa.array([value])], ["x"]))
+    assert bound.parameters == PlainValue(value)
+    parsed = parse_handle(bound.to_bytes())
+    assert parsed == bound
+    assert isinstance(parsed.parameters, PlainValue)
+    batch = parsed.parameters.batch()
+    assert batch.equals(pa.record_batch([pa.array([value])], ["1"]))
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        [pa.array([7], pa.int32())],
+        [pa.array([None], pa.int64())],
+        [pa.array([None], pa.string())],
+        [pa.nulls(1)],
+        [pa.array([True])],
+        [pa.array([0.5])],
+        [pa.array([decimal.Decimal("1.5")])],
+        [pa.array([[1, 2]])],
+        [pa.array([7]), pa.array([8])],
+    ],
+    ids=lambda columns: ", ".join(str(column.type) for column in columns),
+)
+def test_everything_else_keeps_its_arrow_type(columns: list[pa.Array]) -> None:
+    batch = pa.record_batch(columns, [f"p{place}" for place in range(len(columns))])
+    parsed = parse_handle(STATEMENT.bound(batch).to_bytes())
+    assert isinstance(parsed.parameters, Parameters)
+    assert parsed.parameters.batch().equals(batch)
+
+
+def test_a_value_bound_later_takes_the_place_of_the_first() -> None:
+    first = STATEMENT.bound(pa.record_batch({"1": [1]}))
+    again = parse_handle(first.bound(pa.record_batch({"1": [0.5]})).to_bytes())
+    assert isinstance(again.parameters, Parameters)
+    assert parse_handle(again.bound(pa.record_batch({"1": ["a"]})).to_bytes()).parameters == PlainValue("a")
+
+
+def test_a_ticket_is_the_handle_with_an_id() -> None:
+    handle = STATEMENT.bound(pa.record_batch({"1": [1]})).to_bytes()
+    parsed = parse_handle(execution_ticket(handle))
+    assert len(parsed.call_id) == 8
+    assert (parsed.sql, parsed.parameters) == ("SELECT ?", PlainValue(1))

@@ -1,0 +1,100 @@
+"""Slots: as many at once as there are, the others in the order in which they came."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from engine.errors import LimitExceeded, Unavailable
+from flight_server.limits import Slots
+from tests.protocol.waiting import wait_until
+
+
+def test_slots_are_given_in_order() -> None:
+    slots = Slots("max_statements", 2, max_waiting=10, max_wait_seconds=20)
+    order: list[int] = []
+
+    def work(number: int) -> None:
+        with slots.taken():
+            order.append(number)
+
+    assert slots.take() == slots.take() == 0.0
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(5)]
+    for place, thread in enumerate(threads, 1):
+        thread.start()
+        wait_until(lambda place=place: slots.waiting == place)  # type: ignore[misc] # mypy gives lambdas with defaults no type
+    assert slots.held == 2
+    slots.give()
+    for thread in threads:
+        thread.join(20)
+    assert order == [0, 1, 2, 3, 4]
+    slots.give()
+    assert (slots.held, slots.waiting) == (0, 0)
+
+
+def test_no_more_than_the_limit_at_once() -> None:
+    slots = Slots("max_statements", 3, max_waiting=100, max_wait_seconds=20)
+    lock, now, most = threading.Lock(), 0, 0
+
+    def work(_: int) -> None:
+        nonlocal now, most
+        with slots.taken():
+            with lock:
+                now += 1
+                most = max(most, now)
+            with lock:
+                now -= 1
+
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(work, range(2000)))
+    assert most <= 3
+    assert (slots.held, slots.waiting) == (0, 0)
+
+
+def test_who_waits_too_long_is_told_the_limit() -> None:
+    slots = Slots("max_statements", 1, max_waiting=10, max_wait_seconds=0.02)
+    with slots.taken() as waited:
+        assert waited == 0.0
+        with pytest.raises(LimitExceeded, match=r"max_statements.*none ended within 0.01 s"):
+            slots.take(0.01)
+        with pytest.raises(LimitExceeded, match=r"within 0.02 s"):
+            slots.take()
+    assert slots.take() == 0.0
+
+
+def test_a_wait_is_told_how_long_it_was() -> None:
+    slots = Slots("max_statements", 1, max_waiting=10, max_wait_seconds=20)
+    slots.take()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(slots.take)
+        wait_until(lambda: slots.waiting == 1)
+        slots.give()
+        assert waiting.result(20) > 0.0
+
+
+def test_too_many_may_not_even_wait() -> None:
+    slots = Slots("max_fragments", 1, max_waiting=1, max_wait_seconds=20)
+    slots.take()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(slots.take)
+        wait_until(lambda: slots.waiting == 1)
+        with pytest.raises(LimitExceeded, match=r"max_fragments.*1 more wait"):
+            slots.take()
+        slots.give()
+        waiting.result(20)
+
+
+def test_a_stop_refuses_those_who_wait() -> None:
+    slots = Slots("max_statements", 1, max_waiting=10, max_wait_seconds=20)
+    slots.take()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(slots.take)
+        wait_until(lambda: slots.waiting == 1)
+        slots.close()
+        with pytest.raises(Unavailable, match="stopping"):
+            waiting.result(20)
+    with pytest.raises(Unavailable, match="stopping"):
+        slots.take()
+    slots.give()

@@ -1,0 +1,226 @@
+"""What `livestate serve` makes of its options, and several processes under one parent."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from engine.changelog import Changelog, append_table
+from engine.cluster.deployment import Deployment, HostEntry, parse_deployment
+from engine.cluster.reports import HostName
+from engine.errors import InvalidInput, Unavailable
+from engine.schema import define_store
+from flight_server.client import Client
+from flight_server.launcher import host_command
+from flight_server.ports import free_ports
+from flight_server.serving import ServeArguments, deployment_text, host_options, local_deployment
+from flight_server.stores import number_ranges
+from tests.unit.cli.conftest import livestate, wait_for
+
+DEPLOYMENT = """
+version = 1
+changelog = "/var/changelog"
+replication = 2
+[[hosts]]
+name = "a"
+uri = "grpc://127.0.0.1:7001"
+data = "/var/a"
+[[hosts]]
+name = "b"
+uri = "grpc://localhost:7002"
+[[hosts]]
+name = "c"
+uri = "grpc+tls://127.0.0.1:7003"
+data = "/var/c"
+"""
+
+
+@pytest.fixture
+def deployment(tmp_path: Path) -> Path:
+    file = tmp_path / "livestate.toml"
+    file.write_text(DEPLOYMENT)
+    return file
+
+
+def test_a_host_of_a_deployment_takes_what_the_file_says(deployment: Path) -> None:
+    options = host_options(ServeArguments(deployment=deployment, host="a"))
+    assert (options.changelog, options.data, options.address, options.port) == ("/var/changelog", Path("/var/a"), "127.0.0.1", 7001)
+    assert (options.name, options.deployment) == ("a", parse_deployment(DEPLOYMENT))
+
+
+def test_the_command_line_wins_over_the_file(deployment: Path) -> None:
+    options = host_options(ServeArguments(deployment=deployment, host="a", data=Path("d"), address="10.0.0.1", port=1, memory=5, threads=3))
+    assert (options.data, options.address, options.port) == (Path("d"), "10.0.0.1", 1)
+    assert (options.queries.memory_limit_bytes, options.queries.threads) == (5, 3)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "--changelog and its --data"),
+        ({"changelog": "x"}, "--changelog and its --data"),
+        ({"changelog": "x", "data": Path("y"), "host": "0.0.0.0"}, "--address"),
+        ({"deployment": True}, "--host"),
+        ({"deployment": True, "host": "z"}, "no host z"),
+        ({"deployment": True, "host": "a", "changelog": "x"}, "leave --changelog out"),
+        ({"deployment": True, "host": "b"}, "data directory for host b"),
+        ({"deployment": True, "host": "c"}, "grpc\\+tls"),
+        ({"deployment": True, "host": "a", "tls_certificate": Path("x"), "tls_key": Path("x")}, "grpc\\+tls"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(deployment: Path, given: dict[str, Any], words: str) -> None:
+    if "deployment" in given:
+        given = {**given, "deployment": deployment}
+    with pytest.raises(InvalidInput, match=words):
+        host_options(ServeArguments(**given))
+
+
+def test_a_file_that_cannot_be_read_is_told_without_its_path(tmp_path: Path) -> None:
+    (tmp_path / "latin").write_bytes(b"version = 1 # \xe9")
+    for file, words in ((tmp_path / "none", "cannot be read"), (tmp_path / "latin", "UTF-8")):
+        with pytest.raises(InvalidInput, match=words) as caught:
+            host_options(ServeArguments(deployment=file, host="a"))
+        assert str(tmp_path) not in caught.value.message
+
+
+def test_processes_are_a_deployment_of_their_own(tmp_path: Path) -> None:
+    made = local_deployment(ServeArguments(changelog="c", data=tmp_path, processes=3, port=7100, replication=2))
+    assert [entry.uri for entry in made.hosts] == ["grpc://127.0.0.1:7100", "grpc://127.0.0.1:7101", "grpc://127.0.0.1:7102"]
+    assert [entry.data for entry in made.hosts] == [str(tmp_path / f"host-{number}") for number in (1, 2, 3)]
+    assert parse_deployment(deployment_text(made)) == made
+    everywhere = local_deployment(ServeArguments(changelog="c", data=tmp_path, processes=1, address="::", port=5))
+    assert everywhere.hosts[0].uri == "grpc://127.0.0.1:5"
+    for given, words in (
+        ({"processes": 2}, "--changelog"),
+        ({"processes": 2, "changelog": "c", "data": tmp_path, "host": "a"}, "leave"),
+        ({"processes": 2, "changelog": "c", "data": tmp_path, "replication": 3}, "--replication"),
+    ):
+        with pytest.raises(InvalidInput, match=words):
+            local_deployment(ServeArguments(**given))
+
+
+def test_a_deployment_with_odd_names_survives_as_text() -> None:
+    odd = Deployment('c"\\\n\x7fé🎵', (HostEntry(HostName('a "b" \\é🎵'), "grpc://x:1", "/d\t"), HostEntry(HostName("b"), "grpc://x:2")), 2)
+    assert parse_deployment(deployment_text(odd)) == odd
+
+
+def test_a_process_is_told_what_its_parent_was_told(tmp_path: Path) -> None:
+    given = ServeArguments(changelog="c", data=tmp_path, processes=2, memory=5, token="secret", open_to_all=True, address="0.0.0.0")
+    command = host_command(tmp_path / "f.toml", local_deployment(given).hosts[1], given)
+    text = " ".join(command)
+    assert "--host 2" in text
+    assert "--memory 5" in text
+    assert "--address 0.0.0.0" in text
+    assert "--open-to-all" in text
+    assert "secret" not in text
+
+
+def test_ports_in_a_row() -> None:
+    first = free_ports("127.0.0.1", 0, 3)
+    assert list(first) == [first[0], first[0] + 1, first[0] + 2]
+    assert free_ports("127.0.0.1", 65535, 2)[0] < 65535, "there is no port behind the last one"
+
+
+def test_numbers_are_shown_as_ranges() -> None:
+    assert number_ranges([]) == "none"
+    assert number_ranges([0, 1, 2, 4, 7, 8]) == "0-2, 4, 7-8"
+
+
+ROWS = pa.table({"song_id": pa.array(range(1000), pa.int64()), "plays": pa.array([1] * 1000, pa.int64())})
+
+
+@contextmanager
+def processes(directory: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+    """The parent of some hosts, and their addresses, once all of them serve."""
+    command = [sys.executable, "-m", "flight_server.cli", "serve", "--changelog", str(directory / "changelog"), "--data", str(directory / "data")]
+    with subprocess.Popen([*command, "--port", "0", *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as parent:
+        try:
+            yield parent, re.findall(r"grpc://[\d.:]+", heard(parent, "livestate serves"))
+        finally:
+            parent.kill()
+
+
+def heard(parent: subprocess.Popen[str], words: str) -> str:
+    """The first line that begins with these words."""
+    assert parent.stdout is not None
+    said = []
+    while line := parent.stdout.readline():
+        said.append(line)
+        if line.startswith(words):
+            return line
+    raise AssertionError("".join(said))
+
+
+def test_three_processes_serve_restart_and_stop(tmp_path: Path) -> None:
+    append_table(Changelog.open(str(tmp_path / "changelog")), define_store("songs", ROWS.schema, ["song_id"], partitions=8), ROWS)
+    with processes(tmp_path, "--processes", "3") as (parent, uris):
+        assert len(uris) == 3
+        with Client(uris[0]) as client, Client(uris[2]) as other:
+            wait_for(lambda: all_alive(client) and held(client) == list(range(8)) == held(other))
+        shown = livestate("hosts", "--uri", uris[0])
+        assert [line.split()[2:4] for line in shown.stdout.splitlines()[2:]] == [["yes", "songs"]] * 3
+        replicas = livestate("stores", "--uri", uris[2])
+        assert replicas.stdout.split()[:4] == ["store", "group", "host", "partitions"]
+        killed = host_process(parent.pid, "2")
+        os.kill(killed, signal.SIGKILL)
+        assert "signal SIGKILL" in heard(parent, "Host 2 ended unexpectedly")
+        heard(parent, "host 2 | livestate serves")
+        with Client(uris[0]) as client:
+            wait_for(lambda: all_alive(client) and held(client) == list(range(8)))
+        parent.send_signal(signal.SIGTERM)
+        assert parent.wait(30) == 0
+    for uri in uris:
+        with Client(uri) as client, pytest.raises(Unavailable):
+            client.health()
+
+
+def all_alive(client: Client) -> bool:
+    return all(row["alive"] for row in client.hosts().to_pylist())
+
+
+def held(client: Client) -> list[int]:
+    return sorted(number for row in client.replicas().to_pylist() for number in row["partitions"])
+
+
+def host_process(parent: int, name: str) -> int:
+    """The process of a host."""
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    for child in children:
+        if f"--host\0{name}\0" in Path(f"/proc/{child}/cmdline").read_text():
+            return int(child)
+    raise AssertionError(children)
+
+
+def test_processes_do_not_outlive_their_parent(tmp_path: Path) -> None:
+    append_table(Changelog.open(str(tmp_path / "changelog")), define_store("songs", ROWS.schema, ["song_id"], partitions=2), ROWS)
+    with processes(tmp_path, "--processes", "2") as (parent, _):
+        children = [host_process(parent.pid, name) for name in ("1", "2")]
+        parent.kill()
+        parent.wait(20)
+        wait_for(lambda: not any(runs(child) for child in children))
+
+
+def runs(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_a_host_that_cannot_start_ends_all(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "host-2").write_text("in the way")
+    failed = livestate("serve", "--changelog", tmp_path / "changelog", "--data", tmp_path / "data", "--port", "0", "--processes", "2")
+    assert failed.exit_code == 1
+    assert "host 2 | Error: The data directory cannot be used" in failed.stdout
+    assert "Host 2 could not start" in failed.stderr
