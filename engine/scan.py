@@ -6,9 +6,11 @@ them and never meets SQL.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 import pyarrow as pa
@@ -38,6 +40,33 @@ class Interval:
     high: pa.Scalar | None = None
     low_open: bool = False
     high_open: bool = False
+
+    @cached_property
+    def numbers(self) -> tuple[float | None, float | None] | None:
+        """Both bounds as `number_of`, None for one that is not there; None for both where one has no number."""
+        low, high = (None if bound is None else number_of(bound) for bound in (self.low, self.high))
+        if (low is None and self.low is not None) or (high is None and self.high is not None):
+            return None
+        return low, high
+
+
+def number_of(value: pa.Scalar) -> float | None:
+    """The number that stands for a value in its column; None for a value that none stands for.
+
+    Args:
+        value: A non-null scalar.
+
+    Returns:
+        Integers and floats themselves, but for NaN, which has no order here; days or ticks since 1970 of dates and timestamps.
+    """
+    kind = value.type
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        number: float = value.as_py()
+        return None if math.isnan(number) else number
+    if pa.types.is_date32(kind) or pa.types.is_timestamp(kind):
+        ticks: int = value.value
+        return ticks
+    return None
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from engine.cluster.reports import HostName, HostReport
+from engine.cluster.reports import HostName, HostReport, Standing
 from engine.schema import Epoch, GroupName, PartitionId, StoreName
 
 
@@ -60,6 +60,9 @@ class Peers(Protocol):
 
     def reports(self) -> Mapping[HostName, HostReport]:
         """The newest report of every host that is alive, this one among them. Cheap: nothing is asked of anybody."""
+
+    def standings(self) -> Mapping[HostName, Standing]:
+        """What is known of every host, those that are not alive as well."""
 
     def run(self, host: HostName, request: FragmentRequest, cancelled: Callable[[], bool] | None = None) -> FragmentRows:
         """Begin a fragment on another host; returns when its schema is there.

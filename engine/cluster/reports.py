@@ -97,3 +97,16 @@ class HostReport:
     host: HostName
     groups: Mapping[GroupName, GroupReport] = field(default_factory=dict)
     stores: Mapping[StoreName, StoreReport] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What a host knows of a host.
+
+    Attributes:
+        alive: Whether it was heard of lately.
+        report: Its newest report; None if it was never heard of.
+    """
+
+    alive: bool
+    report: HostReport | None

@@ -172,13 +172,14 @@ def _placed(
     alone = _alone(hosts_of, here, order)
     if alone is not None:
         return {alone: {store: tuple(sorted(numbers)) for store, numbers in needs.items()}}
-    placed: dict[HostName, dict[StoreName, list[PartitionId]]] = {}
+    placed: dict[HostName, dict[StoreName, tuple[PartitionId, ...]]] = {}
     for bundle, hosts in hosts_of.items():
-        for number, host in _spread(bundle, hosts, order):
-            stores = placed.setdefault(host, {store: [] for store in needs})
+        for host, numbers in _spread(bundle, hosts, order).items():
+            stores = placed.setdefault(host, dict.fromkeys(needs, ()))
             for store in bundle.stores:
-                stores[store].append(number)
-    return {host: {store: tuple(sorted(numbers)) for store, numbers in stores.items()} for host, stores in placed.items()}
+                # A store can be in several bundles, of different numbers.
+                stores[store] = tuple(sorted((*stores[store], *numbers))) if stores[store] else numbers
+    return placed
 
 
 def _alone(hosts_of: Mapping[Bundle, Hosts], here: HostName, order: Order) -> HostName | None:
@@ -194,12 +195,17 @@ def _alone(hosts_of: Mapping[Bundle, Hosts], here: HostName, order: Order) -> Ho
     return next((host for host in preferred if host in able), min(able, default=None))
 
 
-def _spread(bundle: Bundle, hosts: Hosts, order: Order) -> list[tuple[PartitionId, HostName]]:
-    """A host for each number: the first that should answer for it and can."""
-    held = {host: bundle.held[host] for host in hosts}
-    preferred, others = order(bundle.count), sorted(hosts)
-    found = []
-    for number in bundle.numbers:
-        able = (host for host in (*preferred[number], *others) if host in held and number in held[host])
-        found.append((number, next(able)))
-    return found
+def _spread(bundle: Bundle, hosts: Hosts, order: Order) -> dict[HostName, tuple[PartitionId, ...]]:
+    """The numbers that each host reads, ascending: a number is read at the first host that should answer for it and can."""
+    held = {host: bundle.held[host] for host in hosts if host in bundle.held}
+    preferred, others = order(bundle.count), sorted(held)
+    found: dict[HostName, list[PartitionId]] = {host: [] for host in others}
+    nothing = frozenset[PartitionId]()
+    for number in sorted(bundle.numbers):
+        best = preferred[number]
+        # Nearly always the first one can, and this loop runs for every partition of a store.
+        host = (
+            best[0] if best and number in held.get(best[0], nothing) else next(host for host in (*best, *others) if number in held.get(host, nothing))
+        )
+        found[host].append(number)
+    return {host: tuple(numbers) for host, numbers in found.items() if numbers}

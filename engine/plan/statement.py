@@ -18,6 +18,7 @@ from engine.plan.predicates import OPAQUE, Predicate
 from engine.schema import StoreDefinition, StoreName
 from engine.sql.bind import BoundStatement, bind
 from engine.sql.literals import LiftedText
+from engine.sql.output_names import holds_unnamed
 from engine.sql.parameters import with_types
 from engine.sql.parse import Kind, parse
 
@@ -32,11 +33,13 @@ class ReadyStatement:
         bound: The statement.
         plan: How to answer it; None for SHOW and for DESCRIBE of a store.
         sql: Text for the engine, with parameters of the types that their places suggest.
+        names: Names of the result's columns; None where they are those that the engine gives them by `sql`.
     """
 
     bound: BoundStatement
     plan: Plan | None
     sql: str
+    names: tuple[str, ...] | None = None
 
     @property
     def predicates(self) -> tuple[Predicate, ...]:
@@ -56,11 +59,11 @@ class ReadyStatement:
         """The statement as a lookup of one row by its only parameter; None if it is anything else."""
         return key_lookup(self.plan, self.bound.parameters) if self.bound.kind is Kind.QUERY else None
 
-    def engine_sql(self, types: tuple[pa.DataType, ...]) -> str:
+    def engine_sql(self, types: tuple[pa.DataType | None, ...]) -> str:
         """Text for the engine.
 
         Args:
-            types: Types of the parameters' values.
+            types: Types of the parameters' values; None for one that the engine finds.
 
         Returns:
             The statement in DuckDB's dialect, reading scans.
@@ -76,7 +79,7 @@ class ReadyStatement:
         return True
 
 
-def _engine_sql(bound: BoundStatement, types: tuple[pa.DataType, ...]) -> str:
+def _engine_sql(bound: BoundStatement, types: tuple[pa.DataType | None, ...]) -> str:
     if bound.tree is None:
         return ""
     try:
@@ -115,7 +118,8 @@ def lists_fit(bound: BoundStatement) -> bool:
     """Whether every list that was lifted out of a text means the same as its literals.
 
     A list in the text takes its type from what it is compared with. A lifted list has one of its own, and means the same
-    if it is compared with plain columns of such a type. A lifted VALUES is typed as the engine types VALUES.
+    if it is compared with plain columns of such a type. A lifted VALUES is typed as the engine types VALUES. Neither means
+    the same where it would become part of a column's name.
 
     Args:
         bound: A statement with lifted lists.
@@ -129,6 +133,8 @@ def lists_fit(bound: BoundStatement) -> bool:
     for table in bound.tree.find_all(exp.Table):
         if table.name not in bound.list_schemas:
             continue
+        if holds_unnamed(table):
+            return False
         seen.add(table.name)
         select = table.find_ancestor(exp.Select)
         outputs = select.expressions if select is not None else []

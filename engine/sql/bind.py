@@ -16,6 +16,7 @@ from engine.errors import NotFound, Unsupported
 from engine.schema import StoreDefinition, StoreName
 from engine.sql.columns import ALL_COLUMNS, needed_columns
 from engine.sql.literals import LiteralList
+from engine.sql.output_names import name_outputs_over
 from engine.sql.parameters import ParameterSlot, bind_parameters
 from engine.sql.parse import Kind, ParsedStatement, offset_of
 from engine.sql.text import SourceText, did_you_mean
@@ -99,6 +100,7 @@ def bind(
     listed = {entry.name: entry.rows.schema for entry in lists}
     found = [(table, names.find(table)) for table in _store_tables(parsed.tree, listed)]
     wanted = needed_columns(parsed.tree, [(table, definition) for table, definition in found])
+    name_outputs_over(table for table, _ in found)
     prefix = _unused_prefix(parsed.source.text)
     references = []
     for number, (table, definition) in enumerate(found):

@@ -158,12 +158,12 @@ def _list_of(kind: pa.DataType | None) -> pa.DataType | None:
     return None if kind is None else pa.list_(pa.field("item", kind))
 
 
-def with_types(tree: exp.Expr, types: Sequence[pa.DataType]) -> exp.Expr:
+def with_types(tree: exp.Expr, types: Sequence[pa.DataType | None]) -> exp.Expr:
     """A statement whose parameters have fixed types.
 
     Args:
         tree: A bound statement; it is not changed.
-        types: Canonical type of each parameter in the order of the numbers.
+        types: Canonical type of each parameter in the order of the numbers; None for one that stays as it is.
 
     Returns:
         A copy in which `$n` reads `CAST($n AS type)`.
@@ -172,6 +172,7 @@ def with_types(tree: exp.Expr, types: Sequence[pa.DataType]) -> exp.Expr:
         return tree
     typed = tree.copy()
     for mark in list(typed.find_all(exp.Placeholder)):
-        kind = exp.DataType.build(sql_type(types[int(mark.name) - 1]), dialect="duckdb")
-        mark.replace(exp.Cast(this=mark.copy(), to=kind))
+        kind = types[int(mark.name) - 1]
+        if kind is not None:
+            mark.replace(exp.Cast(this=mark.copy(), to=exp.DataType.build(sql_type(kind), dialect="duckdb")))
     return typed

@@ -26,7 +26,7 @@ _READS = ("select", "with", "values", "from", "table", "summarize", "describe", 
 _LEADING = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*", re.DOTALL)
 _WORD = re.compile(r"[A-Za-z_]+|\S")
 _EXPLAIN = re.compile(r"EXPLAIN(?:\s+(ANALYZE|ANALYSE)\b)?(?=\s|\()", re.IGNORECASE)
-_SHOW = re.compile(r"SHOW\s+(TABLES|STORES)\s*;?\s*", re.IGNORECASE)
+_SHOW = re.compile(r"SHOW\s+(TABLES|STORES|HOSTS)\s*;?\s*", re.IGNORECASE)
 _BRACKETS = re.compile(
     r"""'(?:[^']|'')*+'|"(?:[^"]|"")*+"|--[^\n]*|(?P<open>[(\[{])|(?P<close>[)\]}])
     |(?P<repeat>(?:\bNOT\s+|-\s+|[~+]\s*|\bCASE\s+WHEN\b){50})""",
@@ -69,6 +69,7 @@ class Kind(Enum):
     DESCRIBE = "describe"
     SHOW_TABLES = "show tables"
     SHOW_STORES = "show stores"
+    SHOW_HOSTS = "show hosts"
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def parse(lifted: LiftedText, dialect: str) -> ParsedStatement:
     start = _LEADING.match(source.text)
     begin = start.end() if start else 0
     if show := _SHOW.fullmatch(source.text, begin):
-        return ParsedStatement(Kind.SHOW_TABLES if show[1].upper() == "TABLES" else Kind.SHOW_STORES, source, None)
+        return ParsedStatement(Kind(f"show {show[1].lower()}"), source, None)
     kind, body = Kind.QUERY, source.text
     if explain := _EXPLAIN.match(body, begin):
         kind = Kind.EXPLAIN_ANALYZE if explain[1] else Kind.EXPLAIN
@@ -138,7 +139,8 @@ def _check_first_word(source: SourceText, body: str) -> None:
     if word[0].lower() not in _READS:
         if word[0].isalpha():
             raise Unsupported(
-                f"{word[0].upper()} is not supported: statements only read (SELECT, WITH, VALUES, FROM, SHOW TABLES, SHOW STORES, DESCRIBE, EXPLAIN)."
+                f"{word[0].upper()} is not supported: statements only read "
+                "(SELECT, WITH, VALUES, FROM, SHOW TABLES, SHOW STORES, SHOW HOSTS, DESCRIBE, EXPLAIN)."
             )
         raise source.error(f"A statement cannot start with {word[0]!r}.", word.start())
 

@@ -244,9 +244,7 @@ def search(keys: Keys, needles: Keys, side: str) -> Rows:
         A row number for each needle, 0 to `len(keys)`.
     """
     is_left = side == "left"
-    rows: Rows = (
-        np.searchsorted(keys, needles, "left" if is_left else "right") if isinstance(keys, np.ndarray) else _search_bytes(keys, needles, side)
-    )
+    rows: Rows = keys.searchsorted(needles, "left" if is_left else "right") if isinstance(keys, np.ndarray) else _search_bytes(keys, needles, side)
     return rows
 
 

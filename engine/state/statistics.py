@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +50,9 @@ class ColumnStatistics:
         Returns:
             One entry a block; False only where no row of the block is in the interval.
         """
+        numbers = interval.numbers
+        if numbers is not None and self._numbers is not None:
+            return _may_hold_numbers(self._numbers, numbers, interval)
         holds = self.low.is_valid()
         if interval.low is not None:
             above = pc.greater if interval.low_open else pc.greater_equal
@@ -57,6 +62,30 @@ class ColumnStatistics:
             holds = pc.and_(holds, pc.fill_null(below(self.low, interval.high), False))
         can: npt.NDArray[np.bool_] = holds.to_numpy(zero_copy_only=False) | ~self.known
         return can
+
+    @cached_property
+    def _numbers(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]] | None:
+        """The bounds as numbers, where all are known: a query asks every segment, and numpy takes a tenth of the time of Arrow's kernels."""
+        kind = self.low.type
+        if self.low.null_count or self.high.null_count or not self.known.all():
+            return None
+        if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+            return self.low.to_numpy(), self.high.to_numpy()
+        if pa.types.is_date32(kind):
+            return self.low.view(pa.int32()).to_numpy(), self.high.view(pa.int32()).to_numpy()
+        if pa.types.is_timestamp(kind):
+            return self.low.view(pa.int64()).to_numpy(), self.high.view(pa.int64()).to_numpy()
+        return None
+
+
+def _may_hold_numbers(
+    bounds: tuple[npt.NDArray[Any], npt.NDArray[Any]], numbers: tuple[float | None, float | None], interval: Interval
+) -> npt.NDArray[np.bool_]:
+    (lows, highs), (low, high) = bounds, numbers
+    can: npt.NDArray[np.bool_] = np.ones(len(lows), np.bool_) if low is None else highs > low if interval.low_open else highs >= low
+    if high is not None:
+        can = can & (lows < high if interval.high_open else lows <= high)
+    return can
 
 
 def measure(blocks: Sequence[pa.Array], kind: pa.DataType) -> ColumnStatistics:
@@ -111,8 +140,9 @@ def blocks_that_may_hold(statistics: Mapping[str, ColumnStatistics], intervals: 
     Returns:
         One entry a block.
     """
-    keep = np.ones(blocks, np.bool_)
+    keep = None
     for name, interval in intervals.items():
         if name in statistics:
-            keep &= statistics[name].may_hold(interval)
-    return keep
+            can = statistics[name].may_hold(interval)
+            keep = can if keep is None else keep & can
+    return np.ones(blocks, np.bool_) if keep is None else keep

@@ -41,6 +41,38 @@ class _Piece(NamedTuple):
         return self.entry.live_array[self.start : self.stop]
 
 
+class _Edge(NamedTuple):
+    """A place among sorted keys, as `Segment.position` finds it."""
+
+    needle: Keys
+    side: str
+
+    def place(self, entry: LiveSegment) -> int:
+        """The row of a segment that it is before."""
+        return int(entry.segment.position(self.needle, self.side)[0])
+
+
+def _pieces(entry: LiveSegment, intervals: Mapping[str, Interval], edges: tuple[_Edge | None, _Edge | None]) -> Sequence[_Piece]:
+    """The rows of a segment that statistics and the edges of the first key column leave. A list, as every query asks every segment."""
+    segment = entry.segment
+    blocks = segment.blocks
+    kept: Sequence[int] = range(blocks)
+    if intervals:
+        kept = blocks_that_may_hold(segment.record.statistics, intervals, blocks).nonzero()[0].tolist()
+        if not kept:
+            return ()
+    low_edge, high_edge = edges
+    low = 0 if low_edge is None else low_edge.place(entry)
+    high = segment.rows if high_edge is None else high_edge.place(entry)
+    pieces = []
+    for block in kept:
+        start, stop = segment.block_span(block)
+        start, stop = max(start, low), min(stop, high)
+        if start < stop:
+            pieces.append(_Piece(entry, block, start, stop))
+    return pieces
+
+
 @dataclass(frozen=True, eq=False)
 class StateView:
     """Implements `engine.scan.StoreView` over partition versions.
@@ -82,38 +114,19 @@ class StateView:
         """As `StoreView.scan`: with points exactly their rows, else the blocks that the intervals leave."""
         if wanted.points is not None:
             return PointScan(self, columns, wanted.points)
-        pieces = [piece for version in self.versions.values() for entry in version.segments for piece in self._pieces(entry, wanted.intervals)]
+        edges = self._key_edges(wanted.intervals.get(self.definition.key[0]))
+        pieces = [piece for version in self.versions.values() for entry in version.segments for piece in _pieces(entry, wanted.intervals, edges)]
         return PieceScan(self, columns, pieces)
 
-    def _pieces(self, entry: LiveSegment, intervals: Mapping[str, Interval]) -> Iterator[_Piece]:
-        segment = entry.segment
-        low, high = 0, segment.rows
-        keep = None
-        if intervals:
-            keep = blocks_that_may_hold(segment.record.statistics, intervals, segment.blocks)
-            if not keep.any():
-                return
-            if self.definition.key[0] in intervals:
-                low, high = self._key_slice(entry, intervals[self.definition.key[0]])
-        for block in range(segment.blocks):
-            start, stop = segment.block_span(block)
-            start, stop = max(start, low), min(stop, high)
-            if start < stop and (keep is None or keep[block]):
-                yield _Piece(entry, block, start, stop)
-
-    def _key_slice(self, entry: LiveSegment, interval: Interval) -> tuple[int, int]:
-        """Where an interval of the first key column lies in a segment."""
-        low, high = 0, entry.segment.rows
-        if interval.low is not None:
+    def _key_edges(self, interval: Interval | None) -> tuple[_Edge | None, _Edge | None]:
+        """Where an interval of the first key column begins and ends among sorted keys."""
+        low = high = None
+        if interval is not None and interval.low is not None:
             first, after, is_whole = self._codec.ranges([pa.array([interval.low], interval.low.type)])
-            low = int(
-                entry.segment.position(after, "right" if is_whole else "left")[0] if interval.low_open else entry.segment.position(first, "left")[0]
-            )
-        if interval.high is not None:
+            low = _Edge(after, "right" if is_whole else "left") if interval.low_open else _Edge(first, "left")
+        if interval is not None and interval.high is not None:
             first, after, is_whole = self._codec.ranges([pa.array([interval.high], interval.high.type)])
-            high = int(
-                entry.segment.position(first, "left")[0] if interval.high_open else entry.segment.position(after, "right" if is_whole else "left")[0]
-            )
+            high = _Edge(first, "left") if interval.high_open else _Edge(after, "right" if is_whole else "left")
         return low, high
 
     def lookup(self, columns: Sequence[str], points: pa.RecordBatch) -> pa.Table:

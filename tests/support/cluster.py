@@ -21,7 +21,7 @@ import pyarrow as pa
 from engine.changelog import Changelog
 from engine.cluster.assignment import Assignment
 from engine.cluster.fragments import FragmentRequest, FragmentRows
-from engine.cluster.reports import HostName, HostReport
+from engine.cluster.reports import HostName, HostReport, Standing
 from engine.coordinator.cluster import Cluster as Hosts
 from engine.errors import Unavailable
 from engine.exec.query_result import QueryResult
@@ -180,6 +180,10 @@ class DirectPeers:
         self._seen.changes = self._cluster.changes
         alive = {host: source for host, source in self._cluster.sources.items() if self._cluster.is_alive(host) or host == self.here}
         return {host: HostReport(host, *source.report()) for host, source in alive.items()}
+
+    def standings(self) -> Mapping[HostName, Standing]:
+        known = self.reports()
+        return {host: Standing(alive=host in known, report=known.get(host)) for host in self._cluster.sources}
 
     def run(self, host: HostName, request: FragmentRequest, cancelled: Callable[[], bool] | None = None) -> FragmentRows:
         if not self._cluster.is_alive(host):

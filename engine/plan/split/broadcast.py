@@ -3,33 +3,36 @@
 Any table of inner joins may be everywhere, as long as one is spread; of LEFT, SEMI and ANTI joins the right side. A side whose rows come out without
 a partner must stay spread, or every host would put them out. `engine.plan.split.joins` proves each choice; this module proposes.
 
-It pays where what is sent is little: stores that are small, or tables of which constants in WHERE leave few rows. What stays is what is big: not
-small, not reduced by constants, of most stores. Where two big sides remain, nothing is sent.
+What stays is what has most bytes. Sending the others pays where they are little: by themselves, since every host holds them in memory; and
+beside what stays, since gathering all of it sends each row once, and not to every host.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
 
 from engine.plan.split.joins import Item, components, connecting, is_inner_only, place_joins
 from engine.plan.split.placement import Everywhere, Relation, Spread
-from engine.plan.split.trees import free_aliases, own_queries
-from engine.schema import StoreName
 
-StoresOf = Callable[[Item], Collection[StoreName]]
+BytesOf = Callable[[Sequence[Item]], float]
+
+_TIMES = 2
+"""How many times the bytes that are sent those that stay must be: the least number of other hosts where it matters."""
+_WORTHWHILE = 1 / 64
+"""Share of the limit up to which everything is gathered: a stage less, and nothing to speak of to send."""
 
 
-def to_broadcast(items: Sequence[Item], where: Sequence[exp.Expr], small: Collection[StoreName], stores_of: StoresOf) -> list[list[Item]]:
+def to_broadcast(items: Sequence[Item], where: Sequence[exp.Expr], limit_bytes: int, bytes_of: BytesOf) -> list[list[Item]]:
     """Choose tables to send to every host.
 
     Args:
         items: The tables of a FROM clause that hosts cannot join as it is.
         where: The conjuncts of WHERE.
-        small: Stores cheap enough to be sent.
-        stores_of: The stores that a table reads.
+        limit_bytes: What may be sent.
+        bytes_of: Estimates the bytes of tables, joined.
 
     Returns:
         Groups of tables, each to be sent as one; none if no choice is good.
@@ -37,36 +40,31 @@ def to_broadcast(items: Sequence[Item], where: Sequence[exp.Expr], small: Collec
     if any(item.relation.placement is None for item in items):
         return []
     if not is_inner_only(items):
-        return _beside_other_joins(items, where, small, stores_of)
+        return _beside_other_joins(items, where, limit_bytes, bytes_of)
     groups = components(items, connecting(items, where))
     if len(groups) < 2:
         return []
-
-    def is_small(group: Sequence[Item]) -> bool:
-        return all(set(stores_of(item)) <= set(small) for item in group)
-
-    def size(group: Sequence[Item]) -> tuple[bool, bool, int]:
-        return not is_small(group), not is_reduced(group, where), sum(len(stores_of(item)) for item in group)
-
-    kept = max(groups, key=size)
-    sent = [group for group in groups if group is not kept]
-    return sent if not is_small(kept) and all(is_small(group) or is_reduced(group, where) for group in sent) else []
+    estimates = [bytes_of(group) for group in groups]
+    kept = max(range(len(groups)), key=lambda place: estimates[place])
+    others = [place for place in range(len(groups)) if place != kept]
+    pays = _pays(sum(estimates[place] for place in others), estimates[kept], limit_bytes)
+    return [groups[place] for place in others] if pays else []
 
 
-def is_reduced(group: Sequence[Item], where: Sequence[exp.Expr]) -> bool:
-    """Whether constants, parameters or subqueries in WHERE leave only some rows of tables."""
-    aliases = {item.alias for item in group}
-    conditions = (condition for condition in where if free_aliases(condition) and free_aliases(condition) <= aliases)
-    return any(condition.find(exp.Literal, exp.Placeholder) is not None or any(True for _ in own_queries(condition)) for condition in conditions)
+def _pays(sent: float, kept: float, limit_bytes: int) -> bool:
+    return sent <= limit_bytes and kept >= _TIMES * sent and kept + sent > limit_bytes * _WORTHWHILE
 
 
-def _beside_other_joins(items: Sequence[Item], where: Sequence[exp.Expr], small: Collection[StoreName], stores_of: StoresOf) -> list[list[Item]]:
-    candidates = [item for item in items if item.is_spread and set(stores_of(item)) <= set(small)]
-    if len(candidates) == sum(item.is_spread for item in items):
-        return []
-    for chosen in (candidates, [item for item in candidates if item.join.side != "" or item.join.kind]):
+def _beside_other_joins(items: Sequence[Item], where: Sequence[exp.Expr], limit_bytes: int, bytes_of: BytesOf) -> list[list[Item]]:
+    estimates = {item.alias: bytes_of([item]) for item in items if item.is_spread}
+    candidates = [item for item in items if estimates.get(item.alias, limit_bytes + 1) <= limit_bytes]
+    may_lack_partners = [item for item in candidates if item.join.side != "" or item.join.kind]
+    smaller = sorted(candidates, key=lambda item: estimates[item.alias])[: len(estimates) - 1]
+    for chosen in (smaller, may_lack_partners):
         sent = {item.alias for item in chosen}
+        kept = max((size for alias, size in estimates.items() if alias not in sent), default=0.0)
         tried = [replace(item, relation=Relation(Everywhere(), item.relation.types)) if item.alias in sent else item for item in items]
-        if chosen and isinstance(place_joins(tried, where), Spread):
-            return [[item] for item in chosen]
+        pays = _pays(sum(estimates[alias] for alias in sent), kept, limit_bytes)
+        if chosen and pays and isinstance(place_joins(tried, where), Spread):
+            return [[item] for item in items if item.alias in sent]
     return []

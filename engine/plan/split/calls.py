@@ -7,27 +7,12 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from engine.plan.split.functions import AGGREGATES
+from engine.plan.split.functions import is_aggregate
 from engine.sql.functions import function_name
 
-_NOT_OVER_ROWS = (exp.Grouping, exp.GroupingId)
 _WRAPPERS = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 
 Replace = Callable[[exp.Expr], exp.Expr]
-
-
-def is_aggregate(node: exp.Expr) -> bool:
-    """Whether a node is an aggregate function, or a macro of one; as a window's function it is none, which its parent says.
-
-    Args:
-        node: Any node.
-
-    Returns:
-        True for the call itself, not for what is around it (FILTER, WITHIN GROUP).
-    """
-    if isinstance(node, _NOT_OVER_ROWS):
-        return False
-    return isinstance(node, exp.AggFunc) or (isinstance(node, exp.Func) and function_name(node) in AGGREGATES)
 
 
 @dataclass(frozen=True)

@@ -146,7 +146,6 @@ VOLATILE = frozenset(
 )
 """Functions whose value is not their arguments' alone, in DuckDB's words those that are not CONSISTENT; `alias` gives the name of its argument."""
 
-_AGGREGATE_NODES = (exp.AggFunc, exp.WithinGroup, exp.Filter, exp.Grouping)
 _VOLATILE_NODES = (
     exp.Rand,
     exp.Randn,
@@ -159,23 +158,34 @@ _VOLATILE_NODES = (
     exp.Localtime,
     exp.Localtimestamp,
 )
-_WINDOW_ONLY = (exp.RowNumber, exp.Rank, exp.DenseRank, exp.PercentRank, exp.CumeDist, exp.Ntile, exp.Lag, exp.Lead, exp.NthValue)
+_NOT_OVER_ROWS = (
+    exp.Grouping,
+    exp.GroupingId,
+    exp.RowNumber,
+    exp.Rank,
+    exp.DenseRank,
+    exp.PercentRank,
+    exp.CumeDist,
+    exp.Ntile,
+    exp.Lag,
+    exp.Lead,
+    exp.NthValue,
+)
 
 
 def is_aggregate(node: exp.Expr) -> bool:
-    """Whether a node is a call of an aggregate, or a clause that only aggregates have; those of windows too.
+    """Whether a node is an aggregate function, or a macro of one; as a window's function it is none, which its parent says.
 
     Args:
         node: Any node.
 
     Returns:
-        True for an aggregate. `any_value(x)` and its like are known by name, in whatever class the parser puts them.
+        True for the call itself, not for what is around it (FILTER, WITHIN GROUP), nor for GROUPING, which looks at no rows. `any_value(x)` and
+        its like are known by name, in whatever class the parser puts them.
     """
-    if isinstance(node, _AGGREGATE_NODES) and not isinstance(node, _WINDOW_ONLY):
-        return True
-    if isinstance(node, exp.IgnoreNulls | exp.RespectNulls):
-        return True
-    return isinstance(node, exp.Func) and function_name(node) in AGGREGATES
+    if isinstance(node, _NOT_OVER_ROWS):
+        return False
+    return isinstance(node, exp.AggFunc) or (isinstance(node, exp.Func) and function_name(node) in AGGREGATES)
 
 
 def is_volatile(node: exp.Expr) -> bool:

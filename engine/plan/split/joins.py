@@ -24,11 +24,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
-from sqlglot import exp
+from sqlglot import exp, parse_one
 
 from engine.plan.split.equalities import Equalities
 from engine.plan.split.placement import Everywhere, Key, Placement, Relation, Spread
-from engine.plan.split.trees import used
+from engine.plan.split.trees import column, free_aliases, used
 
 
 @dataclass(frozen=True)
@@ -145,6 +145,41 @@ def components(items: Sequence[Item], equalities: Equalities) -> list[list[Item]
     return sorted(found, key=lambda group: order[group[0].alias])
 
 
+def connections(group: Sequence[Item], where: Sequence[exp.Expr], types: Mapping[str, pa.DataType]) -> list[exp.Expr]:
+    """Equalities of the keys of connected tables that follow from conditions about others: `a = x AND x = b` says `a = b` without x.
+
+    Args:
+        group: Tables of inner joins that `components` found.
+        where: All conjuncts that hold, those of the joins too.
+        types: Types of all columns.
+
+    Returns:
+        What conditions about these tables alone do not say.
+    """
+    aliases = {item.alias for item in group}
+    known = Equalities([condition for condition in where if free_aliases(condition) <= aliases], types)
+    all_known = Equalities(where, types)
+    found: list[exp.Expr] = []
+    for place, item in enumerate(group):
+        for mine, theirs in ((mine, theirs) for other in group[:place] for mine in _keys(item) for theirs in _keys(other)):
+            if all_known.connect(mine, theirs) and not known.connect(mine, theirs):
+                new = [_equality(left, right, all_known) for left, right in zip(theirs.columns, mine.columns, strict=True)]
+                known.add(new)
+                found += new
+    return found
+
+
+def _equality(left: frozenset[str], right: frozenset[str], known: Equalities) -> exp.Expr:
+    """An equality of two sets of columns that is known to hold."""
+    one, other = next((one, other) for one in sorted(left) for other in sorted(right) if known.same(one, other))
+    return exp.EQ(this=_column_of(one), expression=_column_of(other))
+
+
+def _column_of(name: str) -> exp.Column:
+    found = parse_one(name, dialect="duckdb")
+    return column(found.text("table"), found.name)
+
+
 def _keys(item: Item) -> tuple[Key, ...]:
     return item.relation.placement.keys if isinstance(item.relation.placement, Spread) else ()
 
@@ -173,7 +208,7 @@ def _around_inner(items: Sequence[Item], equalities: Equalities) -> Placement | 
                 found += [replace(key, has_nulls=True) for key in _keys(item)]
         if item.join.kind not in {"SEMI", "ANTI"}:
             before.append(item)
-    return Spread(tuple(found))
+    return Spread(tuple(dict.fromkeys(found)))
 
 
 def _widened(key: Key, equalities: Equalities) -> Key:

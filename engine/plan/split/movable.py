@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from engine.plan.split.calls import is_aggregate
-from engine.plan.split.functions import is_volatile
+from engine.plan.split.functions import is_aggregate, is_volatile
 from engine.sql.functions import function_name
 
 _ROW_SETS = frozenset({"explode", "unnest", "generate_subscripts", "regexp_split_to_table"})

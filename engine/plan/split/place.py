@@ -15,7 +15,7 @@ from engine.plan.split.joins import Item, JoinKind, join_kind, known_types, plac
 from engine.plan.split.placement import Everywhere, Placement, Relation, Spread, projected, store_relation, under_alias
 from engine.plan.split.resolve import output_names
 from engine.plan.split.set_operations import place_set_operation
-from engine.plan.split.trees import conjuncts, expressions_of, free_aliases, own_nodes, own_queries, place_text
+from engine.plan.split.trees import conjuncts, expressions_of, free_aliases, own_nodes, own_queries, place_text, tables_of
 from engine.sql.bind import StoreReference
 
 
@@ -35,6 +35,7 @@ class Placer:
     has_volatile: bool
     parts: dict[str, Mapping[str, pa.DataType]] = field(default_factory=dict)
     _stores: dict[tuple[str, str], Relation] = field(default_factory=dict)
+    _settled: dict[int, tuple[exp.Query, Relation]] = field(default_factory=dict)
 
     def relation(self, query: exp.Expr, frames: Sequence[Frame] = ()) -> Relation:
         """What is known of a query's rows, by names of its outputs.
@@ -48,6 +49,9 @@ class Placer:
         """
         if isinstance(query, exp.Subquery):
             return self.relation(query.this, frames)
+        settled = self._settled.get(id(query))
+        if settled is not None:
+            return settled[1]
         if isinstance(query, exp.SetOperation):
             left, right = self.relation(query.this, frames), self.relation(query.args["expression"], frames)
             return place_set_operation(query, left, right, output_names(query.this), output_names(query.args["expression"]))
@@ -64,6 +68,12 @@ class Placer:
         if placement is None or not self._are_local(query, inside) or self._is_volatile(expressions_of(query)):
             return Relation(None, types)
         return Relation(projected(placement, query.expressions), types)
+
+    def settle(self, query: exp.Query) -> Relation:
+        """What is known of an uncorrelated query's rows; remembered, because the query will not change any more."""
+        relation = self.relation(query)
+        self._settled[id(query)] = query, relation
+        return relation
 
     def rows(self, select: exp.Select, frames: Sequence[Frame] = (), items: Sequence[Item] | None = None) -> Placement | None:
         """Where the rows are that come out of a SELECT's FROM and WHERE.
@@ -163,11 +173,12 @@ def where_of(select: exp.Select) -> list[exp.Expr]:
 
 
 def scans_of(node: exp.Expr, references: Collection[str], ctes: Mapping[str, exp.Query]) -> Iterator[str]:
-    """Scans that a tree reads, those of its common table expressions among them, each as often as it is read."""
-    for table in node.find_all(exp.Table):
-        if not isinstance(table.this, exp.Identifier):
-            continue
-        if table.name in references:
-            yield table.name
-        elif table.name in ctes:
-            yield from scans_of(ctes[table.name], references, ctes)
+    """Scans that a tree reads, itself or by the common table expressions that it reads."""
+    pending, seen = [node], set[str]()
+    while pending:
+        for table in tables_of(pending.pop()):
+            if table.name in references:
+                yield table.name
+            elif table.name in ctes and table.name not in seen:
+                seen.add(table.name)
+                pending.append(ctes[table.name])

@@ -125,4 +125,5 @@ def projected(placement: Placement, outputs: Sequence[exp.Expr]) -> Placement:
         columns = tuple(frozenset(name for value, name in names if value in known) for known in key.columns)
         if all(columns):
             keys.append(replace(key, columns=columns))
-    return Spread(tuple(keys))
+    # Of a join both sides have a key, which may be one and the same in the outputs.
+    return Spread(tuple(dict.fromkeys(keys)))

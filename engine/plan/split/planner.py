@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 from sqlglot import exp
 
-from engine.plan.split.broadcast import is_reduced, to_broadcast
+from engine.plan.split.broadcast import to_broadcast
 from engine.plan.split.co_partitioned import RULE as CO_PARTITIONED
 from engine.plan.split.co_partitioned import is_aggregating, windows_of
 from engine.plan.split.correlated import Frame
@@ -16,20 +16,25 @@ from engine.plan.split.distinct import distinct
 from engine.plan.split.functions import is_aggregate
 from engine.plan.split.gather import RULE as GATHER
 from engine.plan.split.implied import spell_out
-from engine.plan.split.joins import Item, components, connecting, is_inner_only, known_types, place_joins
+from engine.plan.split.joins import Item, components, connecting, connections, is_inner_only, known_types, place_joins
 from engine.plan.split.nodes import PART_PREFIX, Fragment, SelectSplit, SplitPlan
+from engine.plan.split.numeric import note_types
 from engine.plan.split.pieces import Piece, conditions_into_where, cut, put_in_place, single
 from engine.plan.split.place import Placer, scans_of, where_of
 from engine.plan.split.placement import Everywhere, Spread
 from engine.plan.split.resolve import Resolved, output_names
 from engine.plan.split.semi_join import Donor, reductions
+from engine.plan.split.sizes import Estimator, Sizes
 from engine.plan.split.top_k import top_k
 from engine.plan.split.trees import column, expressions_of, free_aliases, named, own_queries, select_from, table, tables_of, text, unique, used
 from engine.plan.split.two_phase import two_phase
-from engine.schema import StoreName
 
 COORDINATOR = "coordinator"
 BROADCAST = "broadcast"
+_TIMES = 2
+"""How many times the bytes of known rows those of a table must be to send the known rows to it."""
+_REDUCED_BY = 4
+"""What part of a table may have a partner among known rows."""
 _STABLE = (exp.Count, exp.CountIf, exp.Min, exp.Max, exp.LogicalAnd, exp.LogicalOr)
 
 
@@ -58,15 +63,16 @@ class Planner:
 
     Attributes:
         resolved: The statement.
-        small: Stores cheap enough to be sent to every host.
+        sizes: How big stores are.
     """
 
     resolved: Resolved
-    small: Collection[StoreName]
+    sizes: Sizes
     fragments: list[Fragment] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._placer = Placer(self.resolved.references, dict(self.resolved.ctes), self.resolved.has_volatile)
+        self._estimator = Estimator(self.sizes, self.resolved.references, self._placer.ctes)
         self._known: dict[tuple[str, ...], str] = {}
         self._stores = {scan: reference.definition.name for scan, reference in self.resolved.references.items()}
 
@@ -94,10 +100,12 @@ class Planner:
     def _add(self, tree: exp.Query, rule: str, types: Mapping[str, pa.DataType]) -> str:
         """A fragment of a query; returns the name of its rows."""
         whole = self._with_ctes(tree)
-        scans = list(dict.fromkeys(scans_of(whole, self.resolved.references, {})))
-        inputs = tuple(dict.fromkeys(each.name for each in tables_of(whole) if each.name in self._placer.parts))
+        scans = set(scans_of(whole, self.resolved.references, {}))
+        tables = {each.name for each in tables_of(whole)}
+        # In the statement's order: that of a tree's nodes is not the same in every process.
+        inputs = tuple(part for part in self._placer.parts if part in tables)
         name = f"{PART_PREFIX}{len(self.fragments)}"
-        references = tuple(self.resolved.references[scan] for scan in scans)
+        references = tuple(reference for scan, reference in self.resolved.references.items() if scan in scans)
         self.fragments.append(Fragment(name, whole, references, inputs, rule if references else COORDINATOR))
         self._placer.parts[name] = types
         return name
@@ -128,18 +136,24 @@ class Planner:
 
     def _prepare_ctes(self, tree: exp.Query) -> None:
         """Each common table expression that hosts cannot work out in place, or whose readers must all see the same rows, becomes a fragment once."""
+        self._drop_unread_ctes(tree)
         trees: list[exp.Query] = [tree, *self._placer.ctes.values()]
         for name, query in list(self._placer.ctes.items()):
             readers = [found for each in trees for found in tables_of(each) if found.name == name]
             if not readers:
                 continue
             self._prepare(query, ())
-            placement = self._placer.relation(query).placement
+            placement = self._placer.settle(query).placement
             if placement is not None and (len(readers) == 1 or all(map(_is_repeatable, self._with_those_read(query)))):
                 continue
             part = self._materialised(query)
             for found in readers:
                 found.set("this", exp.to_identifier(part, quoted=True))
+
+    def _drop_unread_ctes(self, tree: exp.Query) -> None:
+        """Forget common table expressions that the statement never reads: to work them out can fail where the statement does not."""
+        read = {id(query) for query in self._with_those_read(tree)}
+        self._placer.ctes = {name: query for name, query in self._placer.ctes.items() if id(query) in read}
 
     def _with_those_read(self, query: exp.Query) -> list[exp.Query]:
         """A query and the common table expressions that it reads."""
@@ -171,7 +185,7 @@ class Planner:
             if not isinstance(node, exp.Subquery) or free_aliases(node):
                 continue
             self._prepare(node.this, ())
-            if self._placer.relation(node.this).placement is None:
+            if self._placer.settle(node.this).placement is None:
                 holder.set("this", table(self._materialised(node.this), node.alias))
 
     def _prepare_subqueries(self, select: exp.Select, frames: Sequence[Frame]) -> None:
@@ -228,11 +242,15 @@ class Planner:
             return
         inner = is_inner_only(items)
         where = [*where_of(select), *(condition for item in items for condition in item.on if inner)]
-        chosen = to_broadcast(items, where, self.small, self._stores_of)
+        chosen = to_broadcast(items, where, self.sizes.limit_bytes, lambda group: self._estimator.bytes_of(select, group, where if inner else ()))
         if chosen and inner:
             conditions_into_where(select, items)
         for group in chosen:
-            piece = cut(select, group, self._placer) if inner else single(select, items, group[0], self._placer)
+            piece = (
+                cut(select, group, self._placer, connections(group, where, known_types(items)))
+                if inner
+                else single(select, items, group[0], self._placer)
+            )
             self._put(select, piece, BROADCAST)
 
     def _put(self, select: exp.Select, piece: Piece, rule: str) -> str:
@@ -242,6 +260,7 @@ class Planner:
             part = self._add(piece.query, rule, self._placer.relation(piece.query).types)
             if key is not None:
                 self._known[key] = part
+            self._estimator.note(part, piece.query)
         put_in_place(select, piece, part)
         return part
 
@@ -252,9 +271,6 @@ class Planner:
             return None
         conditions = (text(condition).replace(f'"{source.alias}".', "") for condition in where_of(piece.query))
         return self._stores[source.name], " ".join(sorted(piece.names.values())), *conditions
-
-    def _stores_of(self, item: Item) -> list[StoreName]:
-        return [self._stores[scan] for scan in scans_of(item.node, self.resolved.references, self._placer.ctes)]
 
     # Answers
 
@@ -316,6 +332,7 @@ class Planner:
         """A SELECT whose rows hosts have, in two phases."""
         if not isinstance(self._placer.rows(select), Spread):
             return None
+        note_types(select, known_types(self._placer.items(select)))
         for rule in (two_phase, distinct, top_k):
             found = self._split(select, rule(select, self._next_name()), "")
             if found is not None:
@@ -383,17 +400,20 @@ class Planner:
     def _cut_groups(self, select: exp.Select, items: Sequence[Item], groups: list[list[Item]], donors: Sequence[Donor]) -> list[Donor]:
         conditions_into_where(select, items)
         where = where_of(select)
-        reduced = {id(group): is_reduced(group, where) for group in groups}
+        estimates = {id(group): self._estimator.bytes_of(select, group, where) for group in groups}
+        reduced = {id(group): self._estimator.is_reduced(group, where) for group in groups}
         made: list[Donor] = []
-        for group in sorted(groups, key=lambda group: not reduced[id(group)]):
+        for group in sorted(groups, key=lambda group: (not reduced[id(group)], estimates[id(group)])):
             aliases = {item.alias for item in group}
             known = {**known_types(items), **{name: kind for donor in donors for name, kind in donor.types.items()}}
-            more = reductions(where_of(select), aliases, [*donors, *made], known)
+            worthwhile = [donor for donor in (*donors, *made) if donor.bytes * _TIMES <= estimates[id(group)]]
+            more = reductions(where_of(select), aliases, worthwhile, known)
             piece = cut(select, group, self._placer, more)
             part = self._put(select, piece, GATHER)
             if reduced[id(group)] or more:
-                made.append(Donor(part, piece.names, next(iter(aliases)) if len(aliases) == 1 else part, known_types(items)))
-        return made
+                size = estimates[id(group)] / (_REDUCED_BY if more else 1)
+                made.append(Donor(part, piece.names, next(iter(aliases)) if len(aliases) == 1 else part, known_types(items), size))
+        return [donor for donor in made if donor.bytes <= self.sizes.limit_bytes]
 
     def _local_subquery(self, query: exp.Query, donors: Sequence[Donor]) -> None:
         """Let a correlated subquery read fragments' rows; it stays with the coordinator."""
@@ -418,7 +438,7 @@ def _is_repeatable(query: exp.Expr) -> bool:
     return not any(
         isinstance(node, exp.Window)
         or (isinstance(node, exp.Distinct) and node.args.get("on") is not None)
-        or (is_aggregate(node) and not isinstance(node, (*_STABLE, exp.Filter)))
+        or (is_aggregate(node) and not isinstance(node, _STABLE))
         for node in query.walk()
     )
 

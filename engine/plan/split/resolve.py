@@ -330,6 +330,8 @@ class _Resolver:
         value = holder.this
         if isinstance(expression, exp.Alias):
             scope.add_output(name, value)
+        elif isinstance(value, exp.Column):
+            scope.add_plain_output(name, value)
         return name, value
 
     def _star(self, node: exp.Expr, scope: Scope, ctes: Mapping[str, str]) -> list[tuple[str, exp.Expr]]:
@@ -384,7 +386,8 @@ class _Resolver:
             mixed = [output.this for output in node.expressions if has_aggregate(output.this) and _has_column_outside(output.this)]
             # The engine groups by constants under an ordinal, and not under ALL.
             constant = [each for each in plain if each.find(exp.Column) is None]
-            if mixed or constant or any(isinstance(found, exp.Query | exp.Window) for output in node.expressions for found in output.this.walk()):
+            unclear = (exp.Query, exp.Window, exp.Grouping, exp.GroupingId)
+            if mixed or constant or any(isinstance(found, unclear) for output in node.expressions for found in output.this.walk()):
                 raise Uncertain("GROUP BY ALL")
             node.set("group", exp.Group(expressions=plain) if plain else None)
             return
@@ -420,8 +423,8 @@ class _Resolver:
                 found += [_ordered_like(each, output_column(name)) for name in names]
             elif isinstance(key, exp.Literal) and not key.is_string:
                 found.append(_ordered_like(each, output_column(_at(names, key))))
-            elif is_bare(key) and key is not None and key.name.lower() in scope.outputs:
-                value = scope.outputs[key.name.lower()]
+            elif is_bare(key) and key is not None and scope.is_output(key.name.lower()):
+                value = scope.output(key.name.lower())
                 if value is None:
                     raise Uncertain(key.name)
                 found.append(_ordered_like(each, output_column(values[text(value)])))
@@ -546,7 +549,7 @@ def _grouping(value: exp.Expr, ordinal: int) -> exp.Expr:
 
 def _has_column_outside(node: exp.Expr) -> bool:
     """Whether an expression reads a column outside of its aggregates."""
-    if is_aggregate(node):
+    if is_aggregate(node) or isinstance(node, exp.Filter | exp.WithinGroup | exp.Grouping):
         return False
     return isinstance(node, exp.Column) or any(_has_column_outside(child) for child in node.iter_expressions())
 

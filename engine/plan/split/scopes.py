@@ -45,6 +45,7 @@ class Scope:
         sources: Tables of the FROM clause so far.
         merged: Columns of USING in lower case, and what they mean.
         outputs: Aliases of the SELECT list so far, in lower case, and what they stand for; None where two of them differ.
+        plain_outputs: Columns of the SELECT list without aliases so far; None where two have one name.
         is_lateral: Whether these are the tables beside a derived table, which must not read them.
     """
 
@@ -52,6 +53,7 @@ class Scope:
     sources: list[Source] = field(default_factory=list)
     merged: dict[str, exp.Expr] = field(default_factory=dict)
     outputs: dict[str, exp.Expr | None] = field(default_factory=dict)
+    plain_outputs: dict[str, exp.Expr | None] = field(default_factory=dict)
     is_lateral: bool = False
 
     @property
@@ -166,11 +168,21 @@ class Scope:
     def add_output(self, name: str, expression: exp.Expr) -> None:
         """Note an alias of the SELECT list."""
         lowered = name.lower()
-        if lowered in self.outputs:
-            seen = self.outputs[lowered]
-            self.outputs[lowered] = expression if seen is not None and text(seen) == text(expression) else None
-        else:
-            self.outputs[lowered] = expression
+        seen = self.outputs.get(lowered, expression)
+        self.outputs[lowered] = expression if seen is not None and text(seen) == text(expression) else None
+
+    def add_plain_output(self, name: str, expression: exp.Expr) -> None:
+        """Note a column of the SELECT list without an alias, whose name ORDER BY knows unless there is such an alias, or a second such column."""
+        lowered = name.lower()
+        self.plain_outputs[lowered] = None if lowered in self.plain_outputs else expression
+
+    def is_output(self, name: str) -> bool:
+        """Whether a bare name in ORDER BY means an output."""
+        return name in self.outputs or self.plain_outputs.get(name) is not None
+
+    def output(self, name: str) -> exp.Expr | None:
+        """The output that a bare name in ORDER BY means; None if there are several."""
+        return self.outputs[name] if name in self.outputs else self.plain_outputs[name]
 
 
 def _fields(base: exp.Expr, names: list[str]) -> exp.Expr:

@@ -27,12 +27,14 @@ class Donor:
         names: Its columns, by the alias and name of the columns that they were.
         alias: Alias under which the SELECT reads them now.
         types: Types of columns, by text.
+        bytes: How much they may be.
     """
 
     part: str
     names: Mapping[tuple[str, str], str]
     alias: str
     types: Mapping[str, pa.DataType]
+    bytes: float
 
 
 def reductions(where: Sequence[exp.Expr], aliases: Collection[str], donors: Sequence[Donor], types: Mapping[str, pa.DataType]) -> list[exp.Expr]:

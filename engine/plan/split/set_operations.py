@@ -38,7 +38,8 @@ def place_set_operation(query: exp.SetOperation, left: Relation, right: Relation
         return Relation(Everywhere(), types)
     if not isinstance(left.placement, Spread) or not isinstance(right.placement, Spread):
         return Relation(None, types)
-    keys = tuple(key for mine in left.placement.keys for theirs in right.placement.keys if (key := _common(mine, theirs, renamed)) is not None)
+    pairs = ((mine, theirs) for mine in left.placement.keys for theirs in right.placement.keys)
+    keys = tuple(dict.fromkeys(key for pair in pairs if (key := _common(*pair, renamed)) is not None))
     keeps_all = isinstance(query, exp.Union) and not query.args.get("distinct")
     if keeps_all or any(not key.has_nulls for key in keys):
         return Relation(Spread(keys), types)

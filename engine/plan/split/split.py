@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from engine.plan.split.gather import gather
 from engine.plan.split.nodes import SplitPlan
 from engine.plan.split.planner import NotPlannedError, Planner
 from engine.plan.split.resolve import resolve
-from engine.schema import StoreName
+from engine.plan.split.sizes import Sizes
 from engine.sql.bind import BoundStatement
 
 MAX_REFERENCES = 64
 """Statements that read stores in more places are gathered: planning takes more than linear time."""
 
+_UNKNOWN = Sizes()
 
-def split(bound: BoundStatement, small: Collection[StoreName] = frozenset()) -> SplitPlan:
+
+def split(bound: BoundStatement, sizes: Sizes = _UNKNOWN) -> SplitPlan:
     """How several hosts answer a statement together.
 
     Args:
         bound: A statement with a tree. It is not changed.
-        small: Stores cheap enough to be sent to every host.
+        sizes: How big stores are: what is cheap to send.
 
     Returns:
         The best plan that is proved right; there always is one.
@@ -29,7 +29,7 @@ def split(bound: BoundStatement, small: Collection[StoreName] = frozenset()) -> 
         try:
             resolved = resolve(bound)
             if resolved is not None:
-                return Planner(resolved, small).plan()
+                return Planner(resolved, sizes).plan()
         except (NotPlannedError, RecursionError):
             pass
     return gather(bound)

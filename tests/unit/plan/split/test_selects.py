@@ -92,6 +92,36 @@ def test_hosts_send_their_first_rows(runner: SplitRunner, sql: str) -> None:
     assert rules[-2].endswith(("top-k", "distinct")) and rules[-1].endswith("merge")
 
 
+def test_readers_of_readers_plan_in_reasonable_time(runner: SplitRunner) -> None:
+    steps = ", ".join(f"q{n} AS (SELECT a.song FROM q{n - 1} a JOIN q{n - 1} b ON a.song = b.song)" for n in range(1, 12))
+    assert check(runner, f"WITH q0 AS (SELECT song FROM songs WHERE song < 9), {steps} SELECT song FROM q11") == ("co-partitioned",)
+
+
+@pytest.mark.parametrize("depth", [1, 12])
+def test_queries_in_queries(runner: SplitRunner, depth: int) -> None:
+    derived = "SELECT * FROM songs"
+    for number in range(depth):
+        derived = f"SELECT * FROM ({derived}) q{number} WHERE song > {number}"
+    assert check(runner, derived) == ("co-partitioned",)
+    nested = f"p{depth}.times > 1"
+    for number in reversed(range(depth)):
+        nested = f"EXISTS (FROM plays p{number + 1} WHERE p{number + 1}.song = p{number}.song AND {nested})"
+    assert check(runner, f"SELECT p0.song FROM plays p0 WHERE {nested}") == ("co-partitioned",)
+
+
 def test_a_common_table_expression_whose_readers_must_agree_runs_once(runner: SplitRunner) -> None:
     sql = "WITH t AS (SELECT song, any_value(listener) AS l FROM plays GROUP BY song) SELECT count(*) FROM t a JOIN t b USING (song, l)"
     assert check(runner, sql)[0] == "co-partitioned"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT p.song FROM (SELECT song FROM songs GROUP BY CUBE (song)) s NATURAL JOIN plays p GROUP BY p.song ORDER BY song",
+        "SELECT p.song, s.song AS other FROM songs s LEFT JOIN plays p USING (song) ORDER BY song, other",
+        "SELECT e.song, s.genre FROM songs s LEFT JOIN empty e USING (song) ORDER BY song, s.genre NULLS FIRST",
+        "SELECT s.genre AS song, p.song FROM songs s LEFT JOIN plays p USING (song) ORDER BY song, 2",
+    ],
+)
+def test_order_by_means_an_output_before_a_merged_column(runner: SplitRunner, sql: str) -> None:
+    assert check(runner, sql)

@@ -8,7 +8,7 @@ from engine.plan.split.explain import explain_split
 from engine.plan.split.split import split
 from engine.schema import StoreName
 from tests.support.split_runner import SplitRunner
-from tests.unit.plan.split.stores import check
+from tests.unit.plan.split.stores import check, sizes_of
 
 
 @pytest.mark.parametrize(
@@ -70,6 +70,29 @@ def test_other_subqueries_are_worked_out_before_or_at_the_end(runner: SplitRunne
     assert check(runner, sql, small) != ("co-partitioned",)
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT song FROM songs s WHERE EXISTS (SELECT 1 FROM (SELECT * FROM plays p WHERE p.song = s.song) q WHERE q.times > 1)",
+        "SELECT song FROM songs s WHERE genre IN (SELECT m FROM (SELECT max(times) AS m FROM plays p WHERE p.listener = s.genre) q)",
+        'WITH "__part_0" AS (SELECT song FROM songs WHERE song < 3) SELECT unnest([p.song, c.rank]) FROM "__part_0" p, charts c',
+        'SELECT "__part_0".song FROM songs "__part_0" JOIN charts c ON "__part_0".genre = c.song',
+        "SELECT 1 AS one FROM plays HAVING 1 = 1",
+        "SELECT count(*) FROM songs s, charts c WHERE (s.song = c.song AND genre = 1) OR (s.song = c.song AND genre = 2 AND rank > 1)",
+        "SELECT count(*) FROM songs s, charts c WHERE (genre = 1 AND rank = 3) OR (genre IS NULL AND rank IN (1, 2) AND s.song < 9)",
+    ],
+)
+def test_strange_places(runner: SplitRunner, sql: str) -> None:
+    check(runner, sql, frozenset())
+
+
+def test_gathered_rows_are_those_that_can_matter(runner: SplitRunner) -> None:
+    sql = "SELECT unnest(tags), title FROM songs WHERE song IN (1, 2, 30) AND genre >= $1 AND title LIKE 't%'"
+    check(runner, sql, parameters=(1,))
+    fragment = split(runner.bind(sql)).fragments[0].tree.sql(dialect="duckdb")
+    assert all(text in fragment for text in ('"song" IN (1, 2, 30)', '"genre" >= $1', """STARTS_WITH("songs"."title", 't')""")), fragment
+
+
 def test_parameters_stand_anywhere(runner: SplitRunner) -> None:
     condition = "s.genre = g.genre AND s.song > $2 AND s.seconds IN (SELECT times FROM plays WHERE listener = $1)"
     check(runner, f"SELECT s.song, g.name FROM songs s, genres g WHERE {condition} ORDER BY 1 LIMIT $3", parameters=(1, 3, 5))
@@ -79,6 +102,9 @@ def test_known_rows_reduce_what_others_send(runner: SplitRunner) -> None:
     sql = "SELECT sum(rank) FROM charts c, listeners l WHERE c.rank = l.listener AND l.age = 14"
     check(runner, sql, frozenset())
     lines = explain_split(
-        split(runner.bind("SELECT count(*) FROM listeners l WHERE age = 14 AND NOT EXISTS (FROM plays p WHERE p.listener = l.listener)"))
+        split(
+            runner.bind("SELECT count(*) FROM listeners l WHERE age = 14 AND NOT EXISTS (FROM plays p WHERE p.listener = l.listener)"),
+            sizes_of(frozenset()),
+        )
     )
     assert any('"p"."listener" IN (SELECT' in line for line in lines)

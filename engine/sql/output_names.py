@@ -1,0 +1,75 @@
+"""Names of a query's columns where the text gives none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+_STANDS_IN = "stands in for a derived name"
+"""Mark of an alias that the text does not have."""
+
+
+def has_derived_names(tree: exp.Expr | None) -> bool:
+    """Whether a result's columns may have names that the engine makes out of expressions.
+
+    Args:
+        tree: A statement.
+
+    Returns:
+        False where every column is a plain column or is named by the text, or where the statement has columns of its own making.
+    """
+    if not isinstance(tree, exp.Query):
+        return False
+    outputs = _first_select(tree).expressions
+    if any(output.is_star for output in outputs):
+        # A star takes over the names that a query, or a common table expression, within this one has.
+        return any(_is_derived(output) for select in tree.find_all(exp.Select) for output in select.expressions)
+    return any(_is_derived(output) for output in outputs)
+
+
+def _first_select(query: exp.Expr) -> exp.Expr:
+    """The SELECT that names a query's columns: of set operations it is the first one."""
+    while not isinstance(query, exp.Select) and isinstance(query.this, exp.Expr):
+        query = query.this
+    return query
+
+
+def _is_derived(output: exp.Expr) -> bool:
+    return _STANDS_IN in output.meta or not isinstance(output, exp.Alias | exp.Column | exp.Star)
+
+
+def name_outputs_over(tables: Iterable[exp.Table]) -> None:
+    """Give outputs that hold a whole query their text for a name, so that nothing put in place of its tables gets into the name.
+
+    Args:
+        tables: Tables of a statement that will be replaced; unaliased outputs around them get an alias.
+    """
+    for table in tables:
+        for output in _unnamed_outputs_around(table):
+            try:
+                name = output.sql(dialect="duckdb")
+            except (SqlglotError, RecursionError):
+                continue
+            select = output.parent
+            assert select is not None
+            outputs = select.expressions
+            alias = exp.Alias(this=output, alias=exp.to_identifier(name, quoted=True))
+            alias.meta[_STANDS_IN] = True
+            select.set("expressions", [alias if each is output else each for each in outputs])
+
+
+def holds_unnamed(table: exp.Table) -> bool:
+    """Whether the name of some output is made out of an expression that reads a table."""
+    return bool(_unnamed_outputs_around(table))
+
+
+def _unnamed_outputs_around(node: exp.Expr) -> list[exp.Expr]:
+    found = []
+    child, parent = node, node.parent
+    while parent is not None:
+        if isinstance(parent, exp.Select) and child.arg_key == "expressions" and _is_derived(child):
+            found.append(child)
+        child, parent = parent, parent.parent
+    return found
