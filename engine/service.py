@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -35,18 +36,22 @@ from engine.exec.deadline import Deadline
 from engine.exec.engine import BindingError, Engine
 from engine.exec.fragment_cache import FragmentCache
 from engine.exec.local import LocalExecutor
+from engine.exec.names import ColumnNames
 from engine.exec.pin import ALL_NEWEST, Pin
 from engine.exec.query_result import QueryMetadata, QueryResult
 from engine.exec.request import REFUSED_LIMIT, Request
+from engine.exec.spill import SpillDirectory
+from engine.exec.standings import HOSTS_SCHEMA, hosts_table, store_statuses
 from engine.exec.statement_cache import MAX_CACHED_LENGTH, LeastRecentlyUsed, ReadyText, StatementCache
 from engine.plan.arguments import parameter_schema, parameter_values, shape_values
 from engine.plan.placement import all_partitions
 from engine.plan.plans import EnginePlan, RowsPlan, lookup_points
 from engine.plan.split.gather import gather
+from engine.plan.split.sizes import DEFAULT_LIMIT_BYTES
 from engine.plan.split.split import split
 from engine.plan.statement import ReadyStatement
 from engine.plan.values import Arguments
-from engine.scan import StoreSource
+from engine.scan import StoreSource, StoreStatus
 from engine.sql.as_of import resolve_as_of, take_as_of
 from engine.sql.literals import likely_shape, shape_of
 from engine.sql.parse import Kind
@@ -68,8 +73,11 @@ class QueryOptions:
         cached_statements: How many statements are kept parsed and planned.
         gather_limit_bytes: Arrow bytes of hosts' rows that the merge of one statement may hold.
         total_gather_limit_bytes: What the merges of all statements may hold together.
-        broadcast_limit_bytes: Arrow bytes up to which a store is sent to every host to be joined there.
+        broadcast_limit_bytes: Arrow bytes that a statement may send to every host to be joined there.
         peer_threads: Threads that wait for hosts, for all statements together.
+        spill_directory: Directory for what the engine's memory does not hold, used for nothing else: it is emptied at the start and
+            removed at the end. None: the engine keeps to its memory.
+        spill_limit_bytes: What all statements may put there together; 0: nothing.
     """
 
     memory_limit_bytes: int = 2 << 30
@@ -80,8 +88,10 @@ class QueryOptions:
     cached_statements: int = 1000
     gather_limit_bytes: int = 1 << 30
     total_gather_limit_bytes: int = 2 << 30
-    broadcast_limit_bytes: int = 4 << 20
+    broadcast_limit_bytes: int = DEFAULT_LIMIT_BYTES
     peer_threads: int = 64
+    spill_directory: Path | None = None
+    spill_limit_bytes: int = 8 << 30
 
 
 @dataclass(frozen=True)
@@ -139,12 +149,14 @@ class QueryService:
     def __init__(self, source: StoreSource, options: QueryOptions | None = None, cluster: Cluster | None = None) -> None:
         self._source = source
         self._options = options = options or QueryOptions()
-        self._engine = Engine(options.memory_limit_bytes, options.threads)
-        self._statements = StatementCache(options.cached_statements)
+        self._engine = Engine(options.memory_limit_bytes, options.threads, _spill_directory(options))
+        self._names = ColumnNames()
+        self._statements = StatementCache(options.cached_statements, self._names)
         self._fragments = FragmentCache(self._engine, options.cached_statements)
         self._prepared: LeastRecentlyUsed[_Prepared] = LeastRecentlyUsed(options.cached_statements)
         self._local = LocalExecutor(source, self._engine, self._statements, options.batch_bytes)
-        self._routes = Routes(cluster or lone_cluster(source), options.broadcast_limit_bytes)
+        self._cluster = cluster or lone_cluster(source)
+        self._routes = Routes(self._cluster, options.broadcast_limit_bytes)
         self._coordinator = None if cluster is None else self._coordinating(cluster)
 
     def _coordinating(self, cluster: Cluster) -> Coordinator:
@@ -163,6 +175,7 @@ class QueryService:
         if self._coordinator is not None:
             self._coordinator.close()
         self._engine.close()
+        self._names.close()
 
     def prepare(self, sql: str, session: Session = DEFAULT_SESSION) -> PreparedStatement:
         """Check a statement and tell its types.
@@ -212,7 +225,7 @@ class QueryService:
         """
         started = time.perf_counter()
         text, dialect = (statement, session.dialect) if isinstance(statement, str) else (statement.sql, statement.dialect)
-        found = self.row(text, dialect, parameters, session)
+        found = self.row(text, dialect, parameters, session, cancelled)
         if found is not None:
             return found
         deadline = Deadline(self._timeout(session), cancelled)
@@ -292,7 +305,12 @@ class QueryService:
         return self._local.answer(Request(request.sql, "duckdb", ready, Arguments(values, inputs), deadline, started, pin=pin))
 
     def row(
-        self, text: str, dialect: str, parameters: pa.RecordBatch | Sequence[object] | None, session: Session = DEFAULT_SESSION
+        self,
+        text: str,
+        dialect: str,
+        parameters: pa.RecordBatch | Sequence[object] | None,
+        session: Session = DEFAULT_SESSION,
+        cancelled: Callable[[], bool] | None = None,
     ) -> QueryResult | None:
         """Answer the most frequent statement, one row by its key, past everything that other statements need.
 
@@ -301,6 +319,7 @@ class QueryService:
             dialect: Its dialect.
             parameters: One row with a column a parameter, or plain Python values; None where the text has literals.
             session: The client's other choices.
+            cancelled: Tells, from any thread, whether the client took the statement back; only asked while another host is waited for.
 
         Returns:
             The result; None where the statement asks for anything else or has not been made ready before, so that `execute` has to answer it.
@@ -320,7 +339,7 @@ class QueryService:
             return None
         if self._coordinator is None:
             return self._local.row(lookup, key, ALL_NEWEST, started)
-        return self._coordinator.row(KeyAsked(statement, lookup, key, self._source.definitions(), self._timeout(session), started))
+        return self._coordinator.row(KeyAsked(statement, lookup, key, self._source.definitions(), self._timeout(session), started, cancelled))
 
     def _shaped(self, text: str, dialect: str) -> tuple[ReadyStatement, object] | None:
         """The lookup of a text with one literal, and that literal."""
@@ -379,7 +398,9 @@ class QueryService:
             case Kind.SHOW_TABLES:
                 return _catalog_result(show_tables(self._source.definitions().values()))
             case Kind.SHOW_STORES:
-                return _catalog_result(show_stores(self._source.status()))
+                return _catalog_result(show_stores(self._store_statuses()))
+            case Kind.SHOW_HOSTS:
+                return _catalog_result(hosts_table(self._cluster.uris, self._cluster.peers.standings(), self._source.definitions(), _now()))
             case Kind.DESCRIBE if bound.described is not None:
                 return _catalog_result(describe_store(bound.described))
             case Kind.DESCRIBE:
@@ -390,6 +411,14 @@ class QueryService:
                 return _catalog_result(plan_text(self._analyzed(request)))
             case Kind.QUERY:
                 return self._query(request)
+
+    def _store_statuses(self) -> Sequence[StoreStatus]:
+        """How the stores stand; where others hold parts of them, over all hosts."""
+        here = self._source.status()
+        if self._coordinator is None:
+            return here
+        problems = {each.store: each.problem for each in here}
+        return store_statuses(self._cluster.peers.reports(), self._source.definitions(), problems, _now())
 
     def _query(self, request: Request) -> QueryResult:
         if self._coordinator is not None and request.statement.bound.references:
@@ -422,7 +451,12 @@ class QueryService:
     def _schema(self, request: Request) -> pa.Schema:
         """The schema of a statement's result."""
         bound, plan = request.statement.bound, request.statement.plan
-        fixed = {Kind.SHOW_TABLES: TABLES_SCHEMA, Kind.SHOW_STORES: STORES_SCHEMA, Kind.DESCRIBE: COLUMNS_SCHEMA}
+        fixed = {
+            Kind.SHOW_TABLES: TABLES_SCHEMA,
+            Kind.SHOW_STORES: STORES_SCHEMA,
+            Kind.SHOW_HOSTS: HOSTS_SCHEMA,
+            Kind.DESCRIBE: COLUMNS_SCHEMA,
+        }
         if bound.kind is not Kind.QUERY:
             return fixed.get(bound.kind, PLAN_SCHEMA)
         return self._query_schema(request) if plan is None or isinstance(plan, EnginePlan) else plan.schema
@@ -453,6 +487,17 @@ class QueryService:
             lines += [f"rows: {rows}", *(f"{step}: {seconds * 1000:.3f} ms" for step, seconds in result.metadata.seconds.items())]
             lines.append(f"all rows: {(time.perf_counter() - running.started) * 1000:.3f} ms")
         return lines
+
+
+def _now() -> int:
+    """The time, microseconds since 1970 UTC."""
+    return time.time_ns() // 1000
+
+
+def _spill_directory(options: QueryOptions) -> SpillDirectory | None:
+    if options.spill_directory is None or not options.spill_limit_bytes:
+        return None
+    return SpillDirectory(options.spill_directory, options.spill_limit_bytes)
 
 
 def _one_batch(table: pa.Table) -> pa.RecordBatch:

@@ -192,7 +192,8 @@ class Actions:
         return []
 
     def _health(self, context: Any, body: bytes) -> Iterable[bytes]:
-        return [json.dumps({"ready": self._ready(), "stores": len(self._service.source.definitions())}).encode()]
+        stores = len(self._service.source.definitions())
+        return [json.dumps({"ready": self._ready(), "stores": stores, "running": len(self._calls)}).encode()]
 
     def _report(self, context: Any, body: bytes) -> Iterable[bytes]:
         return [self._deployment().receive(body)]

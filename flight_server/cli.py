@@ -18,6 +18,7 @@ import click
 from engine.errors import InvalidInput, LivestateError
 
 if TYPE_CHECKING:
+    from engine.cluster.wishes import EpochWish
     from flight_server.client import Client
 
 DEFAULT_URI = "grpc://127.0.0.1:8815"
@@ -70,9 +71,12 @@ class _Size(click.ParamType[int]):
 
     name = "size"
 
+    def __init__(self, *, zero: bool = False) -> None:
+        self._zero = zero
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?)?B?\s*", str(value), re.IGNORECASE)
-        if found is None or not float(found[1]):
+        if found is None or not (float(found[1]) or self._zero):
             self.fail(f"{value!r} is not a size; write it like 512MiB or 4GiB.", param, ctx)
         unit = (found[2] or " ").upper()
         base = 1024 if unit.endswith("I") else 1000
@@ -112,10 +116,11 @@ _token_option = click.option(
 )
 
 
-def _connect(uri: str, token_file: Path | None, dialect: str = "", timeout: float | None = None) -> Client:
+def _connect(uri: str, token_file: Path | None, dialect: str = "", timeout: float | None = None, wish: EpochWish | None = None) -> Client:
+    from engine.cluster.wishes import NEWEST  # noqa: PLC0415  it imports pyarrow
     from flight_server.client import Client  # noqa: PLC0415  it imports pyarrow.flight
 
-    return Client(uri, token=_token(token_file), dialect=dialect, timeout_seconds=timeout)
+    return Client(uri, token=_token(token_file), dialect=dialect, timeout_seconds=timeout, wish=wish or NEWEST)
 
 
 @click.group(context_settings=_CONTEXT)
@@ -147,6 +152,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False, readable=True)
 @click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; 8815, or that of the deployment file; 0 takes a free one.")
 @click.option("--poll-interval", type=click.FloatRange(0.001, 60), metavar="SECONDS", help="Between looks for epochs; 0.05 by default.")
 @click.option("--memory", type=_Size(), help="What queries may use, such as 4GiB; for each process.")
+@click.option("--spill", type=_Size(zero=True), help="Disk for what their memory does not hold; 8GiB by default, 0 for none; for each process.")
 @click.option("--cache", type=_Size(), help="Memory for decoded columns; 1GiB by default; for each process.")
 @click.option("--threads", type=click.IntRange(1), help="Threads for queries, all processors by default; for each process.")
 @click.option("--max-statements", type=click.IntRange(1), help="Statements computed at once, 64 by default; more wait.")
@@ -193,6 +199,9 @@ def serve(token_file: Path | None, supervised: bool, **given: Any) -> None:
 @click.option("--max-rows", default=1000, show_default=True, type=click.IntRange(0), help="Rows that a table shows; 0 for all.")
 @click.option("--dialect", default="", metavar="NAME", help="SQL dialect of the statement, such as spark; DuckDB's by default.")
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="How long a statement may run.")
+@click.option("--min-epoch", metavar="EPOCH", help="Read this epoch or a newer one; wait until it is there.")
+@click.option("--max-staleness", metavar="SECONDS", help="Miss no commit that is older than this; wait until none is missing.")
+@click.option("--as-of", metavar="EPOCH|TIME", help='Read this epoch, or what was committed at this time; or JSON, {"store group": one of these}.')
 def sql(
     statement: str | None,
     source: IO[str] | None,
@@ -202,6 +211,9 @@ def sql(
     max_rows: int,
     dialect: str,
     timeout: float | None,
+    min_epoch: str | None,
+    max_staleness: str | None,
+    as_of: str | None,
 ) -> None:
     """Run one SQL statement; without one, at a terminal, open a prompt.
 
@@ -212,12 +224,13 @@ def sql(
       livestate sql "SHOW STORES"
       livestate sql "SELECT * FROM plays" --format csv > plays.csv
       echo "SELECT count(*) FROM plays" | livestate sql --uri grpc://10.0.0.7:8815
+      livestate sql "SELECT count(*) FROM plays" --as-of 2026-11-20T12:00:00Z
       livestate sql
     """
     if statement is not None and source is not None:
         raise click.UsageError("Give the SQL as an argument or with --file, not both.")
     if statement is None and source is None and sys.stdin.isatty() and sys.stdout.isatty():
-        with _failures(), _connect(uri, token_file, dialect, timeout) as client:
+        with _failures(), _connect(uri, token_file, dialect, timeout, _wish(min_epoch, max_staleness, as_of)) as client:
             _prompt(client, max_rows)
         return
     text = statement if statement is not None else _read(source)
@@ -225,8 +238,14 @@ def sql(
         raise click.UsageError("There is no SQL: give it as an argument, with --file, or on standard input.")
     if kind == "arrow" and sys.stdout.isatty():
         raise click.UsageError("Arrow data is not for a terminal: send it to a file or a program.")
-    with _failures(), _interrupts_end_the_process(), _connect(uri, token_file, dialect, timeout) as client:
+    with _failures(), _interrupts_end_the_process(), _connect(uri, token_file, dialect, timeout, _wish(min_epoch, max_staleness, as_of)) as client:
         _query(client, text, kind, max_rows)
+
+
+def _wish(min_epoch: str | None, max_staleness: str | None, as_of: str | None) -> EpochWish:
+    from flight_server.wishes import parse_wish  # noqa: PLC0415  only this needs it
+
+    return parse_wish(min_epoch, max_staleness, as_of)
 
 
 def _read(source: IO[str] | None) -> str:

@@ -171,7 +171,7 @@ class Client:
         self.act("CancelFlightInfo", new("CancelFlightInfoRequest", info=info.serialize()).SerializeToString())
 
     def stores(self) -> pa.Table:
-        """How all stores of the host stand: the rows of `SHOW STORES`.
+        """How all stores stand, in a deployment over all its hosts: the rows of `SHOW STORES`.
 
         Raises:
             LivestateError: What the host said, by its kind; Unavailable when there is no host.
@@ -190,7 +190,7 @@ class Client:
         self.act("livestate.notify", (group or "").encode())
 
     def hosts(self) -> pa.Table:
-        """How the hosts of the deployment stand: a table of `flight_server.host_tables.HOSTS_SCHEMA`.
+        """How the hosts of the deployment stand: a table of `engine.exec.standings.HOSTS_SCHEMA`.
 
         Raises:
             Unsupported: The host belongs to no deployment.
@@ -213,7 +213,7 @@ class Client:
             return reader.read_all()
 
     def health(self) -> Mapping[str, Any]:
-        """How the host is: `{"ready": true, "stores": 3}`.
+        """How the host is: `{"ready": true, "stores": 3, "running": 1}`, where statements and fragments run.
 
         Raises:
             LivestateError: What the host said, by its kind; Unavailable when there is no host.

@@ -10,8 +10,9 @@ import pyarrow as pa
 from engine.cluster.deployment import Deployment
 from engine.cluster.reports import HostName
 from engine.coordinator.cluster import Cluster
+from engine.exec.standings import hosts_table
 from engine.scan import StoreSource
-from flight_server.host_tables import hosts_table, replicas_table
+from flight_server.host_tables import replicas_table
 from flight_server.peers import FlightPeers, PeerOptions
 
 
@@ -49,15 +50,15 @@ class ClusterHost:
 
     def for_queries(self) -> Cluster:
         """The deployment as a coordinator sees it."""
-        return Cluster(self.peers, self.here, self.deployment.assignment.order)
+        return Cluster(self.peers, self.here, self.deployment.assignment.order, self.uris)
 
     def receive(self, body: bytes) -> bytes:
         """Answer a report of another host, as `FlightPeers.receive`."""
         return self.peers.receive(body)
 
     def hosts(self) -> pa.Table:
-        """How the hosts stand: a table of `flight_server.host_tables.HOSTS_SCHEMA`."""
-        return hosts_table(self.deployment, self.peers.standings(), self._source.definitions(), time.time_ns() // 1000)
+        """How the hosts stand: a table of `engine.exec.standings.HOSTS_SCHEMA`."""
+        return hosts_table(self.uris, self.peers.standings(), self._source.definitions(), time.time_ns() // 1000)
 
     def replicas(self) -> pa.Table:
         """Who holds what: a table of `flight_server.host_tables.REPLICAS_SCHEMA`."""

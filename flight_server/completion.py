@@ -12,6 +12,7 @@ KEYWORDS = (
     *("CASE", "WHEN", "THEN", "ELSE", "END", "ASC", "DESC", "NULLS LAST", "OVER", "PARTITION BY", "CAST", "INTERVAL", "TRUE", "FALSE", "NULL"),
     *(
         "SHOW STORES",
+        "SHOW HOSTS",
         "DESCRIBE",
         "EXPLAIN",
         "count(*)",

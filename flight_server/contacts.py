@@ -92,6 +92,11 @@ class Contacts:
         contact = self._contacts.get(host)
         return contact is not None and self._is_alive(contact, now)
 
+    def seconds_left(self, host: HostName, now: float) -> float:
+        """How much longer a host counts as alive if it is not heard of; 0.0 if it does not."""
+        contact = self._contacts.get(host)
+        return max(0.0, contact.at + self._dead_after_seconds - now) if contact is not None and contact.reached else 0.0
+
     def last_heard(self, host: HostName) -> Contact | None:
         """What is known of a host, alive or not; None if it was never heard of."""
         return self._contacts.get(host)

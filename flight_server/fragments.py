@@ -233,7 +233,7 @@ class Upload:
             for chunk in reader:
                 check()
                 self._add(chunk.data)
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise InvalidInput(_DAMAGED_INPUT) from error
         if not all(self._pieces):
             raise InvalidInput("The upload lacks an input that the fragment names.")
@@ -263,6 +263,8 @@ def _read_piece(piece: pa.Buffer) -> pa.Table:
     with pa.ipc.open_stream(piece) as reader:
         table = reader.read_all()
     table.validate(full=True)
+    # Arrow does not look at names; Python does, when somebody asks for them.
+    assert len(table.schema.names) == table.num_columns
     return table
 
 

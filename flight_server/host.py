@@ -27,6 +27,7 @@ from flight_server.server import LivestateServer
 
 DEFAULT_PORT = 8815
 LOCK_FILE = "livestate.lock"
+SPILL_DIRECTORY = "spill"
 _SECONDS_BETWEEN_LOOKS = 0.02
 
 
@@ -46,7 +47,7 @@ class HostOptions:
         grace_seconds: How long running queries may go on at a stop.
         changelog_options: For the object store, such as endpoint and region.
         follower: How the changelog is followed.
-        queries: Limits of queries.
+        queries: Limits of queries; without a spill directory of their own they get one in the data directory.
         limits: What the host takes on at once.
         deployment: The hosts that serve the changelog together; None: this one serves it alone.
         name: Which of the deployment's hosts this is.
@@ -103,7 +104,9 @@ class Host:
             self._follower = Follower(changelog, self._options.data, _follower_options(self._options))
             self._follower.start()
             self._cluster = self._joined(self._follower, changelog)
-            self._service = QueryService(self._follower, self._options.queries, None if self._cluster is None else self._cluster.for_queries())
+            self._service = QueryService(
+                self._follower, _query_options(self._options), None if self._cluster is None else self._cluster.for_queries()
+            )
             self._server = self._listen(self._follower, self._service)
             if self._cluster is not None:
                 self._follower.on_change(self._cluster.peers.report_changed)
@@ -220,6 +223,12 @@ def _follower_options(options: HostOptions) -> FollowerOptions:
     if options.deployment is None:
         return options.follower
     return replace(options.follower, held=partial(options.deployment.assignment.held, options.deployment.host(options.name).name))
+
+
+def _query_options(options: HostOptions) -> QueryOptions:
+    if options.queries.spill_directory is not None:
+        return options.queries
+    return replace(options.queries, spill_directory=options.data / SPILL_DIRECTORY)
 
 
 def _uri(options: HostOptions, port: int) -> str:

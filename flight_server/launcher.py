@@ -208,6 +208,7 @@ def host_command(file: Path, entry: HostEntry, given: ServeArguments) -> Sequenc
         "--address": given.address,
         "--poll-interval": given.poll_interval,
         "--memory": given.memory,
+        "--spill": given.spill,
         "--cache": given.cache,
         "--threads": threads,
         "--max-statements": given.max_statements,

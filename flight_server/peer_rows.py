@@ -49,6 +49,7 @@ class PeerRows:
         self._lost = lost
         self._busy = threading.RLock()
         self._cancelled = False
+        self._gone: LivestateError | None = None
         self._ended = False
         self._schema: pa.Schema | None = None
         self._metadata: Mapping[str, Any] = {}
@@ -130,6 +131,16 @@ class PeerRows:
         with self._busy:
             self._end()
 
+    def fail(self, error: LivestateError) -> None:
+        """Give the host up: whoever reads, now or later, gets this error. From any thread; does not wait for anybody.
+
+        Args:
+            error: Says why.
+        """
+        if not self._ended:
+            self._gone = error
+            self._reader.cancel()
+
     def _end(self) -> None:
         self._ended = True
         with suppress(*FLIGHT_FAILURES):
@@ -142,6 +153,8 @@ class PeerRows:
         self._end()
         if self._cancelled:
             return _taken_back()
+        if self._gone is not None:
+            return self._gone
         if is_lost(error, self._trailer):
             self._lost()
         return peer_error(self._host, error, self._trailer)

@@ -8,23 +8,29 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from weakref import WeakSet
 
 import pyarrow as pa
 from pyarrow import flight
 
 from engine.cluster.fragments import FragmentRequest
-from engine.cluster.reports import GroupReport, HostName, HostReport, StoreReport
+from engine.cluster.reports import GroupReport, HostName, HostReport, Standing, StoreReport
 from engine.errors import DeadlineExceeded, InvalidInput, LivestateError, Unavailable
 from engine.exec.deadline import Deadline, Watcher
 from engine.schema import GroupName, StoreName
 from flight_server.client import CHANNEL_OPTIONS, FLIGHT_FAILURES, Trailers
 from flight_server.contacts import Contacts
 from flight_server.fragments import FragmentTicket
-from flight_server.host_tables import Standing
 from flight_server.peer_rows import PeerRows, is_lost, peer_error
 from flight_server.reports import SentReport, parse_report
 
 REPORT_ACTION = "livestate.report"
+LEAST_REPORT_SECONDS = 0.2
+"""What a host gets at the least to answer a report, however soon it counts as dead."""
+PEER_CHANNEL_OPTIONS = [*CHANNEL_OPTIONS, ("grpc.keepalive_time_ms", 300_000), ("grpc.keepalive_timeout_ms", 5_000)]
+"""With keepalive gRPC has the system end a connection (TCP_USER_TIMEOUT) whose bytes nobody acknowledged for five seconds. Without, it would try them
+again ever more seldom, and find a network that was away for a minute to be back after another one. Servers take no pings more often than this.
+"""
 _log = logging.getLogger(__name__)
 
 OwnReport = Callable[[], tuple[Mapping[GroupName, GroupReport], Mapping[StoreName, StoreReport]]]
@@ -69,23 +75,40 @@ class _Peer:
         self._lost = lost
         self._headers = [(b"authorization", b"Bearer " + options.token.encode())] if options.token is not None else []
         self._trailers = Trailers()
+        self._lock = threading.Lock()
+        # Weak: rows that are forgotten end themselves.
+        self._under_way: WeakSet[PeerRows] = WeakSet()
         try:
-            self._client = flight.connect(uri, tls_root_certs=options.tls_roots or None, middleware=[self._trailers], generic_options=CHANNEL_OPTIONS)
+            self._client = flight.connect(
+                uri, tls_root_certs=options.tls_roots or None, middleware=[self._trailers], generic_options=PEER_CHANNEL_OPTIONS
+            )
         except (pa.ArrowException, ValueError) as error:
             raise InvalidInput(f"{uri!r} is not the address of host {name}; write it like grpc://10.0.0.1:8815.") from error
 
     def begin(self, request: FragmentRequest) -> PeerRows:
+        """Begin a fragment there; `open` comes next."""
         timeout = None if request.timeout_seconds is None else request.timeout_seconds + self._options.hop_grace_seconds
         command = flight.FlightDescriptor.for_command(FragmentTicket.of(request).to_bytes())
         try:
             writer, reader = self._client.do_exchange(command, self._call(timeout))
         except FLIGHT_FAILURES as error:
             raise self._error(error) from error
-        return PeerRows(self.name, writer, reader, self._trailers.latest(), self._lost)
+        rows = PeerRows(self.name, writer, reader, self._trailers.latest(), self._lost)
+        with self._lock:
+            self._under_way.add(rows)
+        return rows
 
-    def report(self, body: bytes) -> bytes:
+    def give_up(self, error: LivestateError) -> None:
+        """End all fragments that are under way there: whoever waits for one gets the error."""
+        with self._lock:
+            under_way = list(self._under_way)
+        for rows in under_way:
+            rows.fail(error)
+
+    def report(self, body: bytes, timeout_seconds: float) -> bytes:
+        """Send it this host's report; returns its own."""
         try:
-            (answer,) = self._client.do_action(flight.Action(REPORT_ACTION, body), self._call(self._options.report_timeout_seconds))
+            (answer,) = self._client.do_action(flight.Action(REPORT_ACTION, body), self._call(timeout_seconds))
             return bytes(answer.body.to_pybytes())
         except FLIGHT_FAILURES as error:
             raise self._error(error) from error
@@ -105,6 +128,8 @@ class _Peer:
 
 class FlightPeers:
     """Implements `engine.cluster.fragments.Peers` over Flight, and reports how this host stands.
+
+    What runs on a host that is not alive any more ends, as no such host may ever say a word.
 
     Each other host has a thread here that sends it this host's report: when it changes, all changes of a moment in one, and otherwise with
     every heartbeat. Both sides learn from it, as the answer is the other's report. Nothing that follows the changelog waits for them.
@@ -241,19 +266,34 @@ class FlightPeers:
             self._sent_reports += 1
         return SentReport(self._own_report(), self._changelog(), self._started, number).to_bytes()
 
+    def _report_timeout(self, host: HostName) -> float:
+        """How long to wait for an answer to a report: of a host that was alive, no longer than it counts as that."""
+        with self._changed:
+            left = self._contacts.seconds_left(host, self._clock())
+        longest = self._options.report_timeout_seconds
+        return min(longest, max(left, LEAST_REPORT_SECONDS)) if left else longest
+
+    def _give_up_if_dead(self, peer: _Peer) -> None:
+        """What runs on a host that is not alive would be waited for until its time-out; a host that is frozen never says a word."""
+        with self._changed:
+            alive = self._contacts.is_alive(peer.name, self._clock())
+        if not alive:
+            peer.give_up(Unavailable(f"Host {peer.name} does not answer any more; try again shortly."))
+
     def _keep_reporting(self, peer: _Peer) -> None:
         complaint = ""
         while not self._stopping:
             with self._changed:
                 told = self._own_changes
             try:
-                self._heard(parse_report(peer.report(self.own_bytes())), answered=True)
+                self._heard(parse_report(peer.report(self.own_bytes(), self._report_timeout(peer.name))), answered=True)
                 complaint = ""
             except LivestateError as error:
                 # That nobody answers is seen where it matters. What is wrong in another way stays so, and is said once.
                 if error.message != complaint and not isinstance(error, Unavailable | DeadlineExceeded):
                     _log.warning("Host %s cannot be reported to: %s", peer.name, error.message)
                 complaint = error.message
+                self._give_up_if_dead(peer)
                 self._rest(None)
             else:
                 self._rest(told)

@@ -38,6 +38,7 @@ class ServeArguments:
         port: Where to listen; with several processes the first of as many.
         poll_interval: Seconds between looks for epochs.
         memory: Bytes that queries may use.
+        spill: Bytes of disk that they may use beyond that; 0 for none.
         cache: Bytes for decoded columns.
         threads: Threads for queries.
         max_statements: Statements computed at once.
@@ -58,6 +59,7 @@ class ServeArguments:
     port: int | None = None
     poll_interval: float | None = None
     memory: int | None = None
+    spill: int | None = None
     cache: int | None = None
     threads: int | None = None
     max_statements: int | None = None
@@ -124,7 +126,11 @@ def _options(given: ServeArguments, changelog: str, data: Path, address: str, po
             poll_seconds=given.poll_interval or follower.poll_seconds,
             state=StateOptions() if given.cache is None else StateOptions(cache_bytes=given.cache),
         ),
-        queries=QueryOptions(memory_limit_bytes=given.memory or queries.memory_limit_bytes, threads=given.threads or queries.threads),
+        queries=QueryOptions(
+            memory_limit_bytes=given.memory or queries.memory_limit_bytes,
+            threads=given.threads or queries.threads,
+            spill_limit_bytes=queries.spill_limit_bytes if given.spill is None else given.spill,
+        ),
         limits=ServerLimits(max_statements=given.max_statements or limits.max_statements),
         deployment=deployment,
         name=name,

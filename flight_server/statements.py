@@ -152,7 +152,7 @@ class Statements:
     def _result(self, statement: Statement, call: Call) -> QueryResult:
         given, session = statement.parameters, engine_session(statement)
         if isinstance(given, PlainValue):
-            found = self._service.row(statement.sql, session.dialect, [given.value], session)
+            found = self._service.row(statement.sql, session.dialect, [given.value], session, call.cancelled)
             if found is not None:
                 return found
         return self._service.execute(statement.sql, None if given is None else given.batch(), session, call.cancelled)
@@ -161,7 +161,7 @@ class Statements:
         statement, given = request.statement, request.parameters
         session = engine_session(statement)
         if given and not isinstance(given, Mapping) and statement.wish is NEWEST:
-            found = self._service.row(statement.sql, session.dialect, given, session)
+            found = self._service.row(statement.sql, session.dialect, given, session, call.cancelled)
             if found is not None:
                 return found
         return self._service.execute(statement.sql, self._typed(request), session, call.cancelled)

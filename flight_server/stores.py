@@ -93,7 +93,7 @@ def hosts_shown(hosts: pa.Table) -> RenderableType:
     """The hosts of a deployment for a terminal, with a line for each of their store groups.
 
     Args:
-        hosts: A table of `flight_server.host_tables.HOSTS_SCHEMA`.
+        hosts: A table of `engine.exec.standings.HOSTS_SCHEMA`.
 
     Returns:
         What a rich console prints.

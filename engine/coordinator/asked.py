@@ -30,7 +30,7 @@ class Asked:
         bind: Binds it unsplit.
         answer: Answers it on this host.
         explain: The lines of EXPLAIN on this host.
-        seconds: Times of steps, with the time since the statement came.
+        seconds: Adds the time since the statement came, `total`, to the times of steps by name.
     """
 
     statement: ReadyStatement
@@ -42,7 +42,7 @@ class Asked:
     bind: Bind
     answer: Callable[[Pin], QueryResult]
     explain: Callable[[Pin], list[str]]
-    seconds: Callable[[], dict[str, float]]
+    seconds: Callable[..., dict[str, float]]
 
     @property
     def types(self) -> tuple[pa.DataType, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from engine.cluster.fragments import Peers
 from engine.cluster.reports import HostName
@@ -17,8 +18,10 @@ class Cluster:
         peers: How the others are asked.
         here: Name of this host.
         order: Who should answer for a partition: `engine.cluster.assignment.Assignment.order`.
+        uris: Where the hosts are, as far as that is known.
     """
 
     peers: Peers
     here: HostName
     order: Order
+    uris: Mapping[HostName, str] = field(default_factory=dict)

@@ -48,6 +48,9 @@ _log = logging.getLogger(__name__)
 MOST_TRIES = 4
 """How often a statement is begun anew after a host failed."""
 
+PRIMED_BYTES = 4 << 20
+"""Arrow bytes that are read before any is handed out: a result up to this size survives the loss of a host."""
+
 Serve = Callable[[FragmentRequest, Callable[[], bool]], QueryResult]
 """Runs a fragment on this host."""
 
@@ -271,8 +274,8 @@ class Coordinator:
     def _plan(self, asked: Asked) -> ReadyPlan:
         if asked.limit == REFUSED_LIMIT:
             return self._plans.gathering(asked.statement, asked.types, asked.bind, asked.definitions)
-        small = self._routes.small_stores(asked.definitions)
-        return self._plans.plan(asked.statement, asked.types, small, asked.bind, asked.definitions)
+        sizes = self._routes.sizes(asked.statement.bound.stores, asked.definitions)
+        return self._plans.plan(asked.statement, asked.types, sizes, asked.bind, asked.definitions)
 
     def _on(self, asked: Asked, kept: Kept, route: Route) -> Answer:
         hosts = self._readers(route)
@@ -329,11 +332,12 @@ class Coordinator:
             kept = resources.pop_all()
         schema = part.rows.schema if whole.schema is None else whole.schema
         metadata = forwarded_metadata(host, part.rows.metadata, route, asked.definitions, asked.seconds())
-        batches = sliced(renamed(_unwrapped(rows), schema), self._options.batch_bytes)
+        batches = sliced(renamed(_unwrapped(rows, route), schema), self._options.batch_bytes)
         return Answer(QueryResult(schema, metadata, batches, kept.close, parts.end), route, None, (tally,))
 
     def _scattered(self, asked: Asked, kept: Kept, route: Route, plan: ReadyPlan) -> Answer:
         """Several hosts have it: each runs fragments over its part."""
+        planned = asked.seconds()["total"]
         if plan.runs is not asked.statement:
             kept = kept_partitions(plan.runs.bound.references, plan.runs.predicates, asked.arguments)
         errand = Errand(asked.arguments, route, self._cluster.here, asked.deadline)
@@ -346,14 +350,17 @@ class Coordinator:
             ration = self._memory.ration()
             resources.callback(ration.free)
             scatter = Scatter(errand, needs_of, parts, self._threads, ration)
-            schema, batches = self._rows(asked, plan, scatter, resources)
+            schema, batches = self._rows(asked, route, plan, scatter, resources)
             kept_open = resources.pop_all()
-        metadata = scattered_metadata(plan, scatter.tallies, route, asked.definitions, self._cluster.here, asked.seconds())
+        seconds = asked.seconds(plan=planned, gather=scatter.gather_seconds)
+        if plan.merge is not None:
+            seconds["merge"] = max(0.0, seconds["total"] - planned - scatter.gather_seconds)
+        metadata = scattered_metadata(plan, scatter.tallies, route, asked.definitions, self._cluster.here, seconds)
         interrupt = partial(_interrupt, parts, batches)
         result = QueryResult(schema, metadata, sliced(iter(batches), self._options.batch_bytes), kept_open.close, interrupt)
         return Answer(result, route, plan, scatter.tallies)
 
-    def _rows(self, asked: Asked, plan: ReadyPlan, scatter: Scatter, resources: ExitStack) -> tuple[pa.Schema, Any]:
+    def _rows(self, asked: Asked, route: Route, plan: ReadyPlan, scatter: Scatter, resources: ExitStack) -> tuple[pa.Schema, Any]:
         """Rows of a plan, once every host has begun; for a merge, once all that it reads is here."""
         if plan.merge is not None:
             return self._merged(asked, plan, scatter, resources)
@@ -364,7 +371,7 @@ class Coordinator:
             total = sum(counted.column(0).to_pylist())
             return schema, iter((pa.record_batch([pa.array([total], pa.int64())], schema=schema),))
         scatter.gather(earlier)
-        return schema, renamed(limited(_unwrapped(_primed(scatter.stream(last))), asked.limit), schema)
+        return schema, renamed(limited(_unwrapped(_primed(scatter.stream(last)), route), asked.limit), schema)
 
     def _merged(self, asked: Asked, plan: ReadyPlan, scatter: Scatter, resources: ExitStack) -> tuple[pa.Schema, Any]:
         merge = plan.merge
@@ -389,7 +396,7 @@ class Coordinator:
                 raise stopping()
             self._running.add(parts)
         resources.callback(self._forget, parts)
-        watch: Watch = self._watcher.watch(deadline, lambda: parts.end(watch.error))
+        watch: Watch = self._watcher.watch(deadline, lambda: parts.end(watch.error and parts.too_late(watch.error)))
         # What is under way ends before the watch does.
         resources.enter_context(watch)
         resources.callback(parts.end)
@@ -425,24 +432,41 @@ def _interrupt(parts: Parts, batches: object) -> None:
         batches.interrupt()
 
 
-def _primed(batches: Iterator[pa.RecordBatch]) -> tuple[tuple[pa.RecordBatch, ...], Iterator[pa.RecordBatch]]:
-    """The first batch, and the others: what fails before it can still be begun anew."""
-    first = next(batches, None)
-    return (() if first is None else (first,)), batches
+def _primed(batches: Iterator[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], Iterator[pa.RecordBatch]]:
+    """The first batches, and the others: what fails before these can still be begun anew."""
+    first, size = [], 0
+    for batch in batches:
+        first.append(batch)
+        size += batch.nbytes
+        if size >= PRIMED_BYTES:
+            break
+    return first, batches
 
 
-def _unwrapped(primed: tuple[tuple[pa.RecordBatch, ...], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
-    return chain(*primed)
+def _unwrapped(primed: tuple[list[pa.RecordBatch], Iterator[pa.RecordBatch]], route: Route) -> Iterator[pa.RecordBatch]:
+    """The rows for whoever asked, who has some of them when a host fails now."""
+    try:
+        yield from chain(*primed)
+    except HostFailedError as failure:
+        message = failure.error.message.rstrip(".")
+        raise Unavailable(f"Host {failure.host} failed when it had given a part of its rows{_of(failure.host, route)}: {message}.") from failure
+    except RefusedError as refused:
+        raise refused.error from refused
 
 
 def _lost(failure: HostFailedError, route: Route) -> LivestateError:
     """The error for partitions whose only host failed."""
-    held = route.partitions.get(failure.host, {})
-    parts = "; ".join(f"{_numbers(numbers)} of store {name}" for name, numbers in sorted(held.items()) if numbers)
+    parts = _of(failure.host, route)
     message = failure.error.message.rstrip(".")
-    if not parts:
-        return failure.error
-    return Unavailable(f"Host {failure.host} failed, and no other host can answer for partitions {parts}: {message}.")
+    return Unavailable(f"Host {failure.host} failed, and no other host can answer{parts}: {message}.") if parts else failure.error
+
+
+def _of(host: HostName, route: Route) -> str:
+    """Which partitions a host was to read, in words; empty for none."""
+    held = sorted(route.partitions.get(host, {}).items())
+    return " for partitions " * any(numbers for _, numbers in held) + "; ".join(
+        f"{_numbers(numbers)} of store {name}" for name, numbers in held if numbers
+    )
 
 
 def _numbers(numbers: Collection[int]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -36,6 +37,7 @@ class KeyAsked:
         definitions: All stores.
         timeout_seconds: Time that it may take; None for no limit.
         started: When it came, by `time.perf_counter`.
+        cancelled: Tells, from any thread, whether the client took it back; None if it cannot.
     """
 
     statement: ReadyStatement
@@ -44,6 +46,7 @@ class KeyAsked:
     definitions: Definitions
     timeout_seconds: float | None
     started: float
+    cancelled: Callable[[], bool] | None = None
 
 
 class KeyRows:
@@ -96,7 +99,8 @@ class KeyRows:
         if whole.text is None:
             return None
         parameters = pa.record_batch([pa.array([asked.key], lookup.key_type)], ["1"])
-        rows = self._cluster.peers.run(host, FragmentRequest(whole.text.sql, route.epochs, share, parameters, {}, asked.timeout_seconds))
+        request = FragmentRequest(whole.text.sql, route.epochs, share, parameters, {}, asked.timeout_seconds)
+        rows = self._cluster.peers.run(host, request, asked.cancelled)
         table = pa.Table.from_batches(list(rows), lookup.schema)
         metadata = QueryMetadata(
             "lookup",

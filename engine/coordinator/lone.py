@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from engine.cluster.fragments import FragmentRequest, FragmentRows
-from engine.cluster.reports import HostName, HostReport
+from engine.cluster.reports import HostName, HostReport, Standing
 from engine.coordinator.cluster import Cluster
 from engine.errors import Defect
 from engine.scan import StoreSource
@@ -30,6 +30,10 @@ class _NoPeers:
     def reports(self) -> Mapping[HostName, HostReport]:
         """What this host has."""
         return {HERE: HostReport(HERE, *self._source.report())}
+
+    def standings(self) -> Mapping[HostName, Standing]:
+        """How this host stands."""
+        return {host: Standing(alive=True, report=report) for host, report in self.reports().items()}
 
     def run(self, host: HostName, request: FragmentRequest, cancelled: Callable[[], bool] | None = None) -> FragmentRows:
         """There is nobody to ask."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 
 from engine.cluster.fragments import FragmentRequest, FragmentRows
 from engine.cluster.reports import HostName
-from engine.errors import Cancelled, InvalidInput, LivestateError, NotFound, Unavailable, Unsupported
+from engine.errors import Cancelled, DeadlineExceeded, InvalidInput, LivestateError, NotFound, Unavailable, Unsupported
 
 Open = Callable[[HostName, FragmentRequest, Callable[[], bool]], FragmentRows]
 """Begins a fragment on a host, on this one without a call, as `Peers.run`."""
@@ -69,6 +70,7 @@ class Parts:
     def __init__(self, open_part: Open) -> None:
         self._open = open_part
         self._lock = threading.Lock()
+        self._asked: Counter[HostName] = Counter()
         self._under_way: dict[int, Part] = {}
         self._ended = False
         self._cause: BaseException | None = None
@@ -102,6 +104,8 @@ class Parts:
         """
         if self.has_ended:
             raise self.cause
+        with self._lock:
+            self._asked[host] += 1
         part = Part(host, self._opened(host, request))
         with self._lock:
             ended = self._ended
@@ -146,8 +150,17 @@ class Parts:
     def finish(self, part: Part) -> None:
         """Close a part that was read."""
         with self._lock:
-            self._under_way.pop(id(part), None)
+            if self._under_way.pop(id(part), None) is not None:
+                self._asked[part.host] -= 1
         part.rows.close()
+
+    def too_late(self, error: LivestateError) -> LivestateError:
+        """Why the parts are ended, and by whom: a time-out names the hosts that have not given all their rows."""
+        with self._lock:
+            late = sorted(host for host, parts in self._asked.items() if parts)
+        if not (isinstance(error, DeadlineExceeded) and late):
+            return error
+        return DeadlineExceeded(f"{error.message.rstrip('.')}. It waited for {'host' if len(late) == 1 else 'hosts'} {', '.join(late)}.")
 
     def end(self, cause: BaseException | None = None) -> None:
         """End all parts.

@@ -17,6 +17,7 @@ from engine.exec.statement_cache import LeastRecentlyUsed
 from engine.plan.plans import CountPlan, RowsPlan
 from engine.plan.query_text import QueryText, ReadColumn, fragment_text, merge_text
 from engine.plan.split.nodes import PART_PREFIX, Fragment, SplitPlan
+from engine.plan.split.sizes import Sizes
 from engine.plan.statement import ReadyStatement
 from engine.schema import StoreDefinition, StoreName
 from engine.sql.bind import BoundStatement
@@ -38,11 +39,11 @@ class Splitter:
     """How statements are split.
 
     Attributes:
-        split: Splits a statement, knowing which stores are small.
+        split: Splits a statement, knowing how big its stores are.
         gather: Splits it so that the coordinator runs it whole over gathered rows: always right.
     """
 
-    split: Callable[[BoundStatement, frozenset[StoreName]], SplitPlan]
+    split: Callable[[BoundStatement, Sizes], SplitPlan]
     gather: Callable[[BoundStatement], SplitPlan]
 
 
@@ -107,7 +108,7 @@ class _Key:
 
     statement: int
     types: tuple[str, ...]
-    small: frozenset[StoreName]
+    sizes: Sizes
 
 
 class PlanCache:
@@ -127,13 +128,13 @@ class PlanCache:
         self._plans: LeastRecentlyUsed[ReadyPlan] = LeastRecentlyUsed(size)
         self._wholes: LeastRecentlyUsed[WholeText] = LeastRecentlyUsed(size)
 
-    def plan(self, statement: ReadyStatement, types: Types, small: frozenset[StoreName], bind: Bind, definitions: Definitions) -> ReadyPlan:
+    def plan(self, statement: ReadyStatement, types: Types, sizes: Sizes, bind: Bind, definitions: Definitions) -> ReadyPlan:
         """The plan of a statement.
 
         Args:
             statement: The statement; the same object finds the same plan.
             types: Types of its parameters' values.
-            small: Stores that are cheap to send everywhere.
+            sizes: How big its stores are.
             bind: Binds the statement unsplit.
             definitions: All stores.
 
@@ -143,17 +144,17 @@ class PlanCache:
         Raises:
             LivestateError: The statement itself is refused.
         """
-        key = _Key(id(statement), tuple(map(str, types)), small)
+        key = _Key(id(statement), tuple(map(str, types)), sizes)
         found = self._plans.get(key)
         if found is None or found.statement is not statement:
-            found = self._made(statement, types, small, bind, definitions)
+            found = self._made(statement, types, sizes, bind, definitions)
             self._plans.put(key, found)
         return found
 
-    def _made(self, statement: ReadyStatement, types: Types, small: frozenset[StoreName], bind: Bind, definitions: Definitions) -> ReadyPlan:
+    def _made(self, statement: ReadyStatement, types: Types, sizes: Sizes, bind: Bind, definitions: Definitions) -> ReadyPlan:
         bindable = bind()
         try:
-            split = _simple(bindable.statement) or self._splitter.split(bindable.statement.bound, small)
+            split = _simple(bindable.statement) or self._splitter.split(bindable.statement.bound, sizes)
             return self._ready(statement, bindable, split, types, definitions)
         except _REFUSED as error:
             _log.warning("A statement is answered by gathering, since its split form is refused: %s", error)
@@ -189,7 +190,7 @@ class PlanCache:
         Raises:
             LivestateError: The statement itself is refused.
         """
-        key = _Key(id(statement), tuple(map(str, types)), frozenset())
+        key = _Key(id(statement), tuple(map(str, types)), Sizes())
         found = self._wholes.get(key)
         if found is None or found.statement is not statement:
             found = self._whole(statement, types, bind, definitions)

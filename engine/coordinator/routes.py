@@ -1,33 +1,61 @@
-"""Finds a route for a statement: waits for what may come, and knows which stores are small."""
+"""Finds a route for a statement: waits for what may come, and knows how big stores are."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from operator import is_
+from typing import TypeVar
 
 from engine.cluster.reports import HostName, HostReport
 from engine.cluster.routing import NotYet, Route, route
-from engine.cluster.wishes import EpochWish
+from engine.cluster.wishes import NEWEST, EpochWish
 from engine.coordinator.cluster import Cluster
 from engine.exec.deadline import POLL_SECONDS, Deadline
 from engine.plan.placement import Partitions
-from engine.schema import StoreDefinition, StoreName
+from engine.plan.split.sizes import Sizes, StoreSize
+from engine.schema import PartitionId, StoreDefinition, StoreName
 
 LONGEST_WAIT_SECONDS = 1.0
 """How long a report is waited for before everything is looked at again."""
+MOST_ROUTES = 4096
+"""Routes that are kept: one row of a store has one for each of its partitions."""
 
+K = TypeVar("K")
+V = TypeVar("V")
 Reports = Mapping[HostName, HostReport]
 Definitions = Mapping[StoreName, StoreDefinition]
 
 
-@dataclass(frozen=True)
-class _Sizes:
-    """The small stores, as some reports have it."""
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """What was found out from some reports, good until one of them is replaced; filled as it is asked for.
+
+    Attributes:
+        reports: The reports.
+        definitions: The stores.
+        routes: Routes to the newest epochs, by their needs.
+        sizes: Sizes of stores.
+    """
 
     reports: Reports
     definitions: Definitions
-    small: frozenset[StoreName]
+    routes: dict[tuple[tuple[StoreName, tuple[PartitionId, ...]], ...], Route] = field(default_factory=dict)
+    sizes: dict[StoreName, StoreSize | None] = field(default_factory=dict)
+
+    def holds(self, reports: Reports, definitions: Definitions) -> bool:
+        """Whether it is true of these, too."""
+        return definitions is self.definitions and _same_objects(reports, self.reports, _same)
+
+
+def _same(one: HostReport, other: HostReport) -> bool:
+    """Whether two reports are made of the same objects: equal ones may differ in when the host last looked."""
+    return one is other or (_same_objects(one.groups, other.groups, is_) and _same_objects(one.stores, other.stores, is_))
+
+
+def _same_objects(one: Mapping[K, V], other: Mapping[K, V], same: Callable[[V, V], bool]) -> bool:
+    return one.keys() == other.keys() and all(same(value, other[key]) for key, value in one.items())
 
 
 class Routes:
@@ -35,13 +63,13 @@ class Routes:
 
     Args:
         cluster: The hosts.
-        broadcast_limit_bytes: Arrow bytes up to which a store is small.
+        broadcast_limit_bytes: Arrow bytes that may be sent to every host.
     """
 
     def __init__(self, cluster: Cluster, broadcast_limit_bytes: int) -> None:
         self._cluster = cluster
         self._broadcast_limit_bytes = broadcast_limit_bytes
-        self._sizes = _Sizes({}, {}, frozenset())
+        self._known = _Known({}, {})
 
     def now(self, needs: Partitions, definitions: Definitions, wish: EpochWish, without: Collection[HostName] = ()) -> Route | NotYet:
         """The route that newest reports give.
@@ -55,9 +83,29 @@ class Routes:
         Returns:
             The route; or why there is none.
         """
-        reports = self._cluster.peers.reports()
-        if without:
-            reports = {host: report for host, report in reports.items() if host not in without}
+        if without or wish != NEWEST:
+            reports = self._cluster.peers.reports()
+            return self._route(needs, definitions, {host: report for host, report in reports.items() if host not in without}, wish)
+        known, key = self._newest(definitions), tuple(needs.items())
+        found = known.routes.get(key)
+        if found is not None:
+            return found
+        made = self._route(needs, definitions, known.reports, wish)
+        if isinstance(made, Route):
+            if len(known.routes) >= MOST_ROUTES:
+                known.routes.clear()
+            known.routes[key] = made
+        return made
+
+    def _newest(self, definitions: Definitions) -> _Known:
+        """What is known from the newest reports."""
+        reports, known = self._cluster.peers.reports(), self._known
+        if not known.holds(reports, definitions):
+            # Threads that come here at once replace each other's, which loses a few routes and nothing else.
+            self._known = known = _Known(reports, definitions)
+        return known
+
+    def _route(self, needs: Partitions, definitions: Definitions, reports: Reports, wish: EpochWish) -> Route | NotYet:
         return route(needs, definitions, reports, self._cluster.here, self._cluster.order, wish, time.time_ns() // 1000)
 
     def find(self, needs: Partitions, definitions: Definitions, wish: EpochWish, deadline: Deadline) -> Route:
@@ -86,18 +134,23 @@ class Routes:
             longest = POLL_SECONDS if deadline.needs_polling else LONGEST_WAIT_SECONDS
             self._cluster.peers.wait_for_change(longest if remaining is None else min(longest, remaining))
 
-    def small_stores(self, definitions: Definitions) -> frozenset[StoreName]:
-        """Stores that are cheap to send to every host."""
-        reports, known = self._cluster.peers.reports(), self._sizes
-        if known.reports is reports and known.definitions is definitions:
-            return known.small
-        small = frozenset(name for name in definitions if _bytes_of(definitions[name], reports) <= self._broadcast_limit_bytes)
-        self._sizes = _Sizes(reports, definitions, small)
-        return small
+    def sizes(self, stores: Collection[StoreName], definitions: Definitions) -> Sizes:
+        """How big stores are, rounded, so that what depends on it changes seldom.
+
+        Args:
+            stores: The stores.
+            definitions: All stores.
+        """
+        known = self._newest(definitions)
+        found = {name: known.sizes[name] if name in known.sizes else _size_of(definitions[name], known.reports) for name in sorted(stores)}
+        known.sizes.update(found)
+        return Sizes(tuple((name, size) for name, size in found.items() if size is not None), self._broadcast_limit_bytes)
 
 
-def _bytes_of(definition: StoreDefinition, reports: Reports) -> float:
-    """Bytes of a whole store, from what hosts say of their parts of it; replicas count once."""
+def _size_of(definition: StoreDefinition, reports: Reports) -> StoreSize | None:
+    """Size of a whole store, from what hosts say of their parts of it; replicas count once. None if no host says anything."""
     held = [report.stores[definition.name] for report in reports.values() if definition.name in report.stores]
     copies = sum(len(each.partitions) for each in held) / definition.partitions
-    return sum(each.bytes for each in held) / copies if copies else 0.0
+    if not copies:
+        return None
+    return StoreSize(round(sum(each.rows for each in held) / copies), round(sum(each.bytes for each in held) / copies)).rounded()

@@ -38,6 +38,7 @@ class Scatter:
     Attributes:
         tallies: What came from where, so far.
         tables: Rows of the fragments that were gathered, by name.
+        gather_seconds: Time until the rows that were gathered were there, and those that are handed through had begun.
     """
 
     def __init__(self, errand: Errand, needs_of: NeedsOf, parts: Parts, threads: Executor, ration: Ration) -> None:
@@ -51,6 +52,7 @@ class Scatter:
         self._missing: dict[str, int] = {}
         self.tallies: list[Tally] = []
         self.tables: dict[str, pa.Table] = {}
+        self.gather_seconds = 0.0
 
     def gather(self, fragments: Sequence[ReadyFragment]) -> Mapping[str, pa.Table]:
         """Run fragments, each as soon as its inputs are there, and wait for all their rows.
@@ -66,6 +68,7 @@ class Scatter:
             RefusedError: A host refused a fragment.
             LivestateError: A fragment failed in another way, or the time is over.
         """
+        begun = time.perf_counter()
         self._parts.when_ended(self._wake)
         schemas = {fragment.fragment.name: fragment.outputs.schema for fragment in fragments}
         waiting = list(fragments)
@@ -76,6 +79,7 @@ class Scatter:
                 self._start(fragment)
             for name in self._finished():
                 self.tables[name] = pa.Table.from_batches(self._arrived.pop(name), schemas[name])
+        self.gather_seconds += time.perf_counter() - begun
         return self.tables
 
     def _finished(self) -> list[str]:
@@ -143,6 +147,7 @@ class Scatter:
             RefusedError: A host refused the fragment.
             LivestateError: It failed in another way, or the time is over.
         """
+        begun = time.perf_counter()
         requests = self._requests(fragment)
         opened: SimpleQueue[Iterator[pa.RecordBatch] | None] = SimpleQueue()
         self._parts.when_ended(lambda: opened.put(None))
@@ -159,6 +164,7 @@ class Scatter:
             if found is None:
                 raise self._parts.cause
             streams.append(found)
+        self.gather_seconds += time.perf_counter() - begun
         return concatenated(self._parts, streams, self._threads)
 
 

@@ -1,4 +1,4 @@
-"""Time limits and cancellation of statements: one watcher for all, woken only while there is something to watch."""
+"""Time limits and cancellation of statements: one watcher for all, asleep while there is nothing to watch."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ from engine.errors import Cancelled, DeadlineExceeded, LivestateError
 
 POLL_SECONDS = 0.05
 """How often a caller is asked whether it took its request back, and how often a stubborn statement is interrupted again."""
+
+
+AWAKE_SECONDS = 1.0
+"""How long the watcher goes on looking when there is nothing to watch: to wake it takes longer than most lookups."""
 
 
 class Deadline:
@@ -131,12 +135,16 @@ class Watcher:
         return watch.deadline.at
 
     def _run(self) -> None:
+        rests_at = 0.0
         with self._changed:
             while not self._stopped:
                 for watch in self._watches:
                     watch.error = watch.error or watch.deadline.error()
                     if watch.error is not None:
                         watch.interrupt()
-                self._wakes_at = min((self._next_check(watch) for watch in self._watches), default=float("inf"))
-                wait = self._wakes_at - time.monotonic()
+                now = time.monotonic()
+                rests_at = now + AWAKE_SECONDS if self._watches else rests_at
+                idle = now + POLL_SECONDS if now < rests_at else float("inf")
+                self._wakes_at = min((self._next_check(watch) for watch in self._watches), default=idle)
+                wait = self._wakes_at - now
                 self._changed.wait(None if self._wakes_at == float("inf") else max(wait, 0.001))

@@ -1,8 +1,7 @@
-"""The engine: DuckDB, locked down, over Arrow. The only user of DuckDB.
+"""The engine: DuckDB, locked down, over Arrow.
 
-One in-memory database without tables serves all statements. It can read nothing but the Arrow objects that a statement is
-given: no files, no network, no extensions, no Python variables, and its settings are locked. Every statement has a
-connection of its own, so that names of its objects are seen by no other.
+One in-memory database without tables serves all statements (`engine.exec.database`). Every statement has a connection of its own, so that
+names of its objects are seen by no other.
 """
 
 from __future__ import annotations
@@ -17,9 +16,12 @@ import duckdb
 import pyarrow as pa
 
 from engine.errors import InvalidInput, LivestateError
+from engine.exec.database import open_database
 from engine.exec.deadline import Deadline, Watch, Watcher
 from engine.exec.errors import Failure, error_of, read_failure
 from engine.exec.results import check_types, conversion, result_schema
+from engine.exec.spill import SpillDirectory
+from engine.exec.turns import Turns
 from engine.plan.query_text import ReadColumn
 from engine.scan import LIVE_COLUMN, Scan
 
@@ -144,33 +146,20 @@ class Engine:
     Args:
         memory_limit_bytes: Memory for all statements together, beyond the Arrow data they read.
         threads: Worker threads for all statements together.
+        spill: Where it puts what the memory does not hold, until it is closed; None: nowhere, and statements fail that need more.
+
+    Attributes:
+        turns: Who of the small statements computes.
     """
 
-    def __init__(self, memory_limit_bytes: int, threads: int) -> None:
+    def __init__(self, memory_limit_bytes: int, threads: int, spill: SpillDirectory | None = None) -> None:
         self._memory_limit_bytes = memory_limit_bytes
         self._threads = threads
+        self._spill = spill
         self._lock = threading.Lock()
         self._watcher = Watcher()
-        self._database = self._start()
-
-    def _start(self) -> duckdb.DuckDBPyConnection:
-        database = duckdb.connect(
-            ":memory:",
-            config={
-                "enable_external_access": "false",
-                "autoinstall_known_extensions": "false",
-                "autoload_known_extensions": "false",
-                "allow_community_extensions": "false",
-                "python_enable_replacements": "false",
-                "temp_directory": "",
-                "memory_limit": f"{self._memory_limit_bytes}B",
-                "threads": str(self._threads),
-                "errors_as_json": "true",
-            },
-        )
-        database.execute("SET GLOBAL TimeZone = 'UTC'")
-        database.execute("SET lock_configuration = true")
-        return database
+        self.turns = Turns(threads)
+        self._database = open_database(memory_limit_bytes, threads, spill)
 
     def schema(self, sql: str, tables: Mapping[str, pa.Schema], parameters: Sequence[Any]) -> pa.Schema:
         """The schema of a statement's result, without running it.
@@ -189,13 +178,14 @@ class Engine:
         """
         return self.outputs(sql, tables, parameters).schema
 
-    def outputs(self, sql: str, tables: Mapping[str, pa.Schema], parameters: Sequence[Any]) -> Outputs:
+    def outputs(self, sql: str, tables: Mapping[str, pa.Schema], parameters: Sequence[Any], names: Sequence[str] | None = None) -> Outputs:
         """The columns of a statement's result, without running it: as `schema`, with the engine's own types.
 
         Args:
             sql: A statement in DuckDB's dialect.
             tables: Schema of each table that it reads.
             parameters: A value for each parameter.
+            names: What its columns are called; None for what the engine calls them.
 
         Returns:
             The columns.
@@ -205,13 +195,20 @@ class Engine:
             LivestateError: It fails in another way.
         """
         empty = {name: pa.Table.from_batches([], schema) for name, schema in tables.items()}
-        rows = self.run(with_live_rows(sql, tables), empty, parameters, Deadline(None))
+        rows = self.run(with_live_rows(sql, tables), empty, parameters, Deadline(None), names)
         try:
             return Outputs(rows.columns, rows.schema)
         finally:
             rows.close()
 
-    def run(self, sql: str, tables: Mapping[str, pa.Table | ScanStream], parameters: Sequence[Any], deadline: Deadline) -> EngineRows:
+    def run(
+        self,
+        sql: str,
+        tables: Mapping[str, pa.Table | ScanStream],
+        parameters: Sequence[Any],
+        deadline: Deadline,
+        names: Sequence[str] | None = None,
+    ) -> EngineRows:
         """Run a statement.
 
         Args:
@@ -219,6 +216,7 @@ class Engine:
             tables: What it reads, by name.
             parameters: A value for each parameter.
             deadline: When it must end.
+            names: What its columns are called; None for what the engine calls them.
 
         Returns:
             Its result, to be closed by the caller.
@@ -229,7 +227,7 @@ class Engine:
         """
         with self._lock:
             connection = self._database.cursor()
-        return EngineRows(self, connection, self._watcher.watch(deadline, connection.interrupt), sql, tables, parameters)
+        return EngineRows(self, connection, self._watcher.watch(deadline, connection.interrupt), sql, tables, parameters, names)
 
     def error(self, failure: Failure) -> LivestateError:
         """What to raise for a failure of the engine; a broken engine is replaced for the statements that come after.
@@ -242,14 +240,16 @@ class Engine:
         """
         if failure.is_fatal:
             with self._lock:
-                self._database = self._start()
-        return error_of(failure, self._memory_limit_bytes)
+                self._database = open_database(self._memory_limit_bytes, self._threads, self._spill)
+        return error_of(failure, self._memory_limit_bytes, None if self._spill is None else self._spill.limit_bytes)
 
     def close(self) -> None:
         """Stop the engine. Statements still running end with an error."""
         self._watcher.close()
         with self._lock:
             self._database.close()
+        if self._spill is not None:
+            self._spill.close()
 
 
 class EngineRows:
@@ -263,6 +263,7 @@ class EngineRows:
         sql: str,
         tables: Mapping[str, pa.Table | ScanStream],
         parameters: Sequence[Any],
+        names: Sequence[str] | None,
     ) -> None:
         self._engine = engine
         self._connection = connection
@@ -278,9 +279,11 @@ class EngineRows:
             self._relation = connection.sql(sql, params=list(parameters)) if parameters else connection.sql(sql)
             self._reader = self._relation.to_arrow_reader(ROWS_A_BATCH)
             kinds = [str(kind) for kind in self._relation.types]
-            check_types(self._relation.columns, kinds)
-            self.columns = tuple(map(ReadColumn, self._relation.columns, kinds))
-            self.schema = result_schema(self._reader.schema)
+            # Columns that the rows make, as PIVOT's, keep their own names.
+            called = self._relation.columns if names is None or len(names) != len(kinds) else names
+            check_types(called, kinds)
+            self.columns = tuple(map(ReadColumn, called, kinds))
+            self.schema = result_schema(self._reader.schema, called)
             self._convert = conversion(self._reader.schema, self.schema)
         except _FAILURES as error:
             found = self._error(error)

@@ -45,6 +45,11 @@ class Read:
         reference = self.explained.reference
         return pa.schema([reference.definition.schema.field(column) for column in reference.columns])
 
+    @property
+    def nbytes(self) -> int:
+        """Arrow bytes of a scan, about; those of a lookup are not known before it is made, and count as none."""
+        return 0 if self.scan is None else self.scan.nbytes
+
     def table(self) -> pa.Table | ScanStream:
         """What the engine reads."""
         if self.scan is not None:
@@ -114,11 +119,12 @@ def run(engine: Engine, statement: ReadyStatement, arguments: Arguments, views: 
     """
     begun = time.perf_counter()
     reads = reads_of(statement, arguments, views)
-    tables: dict[str, Any] = {read.explained.reference.scan: read.table() for read in reads}
-    tables |= {name: pa.Table.from_batches([rows]) for name, rows in arguments.lists.items()}
-    filled = time.perf_counter()
     sql = scan_sql(statement, arguments, reads)
-    rows = engine.run(sql, tables, python_values(arguments), deadline)
+    with engine.turns.taken(sum(read.nbytes for read in reads), deadline):
+        tables: dict[str, Any] = {read.explained.reference.scan: read.table() for read in reads}
+        tables |= {name: pa.Table.from_batches([rows]) for name, rows in arguments.lists.items()}
+        filled = time.perf_counter()
+        rows = engine.run(sql, tables, python_values(arguments), deadline, statement.names)
     return RunningQuery(rows, reads, sql, {"read": filled - begun, "start": time.perf_counter() - filled})
 
 
@@ -149,13 +155,13 @@ def outputs_of_stored(schema: pa.Schema) -> Outputs:
     return Outputs(tuple(ReadColumn(field.name, sql_type(field.type)) for field in schema), schema)
 
 
-def outputs_of(engine: Engine, statement: ReadyStatement, types: tuple[pa.DataType, ...]) -> Outputs:
+def outputs_of(engine: Engine, statement: ReadyStatement, types: tuple[pa.DataType | None, ...]) -> Outputs:
     """The columns of a statement's result, without running it.
 
     Args:
         engine: The engine.
         statement: The statement.
-        types: Types of its parameters, whose values are taken to be NULL.
+        types: Types of its parameters, whose values are taken to be NULL; None for one that the engine finds.
 
     Returns:
         The columns.
@@ -169,4 +175,4 @@ def outputs_of(engine: Engine, statement: ReadyStatement, types: tuple[pa.DataTy
         reference.scan: readable_schema(pa.schema([reference.definition.schema.field(column) for column in reference.columns]))
         for reference in bound.references
     }
-    return engine.outputs(statement.engine_sql(types), {**tables, **bound.list_schemas}, [None] * len(types))
+    return engine.outputs(statement.engine_sql(types), {**tables, **bound.list_schemas}, [None] * len(types), statement.names)

@@ -95,25 +95,37 @@ def _reported(report: Mapping[str, object]) -> Failure:
     return Failure(kind.replace(" ", "").lower(), message, subtype, name, start, length)
 
 
-def error_of(failure: Failure, memory_limit_bytes: int) -> LivestateError:
+def error_of(failure: Failure, memory_limit_bytes: int, spill_limit_bytes: int | None = None) -> LivestateError:
     """The error to raise for a failure.
 
     Args:
         failure: What the engine reports.
         memory_limit_bytes: The engine's memory limit.
+        spill_limit_bytes: What it may put on disk; None: nothing.
 
     Returns:
         An error of the kind that says what the caller should do.
     """
     if failure.kind == "outofmemory":
+        return LimitExceeded(_too_big(memory_limit_bytes, spill_limit_bytes))
+    if failure.kind == "io" and spill_limit_bytes is not None:
+        # The engine's only files are those that it spills to. Its message names them.
         return LimitExceeded(
-            f"The statement needs more memory than memory_limit_bytes allows ({memory_limit_bytes} bytes): ask for less, or raise the limit."
+            f"The statement needs more memory than memory_limit_bytes allows ({memory_limit_bytes} bytes), and the disk takes no more of it: "
+            "ask for less, raise the limit, or free disk space."
         )
     if failure.kind in _UNSUPPORTED:
         return Unsupported(_sentence(failure))
     if failure.kind in _INVALID:
         return InvalidInput(_sentence(failure))
     return Defect(f"The query engine failed on this statement ({failure.kind}); please report the statement.")
+
+
+def _too_big(memory_limit_bytes: int, spill_limit_bytes: int | None) -> str:
+    needs = f"The statement needs more memory than memory_limit_bytes allows ({memory_limit_bytes} bytes)"
+    if spill_limit_bytes is None:
+        return f"{needs}, and spilling to disk is off: ask for less, raise the limit, or allow spilling by spill_limit_bytes."
+    return f"{needs}, and can or may not spill the rest (spill_limit_bytes allows {spill_limit_bytes} bytes): ask for less, or raise a limit."
 
 
 def _sentence(failure: Failure) -> str:

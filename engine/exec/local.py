@@ -190,7 +190,7 @@ class LocalExecutor:
             raise _refused(request.ready, error) from cause
         if widened.statement.bound.stores != request.statement.bound.stores:
             raise _refused(request.ready, error) from error
-        return widened
+        return replace(widened, statement=replace(widened.statement, names=request.statement.names))
 
     def bind(self, request: Request) -> Bindable:
         """Find a query's columns without running it.
@@ -209,15 +209,29 @@ class LocalExecutor:
             return Bindable(statement, outputs_of_stored(statement.plan.schema))
         types = request.types or suggested_types(statement.bound.parameters)
         try:
-            return self._bound(statement, types)
+            return self._typed(request, types)
+        except BindingError as error:
+            kinds = tuple(slot.type for slot in statement.bound.parameters)
+            if request.types or None not in kinds:
+                raise _refused(request.ready, error) from error
+        # Where no place suggests a type, the engine may find one that fits, which the default did not.
+        try:
+            return self._typed(request, kinds)
+        except BindingError as error:
+            raise _refused(request.ready, error) from error
+
+    def _typed(self, request: Request, types: tuple[pa.DataType | None, ...]) -> Bindable:
+        """A query with types of its parameters, tried again as in `_start`."""
+        try:
+            return self._bound(request.statement, types)
         except BindingError as error:
             widened = self._widened(request, error)
             try:
                 return self._bound(widened.statement, types)
             except BindingError:
-                raise _refused(request.ready, error) from error
+                raise error from None
 
-    def _bound(self, statement: ReadyStatement, types: tuple[pa.DataType, ...]) -> Bindable:
+    def _bound(self, statement: ReadyStatement, types: tuple[pa.DataType | None, ...]) -> Bindable:
         # The values found make a pivot's columns, so there are none without rows.
         return Bindable(statement, None if has_pivot(statement.bound.tree) else outputs_of(self._engine, statement, types))
 

@@ -25,26 +25,25 @@ from engine.sql_types import canonical_type
 _OPAQUE_TYPES = frozenset({"BIT", "TIME WITH TIME ZONE", "GEOMETRY", "VARIANT", "BIGNUM"})
 
 
-def result_schema(schema: pa.Schema) -> pa.Schema:
+def result_schema(schema: pa.Schema, names: Sequence[str] | None = None) -> pa.Schema:
     """The schema that a client sees.
 
     Args:
         schema: Schema of the engine's result.
+        names: What its columns are called; None for what the engine calls them.
 
     Returns:
-        The same names with canonical types, all nullable.
+        These names with canonical types, all nullable.
 
     Raises:
         Unsupported: A column has a type that Arrow clients cannot read.
     """
     fields = []
-    for field in schema:
+    for name, field in zip(names or schema.names, schema, strict=True):
         try:
-            fields.append(pa.field(field.name, _result_type(field.type)))
+            fields.append(pa.field(name, _result_type(field.type)))
         except InvalidInput as error:
-            raise Unsupported(
-                f"The result column {field.name} has a type that cannot be sent ({field.type}): cast it, to VARCHAR for example."
-            ) from error
+            raise Unsupported(f"The result column {name} has a type that cannot be sent ({field.type}): cast it, to VARCHAR for example.") from error
     return pa.schema(fields)
 
 
@@ -86,7 +85,7 @@ def conversion(source: pa.Schema, target: pa.Schema) -> Callable[[pa.RecordBatch
 
     Args:
         source: Schema of the engine's batches.
-        target: `result_schema(source)`.
+        target: `result_schema` of it.
 
     Returns:
         A function that copies only columns whose type changes.

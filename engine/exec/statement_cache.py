@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 import pyarrow as pa
 
 from engine.errors import LivestateError
+from engine.exec.names import ColumnNames
 from engine.plan.plans import RowsPlan
 from engine.plan.statement import ReadyStatement, lists_fit, make_ready
 from engine.schema import StoreDefinition, StoreName
@@ -75,9 +76,11 @@ class StatementCache:
 
     Args:
         size: How many statements to keep.
+        names: Knows the names of their columns.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, names: ColumnNames) -> None:
+        self._names = names
         self._texts: LeastRecentlyUsed[ReadyStatement] = LeastRecentlyUsed(size)
         self._shapes: LeastRecentlyUsed[ReadyStatement | str] = LeastRecentlyUsed(size)
 
@@ -121,6 +124,7 @@ class StatementCache:
         if found is not None and found.is_current(definitions):
             return found
         made = make_ready(lifted, dialect, definitions)
+        made = replace(made, names=self._names.of(made.bound, dialect))
         if len(lifted.source.text) <= MAX_CACHED_LENGTH and made.bound.references:
             self._texts.put(key, made)
         return made

@@ -16,6 +16,7 @@ import pyarrow as pa
 from engine.changelog import Changelog, open_appender
 from engine.exec.results import conversion, result_schema
 from engine.follower import FollowerOptions
+from engine.plan.split.sizes import Sizes, StoreSize
 from engine.plan.split.split import split
 from engine.schema import Epoch, GroupName
 from engine.state.options import StateOptions
@@ -59,6 +60,10 @@ class System(Protocol):
         """
 
 
+_ROWS = (0, 10, 100_000, 1_000_000, 1_000_000_000)
+"""What planning is told of stores, whatever is in them: no plan may be wrong."""
+
+
 class SplitSystem:
     """`engine.plan.split` alone: fragments and merges run in one DuckDB.
 
@@ -73,9 +78,9 @@ class SplitSystem:
     def answer(self, sql: str, literals: Sequence[str], parameters: pa.RecordBatch | None, seed: int) -> Answer:
         """As `System.answer`."""
         random = Random(seed)
-        small = frozenset(name for name in sorted(self._stores) if random.random() < 0.3)
+        sizes = Sizes(tuple((name, StoreSize(rows, 20 * rows)) for name in sorted(self._stores) if (rows := random.choice(_ROWS))))
         bound = self._runner.bind(with_literals(sql, literals))
-        plan = split(bound, small)
+        plan = split(bound, sizes)
         found = self._runner.run(plan, bound)
         schema = result_schema(found.schema)
         convert = conversion(found.schema, schema)

@@ -10,11 +10,12 @@ import pyarrow as pa
 from engine.cluster.wishes import EpochWish
 from engine.partitioning import partition_of
 from engine.service import Session
-from tests.oracle.under_commits import WAIT_SECONDS, ask_of, ask_under_commits, bank_cluster
+from tests.oracle.under_commits import WAIT_SECONDS, ask_of, ask_processes, ask_under_commits, bank_cluster
 from tests.support.bank import ACCOUNTS, GROUP, INVARIANTS, STORES, Invariant, check
 from tests.support.oracle import expected
 
 QUERIES = 320
+OVER_THE_NETWORK = 200
 
 
 def test_sums_stay_zero_while_epochs_land(tmp_path: Path) -> None:
@@ -22,6 +23,18 @@ def test_sums_stay_zero_while_epochs_land(tmp_path: Path) -> None:
         seen = ask_under_commits(bank, [ask_of(cluster.services[host]) for host in cluster.hosts], QUERIES)
     assert seen.epochs >= 5
     assert seen.versions >= 3
+
+
+def test_sums_stay_zero_in_host_processes_while_epochs_land(tmp_path: Path) -> None:
+    seen, _ = ask_processes(tmp_path, 3, OVER_THE_NETWORK, 2, kill=False)
+    assert seen.epochs >= 5
+    assert seen.versions >= 3
+
+
+def test_sums_stay_zero_while_a_host_is_killed_again_and_again(tmp_path: Path) -> None:
+    seen, losses = ask_processes(tmp_path, 3, OVER_THE_NETWORK, 2, kill=True)
+    assert seen.epochs >= 5
+    assert losses >= 1
 
 
 def test_whoever_wrote_an_epoch_reads_it_on_any_host(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ class Runner:
             case "breaks":
                 return QueryResult(BATCH.schema, metadata, self._breaking(rest), self._ended)
             case kind:
-                raise getattr(errors, kind)(rest)
+                raise getattr(errors, kind, errors.InvalidInput)(rest)
 
     def _breaking(self, kind: str) -> Iterator[pa.RecordBatch]:
         yield from [BATCH] * 10

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from engine.cluster.deployment import Deployment, HostEntry
-from engine.cluster.reports import GroupReport, HostName, HostReport, ReadableEpoch, StoreReport
+from engine.cluster.reports import GroupReport, HostName, HostReport, ReadableEpoch, Standing, StoreReport
 from engine.errors import InvalidInput
+from engine.exec.standings import hosts_table
 from engine.schema import Epoch, GroupName, PartitionId, StoreName, define_store
 from flight_server.contacts import Contacts
-from flight_server.host_tables import Standing, hosts_table, replicas_table
+from flight_server.host_tables import replicas_table
 from flight_server.reports import SentReport
 from tests.protocol.conftest import SONGS
 
@@ -88,7 +89,7 @@ def test_the_table_of_hosts_says_how_far_each_is() -> None:
         B: Standing(alive=False, report=HostReport(B, report(B, 5, 6, NOW - 1_500_000).groups, {StoreName("songs"): StoreReport(held)})),
         C: Standing(alive=False, report=None),
     }
-    rows = hosts_table(DEPLOYMENT, standings, {DEFINITION.name: DEFINITION}, NOW).to_pylist()
+    rows = hosts_table({entry.name: entry.uri for entry in DEPLOYMENT.hosts}, standings, {DEFINITION.name: DEFINITION}, NOW).to_pylist()
     names = ("host", "alive", "epoch", "newest_epoch", "lag_seconds", "partitions")
     assert [tuple(row[name] for name in names) for row in rows] == [
         ("a", True, 7, 7, 0.0, 0),

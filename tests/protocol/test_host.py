@@ -155,7 +155,7 @@ def process(options: HostOptions) -> Iterator[tuple[subprocess.Popen[bytes], str
 def test_a_signal_ends_the_process_cleanly(options: HostOptions, number: signal.Signals) -> None:
     with process(options) as (running, uri):
         with Client(uri) as client:
-            wait_until(lambda: client.health() == {"ready": True, "stores": 1})
+            wait_until(lambda: client.health() == {"ready": True, "stores": 1, "running": 0})
         running.send_signal(number)
         output, errors = running.communicate(timeout=20)
         assert (running.returncode, output) == (0, b"stopped\n")
@@ -166,7 +166,7 @@ def test_a_signal_ends_the_process_cleanly(options: HostOptions, number: signal.
 
 def test_a_client_that_does_not_read_cannot_hold_a_stop_up(options: HostOptions) -> None:
     with process(options) as (running, uri), flight.connect(uri) as client:
-        wait_until(lambda: Client(uri).health() == {"ready": True, "stores": 1})
+        wait_until(lambda: Client(uri).health() == {"ready": True, "stores": 1, "running": 0})
         reader = client.do_get(flight.Ticket("SELECT a.*, repeat('x', 100) AS pad FROM songs a, range(3000000)"))
         reader.read_chunk()
         begin = time.monotonic()

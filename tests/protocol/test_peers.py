@@ -229,7 +229,7 @@ def test_the_token_goes_along() -> None:
         assert len(list(a.cluster.peers.run(B, fragment("rows 1")))) == 1
         assert HostName("c") not in a.cluster.peers.reports()
         with pytest.raises(Unauthenticated, match="token"):
-            c.cluster.peers._peers[A].report(b"")
+            c.cluster.peers._peers[A].report(b"", 2.0)
 
 
 def test_fragments_wait_for_a_slot_and_not_for_those_who_read_slowly() -> None:

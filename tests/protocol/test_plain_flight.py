@@ -114,7 +114,7 @@ def test_our_client_reads_streams_and_tables(uri: str) -> None:
         assert client.query("SELECT song_id FROM songs ORDER BY 1").read_all()["song_id"].to_pylist() == [1, 2, 3]
         assert client.query("SELECT 1 AS one WHERE false").read_all().num_rows == 0
         assert client.stores()["store"].to_pylist() == ["Odd 100%_name", "big", "songs", "typed"]
-        assert client.health() == {"ready": True, "stores": 4}
+        assert client.health() == {"ready": True, "stores": 4, "running": 0}
         client.notify("songs")
         client.notify()
 

@@ -71,6 +71,33 @@ def test_json_and_arrow(host_uri: str) -> None:
     assert pa.ipc.open_stream(io.BytesIO(arrow)).read_all().to_pylist() == SONGS.to_pylist()
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "exit_code", "said"),
+    [
+        ("--as-of", "2", 0, ""),
+        ("--as-of", "7", 1, "7"),
+        ("--as-of", '{"songs": 2}', 0, ""),
+        ("--as-of", "soon", 1, "as_of must be an epoch number"),
+        ("--min-epoch", "1", 0, ""),
+        ("--min-epoch", "7", 1, "7"),
+        ("--min-epoch", "x", 1, "min_epoch must be an epoch number"),
+        ("--max-staleness", "3600", 0, ""),
+        ("--max-staleness", "-1", 1, "max_staleness must be a number of seconds"),
+    ],
+)
+def test_which_epochs_are_read_can_be_wished(host_uri: str, option: str, value: str, exit_code: int, said: str) -> None:
+    sql = "SELECT count(*) AS n FROM songs"
+    shown = livestate("sql", sql, "--uri", host_uri, "--format", "csv", "--timeout", "0.5", option, value)
+    assert shown.exit_code == exit_code, shown.output
+    assert shown.stdout.split() == (['"n"', "3"] if exit_code == 0 else [])
+    assert said in shown.stderr
+
+
+def test_hosts_are_shown_in_sql(host_uri: str) -> None:
+    shown = livestate("sql", "SHOW HOSTS", "--uri", host_uri, "--format", "json")
+    assert {json.loads(line)["store_group"] for line in shown.stdout.splitlines()} == {"songs", 'Odd "name"'}
+
+
 def test_dialect_and_timeout_reach_the_host(host_uri: str) -> None:
     spark = livestate("sql", "SELECT `song_id` FROM songs WHERE song_id <=> 1", "--uri", host_uri, "--dialect", "spark", "--format", "csv")
     assert spark.stdout == '"song_id"\n1\n', spark.stderr

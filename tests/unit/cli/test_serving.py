@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -224,3 +225,17 @@ def test_a_host_that_cannot_start_ends_all(tmp_path: Path) -> None:
     assert failed.exit_code == 1
     assert "host 2 | Error: The data directory cannot be used" in failed.stdout
     assert "Host 2 could not start" in failed.stderr
+
+
+def test_spilling_is_limited_or_off(tmp_path: Path) -> None:
+    given = ServeArguments(changelog="file:///c", data=tmp_path)
+    assert host_options(given).queries.spill_limit_bytes == 8 << 30
+    assert host_options(replace(given, spill=0)).queries.spill_limit_bytes == 0
+    deployment = local_deployment(replace(given, processes=2, port=7001))
+    command = host_command(tmp_path / "f", deployment.hosts[0], replace(given, processes=2, spill=5))
+    assert command[command.index("--spill") + 1] == "5"
+    refused = livestate("serve", "--spill", "much")
+    assert refused.exit_code == 2
+    assert "is not a size" in refused.stderr
+    assert "is not a size" not in livestate("serve", "--spill", "0").stderr
+    assert "is not a size" in livestate("serve", "--memory", "0").stderr

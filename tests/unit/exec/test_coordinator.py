@@ -246,6 +246,9 @@ def test_metadata_says_who_read_what(cluster: Cluster) -> None:
     assert document["fragments"] == 3
     assert document["bytes_moved"] > 0
     assert document["rules"]
+    steps = document["seconds"]
+    assert set(steps) == {"plan", "gather", "merge", "total"}
+    assert steps["plan"] + steps["gather"] + steps["merge"] == pytest.approx(steps["total"])
 
 
 def _plan(service: QueryService, sql: str) -> list[str]:

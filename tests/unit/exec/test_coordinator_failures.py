@@ -14,17 +14,20 @@ import sqlglot
 from sqlglot import exp
 
 from engine.cluster.assignment import Assignment
-from engine.cluster.fragments import FragmentRequest
+from engine.cluster.fragments import FragmentRequest, FragmentRows
 from engine.cluster.reports import HostName, HostReport
 from engine.cluster.wishes import EpochWish
+from engine.coordinator.cluster import Cluster as Hosts
+from engine.coordinator.coordinator import PRIMED_BYTES
 from engine.coordinator.plans import PlanCache, Splitter
-from engine.errors import Cancelled, DeadlineExceeded, LimitExceeded, NotFound, Unavailable
+from engine.errors import Cancelled, DeadlineExceeded, InvalidInput, LimitExceeded, LivestateError, NotFound, Unavailable
 from engine.exec.engine import Engine
 from engine.exec.engine_query import outputs_of
 from engine.exec.fragment_cache import FragmentCache
 from engine.exec.local import Bindable
 from engine.plan.split.gather import gather
 from engine.plan.split.nodes import Fragment, SplitPlan
+from engine.plan.split.sizes import Sizes
 from engine.plan.statement import make_ready
 from engine.schema import Epoch, define_store
 from engine.service import QueryOptions, QueryService, Session
@@ -34,7 +37,7 @@ from tests.support.cluster import SMALL, Cluster, DirectPeers, host_names, memor
 from tests.support.held_source import HeldSource, placed
 from tests.support.memory_source import MemorySource, memory_view
 
-PLAYS = define_store("plays", pa.schema([("song_id", pa.int64()), ("genre", pa.string()), ("count", pa.int64())]), ["song_id"], partitions=8)
+PLAYS = define_store("plays", pa.schema([("song_id", pa.int64()), ("genre", pa.string()), ("count", pa.int64())]), ["song_id"], partitions=16)
 ROWS = pa.table({"song_id": list(range(1000)), "genre": ["rock", "pop"] * 500, "count": list(range(1000))})
 HOSTS = host_names(3)
 ENDLESS = "SELECT sum(a.count * r.range) FROM plays a, range(100000000000) r WHERE a.count % 2 = r.range % 3"
@@ -60,8 +63,6 @@ class _Unaware(DirectPeers):
 
 def _unaware(cluster: Cluster, host: HostName) -> QueryService:
     """A query service at a host whose peers do not know who is alive."""
-    from engine.coordinator.cluster import Cluster as Hosts  # noqa: PLC0415  a name of its own here
-
     return QueryService(cluster.sources[host], SMALL, Hosts(_Unaware(cluster, host), host, Assignment(HOSTS, 2).order))
 
 
@@ -96,6 +97,66 @@ def test_without_a_replica_the_error_names_host_and_partitions() -> None:
             cluster.stop(HOSTS[1])
             with pytest.raises(Unavailable, match=f"Host {HOSTS[1]} failed.* partitions .* of store plays"):
                 service.execute(SUM)
+        finally:
+            service.close()
+
+
+class _BreakingRows:
+    """The first rows, as often as to make so many bytes, and then an error."""
+
+    def __init__(self, rows: FragmentRows, nbytes: int, error: LivestateError) -> None:
+        self._rows = rows
+        self._nbytes = nbytes
+        self._error = error
+        self.schema, self.metadata, self.close = rows.schema, rows.metadata, rows.close
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        batch = next(iter(self._rows))
+        yield pa.concat_batches([batch] * (self._nbytes // batch.nbytes + 1))
+        raise self._error
+
+
+class _Breaking(DirectPeers):
+    """Peers of whom one fails when it has given rows, once."""
+
+    nbytes = 0
+    error: LivestateError | None = None
+    broke = False
+
+    def run(self, host: HostName, request: FragmentRequest, cancelled: Callable[[], bool] | None = None) -> FragmentRows:
+        rows = super().run(host, request, cancelled)
+        if host != HOSTS[1] or self.error is None:
+            return rows
+        error, self.error, self.broke = self.error, None, True
+        return _BreakingRows(rows, self.nbytes, error)
+
+
+@pytest.mark.parametrize("sql", [SUM, "SELECT count FROM plays", "SELECT count FROM plays WHERE genre = 'pop' LIMIT 2000"])
+def test_a_host_that_breaks_within_the_first_bytes_is_replaced(sql: str) -> None:
+    with _replicated(2) as cluster:
+        peers = _Breaking(cluster, HOSTS[0])
+        service = QueryService(cluster.sources[HOSTS[0]], SMALL, Hosts(peers, HOSTS[0], Assignment(HOSTS, 2).order))
+        peers.error = Unavailable("It went away.")
+        try:
+            with service.execute(sql) as result:
+                found = result.read_all().column(0).to_pylist()
+            assert peers.broke
+            assert int(sum(found)) == (sum(range(1, 1000, 2)) if "pop" in sql else TOTAL)
+        finally:
+            service.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "words"), [(Unavailable("It went away."), "Host b failed when .* partitions .* of store plays"), (InvalidInput("Bad."), "Bad")]
+)
+def test_a_host_that_breaks_when_rows_were_handed_out_ends_the_result(error: LivestateError, words: str) -> None:
+    with _replicated(2) as cluster:
+        peers = _Breaking(cluster, HOSTS[0])
+        service = QueryService(cluster.sources[HOSTS[0]], SMALL, Hosts(peers, HOSTS[0], Assignment(HOSTS, 2).order))
+        peers.nbytes, peers.error = 3 * PRIMED_BYTES, error
+        try:
+            with service.execute("SELECT * FROM plays") as result, pytest.raises(type(error), match=words):
+                result.read_all()
         finally:
             service.close()
 
@@ -248,7 +309,7 @@ def test_a_host_refuses_partitions_and_epochs_that_it_has_not() -> None:
             service.execute_fragment(FragmentRequest(sql, {PLAYS.group: Epoch(5)}, {PLAYS.name: held}))
 
 
-def _broken(bound: BoundStatement, small: frozenset[str]) -> SplitPlan:
+def _broken(bound: BoundStatement, sizes: Sizes) -> SplitPlan:
     tree = sqlglot.parse_one('SELECT no_such_column FROM "__scan_0"', dialect="duckdb")
     assert isinstance(tree, exp.Query)
     return SplitPlan(("broken",), (Fragment("__part_0", tree, bound.references, (), "broken"),), None)
@@ -261,9 +322,9 @@ def test_a_plan_that_the_engine_refuses_is_replaced_by_gathering(caplog: pytest.
         statement = make_ready(lift("SELECT genre, sum(count) FROM plays GROUP BY genre", "duckdb"), "duckdb", definitions)
         plans = PlanCache(engine, FragmentCache(engine, 10), Splitter(_broken, gather), 10)
         with caplog.at_level(logging.WARNING):
-            plan = plans.plan(statement, (), frozenset(), lambda: Bindable(statement, outputs_of(engine, statement, ())), definitions)
+            plan = plans.plan(statement, (), Sizes(), lambda: Bindable(statement, outputs_of(engine, statement, ())), definitions)
         assert plan.split.rules == ("gather",)
         assert "gathering" in caplog.text
-        assert plans.plan(statement, (), frozenset(), pytest.fail, definitions) is plan
+        assert plans.plan(statement, (), Sizes(), pytest.fail, definitions) is plan
     finally:
         engine.close()

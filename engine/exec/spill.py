@@ -1,0 +1,39 @@
+"""Where the engine puts what its memory does not hold."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from pathlib import Path
+
+from engine.errors import InvalidInput
+
+_PRIVATE = 0o700
+
+
+class SpillDirectory:
+    """A private directory for the engine's temporary files, under a name that nobody can guess. Made empty, and removed at the end.
+
+    Args:
+        parent: Directory that nothing else uses; made if it is not there. What earlier processes left in it is deleted.
+        limit_bytes: What the files may take.
+
+    Raises:
+        InvalidInput: The directory cannot be used.
+    """
+
+    def __init__(self, parent: Path, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self._parent = parent.absolute()
+        self.path = self._parent / secrets.token_hex(16)
+        try:
+            if self._parent.exists():
+                shutil.rmtree(self._parent)
+            self.path.mkdir(mode=_PRIVATE, parents=True)
+            self._parent.chmod(_PRIVATE)
+        except OSError as error:
+            raise InvalidInput(f"The engine's spill directory cannot be used: {error.strerror or error.args[0]}.") from error
+
+    def close(self) -> None:
+        """Remove the directory. May be called again."""
+        shutil.rmtree(self._parent, ignore_errors=True)

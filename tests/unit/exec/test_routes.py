@@ -1,0 +1,100 @@
+"""Routes are kept while no report changes, and never longer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+
+from engine.cluster.assignment import Assignment
+from engine.cluster.fragments import Peers
+from engine.cluster.reports import GroupReport, HostName, HostReport, ReadableEpoch, StoreReport
+from engine.cluster.routing import NotYet, Route
+from engine.cluster.wishes import NEWEST, EpochWish
+from engine.coordinator.cluster import Cluster
+from engine.coordinator.routes import Reports, Routes
+from engine.schema import Epoch, GroupName, PartitionId, StoreName, define_store
+
+A, B = HostName("a"), HostName("b")
+SONGS = define_store("songs", pa.schema([("song", pa.int64())]), ["song"], partitions=8)
+DEFINITIONS = {SONGS.name: SONGS}
+ALL: Mapping[StoreName, tuple[PartitionId, ...]] = {SONGS.name: tuple(PartitionId(number) for number in range(8))}
+
+
+class Told:
+    """What a host was told, given out in new mappings each time, as hosts do with their own report."""
+
+    def __init__(self, assignment: Assignment) -> None:
+        self.reports_by_host: dict[HostName, HostReport] = {}
+        for host in (A, B):
+            store = StoreReport(assignment.held(host, SONGS), rows=10, bytes=100)
+            self.reports_by_host[host] = HostReport(host, {SONGS.group: at(1)}, {SONGS.name: store})
+
+    def reports(self) -> Reports:
+        return {host: replace(report, groups=dict(report.groups)) for host, report in self.reports_by_host.items()}
+
+    def group(self, host: HostName, group: GroupReport) -> None:
+        self.reports_by_host[host] = replace(self.reports_by_host[host], groups={GroupName(SONGS.group): group})
+
+
+def at(*epochs: int, looked_at: int = 0) -> GroupReport:
+    return GroupReport(tuple(ReadableEpoch(Epoch(epoch), epoch) for epoch in epochs), Epoch(max(epochs)), None, looked_at)
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told(Assignment((A, B)))
+
+
+@pytest.fixture
+def routes(told: Told) -> Routes:
+    return Routes(Cluster(cast("Peers", cast("Any", told)), A, Assignment((A, B)).order), 1 << 20)
+
+
+def epoch(found: Route | NotYet) -> Epoch:
+    assert isinstance(found, Route)
+    return found.epochs[SONGS.group]
+
+
+def test_a_route_is_kept_while_reports_are_made_of_the_same(routes: Routes) -> None:
+    assert routes.now(ALL, DEFINITIONS, NEWEST) is routes.now(dict(ALL), DEFINITIONS, EpochWish())
+
+
+def test_other_needs_have_other_routes(routes: Routes) -> None:
+    routes.now(ALL, DEFINITIONS, NEWEST)
+    found = routes.now({SONGS.name: (PartitionId(3),)}, DEFINITIONS, NEWEST)
+    assert isinstance(found, Route)
+    assert [numbers for stores in found.partitions.values() for numbers in stores.values()] == [(3,)]
+
+
+def test_a_new_epoch_is_seen_at_once(told: Told, routes: Routes) -> None:
+    assert epoch(routes.now(ALL, DEFINITIONS, NEWEST)) == 1
+    told.group(A, at(1, 2))
+    assert epoch(routes.now(ALL, DEFINITIONS, NEWEST)) == 1
+    told.group(B, at(1, 2))
+    assert epoch(routes.now(ALL, DEFINITIONS, NEWEST)) == 2
+
+
+def test_a_host_that_is_gone_is_left_out_and_one_that_comes_back_taken_in(told: Told, routes: Routes) -> None:
+    first = routes.now(ALL, DEFINITIONS, NEWEST)
+    gone = told.reports_by_host.pop(B)
+    assert isinstance(routes.now(ALL, DEFINITIONS, NEWEST), NotYet)
+    told.reports_by_host[B] = gone
+    assert routes.now(ALL, DEFINITIONS, NEWEST) == first
+
+
+def test_a_look_at_the_changelog_counts_for_staleness(told: Told, routes: Routes) -> None:
+    wish = EpochWish(max_staleness_seconds=3600.0)
+    assert isinstance(routes.now(ALL, DEFINITIONS, wish), NotYet)
+    for host in (A, B):
+        told.group(host, at(1, looked_at=1 << 60))
+    assert epoch(routes.now(ALL, DEFINITIONS, wish)) == 1
+
+
+def test_a_wish_and_hosts_left_out_are_not_answered_with_a_kept_route(routes: Routes) -> None:
+    routes.now(ALL, DEFINITIONS, NEWEST)
+    assert isinstance(routes.now(ALL, DEFINITIONS, EpochWish(min_epoch=Epoch(2))), NotYet)
+    assert isinstance(routes.now(ALL, DEFINITIONS, NEWEST, without=[B]), NotYet)
