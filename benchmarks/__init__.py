@@ -1,4 +1,17 @@
 """Benchmarks: one workload a module. `python -m benchmarks --list` says what there is, README.md what they measured."""
 
-NAMES = ("apply", "group_by", "point_lookup", "many_keys", "to_pandas", "memory", "restart", "spark_job", "visibility", "clients")
+NAMES = (
+    "apply",
+    "group_by",
+    "point_lookup",
+    "many_keys",
+    "to_pandas",
+    "memory",
+    "restart",
+    "spark_job",
+    "visibility",
+    "clients",
+    "tpch",
+    "distributed",
+)
 """Modules that are benchmarks, in the order in which they run and are shown."""

@@ -33,9 +33,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.readme is not None:
         replace_table(options.readme, figures)
     if options.plot is not None:
-        from benchmarks.plot import draw  # noqa: PLC0415  matplotlib is slow to import, and optional
+        from benchmarks.plot import draw, draw_queries  # noqa: PLC0415  matplotlib is slow to import, and optional
 
         draw(figures, options.plot)
+        draw_queries(figures, options.plot.with_stem(f"{options.plot.stem}-tpch"))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -43,7 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("names", nargs="*", metavar="NAME", choices=[*NAMES, []], help="which to run; all by default")
     parser.add_argument("--scale", type=float, default=1.0, help="size of the runs; targets are for 1")
     parser.add_argument("--json", type=Path, metavar="FILE", help="add the figures to this file of JSON lines, and show all that are in it")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the figures: .svg or .png")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the figures: .svg or .png; those of TPC-H beside it, in NAME-tpch")
     parser.add_argument("--readme", type=Path, metavar="FILE", help="replace the table in this Markdown page")
     parser.add_argument("--directory", type=Path, metavar="DIR", help="where temporary data goes; the system's place by default")
     parser.add_argument("--list", action="store_true", help="say what there is")

@@ -1,0 +1,216 @@
+"""What it costs that a store's partitions are on several hosts: lookups through another host, a count over many partitions; and small queries.
+
+    python -m benchmarks distributed
+
+Four host processes share a store of 1 M rows in 512 partitions, on two cores together with the clients:
+- one row by its key, asked of the host that has it and, in turns, of one that has not;
+- `count(*)` of the whole store, and one with a condition that every row has to be read for.
+
+One host has the same rows in 8 partitions to itself, and answers small queries of 1, 8 and 64 clients, each a plain Flight connection with a thread
+of its own in this process: one row by its key; ten rows of a range of keys; count and sum over a range of a thousand keys.
+
+Checked: every row looked up, the counts, and every answer of the small queries.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import flight
+
+from benchmarks.measure import interleaved, median_wall, milliseconds, percentile
+from benchmarks.processes import HostProcess, ServeProcess, cpu_seconds, deployed
+from benchmarks.report import Figure
+from benchmarks.setting import Setting
+from benchmarks.workload import STORE, Expected, KeyKind, Numbers, Row, append_all, check, definition, every_key, filled, key_values, rows_of
+from engine.changelog import Changelog, open_appender
+from engine.cluster.assignment import Assignment
+from engine.cluster.reports import HostName
+from engine.partitioning import partition_of
+from flight_server.client import Client
+
+KEYS = 1_000_000
+HOSTS = 4
+PARTITIONS = 512
+LOOKUPS = 2000
+TURN_LOOKUPS = 50
+WARM_UP_LOOKUPS = 400
+THROUGH_TARGET = 2.5
+COUNTS = 40
+COUNT_TARGET = 20.0
+CLIENTS = (1, 8, 64)
+SECONDS = 3.0
+ROUNDS = 3
+SHORT_RANGE, LONG_RANGE = 10, 1000
+
+
+def run(setting: Setting) -> Iterator[Figure]:
+    """Lookups and counts on four hosts, then small queries on one."""
+    shared, alone = setting.subdirectory("shared"), setting.subdirectory("alone")
+    changelog = str(shared / "changelog")
+    expected = _fill(Changelog.open(changelog), setting.scaled(KEYS))
+    with ExitStack() as running:
+        hosts = running.enter_context(deployed(shared, changelog, HOSTS))
+        for host in hosts:
+            host.wait_until_settled()
+        yield from _lookups(hosts, expected, setting)
+        yield from _counts(hosts, expected, setting)
+    changelog = str(alone / "changelog")
+    _, expected = filled(Changelog.open(changelog), setting.scaled(KEYS))
+    with HostProcess(alone, changelog) as host:
+        host.wait_until_settled()
+        for kind in _kinds(expected):
+            yield from _small_queries(host, kind, setting)
+
+
+def _fill(changelog: Changelog, keys: int) -> Expected:
+    expected = Expected(keys)
+    appender = open_appender(changelog, [replace(definition(), partitions=PARTITIONS)])
+    append_all(appender, every_key(keys), KeyKind.INT64, expected.upsert)
+    return expected
+
+
+def _lookups(hosts: Sequence[ServeProcess], expected: Expected, setting: Setting) -> Iterator[Figure]:
+    """One row by its key, from the host that has it and through the next one."""
+    holder = _holders(len(hosts))
+    random = np.random.default_rng(6)
+    times: dict[str, list[float]] = {"direct": [], "through another host": []}
+    with ExitStack() as open_clients:
+        clients = [open_clients.enter_context(flight.connect(host.uri)) for host in hosts]
+
+        def turn(numbers: Numbers, offset: int) -> list[float]:
+            taken = []
+            for number, key, partition in zip(numbers.tolist(), key_values(numbers).to_pylist(), _partitions(numbers), strict=True):
+                client = clients[(holder[partition] + offset) % len(clients)]
+                began = time.perf_counter()
+                answer = client.do_get(flight.Ticket(f"SELECT * FROM {STORE} WHERE song_id = {key}".encode())).read_all()
+                taken.append(time.perf_counter() - began)
+                check("row by key", rows_of(answer), [expected.row(number)])
+            return taken
+
+        for offset in range(2):
+            turn(random.integers(0, expected.keys, WARM_UP_LOOKUPS), offset)
+        for _ in range(setting.scaled(LOOKUPS, least=4 * TURN_LOOKUPS) // TURN_LOOKUPS):
+            for offset, way in enumerate(times):
+                times[way] += turn(random.integers(0, expected.keys, TURN_LOOKUPS), offset)
+    medians = {way: percentile(seconds, 0.5) for way, seconds in times.items()}
+    for way, seconds in times.items():
+        note = f"p99 {milliseconds(percentile(seconds, 0.99)):.2f} ms over {len(seconds):,} calls"
+        yield Figure("distributed", f"lookup, {way}, p50", milliseconds(medians[way]), "ms", note=note, scale=setting.scale)
+    ratio = medians["through another host"] / medians["direct"]
+    yield Figure("distributed", "lookup through another host, p50", ratio, "times direct", THROUGH_TARGET, scale=setting.scale)
+
+
+def _holders(hosts: int) -> Mapping[int, int]:
+    """The place of the host that holds each partition."""
+    names = tuple(HostName(f"{number}") for number in range(1, hosts + 1))
+    store = replace(definition(), partitions=PARTITIONS)
+    assignment = Assignment(names)
+    return {partition: place for place, name in enumerate(names) for partition in assignment.held(name, store)}
+
+
+def _partitions(numbers: Numbers) -> list[int]:
+    found: list[int] = partition_of([key_values(numbers)], PARTITIONS).tolist()
+    return found
+
+
+def _counts(hosts: Sequence[ServeProcess], expected: Expected, setting: Setting) -> Iterator[Figure]:
+    everything = f"SELECT count(*) FROM {STORE}"
+    loved = f"SELECT count(*) FROM {STORE} WHERE score > 128"
+    wanted = {everything: expected.keys, loved: int((expected.score > 128).sum())}
+    with Client(hosts[0].uri) as client:
+        for sql, count in wanted.items():
+            answer = client.query(sql)
+            check(sql, rows_of(answer.read_all()), [(count,)])
+            check(f"hosts of {sql}", len(answer.metadata["hosts"]), len(hosts))
+        times = interleaved({sql: partial(_read, client, sql) for sql in wanted}, COUNTS)
+    for sql, counted, target in ((everything, "count(*)", COUNT_TARGET), (loved, "count(*) of half of the rows, by a condition", None)):
+        spread = f"p99 {milliseconds(percentile([spent.wall for spent in times[sql]], 0.99)):.1f} ms; {expected.keys:,} rows"
+        what = f"{counted} over {PARTITIONS} partitions on {len(hosts)} hosts"
+        yield Figure("distributed", what, milliseconds(median_wall(times[sql])), "ms", target, note=spread, scale=setting.scale)
+
+
+def _read(client: Client, sql: str) -> pa.Table:
+    return client.query(sql).read_all()
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of small query.
+
+    Attributes:
+        name: What it is called.
+        make: A query and its answer, rows sorted, from a random generator.
+    """
+
+    name: str
+    make: Callable[[np.random.Generator], tuple[str, list[Row]]]
+
+
+def _kinds(expected: Expected) -> Sequence[Kind]:
+    keys = key_values(np.arange(expected.keys)).to_numpy()
+    order = np.argsort(keys)
+    ascending = keys[order]
+    sums = np.concatenate([[0], np.cumsum(expected.listens[order])])
+
+    def by_key(random: np.random.Generator) -> tuple[str, list[Row]]:
+        number = int(random.integers(expected.keys))
+        return f"SELECT * FROM {STORE} WHERE song_id = {keys[number]}", [expected.row(number)]
+
+    def by_range(random: np.random.Generator) -> tuple[str, list[Row]]:
+        first = int(random.integers(expected.keys - SHORT_RANGE))
+        between = f"song_id BETWEEN {ascending[first]} AND {ascending[first + SHORT_RANGE - 1]}"
+        rows = [(int(keys[number]), int(expected.listens[number])) for number in order[first : first + SHORT_RANGE]]
+        return f"SELECT song_id, listens FROM {STORE} WHERE {between} ORDER BY song_id", rows
+
+    def aggregate(random: np.random.Generator) -> tuple[str, list[Row]]:
+        first = int(random.integers(expected.keys - LONG_RANGE))
+        between = f"song_id BETWEEN {ascending[first]} AND {ascending[first + LONG_RANGE - 1]}"
+        answer = (LONG_RANGE, int(sums[first + LONG_RANGE] - sums[first]))
+        return f"SELECT count(*), sum(listens) FROM {STORE} WHERE {between}", [answer]
+
+    return Kind("point", by_key), Kind("range", by_range), Kind("aggregate", aggregate)
+
+
+def _small_queries(host: HostProcess, kind: Kind, setting: Setting) -> Iterator[Figure]:
+    """Answers a second by clients."""
+    rates: dict[int, list[float]] = {clients: [] for clients in CLIENTS}
+    times: dict[int, list[float]] = {clients: [] for clients in CLIENTS}
+    cpu = dict.fromkeys(CLIENTS, 0.0)
+    for turn in range(ROUNDS):
+        for clients in CLIENTS:
+            before = cpu_seconds(host.pid)
+            with ThreadPoolExecutor(clients) as threads:
+                asked = threads.map(lambda number, turn=turn: _ask(host.uri, kind, seed=turn * 1000 + number), range(clients))
+                found = [seconds for client in asked for seconds in client]
+            cpu[clients] += cpu_seconds(host.pid) - before
+            rates[clients].append(len(found) / SECONDS)
+            times[clients] += found
+    for clients in CLIENTS:
+        p50, p99 = (milliseconds(percentile(times[clients], share)) for share in (0.5, 0.99))
+        note = f"p50 {p50:.2f} ms, p99 {p99:.1f} ms; {milliseconds(cpu[clients] / len(times[clients])):.2f} ms CPU of the host a query"
+        rate = sorted(rates[clients])[ROUNDS // 2]
+        yield Figure("distributed", f"{kind.name} queries by {clients} clients", rate, "queries/s", None, True, note, setting.scale)
+
+
+def _ask(uri: str, kind: Kind, seed: int) -> list[float]:
+    """Ask for a while; the time of each query, in seconds."""
+    random = np.random.default_rng(seed)
+    times: list[float] = []
+    with flight.connect(uri) as client:
+        end = time.perf_counter() + SECONDS
+        while True:
+            sql, wanted = kind.make(random)
+            began = time.perf_counter()
+            if began > end:
+                return times
+            answer = client.do_get(flight.Ticket(sql.encode())).read_all()
+            times.append(time.perf_counter() - began)
+            check(sql, rows_of(answer), wanted)
