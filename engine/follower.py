@@ -58,7 +58,7 @@ class FollowerOptions:
     held: Callable[[StoreDefinition], Collection[PartitionId]] = every_partition
     retention_seconds: float = 10.0
     retained_epochs: int = 64
-    retained_bytes: int = 256 * MIB
+    retained_bytes: int = 128 * MIB
 
 
 @dataclass(frozen=True)

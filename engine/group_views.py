@@ -26,7 +26,7 @@ class Retention:
     Attributes:
         seconds: Time after which an epoch is let go.
         versions: How many epochs there are at most, the newest included.
-        bytes: Memory of delete vectors that only older epochs need, at most; an estimate.
+        bytes: Memory of delete vectors and segments that only older epochs need, at most; an estimate.
     """
 
     seconds: float
@@ -94,7 +94,7 @@ class _Retained(NamedTuple):
     Attributes:
         view: The view.
         until: When it is let go, by the clock of whoever publishes.
-        bytes: Memory of delete vectors that the view after it does without.
+        bytes: Memory of delete vectors and segments that the view after it does without.
     """
 
     view: GroupView
@@ -196,17 +196,20 @@ class RetainedViews:
 
 
 def _bytes_apart(older: GroupView, newer: GroupView) -> int:
-    """Bytes of the delete vectors of a view that another one does without."""
+    """Bytes of the delete vectors and segments of a view that another one does without."""
     total = 0
     for name, store in older.stores.items():
         after = newer.stores.get(name)
         for number, version in store.versions.items():
             following = after.versions.get(number) if after is not None else None
             if following is not version:
-                total += _vector_bytes(version, following)
+                total += _own_bytes(version, following)
     return total
 
 
-def _vector_bytes(older: Version, newer: Version | None) -> int:
+def _own_bytes(older: Version, newer: Version | None) -> int:
     shared = {id(entry.live) for entry in newer.segments} if newer is not None else set()
-    return sum(entry.live.nbytes for entry in older.segments if entry.live is not None and id(entry.live) not in shared)
+    vectors = sum(entry.live.nbytes for entry in older.segments if entry.live is not None and id(entry.live) not in shared)
+    # Columns of a segment that compaction has replaced stay in the cache as long as a view needs them.
+    kept = {entry.segment.id for entry in newer.segments} if newer is not None else set()
+    return vectors + sum(entry.segment.record.nbytes for entry in older.segments if entry.segment.id not in kept)
