@@ -6,7 +6,6 @@ The command line uses it; programs that want DB-API or pandas take ADBC instead.
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,42 +17,10 @@ from pyarrow import flight
 
 from engine.cluster.wishes import NEWEST, EpochWish
 from engine.errors import InvalidInput, LivestateError, Unavailable
-from flight_server.boundary import ERROR_TRAILER, livestate_error
+from flight_server.boundary import livestate_error
+from flight_server.connection import FLIGHT_FAILURES, Connection, Trailer
 from flight_server.messages import new
 from flight_server.tickets import METADATA_KEY, Statement
-
-FLIGHT_FAILURES = (flight.FlightError, pa.ArrowException, OSError, KeyError)
-"""What pyarrow raises when a call fails."""
-CHANNEL_OPTIONS = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.min_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 1000)]
-"""A host that was started again is found within a second; gRPC's own choice is up to two minutes."""
-
-
-class Trailer(flight.ClientMiddleware):  # type: ignore[misc] # pyarrow has no types
-    """Keeps what the server says of an error, for one call."""
-
-    def __init__(self) -> None:
-        self.detail: bytes | None = None
-
-    def received_headers(self, headers: Mapping[str, list[str | bytes]]) -> None:
-        """Called by Flight with headers, and with trailers when the call is over."""
-        for value in headers.get(ERROR_TRAILER, ()):
-            self.detail = value if isinstance(value, bytes) else value.encode()
-
-
-class Trailers(flight.ClientMiddlewareFactory):  # type: ignore[misc] # pyarrow has no types
-    """Hands each thread the trailer of the call that it began last."""
-
-    def __init__(self) -> None:
-        self._calls = threading.local()
-
-    def start_call(self, info: Any) -> Trailer:
-        """Called by Flight in the thread that begins a call."""
-        self._calls.latest = Trailer()
-        return self._calls.latest  # type: ignore[no-any-return]
-
-    def latest(self) -> Trailer | None:
-        """Of the call that this thread began last; None before the first."""
-        return getattr(self._calls, "latest", None)
 
 
 @dataclass(frozen=True)
@@ -124,13 +91,9 @@ class Client:
         self.wish = wish
         self.dialect = dialect
         self.timeout_seconds = timeout_seconds
-        self._trailers = Trailers()
         headers = [(b"authorization", b"Bearer " + token.encode())] if token is not None else []
         self._options = flight.FlightCallOptions(headers=headers)
-        try:
-            self._client = flight.connect(uri, tls_root_certs=tls_roots or None, middleware=[self._trailers], generic_options=CHANNEL_OPTIONS)
-        except (pa.ArrowException, ValueError) as error:
-            raise InvalidInput(f"{uri!r} is not the address of a host; write it like grpc://127.0.0.1:8815.") from error
+        self._connection = Connection(uri, tls_roots=tls_roots)
 
     def query(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] | None = None, *, call_id: bytes = b"") -> Rows:
         """Run a statement, in one call. It returns when the first rows are there.
@@ -151,10 +114,10 @@ class Client:
         if parameters:
             statement = statement.bound(_parameter_batch(parameters))
         with self.translated():
-            reader = self._client.do_get(flight.Ticket(statement.to_bytes()), self._options)
+            reader = self._connection.client.do_get(flight.Ticket(statement.to_bytes()), self._options)
             schema = reader.schema
         metadata = json.loads((schema.metadata or {}).get(METADATA_KEY, b"{}"))
-        return Rows(schema, metadata, reader, self, self._trailers.latest())
+        return Rows(schema, metadata, reader, self, self._connection.latest_trailer())
 
     def cancel(self, call_id: bytes) -> None:
         """Have the host end a query, from another thread than the one that waits for it.
@@ -223,8 +186,8 @@ class Client:
         return document
 
     def close(self) -> None:
-        """End the connection."""
-        self._client.close()
+        """End the connection. What was begun goes on; statements begun later fail."""
+        self._connection.close()
 
     def __enter__(self) -> Client:
         return self
@@ -246,7 +209,7 @@ class Client:
             LivestateError: What the host said, by its kind; Unavailable when there is no host.
         """
         with self.translated():
-            return [result.body.to_pybytes() for result in self._client.do_action(flight.Action(name, body), self._options)]
+            return [result.body.to_pybytes() for result in self._connection.client.do_action(flight.Action(name, body), self._options)]
 
     @contextmanager
     def translated(self, trailer: Trailer | None = None) -> Iterator[None]:
@@ -261,7 +224,7 @@ class Client:
         try:
             yield
         except FLIGHT_FAILURES as error:
-            call = trailer if trailer is not None else self._trailers.latest()
+            call = trailer if trailer is not None else self._connection.latest_trailer()
             known = livestate_error(error, call.detail if call is not None else None)
             raise self._explained(known, answered=call is not None and call.detail is not None) from error
 

@@ -18,7 +18,7 @@ from pyarrow import flight
 from engine.cluster.reports import HostName
 from engine.errors import Cancelled, DeadlineExceeded, LivestateError, Unauthenticated, Unavailable
 from flight_server.boundary import livestate_error
-from flight_server.client import FLIGHT_FAILURES, Trailer
+from flight_server.connection import FLIGHT_FAILURES, Trailer
 from flight_server.fragments import UPLOAD_SCHEMA, upload_pieces
 from flight_server.tickets import METADATA_KEY
 

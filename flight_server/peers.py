@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from weakref import WeakSet
 
-import pyarrow as pa
 from pyarrow import flight
 
 from engine.cluster.fragments import FragmentRequest
@@ -18,7 +17,7 @@ from engine.cluster.reports import GroupReport, HostName, HostReport, Standing, 
 from engine.errors import DeadlineExceeded, InvalidInput, LivestateError, Unavailable
 from engine.exec.deadline import Deadline, Watcher
 from engine.schema import GroupName, StoreName
-from flight_server.client import CHANNEL_OPTIONS, FLIGHT_FAILURES, Trailers
+from flight_server.connection import CHANNEL_OPTIONS, FLIGHT_FAILURES, Connection
 from flight_server.contacts import Contacts
 from flight_server.fragments import FragmentTicket
 from flight_server.peer_rows import PeerRows, is_lost, peer_error
@@ -27,7 +26,7 @@ from flight_server.reports import SentReport, parse_report
 REPORT_ACTION = "livestate.report"
 LEAST_REPORT_SECONDS = 0.2
 """What a host gets at the least to answer a report, however soon it counts as dead."""
-PEER_CHANNEL_OPTIONS = [*CHANNEL_OPTIONS, ("grpc.keepalive_time_ms", 300_000), ("grpc.keepalive_timeout_ms", 5_000)]
+PEER_CHANNEL_OPTIONS = (*CHANNEL_OPTIONS, ("grpc.keepalive_time_ms", 300_000), ("grpc.keepalive_timeout_ms", 5_000))
 """With keepalive gRPC has the system end a connection (TCP_USER_TIMEOUT) whose bytes nobody acknowledged for five seconds. Without, it would try them
 again ever more seldom, and find a network that was away for a minute to be back after another one. Servers take no pings more often than this.
 """
@@ -74,26 +73,20 @@ class _Peer:
         self._options = options
         self._lost = lost
         self._headers = [(b"authorization", b"Bearer " + options.token.encode())] if options.token is not None else []
-        self._trailers = Trailers()
         self._lock = threading.Lock()
         # Weak: rows that are forgotten end themselves.
         self._under_way: WeakSet[PeerRows] = WeakSet()
-        try:
-            self._client = flight.connect(
-                uri, tls_root_certs=options.tls_roots or None, middleware=[self._trailers], generic_options=PEER_CHANNEL_OPTIONS
-            )
-        except (pa.ArrowException, ValueError) as error:
-            raise InvalidInput(f"{uri!r} is not the address of host {name}; write it like grpc://10.0.0.1:8815.") from error
+        self._connection = Connection(uri, tls_roots=options.tls_roots, options=PEER_CHANNEL_OPTIONS)
 
     def begin(self, request: FragmentRequest) -> PeerRows:
         """Begin a fragment there; `open` comes next."""
         timeout = None if request.timeout_seconds is None else request.timeout_seconds + self._options.hop_grace_seconds
         command = flight.FlightDescriptor.for_command(FragmentTicket.of(request).to_bytes())
         try:
-            writer, reader = self._client.do_exchange(command, self._call(timeout))
+            writer, reader = self._connection.client.do_exchange(command, self._call(timeout))
         except FLIGHT_FAILURES as error:
             raise self._error(error) from error
-        rows = PeerRows(self.name, writer, reader, self._trailers.latest(), self._lost)
+        rows = PeerRows(self.name, writer, reader, self._connection.latest_trailer(), self._lost)
         with self._lock:
             self._under_way.add(rows)
         return rows
@@ -108,13 +101,13 @@ class _Peer:
     def report(self, body: bytes, timeout_seconds: float) -> bytes:
         """Send it this host's report; returns its own."""
         try:
-            (answer,) = self._client.do_action(flight.Action(REPORT_ACTION, body), self._call(timeout_seconds))
+            (answer,) = self._connection.client.do_action(flight.Action(REPORT_ACTION, body), self._call(timeout_seconds))
             return bytes(answer.body.to_pybytes())
         except FLIGHT_FAILURES as error:
             raise self._error(error) from error
 
     def _error(self, error: Exception) -> LivestateError:
-        trailer = self._trailers.latest()
+        trailer = self._connection.latest_trailer()
         if is_lost(error, trailer):
             self._lost()
         return peer_error(self.name, error, trailer)
@@ -123,7 +116,7 @@ class _Peer:
         return flight.FlightCallOptions(timeout=timeout_seconds, headers=self._headers)
 
     def close(self) -> None:
-        self._client.close()
+        self._connection.close()
 
 
 class FlightPeers:

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 DEFAULT_LIMIT = 1000
+_PATIENCE_SECONDS = 2.0
 HELP = """\
 SQL ends with ; and may take several lines. Tab completes names; ↑ and Ctrl-R find earlier statements.
   \\d           all stores              \\d STORE     columns of a store
@@ -150,6 +151,7 @@ class Prompt:
     console: Console
     limit: int = DEFAULT_LIMIT
     catalog: Catalog = field(default_factory=Catalog)
+    _refresher: threading.Thread | None = field(default=None, init=False, repr=False)
 
     def execute(self, typed: str) -> bool:
         """Do what was typed: a command, or statements.
@@ -176,11 +178,18 @@ class Prompt:
         return True
 
     def refresh(self) -> None:
-        """Ask the host again for the names that completion offers; without a host, keep the old ones."""
-        try:
+        """Ask the host again for the names that completion offers, while the user types on; without a host, keep the old ones."""
+        self._refresher = threading.Thread(target=self._refresh, name="completion", daemon=True)
+        self._refresher.start()
+
+    def close(self) -> None:
+        """End the session: wait a moment for the names that are being asked for, as Python may not end inside a call of Flight."""
+        if self._refresher is not None:
+            self._refresher.join(_PATIENCE_SECONDS)
+
+    def _refresh(self) -> None:
+        with suppress(LivestateError):
             self.catalog = read_catalog(self.client)
-        except LivestateError:
-            return
 
     def _command(self, word: str, argument: str) -> None:
         if word == "\\d" and argument:
@@ -199,7 +208,7 @@ class Prompt:
         except LivestateError as error:
             self._show_error(error)
         else:
-            threading.Thread(target=self.refresh, daemon=True).start()
+            self.refresh()
 
     def _statement(self, sql: str) -> bool:
         try:
@@ -301,7 +310,7 @@ def run_prompt(client: Client, console: Console, limit: int = DEFAULT_LIMIT) -> 
     """
     stores = client.stores().num_rows
     prompt = Prompt(client, console, limit)
-    threading.Thread(target=prompt.refresh, daemon=True).start()
+    prompt.refresh()
     console.print(f"Connected to {client.uri}: {stores} store{'' if stores == 1 else 's'}. \\d lists them, \\help helps, \\q leaves.", markup=False)
     session: PromptSession[str] = PromptSession(
         history=_history(),
@@ -313,12 +322,13 @@ def run_prompt(client: Client, console: Console, limit: int = DEFAULT_LIMIT) -> 
         multiline=True,
         prompt_continuation=lambda width, line, wrapped: "...> ".rjust(width),
     )
-    while True:
-        try:
-            typed = session.prompt("livestate> ")
-        except KeyboardInterrupt:
-            continue
-        except EOFError:
-            return
-        if not prompt.execute(typed):
-            return
+    with closing(prompt):
+        while True:
+            try:
+                typed = session.prompt("livestate> ")
+            except KeyboardInterrupt:
+                continue
+            except EOFError:
+                return
+            if not prompt.execute(typed):
+                return

@@ -16,7 +16,7 @@ from pyarrow import flight
 from engine.cluster.fragments import FragmentRequest
 from engine.cluster.reports import HostName, HostReport
 from engine.schema import Epoch, PartitionId, StoreName
-from flight_server.client import FLIGHT_FAILURES
+from flight_server.connection import FLIGHT_FAILURES
 from flight_server.fragments import FRAGMENT_MARK, UPLOAD_SCHEMA, FragmentTicket, upload_pieces
 from flight_server.peers import REPORT_ACTION
 from flight_server.reports import SentReport
