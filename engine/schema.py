@@ -14,6 +14,7 @@ from typing import Any, NewType
 import pyarrow as pa
 
 from engine.errors import Corrupt, InvalidInput
+from engine.kinds import PLAIN, RESERVED_PREFIX, Behaviour, Merge, Session, check_behaviour, key_with_time, schemas_of, time_of
 from engine.sql_types import arrow_type, canonical_type, sql_type
 
 StoreName = NewType("StoreName", str)
@@ -21,10 +22,10 @@ GroupName = NewType("GroupName", str)
 Epoch = NewType("Epoch", int)
 PartitionId = NewType("PartitionId", int)
 
-DEFINITION_FORMAT = 1
+DEFINITION_FORMAT = 2
+"""Format 1 had key-value stores only, and reads as this one."""
 MAX_PARTITIONS = 4096
 MAX_NAME_BYTES = 200
-RESERVED_PREFIX = "__"
 TOMBSTONE_COLUMN = "__tombstone"
 """Boolean column that a changelog slice carries behind the store's own columns when some row of it is a tombstone."""
 
@@ -40,6 +41,9 @@ class StoreDefinition:
         key: Names of the columns that identify a row, in key order.
         partition_by: Leading part of `key` whose hash places a row.
         partitions: How many partitions there are, 1 to 4096.
+        behaviour: Its kind, how long rows stay, and where they are held.
+        row_schema: Arrow schema of the rows that a job writes; `schema` unless the kind says otherwise (`engine.kinds`).
+        stored_schema: Arrow schema of segments: `schema`, then hidden columns.
     """
 
     name: StoreName
@@ -48,6 +52,9 @@ class StoreDefinition:
     key: tuple[str, ...]
     partition_by: tuple[str, ...]
     partitions: int
+    behaviour: Behaviour
+    row_schema: pa.Schema
+    stored_schema: pa.Schema
 
     @property
     def key_schema(self) -> pa.Schema:
@@ -58,7 +65,8 @@ class StoreDefinition:
         """The definition in one line of SQL-like text, as errors show it."""
         columns = ", ".join(f"{f.name} {sql_type(f.type)}" for f in self.schema)
         placed = f" PARTITION BY ({', '.join(self.partition_by)})"
-        return f"{self.name} ({columns}) KEY ({', '.join(self.key)}){placed} PARTITIONS {self.partitions} GROUP {self.group}"
+        text = f"{self.name} ({columns}) KEY ({', '.join(self.key)}){placed} PARTITIONS {self.partitions} GROUP {self.group}"
+        return f"{text} {self.behaviour.describe()}".rstrip()
 
     def to_json(self) -> bytes:
         """The stored form.
@@ -70,10 +78,11 @@ class StoreDefinition:
             "format": DEFINITION_FORMAT,
             "name": self.name,
             "group": self.group,
-            "columns": [{"name": f.name, "type": sql_type(f.type)} for f in self.schema],
+            "columns": [{"name": f.name, "type": sql_type(f.type)} for f in self.row_schema],
             "key": list(self.key),
             "partition_by": list(self.partition_by),
             "partitions": self.partitions,
+            **self.behaviour.to_document(),
         }
         return json.dumps(document, indent=1).encode()
 
@@ -100,8 +109,9 @@ class StoreDefinition:
                 partition_by=document["partition_by"],
                 partitions=document["partitions"],
                 group=document["group"],
+                behaviour=Behaviour.from_document(document),
             )
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise Corrupt("A store definition in the changelog lacks a field or has one of the wrong type; restore it from a backup.") from error
         except InvalidInput as error:
             raise Corrupt(f"A store definition in the changelog is not valid: {error.message}") from error
@@ -114,8 +124,8 @@ def _document(data: bytes) -> Mapping[str, Any]:
         raise Corrupt("A store definition in the changelog is not JSON; restore it from a backup.") from error
     if not isinstance(document, dict):
         raise Corrupt("A store definition in the changelog is not a JSON object; restore it from a backup.")
-    if document.get("format") != DEFINITION_FORMAT:
-        raise Corrupt(f"A store definition has format {document.get('format')!r}; this version reads format {DEFINITION_FORMAT}: upgrade livestate.")
+    if document.get("format") not in (1, DEFINITION_FORMAT):
+        raise Corrupt(f"A store definition has format {document.get('format')!r}; this version reads up to {DEFINITION_FORMAT}: upgrade livestate.")
     return document
 
 
@@ -127,16 +137,18 @@ def define_store(
     partition_by: Sequence[str] | None = None,
     partitions: int = 8,
     group: str | None = None,
+    behaviour: Behaviour = PLAIN,
 ) -> StoreDefinition:
     """Check and normalise what a user says of a store.
 
     Args:
         name: Name of the store: any text of 1 to 200 UTF-8 bytes without control characters and `/`.
-        schema: Arrow schema of the rows; types are made canonical (`engine.sql_types`).
-        key: Columns that identify a row; at least one.
+        schema: Arrow schema of the rows that are written; types are made canonical (`engine.sql_types`).
+        key: Columns that identify a row; at least one. Sessions and versions have their time behind them, named or not.
         partition_by: Leading part of the key that places a row; the whole key by default.
         partitions: How many partitions, 1 to 4096.
         group: Store group; the store's own name by default.
+        behaviour: Its kind, how long rows stay, and where they are held.
 
     Returns:
         A definition whose schema has canonical types and keeps the column order given.
@@ -146,22 +158,43 @@ def define_store(
     """
     _check_name("store", name)
     _check_name("store group", group if group is not None else name)
-    _check_columns(name, schema.names)
-    _check_key(name, schema, key)
-    placed = tuple(key) if partition_by is None else tuple(partition_by)
-    if not placed or placed != tuple(key)[: len(placed)]:
-        raise InvalidInput(f"Store {name}: partition_by ({', '.join(placed)}) must be a leading part of the key ({', '.join(key)}).")
+    whole_key = key_with_time(behaviour.kind, key) if not isinstance(key, str) else key
+    _check_columns(name, schema.names, behaviour)
+    _check_key(name, schema, whole_key)
+    time = time_of(behaviour.kind)
+    placed = tuple(column for column in whole_key if column != time) if partition_by is None else tuple(partition_by)
+    if time in placed:
+        raise InvalidInput(f"Store {name}: partition_by must not have {time}, as all rows of a key have to lie in one partition.")
+    if not placed or placed != tuple(whole_key)[: len(placed)]:
+        raise InvalidInput(f"Store {name}: partition_by ({', '.join(placed)}) must be a leading part of the key ({', '.join(whole_key)}).")
     if not isinstance(partitions, int) or isinstance(partitions, bool) or not 1 <= partitions <= MAX_PARTITIONS:
         raise InvalidInput(f"Store {name}: partitions must be a whole number from 1 to {MAX_PARTITIONS}, not {partitions!r}.")
+    rows = _canonical(name, schema, whole_key)
+    check_behaviour(name, rows, whole_key, behaviour)
+    schemas = schemas_of(rows, behaviour)
+    definition = StoreDefinition(
+        StoreName(name),
+        GroupName(group if group is not None else name),
+        schemas.visible,
+        tuple(whole_key),
+        placed,
+        partitions,
+        behaviour,
+        schemas.rows,
+        schemas.stored,
+    )
+    _check_key_types(definition)
+    return definition
+
+
+def _canonical(store: str, schema: pa.Schema, key: Sequence[str]) -> pa.Schema:
     fields = []
     for field in schema:
         try:
             fields.append(pa.field(field.name, canonical_type(field.type), nullable=field.name not in key))
         except InvalidInput as error:
-            raise InvalidInput(f"Store {name}, column {field.name}: {error.message}") from error
-    definition = StoreDefinition(StoreName(name), GroupName(group if group is not None else name), pa.schema(fields), tuple(key), placed, partitions)
-    _check_key_types(definition)
-    return definition
+            raise InvalidInput(f"Store {store}, column {field.name}: {error.message}") from error
+    return pa.schema(fields)
 
 
 def _check_name(what: str, name: str) -> None:
@@ -173,12 +206,14 @@ def _check_name(what: str, name: str) -> None:
         raise InvalidInput(f"The {what} name {name!r} must not contain '/' or control characters, nor be '.' or '..'.")
 
 
-def _check_columns(store: str, names: Sequence[str]) -> None:
+def _check_columns(store: str, names: Sequence[str], behaviour: Behaviour) -> None:
+    kind = behaviour.kind
+    partials = {name for column in kind.columns for name in column.partials} if isinstance(kind, Merge | Session) else set()
     seen: set[str] = set()
     for name in names:
         if not name:
             raise InvalidInput(f"Store {store}: a column has no name.")
-        if name.startswith(RESERVED_PREFIX):
+        if name.startswith(RESERVED_PREFIX) and name not in partials:
             raise InvalidInput(f"Store {store}: column names that start with {RESERVED_PREFIX} are reserved; rename {name}.")
         if name.lower() in seen:
             raise InvalidInput(f"Store {store}: the column {name} is there twice (SQL does not tell upper from lower case); rename one.")

@@ -136,7 +136,7 @@ class Epochs:
                     raise NotFound(
                         f"The changelog has rows of store {part.store} in {where}, but no definition of it was given: read the definitions again."
                     )
-                found[part.store, part.partition].append(decode_slice(part, content, definitions[part.store].schema, where))
+                found[part.store, part.partition].append(decode_slice(part, content, definitions[part.store].row_schema, where))
         return {place: _joined(batches) for place, batches in found.items()}
 
     def _contents(self, file: DataFile, wanted: Sequence[Slice], where: str) -> list[pa.Buffer]:

@@ -70,7 +70,7 @@ def check_tables(group: GroupName, tables: Tables, definition_of: Callable[[Stor
             raise NotFound(f"There is no store {store} in the changelog: create it first.")
         if definition.group != group:
             raise InvalidInput(f"Store {store} belongs to store group {definition.group} and cannot be written in a commit of {group}.")
-        schemas = (definition.schema, with_tombstones(definition.schema))
+        schemas = (definition.row_schema, with_tombstones(definition.row_schema))
         for partition, batch in partitions.items():
             if not 0 <= partition < definition.partitions:
                 raise InvalidInput(f"Store {store} has {definition.partitions} partitions, and rows came for partition {partition}.")
@@ -81,7 +81,7 @@ def check_tables(group: GroupName, tables: Tables, definition_of: Callable[[Stor
 
 
 def _matching_names(definition: StoreDefinition, schema: pa.Schema, tombstone_column: str | None, batch_name: str) -> list[str]:
-    wanted = definition.schema.names
+    wanted = definition.row_schema.names
     expected = [*wanted, *([tombstone_column] if tombstone_column is not None else [])]
     if tombstone_column in wanted:
         raise InvalidInput(f"Store {definition.name}: the tombstone column {tombstone_column} is a column of the store; name another one.")
@@ -92,7 +92,7 @@ def _matching_names(definition: StoreDefinition, schema: pa.Schema, tombstone_co
 
 def _mismatch(definition: StoreDefinition, schema: pa.Schema, batch_name: str) -> InvalidInput:
     twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
-    missing = [name for name in definition.schema.names if name not in schema.names]
+    missing = [name for name in definition.row_schema.names if name not in schema.names]
     causes = [
         f"the column {', '.join(twice)} is there twice" if twice else "",
         f"the column {', '.join(missing)} is missing" if missing else "",
@@ -111,7 +111,7 @@ def _type_name(kind: pa.DataType) -> str:
 
 def _canonical_column(definition: StoreDefinition, rows: pa.Table | pa.RecordBatch, name: str, batch_name: str) -> pa.Array:
     column = rows.column(name)
-    target = definition.schema.field(name).type
+    target = definition.row_schema.field(name).type
     if column.type != target:
         if not _casts(column.type, target):
             raise _mismatch(definition, rows.schema, batch_name)
@@ -183,7 +183,7 @@ def _tombstones(definition: StoreDefinition, rows: pa.Table | pa.RecordBatch, na
 
 def _placed(definition: StoreDefinition, columns: list[pa.Array], tombstones: npt.NDArray[np.bool_] | None) -> dict[PartitionId, pa.RecordBatch]:
     """One stable sort by partition, one take, then slices without copies."""
-    batch = pa.RecordBatch.from_arrays(columns, schema=definition.schema)
+    batch = pa.RecordBatch.from_arrays(columns, schema=definition.row_schema)
     if batch.num_rows == 0:
         return {}
     if definition.partitions == 1:

@@ -90,8 +90,8 @@ class PartitionStore:
         self._options = options
         self._rocks = Rocks(path, options, buffers)
         codec = KeyCodec([field.type for field in definition.key_schema])
-        key = tuple(definition.schema.get_field_index(name) for name in definition.key)
-        self.context = PartitionContext(cache.new_partition(), definition.schema, key, codec, self._rocks, cache)
+        key = tuple(definition.stored_schema.get_field_index(name) for name in definition.key)
+        self.context = PartitionContext(cache.new_partition(), definition.stored_schema, key, codec, self._rocks, cache)
         self._retired: deque[_Retired] = deque()
         self._deltas: dict[SegmentId, int] = {}
         self._lock, self._merging = Lock(), Lock()
@@ -107,7 +107,7 @@ class PartitionStore:
     # ---- opening
 
     def _read_manifest(self, definition: StoreDefinition, partition: PartitionId) -> Manifest:
-        columns = {field.name: sql_type(field.type) for field in definition.schema}
+        columns = {field.name: sql_type(field.type) for field in definition.stored_schema}
         data = self._rocks.get(MANIFEST)
         if data is None:
             return Manifest(definition.name, partition, columns, Epoch(0), SegmentId(1), ())
