@@ -94,10 +94,13 @@ class Assignment:
         return found
 
     def replicas(self, definition: StoreDefinition, partition: PartitionId) -> tuple[HostName, ...]:
-        """The hosts that hold a partition of a store, the preferred one first."""
-        return self.order(definition.partitions)[partition][: self.replication]
+        """The hosts that hold a partition of a store, the preferred one first; of a global store all hosts do."""
+        return self.order(definition.partitions)[partition][: self._copies(definition)]
 
     def held(self, host: HostName, definition: StoreDefinition) -> tuple[PartitionId, ...]:
         """The partitions of a store that a host holds, ascending; what `FollowerOptions.held` is made of."""
-        order = self.order(definition.partitions)
-        return tuple(PartitionId(number) for number in range(definition.partitions) if host in order[number][: self.replication])
+        order, copies = self.order(definition.partitions), self._copies(definition)
+        return tuple(PartitionId(number) for number in range(definition.partitions) if host in order[number][:copies])
+
+    def _copies(self, definition: StoreDefinition) -> int:
+        return len(self.hosts) if definition.behaviour.is_global else self.replication

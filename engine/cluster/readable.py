@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from engine.cluster.reports import GroupReport, HostName, HostReport
@@ -25,12 +25,21 @@ class Bundle:
         stores: The stores, in order of name.
         numbers: The partition numbers.
         held: Which of them each host has of all the stores, at some epoch; hosts without any are left out.
+        beside: Global stores, of which a host that reads some of this bundle reads all that is needed.
+        is_beside: It is of such stores, and not placed by itself.
     """
 
     count: int
     stores: tuple[StoreName, ...]
     numbers: frozenset[PartitionId]
     held: Mapping[HostName, frozenset[PartitionId]]
+    beside: tuple[StoreName, ...] = ()
+    is_beside: bool = False
+
+    @property
+    def read(self) -> tuple[StoreName, ...]:
+        """All stores that a host reads with it."""
+        return (*self.stores, *self.beside)
 
     def missing(self, hosts: Collection[HostName]) -> frozenset[PartitionId]:
         """The numbers that none of some hosts has."""
@@ -42,6 +51,8 @@ def bundles_of(
 ) -> tuple[Bundle, ...]:
     """What a query needs, cut so that the partitions of a bundle are all needed of the same stores.
 
+    What is needed of global stores is read whole at every host that reads anything, so only hosts that have it count.
+
     Args:
         needs: Partitions by store.
         definitions: The stores.
@@ -50,11 +61,28 @@ def bundles_of(
     Returns:
         The bundles; every needed partition is in one of them.
     """
+    read = {store: frozenset(numbers) for store, numbers in needs.items() if numbers}
+    beside = {store: numbers for store, numbers in read.items() if definitions[store].behaviour.is_global}
+    if not beside:
+        return _bundles(read, definitions, reports)
+    able = {host: report for host, report in reports.items() if all(_has(report, store, numbers) for store, numbers in beside.items())}
+    spread = _bundles({store: numbers for store, numbers in read.items() if store not in beside}, definitions, able)
+    bundles = (*(replace(bundle, is_beside=bool(spread)) for bundle in _bundles(beside, definitions, able)), *spread)
+    return tuple(replace(bundle, beside=tuple(sorted(beside))) for bundle in bundles)
+
+
+def _has(report: HostReport, store: StoreName, numbers: frozenset[PartitionId]) -> bool:
+    return store in report.stores and numbers <= frozenset(report.stores[store].held)
+
+
+def _bundles(
+    needs: Mapping[StoreName, frozenset[PartitionId]], definitions: Mapping[StoreName, StoreDefinition], reports: Mapping[HostName, HostReport]
+) -> tuple[Bundle, ...]:
     found: list[Bundle] = []
-    for count in sorted({definitions[store].partitions for store, numbers in needs.items() if numbers}):
+    for count in sorted({definitions[store].partitions for store in needs}):
         parts: list[_Part] = []
         for store in sorted(store for store in needs if definitions[store].partitions == count):
-            parts = _refined(parts, store, frozenset(needs[store]))
+            parts = _refined(parts, store, needs[store])
         found += [Bundle(count, stores, numbers, _held(stores, numbers, reports)) for stores, numbers in parts]
     return tuple(found)
 
@@ -128,7 +156,7 @@ class GroupReading:
         """
         readers = {store: self.hosts_at(epoch, store) | others for store in self.stores}
         return not any(
-            bundle.missing(frozenset.intersection(*(readers[store] for store in bundle.stores if store in readers))) for bundle in self.bundles
+            bundle.missing(frozenset.intersection(*(readers[store] for store in bundle.read if store in readers))) for bundle in self.bundles
         )
 
     def stale_seconds(self, epoch: Epoch, now: int) -> float:
@@ -171,7 +199,7 @@ def readings_of(
             GroupReading(
                 group,
                 stores,
-                tuple(bundle for bundle in bundles if not set(stores).isdisjoint(bundle.stores)),
+                tuple(bundle for bundle in bundles if not set(stores).isdisjoint(bundle.read)),
                 {host: report.groups[group] for host, report in reports.items() if group in report.groups},
                 {store: {host: report.stores[store].since for host, report in reports.items() if store in report.stores} for store in stores},
             )

@@ -33,7 +33,7 @@ def epochs_in_words(epochs: Collection[Epoch]) -> str:
 
 def no_partition(
     bundle: Bundle,
-    number: PartitionId,
+    missing: Collection[PartitionId],
     readings: Sequence[GroupReading],
     reports: Mapping[HostName, HostReport],
     order: Sequence[tuple[HostName, ...]],
@@ -42,17 +42,18 @@ def no_partition(
 
     Args:
         bundle: What the partition belongs to.
-        number: Its number.
+        missing: The numbers of it that no host has together with all that is read beside them; at least one.
         readings: The groups that are read.
         reports: Of every host that is alive.
         order: Each partition's hosts, best first.
     """
-    stores = {
-        host: [store for store in bundle.stores if store in report.stores and number in report.stores[store].held] for host, report in reports.items()
+    numbers = sorted(missing)
+    there = {
+        store: {number for report in reports.values() if store in report.stores for number in report.stores[store].held} for store in bundle.stores
     }
-    lacking = next((store for store in bundle.stores if not any(store in held for held in stores.values())), None)
+    lacking, number = next(((store, number) for number in numbers for store in bundle.stores if number not in there[store]), (None, numbers[0]))
     if lacking is None:
-        return Unavailable(f"Partition {number} of the stores {' and '.join(bundle.stores)} is on no host together: try again shortly.")
+        return Unavailable(f"Partition {number} of the stores {' and '.join(bundle.read)} is on no host together: try again shortly.")
     wanted = next(f"epoch {reading.newest_known} of group {reading.group}" for reading in readings if lacking in reading.stores)
     rebuilt_by = [host for host, report in reports.items() if lacking in report.stores and number in report.stores[lacking].rebuilding]
     if rebuilt_by:
@@ -78,7 +79,7 @@ class _Gap(NamedTuple):
 def _gap(reading: GroupReading, epoch: Epoch, others: Hosts = frozenset()) -> _Gap | None:
     """The first partition that is needed and that no host has at an epoch; `others` count as if they had it."""
     for bundle in reading.bundles:
-        stores = [store for store in bundle.stores if store in reading.stores]
+        stores = [store for store in bundle.read if store in reading.stores]
         able = frozenset.intersection(*(reading.hosts_at(epoch, store) | others for store in stores))
         for number in sorted(bundle.missing(able)):
             holders = [host for host, held in bundle.held.items() if number in held and host in reading.reports]

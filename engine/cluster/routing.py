@@ -25,11 +25,13 @@ class Route:
         committed_at: When it was committed, microseconds since 1970 UTC; 0 before the first.
         partitions: For each host that takes part, its partitions of every store that is read, ascending; every needed partition is at one host.
             A store that a host reads nothing of is there with none.
+        everywhere: Global stores, of which every host reads all that is needed.
     """
 
     epochs: Mapping[GroupName, Epoch]
     committed_at: Mapping[GroupName, int]
     partitions: Mapping[HostName, Mapping[StoreName, tuple[PartitionId, ...]]]
+    everywhere: frozenset[StoreName] = frozenset()
 
     @property
     def hosts(self) -> tuple[HostName, ...]:
@@ -86,7 +88,7 @@ def route(
         )
     for bundle in bundles:
         if missing := bundle.missing(bundle.held):
-            return NotYet(no_partition(bundle, min(missing), readings, reports, order(bundle.count)), may_come=True)
+            return NotYet(no_partition(bundle, missing, readings, reports, order(bundle.count)), may_come=True)
     allowed: list[tuple[Epoch, ...]] = []
     for reading in readings:
         epochs = _allowed(reading, wish, now)
@@ -101,6 +103,7 @@ def route(
         {reading.group: epoch for reading, epoch in zip(readings, epochs_of, strict=True)},
         {reading.group: reading.committed_at(epoch) for reading, epoch in zip(readings, epochs_of, strict=True)},
         _placed(needs, hosts_of, here, order),
+        frozenset(store for bundle in bundles for store in bundle.beside),
     )
 
 
@@ -160,7 +163,7 @@ def _narrowed(hosts: Mapping[Bundle, Hosts], reading: GroupReading, readers: Map
     """The hosts that are left for each bundle; None where they do not have all of one."""
     left = dict(hosts)
     for bundle in reading.bundles:
-        left[bundle] = left[bundle].intersection(*(readers[store] for store in bundle.stores if store in readers))
+        left[bundle] = left[bundle].intersection(*(readers[store] for store in bundle.read if store in readers))
         if bundle.missing(left[bundle]):
             return None
     return left
@@ -173,9 +176,12 @@ def _placed(
     if alone is not None:
         return {alone: {store: tuple(sorted(numbers)) for store, numbers in needs.items()}}
     placed: dict[HostName, dict[StoreName, tuple[PartitionId, ...]]] = {}
+    beside = {store: tuple(sorted(needs[store])) for bundle in hosts_of for store in bundle.beside}
     for bundle, hosts in hosts_of.items():
+        if bundle.is_beside:
+            continue
         for host, numbers in _spread(bundle, hosts, order).items():
-            stores = placed.setdefault(host, dict.fromkeys(needs, ()))
+            stores = placed.setdefault(host, dict.fromkeys(needs, ()) | beside)
             for store in bundle.stores:
                 # A store can be in several bundles, of different numbers.
                 stores[store] = tuple(sorted((*stores[store], *numbers))) if stores[store] else numbers
@@ -190,7 +196,7 @@ def _alone(hosts_of: Mapping[Bundle, Hosts], here: HostName, order: Order) -> Ho
         able = whole if able is None else able & whole
     if able is None or here in able:
         return here
-    bundle = next(iter(hosts_of))
+    bundle = next(bundle for bundle in hosts_of if not bundle.is_beside)
     preferred = order(bundle.count)[min(bundle.numbers)]
     return next((host for host in preferred if host in able), min(able, default=None))
 

@@ -59,7 +59,8 @@ class Errand:
     def shares(self, text: QueryText, needs: Partitions) -> Shares:
         """Which hosts run a fragment, over which of its partitions.
 
-        A fragment that needs no partition runs here all the same, as an aggregate over no rows has a row.
+        A fragment that needs no partition runs here all the same, as an aggregate over no rows has a row. One that needs those of global stores
+        alone runs once, as every host has the same rows for it.
 
         Args:
             text: The fragment.
@@ -67,11 +68,15 @@ class Errand:
         """
         wanted = {name: frozenset(needs[name]) for name in text.stores}
         shares: dict[HostName, dict[StoreName, tuple[Any, ...]]] = {}
-        for host in self.route.hosts:
+        spread = [name for name, numbers in wanted.items() if numbers and name not in self.route.everywhere]
+        # Of hosts that are equally good this one is asked first.
+        for host in sorted(self.route.hosts, key=lambda host: host != self.here):
             held = self.route.partitions[host]
             share = {name: tuple(number for number in held.get(name, ()) if number in numbers) for name, numbers in wanted.items()}
-            if any(share.values()):
+            if any(share[name] for name in spread) or (not spread and any(share.values())):
                 shares[host] = share
+                if not spread:
+                    break
         return shares or {self.here: dict.fromkeys(text.stores, ())}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from engine.kinds import Behaviour
 from engine.schema import StoreDefinition, define_store
 from engine.sql_types import sql_type
 from tests.oracle.kinds import SIMPLE, Expression, Family, family_of, quoted
@@ -131,12 +132,13 @@ def make_dataset(seed: int, hosts: int | None = None) -> Dataset:
     for place, name in enumerate(names):
         group = "one" if random.random() < 0.6 else f"group {place % 2}"
         partitions = common if random.random() < 0.75 else random.choice(PARTITION_COUNTS)
-        stores.append(_store(random, name, group, partitions, (shared_name, shared_key)))
+        is_global = Random(f"everywhere {seed} {place}").random() < 0.15
+        stores.append(_store(random, name, group, partitions, (shared_name, shared_key), is_global=is_global))
     chosen = random.choice((1, 2, 2, 3, 3, 3, 4))
     return Dataset(seed, tuple(stores), hosts or chosen)
 
 
-def _store(random: Random, name: str, group: str, partitions: int, shared: tuple[str, pa.DataType]) -> Store:
+def _store(random: Random, name: str, group: str, partitions: int, shared: tuple[str, pa.DataType], *, is_global: bool) -> Store:
     first = shared if random.random() < 0.8 else (random.choice(KEY_NAMES[:4]), random.choice(_KEY_KINDS))
     if random.random() < 0.2:
         first = (random.choice(KEY_NAMES[:4]), first[1])
@@ -147,7 +149,13 @@ def _store(random: Random, name: str, group: str, partitions: int, shared: tuple
         random.shuffle(columns)
     key_names = [column for column, _ in key]
     definition = define_store(
-        name, pa.schema(columns), key_names, partition_by=key_names[: random.randrange(1, len(key) + 1)], partitions=partitions, group=group
+        name,
+        pa.schema(columns),
+        key_names,
+        partition_by=key_names[: random.randrange(1, len(key) + 1)],
+        partitions=partitions,
+        group=group,
+        behaviour=Behaviour(is_global=is_global),
     )
     return _filled(random, definition)
 

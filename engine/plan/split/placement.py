@@ -91,8 +91,10 @@ class Relation:
 
 
 def store_relation(definition: StoreDefinition, alias: str) -> Relation:
-    """A store under an alias: spread by the columns of its partitions, which are never NULL, as key columns are not."""
+    """A store under an alias: spread by the columns of its partitions, which are never NULL, as key columns are not; or global, and everywhere."""
     types = {column_text(alias, each.name): each.type for each in definition.schema}
+    if definition.behaviour.is_global:
+        return Relation(Everywhere(), types)
     layout = Layout(definition.partitions, tuple(definition.schema.field(name).type for name in definition.partition_by))
     return Relation(Spread((Key(layout, tuple(frozenset({column_text(alias, name)}) for name in definition.partition_by)),)), types)
 

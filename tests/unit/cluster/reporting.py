@@ -8,13 +8,14 @@ from typing import Any
 import pyarrow as pa
 
 from engine.cluster.reports import GroupReport, HostName, HostReport, ReadableEpoch, StoreReport
+from engine.kinds import Behaviour
 from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName, define_store
 
 SECOND = 1_000_000
 
 
-def store(name: str, group: str, partitions: int) -> StoreDefinition:
-    return define_store(name, pa.schema([("k", pa.int64())]), ["k"], partitions=partitions, group=group)
+def store(name: str, group: str, partitions: int, *, is_global: bool = False) -> StoreDefinition:
+    return define_store(name, pa.schema([("k", pa.int64())]), ["k"], partitions=partitions, group=group, behaviour=Behaviour(is_global=is_global))
 
 
 def committed_at(epoch: int) -> int:
