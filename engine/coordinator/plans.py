@@ -9,13 +9,15 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
+from engine.coordinator.part_types import part_types
 from engine.errors import Defect, LivestateError
+from engine.exec.binder import NotBoundError
 from engine.exec.engine import BindingError, Engine, Outputs
 from engine.exec.fragment_cache import FragmentCache
 from engine.exec.local import Bindable
 from engine.exec.statement_cache import LeastRecentlyUsed
 from engine.plan.plans import CountPlan, RowsPlan
-from engine.plan.query_text import QueryText, ReadColumn, fragment_text, merge_text
+from engine.plan.query_text import QueryText, ReadColumn, fragment_text, merge_text, text_over_scans
 from engine.plan.split.nodes import PART_PREFIX, Fragment, SplitPlan
 from engine.plan.split.sizes import Sizes
 from engine.plan.statement import ReadyStatement
@@ -30,7 +32,7 @@ ROWS_RULE = "rows"
 COUNT_RULE = "count"
 
 
-_REFUSED = (BindingError, LivestateError)
+_REFUSED = (BindingError, NotBoundError, LivestateError)
 """How a text is refused that was made from a right statement."""
 
 
@@ -153,9 +155,10 @@ class PlanCache:
 
     def _made(self, statement: ReadyStatement, types: Types, sizes: Sizes, bind: Bind, definitions: Definitions) -> ReadyPlan:
         bindable = bind()
+        if isinstance(bindable.statement.plan, RowsPlan | CountPlan):
+            return _simple(statement, bindable)
         try:
-            split = _simple(bindable.statement) or self._splitter.split(bindable.statement.bound, sizes)
-            return self._ready(statement, bindable, split, types, definitions)
+            return self._ready(statement, bindable, self._splitter.split(bindable.statement.bound, sizes), types)
         except _REFUSED as error:
             _log.warning("A statement is answered by gathering, since its split form is refused: %s", error)
             return self.gathering(statement, types, bind, definitions)
@@ -174,8 +177,8 @@ class PlanCache:
         """
         bindable = bind()
         try:
-            return self._ready(statement, bindable, self._splitter.gather(bindable.statement.bound), types, definitions)
-        except BindingError as error:
+            return self._ready(statement, bindable, self._splitter.gather(bindable.statement.bound), types)
+        except NotBoundError as error:
             raise Defect(f"The statement is right, and the engine refuses it over gathered rows ({error}); please report the statement.") from error
 
     def whole(self, statement: ReadyStatement, types: Types, bind: Bind, definitions: Definitions) -> WholeText:
@@ -202,7 +205,7 @@ class PlanCache:
         schema = None if outputs is None else outputs.schema
         bound = statement.bound
         try:
-            text = fragment_text(_query_of(bound), bound.references, {}, tuple(bound.list_schemas))
+            text = _whole_text(statement)
             inputs = {name: bound.list_schemas[name] for name in text.tables}
             found = self._fragments.bound(text.sql, definitions, inputs, [types[place] for place in text.places])
         except _REFUSED as error:
@@ -210,39 +213,48 @@ class PlanCache:
             return WholeText(statement, None, schema)
         return WholeText(statement, text if schema is None or found.outputs.schema.types == schema.types else None, schema)
 
-    def _ready(self, statement: ReadyStatement, bindable: Bindable, split: SplitPlan, types: Types, definitions: Definitions) -> ReadyPlan:
-        lists = bindable.statement.bound.list_schemas
-        columns: dict[str, tuple[ReadColumn, ...]] = {}
-        schemas: dict[str, pa.Schema] = {}
+    def _ready(self, statement: ReadyStatement, bindable: Bindable, split: SplitPlan, types: Types) -> ReadyPlan:
+        bound, wanted = bindable.statement.bound, bindable.outputs
+        lists = tuple(bound.list_schemas)
+        texts = {fragment.name: text_over_scans(fragment.tree, types) for fragment in split.fragments}
+        merge = None if split.merge is None else text_over_scans(split.merge, types)
+        # Where rows make the columns there is nothing to tell of the merge.
+        typed = None if wanted is None else merge
+        outputs, merged = part_types(self._engine.binder, split.fragments, texts, typed, bound.references, bound.list_schemas)
+        columns = {name: found.columns for name, found in outputs.items()}
         fragments = []
         for fragment in split.fragments:
-            text = fragment_text(fragment.tree, fragment.references, {name: columns[name] for name in fragment.inputs}, tuple(lists))
-            inputs = {name: schemas[name] if name in schemas else lists[name] for name in text.tables}
-            bound = self._fragments.bound(text.sql, definitions, inputs, [types[place] for place in text.places])
-            columns[fragment.name], schemas[fragment.name] = bound.outputs.columns, bound.outputs.schema
-            fragments.append(ReadyFragment(fragment, text, bound.outputs))
-        merge = self._merge(split, types, columns, {**lists, **schemas}, bindable.outputs)
-        schema = None if bindable.outputs is None else bindable.outputs.schema
-        return ReadyPlan(statement, bindable.statement, split, schema, tuple(fragments), merge)
+            inputs = {name: columns[name] for name in fragment.inputs}
+            text = fragment_text(fragment.tree, texts[fragment.name], fragment.references, inputs, lists)
+            fragments.append(ReadyFragment(fragment, text, outputs[fragment.name]))
+        if split.merge is None or merge is None:
+            last = fragments[-1]
+            given = None if wanted is None or last.outputs.schema.types == wanted.schema.types else _with_types(last, wanted.columns)
+        else:
+            given = merge_text(split.merge, merge, columns, lists, types, _missed(wanted, merged))
+        return ReadyPlan(statement, bindable.statement, split, None if wanted is None else wanted.schema, tuple(fragments), given)
 
-    def _merge(
-        self, split: SplitPlan, types: Types, columns: Mapping[str, tuple[ReadColumn, ...]], schemas: Mapping[str, pa.Schema], wanted: Outputs | None
-    ) -> QueryText | None:
-        """The merge, with the columns of the unsplit statement."""
-        tree = split.merge
-        if tree is None:
-            last = split.fragments[-1]
-            if wanted is None or schemas[last.name].types == wanted.schema.types:
-                return None
-            tree = exp.select("*").from_(exp.Table(this=exp.to_identifier(last.name, quoted=True)))
-        lists = tuple(name for name in schemas if name not in columns)
-        text = merge_text(tree, columns, lists, types, None)
-        if wanted is None:
-            return text
-        found = self._engine.outputs(text.sql, {name: schemas[name] for name in text.tables}, [None] * len(text.places))
-        if len(found.columns) != len(wanted.columns):
-            raise Defect(f"A merge has {len(found.columns)} columns, and its statement {len(wanted.columns)}; please report the statement.")
-        return text if found.schema.types == wanted.schema.types else merge_text(tree, columns, lists, types, wanted.columns)
+
+def _missed(wanted: Outputs | None, merged: Outputs | None) -> tuple[ReadColumn, ...] | None:
+    """The columns of the unsplit statement, if the merge has other types by itself."""
+    if wanted is None or merged is None:
+        return None
+    if len(merged.columns) != len(wanted.columns):
+        raise Defect(f"A merge has {len(merged.columns)} columns, and its statement {len(wanted.columns)}; please report the statement.")
+    return None if merged.schema.types == wanted.schema.types else wanted.columns
+
+
+def _with_types(fragment: ReadyFragment, columns: tuple[ReadColumn, ...]) -> QueryText:
+    """A merge that does nothing but give a fragment's columns other types."""
+    name = fragment.fragment.name
+    tree = exp.select("*").from_(exp.Table(this=exp.to_identifier(name, quoted=True)))
+    return merge_text(tree, text_over_scans(tree, ()), {name: fragment.outputs.columns}, (), (), columns)
+
+
+def _whole_text(statement: ReadyStatement) -> QueryText:
+    """A whole statement as it travels."""
+    bound = statement.bound
+    return fragment_text(_query_of(bound), statement.sql, bound.references, {}, tuple(bound.list_schemas))
 
 
 def _query_of(bound: BoundStatement) -> exp.Query:
@@ -250,10 +262,11 @@ def _query_of(bound: BoundStatement) -> exp.Query:
     return bound.tree
 
 
-def _simple(statement: ReadyStatement) -> SplitPlan | None:
-    """Plain rows and counts of one store: each host answers for its own."""
-    if isinstance(statement.plan, RowsPlan | CountPlan):
-        rule = ROWS_RULE if isinstance(statement.plan, RowsPlan) else COUNT_RULE
-        bound = statement.bound
-        return SplitPlan((rule,), (Fragment(f"{PART_PREFIX}0", _query_of(bound), bound.references, (), rule),), None)
-    return None
+def _simple(statement: ReadyStatement, bindable: Bindable) -> ReadyPlan:
+    """Plain rows, or the count, of one store: each host answers for its own."""
+    runs, outputs = bindable.statement, bindable.outputs
+    assert outputs is not None
+    rule = ROWS_RULE if isinstance(runs.plan, RowsPlan) else COUNT_RULE
+    fragment = Fragment(f"{PART_PREFIX}0", _query_of(runs.bound), runs.bound.references, (), rule)
+    ready = ReadyFragment(fragment, _whole_text(runs), outputs)
+    return ReadyPlan(statement, runs, SplitPlan((rule,), (fragment,), None), outputs.schema, (ready,), None)

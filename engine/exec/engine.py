@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ import duckdb
 import pyarrow as pa
 
 from engine.errors import InvalidInput, LivestateError
+from engine.exec.binder import Binder
 from engine.exec.database import open_database
 from engine.exec.deadline import Deadline, Watch, Watcher
 from engine.exec.errors import Failure, error_of, read_failure
@@ -86,6 +87,18 @@ class ScanStream:
             raise
 
 
+def named_columns(columns: Sequence[ReadColumn], names: Sequence[str] | None) -> tuple[ReadColumn, ...]:
+    """Columns of a result under its names; those that the rows make, as PIVOT's, keep their own.
+
+    Args:
+        columns: As the engine has them.
+        names: What they are called; None for what the engine calls them.
+    """
+    if names is None or len(names) != len(columns):
+        return tuple(columns)
+    return tuple(ReadColumn(name, column.type) for name, column in zip(names, columns, strict=True))
+
+
 def readable_schema(schema: pa.Schema) -> pa.Schema:
     """The schema under which the engine reads a scan: it needs at least one column, so rows without columns count as live."""
     return schema if len(schema) else pa.schema([pa.field(LIVE_COLUMN, pa.uint8())])
@@ -150,6 +163,7 @@ class Engine:
 
     Attributes:
         turns: Who of the small statements computes.
+        binder: Tells columns of statements that are not run yet.
     """
 
     def __init__(self, memory_limit_bytes: int, threads: int, spill: SpillDirectory | None = None) -> None:
@@ -159,6 +173,7 @@ class Engine:
         self._lock = threading.Lock()
         self._watcher = Watcher()
         self.turns = Turns(threads)
+        self.binder = Binder()
         self._database = open_database(memory_limit_bytes, threads, spill)
 
     def schema(self, sql: str, tables: Mapping[str, pa.Schema], parameters: Sequence[Any]) -> pa.Schema:
@@ -248,6 +263,7 @@ class Engine:
         self._watcher.close()
         with self._lock:
             self._database.close()
+        self.binder.close()
         if self._spill is not None:
             self._spill.close()
 
@@ -271,28 +287,30 @@ class EngineRows:
         self._streams = [table for table in tables.values() if isinstance(table, ScanStream)]
         self._reader: pa.RecordBatchReader | None = None
         self._relation: duckdb.DuckDBPyRelation | None = None
-        watch.__enter__()
-        try:
-            for name, table in tables.items():
-                # Of a table as such, unlike a stream, the engine knows the number of rows, by which it orders joins.
-                connection.register(name, table)
-            self._relation = connection.sql(sql, params=list(parameters)) if parameters else connection.sql(sql)
-            self._reader = self._relation.to_arrow_reader(ROWS_A_BATCH)
-            kinds = [str(kind) for kind in self._relation.types]
-            # Columns that the rows make, as PIVOT's, keep their own names.
-            called = self._relation.columns if names is None or len(names) != len(kinds) else names
-            check_types(called, kinds)
-            self.columns = tuple(map(ReadColumn, called, kinds))
-            self.schema = result_schema(self._reader.schema, called)
-            self._convert = conversion(self._reader.schema, self.schema)
-        except _FAILURES as error:
-            found = self._error(error)
-            refused = self._refused(sql, parameters) if isinstance(found, InvalidInput) else None
-            self.close()
-            raise refused or found from error
-        except BaseException:
-            self.close()
-            raise
+        with ExitStack() as unless_begun:
+            unless_begun.callback(self.close)
+            watch.__enter__()
+            try:
+                self._begin(sql, tables, parameters, names)
+            except _FAILURES as error:
+                found = self._error(error)
+                refused = self._refused(sql, parameters) if isinstance(found, InvalidInput) else None
+                raise refused or found from error
+            unless_begun.pop_all()
+
+    def _begin(self, sql: str, tables: Mapping[str, pa.Table | ScanStream], parameters: Sequence[Any], names: Sequence[str] | None) -> None:
+        for name, table in tables.items():
+            # Of a table as such, unlike a stream, the engine knows the number of rows, by which it orders joins.
+            self._connection.register(name, table)
+        self._relation = self._connection.sql(sql, params=list(parameters)) if parameters else self._connection.sql(sql)
+        self._reader = self._relation.to_arrow_reader(ROWS_A_BATCH)
+        self.columns = named_columns(
+            [ReadColumn(*column) for column in zip(self._relation.columns, map(str, self._relation.types), strict=True)], names
+        )
+        called = [column.name for column in self.columns]
+        check_types(called, [column.type for column in self.columns])
+        self.schema = result_schema(self._reader.schema, called)
+        self._convert = conversion(self._reader.schema, self.schema)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         assert self._reader is not None

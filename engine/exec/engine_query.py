@@ -9,9 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.errors import InvalidInput
+from engine.errors import InvalidInput, LivestateError
+from engine.exec.binder import NotBoundError, over_empty_stores
 from engine.exec.deadline import Deadline
-from engine.exec.engine import Engine, EngineRows, Outputs, ScanStream, engine_table, readable_schema, with_live_rows
+from engine.exec.engine import Engine, EngineRows, Outputs, ScanStream, engine_table, named_columns, readable_schema, with_live_rows
 from engine.plan.explain import ReadExplained
 from engine.plan.plans import wanted
 from engine.plan.query_text import ReadColumn
@@ -90,13 +91,11 @@ class RunningQuery:
     Attributes:
         rows: Its result.
         reads: What it reads.
-        sql: What the engine runs.
         seconds: Time of the steps so far.
     """
 
     rows: EngineRows
     reads: tuple[Read, ...]
-    sql: str
     seconds: Mapping[str, float]
 
 
@@ -125,7 +124,7 @@ def run(engine: Engine, statement: ReadyStatement, arguments: Arguments, views: 
         tables |= {name: pa.Table.from_batches([rows]) for name, rows in arguments.lists.items()}
         filled = time.perf_counter()
         rows = engine.run(sql, tables, python_values(arguments), deadline, statement.names)
-    return RunningQuery(rows, reads, sql, {"read": filled - begun, "start": time.perf_counter() - filled})
+    return RunningQuery(rows, reads, {"read": filled - begun, "start": time.perf_counter() - filled})
 
 
 def scan_sql(statement: ReadyStatement, arguments: Arguments, reads: tuple[Read, ...]) -> str:
@@ -170,9 +169,15 @@ def outputs_of(engine: Engine, statement: ReadyStatement, types: tuple[pa.DataTy
         BindingError: The engine refuses the statement.
         LivestateError: It fails in another way.
     """
-    bound = statement.bound
-    tables = {
-        reference.scan: readable_schema(pa.schema([reference.definition.schema.field(column) for column in reference.columns]))
-        for reference in bound.references
-    }
-    return engine.outputs(statement.engine_sql(types), {**tables, **bound.list_schemas}, [None] * len(types), statement.names)
+    bound, sql, values = statement.bound, statement.engine_sql(types), [None] * len(types)
+    text, stores = over_empty_stores(sql, bound.references)
+    try:
+        columns = named_columns(engine.binder.columns(text, {**stores, **bound.list_schemas}, values), statement.names)
+        return Outputs(columns, engine.binder.schema(columns))
+    except (NotBoundError, LivestateError):
+        # What is wrong, and where, only the engine says.
+        tables = {
+            reference.scan: readable_schema(pa.schema([reference.definition.schema.field(column) for column in reference.columns]))
+            for reference in bound.references
+        }
+        return engine.outputs(sql, {**tables, **bound.list_schemas}, values, statement.names)

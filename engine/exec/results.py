@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pyarrow as pa
 
 from engine.errors import InvalidInput, Unsupported
-from engine.sql_types import canonical_type
+from engine.sql_types import arrow_type, canonical_type
 
 _OPAQUE_TYPES = frozenset({"BIT", "TIME WITH TIME ZONE", "GEOMETRY", "VARIANT", "BIGNUM"})
 
@@ -60,6 +60,23 @@ def check_types(names: Sequence[str], types: Sequence[str]) -> None:
     for name, kind in zip(names, types, strict=True):
         if kind in _OPAQUE_TYPES:
             raise Unsupported(f"The result column {name} has the type {kind}, which cannot be sent: cast it, to VARCHAR for example.")
+
+
+def known_type(kind: str) -> pa.DataType | None:
+    """The type that a client sees of a column, where the engine's name of its type tells.
+
+    Args:
+        kind: The engine's name.
+
+    Returns:
+        The type; None where the engine has to be asked, as for nested types.
+    """
+    if kind == "HUGEINT":
+        return pa.decimal128(38, 0)
+    try:
+        return arrow_type(kind)
+    except InvalidInput:
+        return None
 
 
 def _result_type(kind: pa.DataType) -> pa.DataType:

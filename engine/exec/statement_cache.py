@@ -17,6 +17,7 @@ from engine.plan.statement import ReadyStatement, lists_fit, make_ready
 from engine.schema import StoreDefinition, StoreName
 from engine.sql.literals import LiftedText, lift
 from engine.sql.parse import Kind
+from engine.sql.versions import NO_MOMENTS, Moments
 
 Value = TypeVar("Value")
 
@@ -52,6 +53,8 @@ class LeastRecentlyUsed(Generic[Value]):
 
 MAX_CACHED_LENGTH = 20_000
 """Longer texts are not kept."""
+_NO_LOOKUP = "no lookup"
+"""Kept for a shape that is none."""
 
 
 @dataclass(frozen=True)
@@ -62,11 +65,13 @@ class ReadyText:
         text: The text.
         statement: The statement.
         lists: This text's own literal lists.
+        moments: For which moments it reads versioned stores.
     """
 
     text: str
     statement: ReadyStatement
     lists: Mapping[str, pa.RecordBatch]
+    moments: Moments = NO_MOMENTS
 
 
 class StatementCache:
@@ -84,13 +89,14 @@ class StatementCache:
         self._texts: LeastRecentlyUsed[ReadyStatement] = LeastRecentlyUsed(size)
         self._shapes: LeastRecentlyUsed[ReadyStatement | str] = LeastRecentlyUsed(size)
 
-    def ready(self, text: str, dialect: str, definitions: Mapping[StoreName, StoreDefinition]) -> ReadyText:
+    def ready(self, text: str, dialect: str, definitions: Mapping[StoreName, StoreDefinition], moments: Moments = NO_MOMENTS) -> ReadyText:
         """The statement of a text.
 
         Args:
             text: What the user wrote.
             dialect: Its dialect.
             definitions: All stores.
+            moments: For which moments it reads versioned stores.
 
         Returns:
             The statement, and the lists of this text.
@@ -98,16 +104,16 @@ class StatementCache:
         Raises:
             LivestateError: As `make_ready`.
         """
-        known = self.known(text, dialect, definitions)
+        known = self.known(text, dialect, definitions) if moments == NO_MOMENTS else None
         if known is not None:
             return ReadyText(text, known, {})
         lifted = lift(text, dialect)
         lists = {entry.name: entry.rows for entry in lifted.lists}
-        kept = self._kept(lifted, dialect, definitions)
+        kept = self._kept(lifted, dialect, definitions, moments)
         if lists and not lists_fit(kept.bound):
             lifted, lists = lift(text, dialect, lists=False), {}
-            kept = self._kept(lifted, dialect, definitions)
-        return ReadyText(text, kept, lists)
+            kept = self._kept(lifted, dialect, definitions, moments)
+        return ReadyText(text, kept, lists, moments)
 
     def known(self, text: str, dialect: str, definitions: Mapping[StoreName, StoreDefinition]) -> ReadyStatement | None:
         """The statement of a text without long lists, if it is ready already."""
@@ -116,22 +122,26 @@ class StatementCache:
         found = self._texts.get((text, dialect))
         return found if found is not None and found.is_current(definitions) else None
 
-    def _kept(self, lifted: LiftedText, dialect: str, definitions: Mapping[StoreName, StoreDefinition]) -> ReadyStatement:
+    def _kept(self, lifted: LiftedText, dialect: str, definitions: Mapping[StoreName, StoreDefinition], moments: Moments) -> ReadyStatement:
         kinds = tuple(tuple(str(kind) for kind in entry.rows.schema.types) for entry in lifted.lists)
         # Texts with lists share what is made of the text without them; others are found before anything is lifted.
-        key = (lifted.source.text, dialect, kinds) if kinds else (lifted.source.original, dialect)
+        key: tuple[Hashable, ...] = (lifted.source.text, dialect, kinds) if kinds else (lifted.source.original, dialect)
+        if moments != NO_MOMENTS:
+            key = (*key, moments)
         found = self._texts.get(key)
         if found is not None and found.is_current(definitions):
             return found
-        made = make_ready(lifted, dialect, definitions)
+        made = make_ready(lifted, dialect, definitions, moments=moments)
         made = replace(made, names=self._names.of(made.bound, dialect))
-        if len(lifted.source.text) <= MAX_CACHED_LENGTH and made.bound.references:
+        # What DESCRIBE says of a store is not told by references; a query without any means the same whatever stores there are.
+        if len(lifted.source.text) <= MAX_CACHED_LENGTH and made.bound.tree is not None:
             self._texts.put(key, made)
         return made
 
-    def widened(self, text: str, dialect: str, definitions: Mapping[StoreName, StoreDefinition]) -> ReadyText:
+    def widened(self, ready: ReadyText, dialect: str, definitions: Mapping[StoreName, StoreDefinition]) -> ReadyText:
         """The statement of a text with all columns of its stores and its lists in place; not kept."""
-        return ReadyText(text, make_ready(lift(text, dialect, lists=False), dialect, definitions, all_columns=True), {})
+        lifted = lift(ready.text, dialect, lists=False)
+        return replace(ready, statement=make_ready(lifted, dialect, definitions, all_columns=True, moments=ready.moments), lists={})
 
     def shaped(self, shape: str, definitions: Mapping[StoreName, StoreDefinition]) -> ReadyStatement | None:
         """The lookup that all short texts of a shape share, if it is known."""
@@ -149,16 +159,16 @@ class StatementCache:
             literals: How many literals it has.
             definitions: All stores.
         """
-        if self._shapes.get(shape) is not None:
-            return
-        try:
-            made = make_ready(lift(shape, "duckdb", lists=False), "duckdb", definitions)
-        except LivestateError:
-            self._shapes.put(shape, "no lookup")
-            return
-        slots = made.bound.parameters
-        lookup = isinstance(made.plan, RowsPlan) and made.plan.predicate is not None
-        if made.bound.kind is Kind.QUERY and lookup and len(slots) == literals and all(slot.type is not None for slot in slots):
-            self._shapes.put(shape, made)
-        else:
-            self._shapes.put(shape, "no lookup")
+        if self._shapes.get(shape) is None:
+            self._shapes.put(shape, _lookup_of(shape, literals, definitions) or _NO_LOOKUP)
+
+
+def _lookup_of(shape: str, literals: int, definitions: Mapping[StoreName, StoreDefinition]) -> ReadyStatement | None:
+    try:
+        made = make_ready(lift(shape, "duckdb", lists=False), "duckdb", definitions)
+    except LivestateError:
+        return None
+    slots = made.bound.parameters
+    lookup = isinstance(made.plan, RowsPlan) and made.plan.predicate is not None
+    typed = len(slots) == literals and all(slot.type is not None for slot in slots)
+    return made if made.bound.kind is Kind.QUERY and lookup and typed else None

@@ -10,6 +10,8 @@ A condition may be used to skip rows of a store only if a row that does not meet
 - A conjunct of the ON of a join, for the table on its right, unless the join keeps rows of its right side that match
   nothing: a row that fails it matches nothing.
 
+What holds for rows of a query in FROM that only filters and picks columns of one store holds for rows of the store: it could as well filter later.
+
 Joins that pick rows by their neighbours (ASOF, POSITIONAL), samples and pivots pick other rows when some are missing:
 a FROM clause with one of these says nothing.
 """
@@ -46,6 +48,7 @@ _SELECT_PARTS = frozenset(
     }
 )
 _TABLE_PARTS = frozenset({"this", "alias"})
+_FILTER_PARTS = frozenset({"expressions", "from_", "where"})
 _SIDES_THAT_DROP = ("", "LEFT")
 _FILTERING_KINDS = ("", "INNER", "CROSS", "SEMI")
 
@@ -67,7 +70,7 @@ def conditions(bound: BoundStatement) -> tuple[Predicate, ...]:
     for select in bound.tree.find_all(exp.Select):
         clause = _FromClause(select, bound.references, places, lists)
         for place, predicate in clause.conditions():
-            found[place] = predicate
+            found[place] = predicate if found[place] == OPAQUE else AllOf((found[place], predicate))
     return tuple(found)
 
 
@@ -78,7 +81,7 @@ class _Source:
     Attributes:
         node: Its node.
         alias: Its name in lower case; empty if it has none.
-        reference: Place among the statement's references, if it is a store.
+        reference: Place among the statement's references, if it is a store, or filters one and picks columns of it.
         columns: Its column names in lower case; None if they are not known.
         join: The join that adds it; None for the first.
         order: Its place in the FROM clause.
@@ -139,12 +142,31 @@ class _FromClause:
             if place is not None and not renamed:
                 names = frozenset(name.lower() for name in self._references[place].definition.schema.names)
                 return _Source(node, alias, place, names, join, order)
+        filtered = self._filtered(node)
+        if filtered is not None:
+            return _Source(node, alias, *filtered, join, order)
         constants = self._constants(node)
         if constants is None:
             return _Source(node, alias, None, None, join, order)
         operands, listed = constants
         names = frozenset(operands if operands is not None else listed[1] if listed is not None else ())
         return _Source(node, alias, None, names, join, order, operands, listed)
+
+    def _filtered(self, node: exp.Expr) -> tuple[int, frozenset[str]] | None:
+        """A query that only filters and picks columns of one store, each under its own name: the store's place, and these names."""
+        select = node.this if isinstance(node, exp.Subquery) and _used(node) <= _TABLE_PARTS else None
+        if not isinstance(select, exp.Select) or not _used(select) <= _FILTER_PARTS or select.args.get("from_") is None:
+            return None
+        table, renamed = select.args["from_"].this, bool(node.args.get("alias") and node.args["alias"].args.get("columns"))
+        place = self._places.get(table.name) if isinstance(table, exp.Table) and _used(table) <= _TABLE_PARTS else None
+        if place is None or renamed or (table.args.get("alias") and table.args["alias"].args.get("columns")):
+            return None
+        stored = frozenset(name.lower() for name in self._references[place].definition.schema.names)
+        names = [_picked(output, table.alias_or_name.lower()) for output in select.expressions]
+        if names == ["*"]:
+            return place, stored
+        picked = frozenset(name for name in names if name is not None)
+        return (place, picked) if len(picked) == len(names) and picked <= stored else None
 
     def _constants(self, node: exp.Expr) -> tuple[Mapping[str, Sequence[Operand]] | None, tuple[str, tuple[str, ...]] | None] | None:
         """A table of constants: VALUES, or a lifted list, as a derived table or as a common table expression."""
@@ -285,6 +307,21 @@ class _FromClause:
             and str(joins[0].args.get("kind") or "").upper() in {"", "INNER"}
             and name in {shared.name.lower() for shared in joins[0].args.get("using") or ()}
         )
+
+
+def _used(node: exp.Expr) -> set[str]:
+    return {name for name, value in node.args.items() if value}
+
+
+def _picked(output: exp.Expr, alias: str) -> str | None:
+    """The column of a table that an output is under its own name, in lower case; `*` for all; None for anything else."""
+    if isinstance(output, exp.Star):
+        return "*" if not _used(output) else None
+    found = output.this if isinstance(output, exp.Alias) else output
+    if not isinstance(found, exp.Column) or isinstance(found.this, exp.Star) or found.db or found.table.lower() not in ("", alias):
+        return None
+    name: str = found.name.lower()
+    return name if output.alias_or_name.lower() == name else None
 
 
 def _cte_of(table: exp.Table) -> exp.CTE | None:

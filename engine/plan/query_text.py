@@ -16,8 +16,9 @@ from sqlglot.errors import ErrorLevel, UnsupportedError
 
 from engine.errors import InvalidInput, Unsupported
 from engine.schema import StoreName
-from engine.sql.bind import SCHEMA, StoreReference
+from engine.sql.bind import StoreReference
 from engine.sql.parameters import with_types
+from engine.sql_types import sql_type
 
 _LOSSY = re.compile(r'HUGEINT|TIMESTAMP_S|TIMESTAMP_MS|ENUM|UUID|JSON|UNION|BIGNUM|VARIANT|BIT|"NULL"|\[\d+\]', re.IGNORECASE)
 """Types of DuckDB that come back from Arrow as another one (`engine.exec.results`); where a name only looks like one, a cast does no harm."""
@@ -61,14 +62,37 @@ class ReadColumn:
         return _LOSSY.search(self.type) is None
 
 
+def text_over_scans(tree: exp.Expr, types: Sequence[pa.DataType]) -> str:
+    """A query as it stands, by which its columns can be told.
+
+    Args:
+        tree: Reads scans, inputs and lists. It is not changed.
+        types: Types of the statement's parameters.
+
+    Returns:
+        Its text, which reads scans; parameters are NULLs of their types.
+
+    Raises:
+        Unsupported: It has something that cannot be written down for the engine.
+        InvalidInput: It nests too deeply.
+    """
+    if not types:
+        return _sql(tree)
+    copy = tree.copy()
+    for mark in list(copy.find_all(exp.Placeholder)):
+        mark.replace(exp.Cast(this=exp.null(), to=exp.DataType.build(sql_type(types[int(mark.name) - 1]), dialect="duckdb")))
+    return _sql(copy)
+
+
 def fragment_text(
-    tree: exp.Query, references: Sequence[StoreReference], tables: Mapping[str, Sequence[ReadColumn]], lists: Sequence[str]
+    tree: exp.Query, over_scans: str, references: Sequence[StoreReference], tables: Mapping[str, Sequence[ReadColumn]], lists: Sequence[str]
 ) -> QueryText:
     """A query over stores, as text.
 
     Args:
         tree: Reads scans, inputs and lists. It is not changed.
-        references: The references whose scans it reads.
+        over_scans: Its `text_over_scans`.
+        references: The references whose scans it may read.
         tables: Columns of each input that it may read.
         lists: Names of the lists that it may read.
 
@@ -79,23 +103,20 @@ def fragment_text(
         Unsupported: It has something that cannot be written down for the engine.
         InvalidInput: It nests too deeply.
     """
-    copy = tree.copy()
-    scans = {reference.scan: reference.definition.name for reference in references}
+    sql, places, read = _text_with_types(tree, over_scans, tables, lists)
     stores = set()
-    for table in [each for each in copy.find_all(exp.Table) if each.name in scans]:
-        name = scans[table.name]
-        stores.add(name)
-        if not table.alias:
-            table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name, quoted=True)))
-        # With its schema a name is never that of a common table expression.
-        table.set("this", exp.to_identifier(name, quoted=True))
-        table.set("db", exp.to_identifier(SCHEMA, quoted=True))
-    read = _with_types_of_origin(copy, tables, lists)
-    return QueryText(*_renumbered(copy), read, frozenset(stores))
+    for reference in references:
+        scan = _quoted(reference.scan)
+        if scan in sql:
+            stores.add(reference.definition.name)
+            # With its schema a name is never that of a common table expression.
+            sql = sql.replace(scan, ".".join(map(_quoted, reference.table)))
+    return QueryText(sql, places, read, frozenset(stores))
 
 
 def merge_text(
     tree: exp.Expr,
+    plain: str,
     tables: Mapping[str, Sequence[ReadColumn]],
     lists: Sequence[str],
     types: Sequence[pa.DataType],
@@ -105,6 +126,7 @@ def merge_text(
 
     Args:
         tree: Reads fragments' tables and lists. It is not changed.
+        plain: Its `text_over_scans`.
         tables: Columns of each fragment's table.
         lists: Names of the lists that it may read.
         types: Types of the statement's parameters.
@@ -117,25 +139,33 @@ def merge_text(
         Unsupported: It has something that cannot be written down for the engine.
         InvalidInput: It nests too deeply.
     """
-    typed = with_types(tree, types) if types else tree.copy()
-    read = _with_types_of_origin(typed, tables, lists)
-    sql, places = _renumbered(typed)
+    sql, places, read = _text_with_types(with_types(tree, types), plain, tables, lists)
     return QueryText(sql if outputs is None else _given_types(sql, outputs), places, read, frozenset())
+
+
+def _text_with_types(
+    tree: exp.Expr, plain: str, tables: Mapping[str, Sequence[ReadColumn]], lists: Sequence[str]
+) -> tuple[str, tuple[int, ...], frozenset[str]]:
+    """A query that reads tables with the types of their origin; the old places of its parameters; and which of the tables it reads."""
+    known = {*tables, *lists}
+    read = {table.name for table in tree.find_all(exp.Table) if not table.db and table.name in known}
+    if all(column.survives for name in read for column in tables.get(name, ())) and tree.find(exp.Placeholder) is None:
+        return plain, (), frozenset(read)
+    copy = tree.copy()
+    _restore_types(copy, tables)
+    return *_renumbered(copy), frozenset(read)
 
 
 def _given_types(sql: str, outputs: Sequence[ReadColumn]) -> str:
     """A query whose columns get other types, by their places, since names may repeat. A projection keeps the order of rows."""
-    columns = ", ".join(f"{_typed(_quoted(f'c{place}'), column.type)} AS {_quoted(column.name)}" for place, column in enumerate(outputs))
+    columns = ", ".join(f"{typed(_quoted(f'c{place}'), column.type)} AS {_quoted(column.name)}" for place, column in enumerate(outputs))
     return f"SELECT {columns} FROM ({sql}) AS merged({', '.join(_quoted(f'c{place}') for place in range(len(outputs)))})"
 
 
-def _with_types_of_origin(tree: exp.Expr, tables: Mapping[str, Sequence[ReadColumn]], lists: Sequence[str]) -> frozenset[str]:
-    """Make a query read its tables with the types that their columns had; tells which tables it reads."""
-    known = {*tables, *lists}
-    read = set()
-    for table in [each for each in tree.find_all(exp.Table) if not each.db and each.name in known]:
-        read.add(table.name)
-        columns = tables.get(table.name, ())
+def _restore_types(tree: exp.Expr, tables: Mapping[str, Sequence[ReadColumn]]) -> None:
+    """Make a query read its tables with the types that their columns had."""
+    for table in [each for each in tree.find_all(exp.Table) if not each.db and each.name in tables]:
+        columns = tables[table.name]
         if all(column.survives for column in columns):
             continue
         cast: exp.Expr = exp.maybe_parse(_restored(table.name, columns), dialect="duckdb")
@@ -144,17 +174,17 @@ def _with_types_of_origin(tree: exp.Expr, tables: Mapping[str, Sequence[ReadColu
             alias.set("this", exp.to_identifier(table.name, quoted=True))
         others = {name: value for name, value in table.args.items() if value and name in {"joins", "pivots", "sample"}}
         table.replace(exp.Subquery(this=cast, alias=alias, **others))
-    return frozenset(read)
 
 
 def _restored(name: str, columns: Sequence[ReadColumn]) -> str:
     outputs = ", ".join(
-        _quoted(column.name) if column.survives else f"{_typed(_quoted(column.name), column.type)} AS {_quoted(column.name)}" for column in columns
+        _quoted(column.name) if column.survives else f"{typed(_quoted(column.name), column.type)} AS {_quoted(column.name)}" for column in columns
     )
     return f"SELECT {outputs} FROM {_quoted(name)}"
 
 
-def _typed(expression: str, kind: str) -> str:
+def typed(expression: str, kind: str) -> str:
+    """An expression as a value of a type that the engine named."""
     return "NULL" if kind == _NULL else f"CAST({expression} AS {kind})"
 
 
@@ -164,8 +194,12 @@ def _renumbered(tree: exp.Expr) -> tuple[str, tuple[int, ...]]:
     places = sorted({int(mark.name) - 1 for mark in marks})
     for mark in marks:
         mark.set("this", str(places.index(int(mark.name) - 1) + 1))
+    return _sql(tree), tuple(places)
+
+
+def _sql(tree: exp.Expr) -> str:
     try:
-        return str(tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE)), tuple(places)
+        return str(tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE))
     except UnsupportedError as error:
         raise Unsupported(f"The statement has something that the engine lacks: {error}") from error
     except RecursionError as error:

@@ -21,6 +21,7 @@ from engine.sql.literals import LiftedText
 from engine.sql.output_names import holds_unnamed
 from engine.sql.parameters import with_types
 from engine.sql.parse import Kind, parse
+from engine.sql.versions import NO_MOMENTS, Moments
 
 _QUERIES = frozenset({Kind.QUERY, Kind.EXPLAIN, Kind.EXPLAIN_ANALYZE})
 
@@ -90,7 +91,14 @@ def _engine_sql(bound: BoundStatement, types: tuple[pa.DataType | None, ...]) ->
         raise InvalidInput("The statement nests too deeply.") from error
 
 
-def make_ready(lifted: LiftedText, dialect: str, definitions: Mapping[StoreName, StoreDefinition], *, all_columns: bool = False) -> ReadyStatement:
+def make_ready(
+    lifted: LiftedText,
+    dialect: str,
+    definitions: Mapping[StoreName, StoreDefinition],
+    *,
+    all_columns: bool = False,
+    moments: Moments = NO_MOMENTS,
+) -> ReadyStatement:
     """Parse, bind and plan a statement.
 
     Args:
@@ -98,6 +106,7 @@ def make_ready(lifted: LiftedText, dialect: str, definitions: Mapping[StoreName,
         dialect: Dialect of the text.
         definitions: All stores.
         all_columns: Read all columns of every store.
+        moments: For which moments versioned stores are to be read.
 
     Returns:
         The statement, made ready.
@@ -106,7 +115,7 @@ def make_ready(lifted: LiftedText, dialect: str, definitions: Mapping[StoreName,
         LivestateError: As `engine.sql.parse.parse` and `engine.sql.bind.bind`.
     """
     try:
-        bound = bind(parse(lifted, dialect), lifted.lists, definitions, all_columns=all_columns)
+        bound = bind(parse(lifted, dialect), lifted.lists, definitions, all_columns=all_columns, moments=moments)
     except RecursionError as error:
         raise InvalidInput("The statement nests too deeply.") from error
     if bound.kind not in _QUERIES and not (bound.kind is Kind.DESCRIBE and bound.tree is not None):

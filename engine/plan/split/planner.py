@@ -292,6 +292,9 @@ class Planner:
         """A query that hosts answer alone, but for its ORDER BY and LIMIT."""
         plain = query.copy()
         clauses = {part: plain.args[part] for part in ("order", "limit", "offset") if plain.args.get(part) is not None}
+        if "order" in clauses and _is_distinct_on(plain):
+            # The order also says which row of a key is left.
+            return None
         for part in clauses:
             plain.set(part, None)
         relation = self._placer.relation(plain)
@@ -431,6 +434,11 @@ def _looks_at_many(query: exp.Query) -> bool:
     if not isinstance(query, exp.Select):
         return True
     return is_aggregating(query) or bool(windows_of(query)) or query.args.get("distinct") is not None
+
+
+def _is_distinct_on(query: exp.Expr) -> bool:
+    distinct = query.args.get("distinct")
+    return isinstance(distinct, exp.Distinct) and distinct.args.get("on") is not None
 
 
 def _is_repeatable(query: exp.Expr) -> bool:

@@ -1,0 +1,118 @@
+"""What the binder tells of a query's columns is what the engine gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from engine.errors import Unsupported
+from engine.exec.binder import Binder, NotBoundError, over_empty_stores
+from engine.exec.deadline import Deadline
+from engine.exec.engine import Engine
+from engine.plan.statement import ReadyStatement, make_ready
+from engine.schema import define_store
+from engine.sql.literals import lift
+
+STORE = define_store(
+    "things",
+    pa.schema(
+        [
+            ("k", pa.int64()),
+            ("s", pa.string()),
+            ("d", pa.decimal128(9, 2)),
+            ("l", pa.list_(pa.int32())),
+            ("at", pa.timestamp("us")),
+            ("b", pa.bool_()),
+            ("f", pa.float32()),
+        ]
+    ),
+    ["k"],
+)
+OTHER = define_store("THINGS", pa.schema([("k", pa.int64()), ("day", pa.date32())]), ["k"])
+DEFINITIONS = {STORE.name: STORE, OTHER.name: OTHER}
+EXPRESSIONS = (
+    "NULL",
+    "[NULL]",
+    "1",
+    "1.5",
+    "'x'",
+    "sum(k)",
+    "sum(d)",
+    "avg(d)",
+    "count(*)",
+    "max(l)",
+    "list(k)",
+    "{'a': max(k), 'B c': max(s)}",
+    "map([1], ['a'])",
+    "max(at)::DATE",
+    "max(at)::TIMESTAMPTZ",
+    "TIME '10:00'",
+    "INTERVAL 1 DAY",
+    "max(at) - min(at)",
+    "UUID '00000000-0000-0000-0000-000000000000'",
+    "max(at)::TIMESTAMP_S",
+    "max(at)::TIMESTAMP_MS",
+    "max(at)::TIMESTAMP_NS",
+    "1::UHUGEINT",
+    "max(s)::BLOB",
+    "'1'::JSON",
+    "[1, 2]::INT[2]",
+    "max(f)",
+    "bool_and(b)",
+    "'a'::ENUM ('a', 'b')",
+    "[{'a': 1::HUGEINT}]",
+)
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    found = Engine(256 << 20, 1)
+    yield found
+    found.close()
+
+
+def _ready(sql: str) -> ReadyStatement:
+    return make_ready(lift(sql, "duckdb"), "duckdb", DEFINITIONS)
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_columns_are_those_of_the_statement_that_runs(engine: Engine, expression: str) -> None:
+    statement = _ready(f"SELECT {expression} AS c, count(*) FROM things")
+    text, tables = over_empty_stores(statement.sql, statement.bound.references)
+    columns = engine.binder.columns(text, tables)
+    schema = pa.schema([STORE.schema.field(name) for name in statement.bound.references[0].columns]) or pa.schema([("__live", pa.uint8())])
+    rows = engine.run(statement.sql, {statement.bound.references[0].scan: pa.Table.from_batches([], schema)}, [], Deadline(None))
+    try:
+        assert columns == rows.columns
+        assert engine.binder.schema(columns) == rows.schema
+    finally:
+        rows.close()
+
+
+def test_stores_whose_names_differ_in_case_only_are_two(engine: Engine) -> None:
+    statement = _ready('SELECT a.s, b.day FROM things a JOIN "THINGS" b USING (k)')
+    columns = engine.binder.columns(*over_empty_stores(statement.sql, statement.bound.references))
+    assert [(column.name, column.type) for column in columns] == [("s", "VARCHAR"), ("day", "DATE")]
+
+
+def test_a_table_that_changes_is_another_one() -> None:
+    binder = Binder()
+    try:
+        for kind, name in ((pa.int64(), "BIGINT"), (pa.string(), "VARCHAR")):
+            (column,) = binder.columns("SELECT x FROM t", {"t": pa.schema([("x", kind)])})
+            assert column.type == name
+    finally:
+        binder.close()
+
+
+@pytest.mark.parametrize("sql", ["SELECT 1; SELECT 2", "SELECT missing", "CREATE TABLE x (y INT)", "SELEC"])
+def test_what_is_not_one_right_query_is_not_bound(engine: Engine, sql: str) -> None:
+    with pytest.raises(NotBoundError):
+        engine.binder.columns(sql, {})
+
+
+def test_a_type_that_cannot_be_sent_is_refused(engine: Engine) -> None:
+    with pytest.raises(Unsupported, match="BIT"):
+        engine.binder.schema(engine.binder.columns("SELECT '101'::BIT AS bits", {}))
