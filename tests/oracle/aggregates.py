@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from tests.oracle.kinds import NUMBERS, SIMPLE, Expression, Family, Trust
+from tests.oracle.kinds import LOOSE, NUMBERS, SIMPLE, Expression, Family, Trust
 from tests.oracle.scalars import Scalars
 
 FINITE = "CASE WHEN isfinite({0}) THEN {0} END"
@@ -49,12 +49,16 @@ class Aggregates:
         family = random.choice(found).family if found else random.choice(families)
         return self.scalars.of(family, 2, tame=tame, trust=trust)
 
+    def reads(self, value: Expression) -> bool:
+        """Whether an expression reads a column: an aggregate cannot be ordered by a literal."""
+        return any(column.sql in value.sql for column in (*self.scalars.scope.columns, *self.scalars.scope.outer))
+
     def order(self, first: Expression, *, descending: bool | None = None) -> str:
         """An ORDER BY in which rows that tie have the same value of an expression."""
         random = self.scalars.random
         parts = []
         other = self.argument()
-        if other is not None and random.random() < 0.7:
+        if other is not None and self.reads(other) and random.random() < 0.7:
             parts.append(other.sql)
         ordered = [*parts, first.sql]
         return ", ".join(part + random.choice(("", "", " DESC", " DESC NULLS FIRST", " NULLS FIRST")) for part in ordered)
@@ -87,7 +91,7 @@ def _sum(make: Aggregates) -> Expression | None:
 
 
 def _summed(value: Expression) -> Trust:
-    return max(value.trust, Trust.EQUAL if value.family is Family.FLOAT else Trust.EXACT)
+    return max(value.trust, Trust.EQUAL if value.family in LOOSE else Trust.EXACT)
 
 
 def _wild_sum(make: Aggregates) -> Expression | None:
@@ -156,7 +160,9 @@ def _any_value(make: Aggregates) -> Expression | None:
 def _first(make: Aggregates) -> Expression | None:
     value = make.argument()
     make.scalars.used.add("first, last")
-    return value and replace(
+    if value is None or not make.reads(value):
+        return None
+    return replace(
         value,
         sql=f"{make.scalars.random.choice(('first', 'last', 'any_value'))}({value.sql} ORDER BY {make.order(value)})",
         trust=_summed(value),
@@ -179,7 +185,7 @@ def _arg_extreme(make: Aggregates) -> Expression | None:
 def _list(make: Aggregates) -> Expression | None:
     value = make.argument()
     make.scalars.used.add("list")
-    if value is None:
+    if value is None or not make.reads(value):
         return None
     if make.scalars.random.random() < 0.3:
         order = make.scalars.random.choice(("", " DESC", " NULLS FIRST", " DESC NULLS LAST"))
@@ -195,7 +201,7 @@ def _string_agg(make: Aggregates) -> Expression | None:
     separator = make.scalars.random.choice(("','", "''", "' | '"))
     name = make.scalars.random.choice(("string_agg", "group_concat", "listagg"))
     distinct = make.scalars.random.random() < 0.2
-    if value is None:
+    if value is None or not make.reads(value):
         return None
     order = value.sql if distinct else make.order(value)
     return Expression(f"{name}({'DISTINCT ' if distinct else ''}{value.sql}, {separator} ORDER BY {order})", Family.TEXT)

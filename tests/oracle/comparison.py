@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from tests.oracle.kinds import Trust
 
+_DAY_NANOSECONDS = 86_400_000_000_000
 RELATIVE = 1e-9
 ABSOLUTE = 1e-9
 """Sums of rounded values may cancel out: next to zero nothing but their size counts. The generator's numbers are up to some thousands."""
@@ -63,12 +64,12 @@ def _unordered(wanted: list[tuple[Any, ...]], got: list[tuple[Any, ...]], trusts
 def _rounded(value: Any) -> Any:
     """Close values next to each other, mostly, when rows are sorted by them."""
     if isinstance(value, float) and math.isfinite(value):
-        return f"{0.0 if abs(value) < 1e-6 else value:+.5e}"
+        return f"{0.0 if abs(value) < ABSOLUTE else value:+.5e}"
     return value
 
 
 def rows_of(table: pa.Table, trusts: Sequence[Trust] = ()) -> list[tuple[Any, ...]]:
-    """Rows as values that are equal if and only if they mean the same: NaN is itself, and -0.0 is not 0.0 unless it may be."""
+    """Rows as values that are equal if and only if they mean the same: NaN is itself, and -0.0 is not 0.0, nor a day 24 hours, unless they may be."""
     columns = []
     for place, column in enumerate(table.columns):
         is_exact = place >= len(trusts) or trusts[place] is Trust.EXACT
@@ -93,6 +94,8 @@ def _plain(value: Any, *, is_exact: bool) -> Any:
         if math.isnan(value):
             return "NaN"
         return "-0.0" if is_exact and value == 0 and math.copysign(1, value) < 0 else value + 0.0
+    if isinstance(value, pa.MonthDayNano) and not is_exact:
+        return ((30 * value.months + value.days) * _DAY_NANOSECONDS + value.nanoseconds,)
     if isinstance(value, list | tuple):
         return tuple(_plain(item, is_exact=is_exact) for item in value)
     if isinstance(value, dict):

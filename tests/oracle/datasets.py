@@ -226,5 +226,5 @@ def _column(random: Random, field: pa.Field, maker: _Maker, live: pa.Table) -> E
         present = [value for value in raw.to_pylist() if value is not None]
         chosen = random.sample(present, min(SAMPLES, len(present))) + [maker.make(field.type, random) for _ in range(2)]
         samples = [literal(value, field.type) for value in chosen]
-    tame = maker.make is tame_value or not pa.types.is_primitive(field.type)
+    tame = maker.make is tame_value or not (pa.types.is_primitive(field.type) or pa.types.is_decimal(field.type))
     return Expression(quoted(field.name), family, name, is_tame=tame, samples=tuple(samples), name=field.name)

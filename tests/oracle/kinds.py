@@ -20,6 +20,8 @@ class Family(Enum):
     DATE = "date"
     TIMESTAMP = "timestamp"
     TIMESTAMPTZ = "timestamptz"
+    TIME = "time"
+    INTERVAL = "interval"
     LIST = "list"
     STRUCT = "struct"
     MAP = "map"
@@ -28,8 +30,8 @@ class Family(Enum):
 class Trust(IntEnum):
     """How surely a value is determined by the query, whatever the order in which rows are read.
 
-    `EXACT`: bit for bit. `EQUAL`: up to SQL's equality, for which -0.0 is 0.0. `CLOSE`: up to rounding, so nothing but the answer may
-    depend on it.
+    `EXACT`: bit for bit. `EQUAL`: up to SQL's equality, for which -0.0 is 0.0 and a day is 24 hours. `CLOSE`: up to rounding, so that nothing but
+    the answer may depend on it.
     """
 
     EXACT = 0
@@ -38,7 +40,9 @@ class Trust(IntEnum):
 
 
 NUMBERS = (Family.INTEGER, Family.DECIMAL, Family.FLOAT)
-SIMPLE = (*NUMBERS, Family.TEXT, Family.BLOB, Family.BOOLEAN, Family.DATE, Family.TIMESTAMP, Family.TIMESTAMPTZ)
+SIMPLE = (*NUMBERS, Family.TEXT, Family.BLOB, Family.BOOLEAN, Family.DATE, Family.TIMESTAMP, Family.TIMESTAMPTZ, Family.TIME, Family.INTERVAL)
+LOOSE = (Family.FLOAT, Family.INTERVAL)
+"""Families with values that are equal and not the same: -0.0 and 0.0, a day and 24 hours."""
 NESTED = (Family.LIST, Family.STRUCT, Family.MAP)
 
 

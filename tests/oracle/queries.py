@@ -9,10 +9,11 @@ from random import Random
 
 from tests.oracle.conditions import Conditions
 from tests.oracle.datasets import Dataset
-from tests.oracle.kinds import SIMPLE, Expression, Family, Trust, quoted
+from tests.oracle.kinds import LOOSE, SIMPLE, Expression, Family, Trust, quoted
 from tests.oracle.relations import MOST_ROWS, Joins, Relation
 from tests.oracle.scalars import Scalars, Scope
 from tests.oracle.selects import Query, Selects
+from tests.oracle.sources import Sources
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,9 @@ class Generated:
     features: frozenset[str]
 
 
-def make_query(dataset: Dataset, seed: int) -> Generated:
-    """The query of a seed over a dataset."""
-    random = Random(f"query {dataset.seed} {seed}")
+def make_query(dataset: Dataset, seed: int, attempt: int = 0) -> Generated:
+    """The query of a seed over a dataset; attempts make others of the same seed."""
+    random = Random(f"query {dataset.seed} {seed} {attempt}")
     return _Generator(random, dataset).whole()
 
 
@@ -78,14 +79,20 @@ class _Generator:
         return Generated(sql, parameters, tuple(column.trust for column in query.columns), named, ordered, frozenset(self.used))
 
     def _with_clause(self) -> str:
-        parts = []
+        parts, recursive = [], ""
         for _ in range(self.random.choice((1, 1, 2))):
+            if self.random.random() < 0.12:
+                name, recursive = self.name("cte"), "RECURSIVE "
+                text, columns = self.sources.recursive()
+                parts.append(f"{name} AS ({text.format(name)})")
+                self.ctes.append((name, Query("", columns, (), self.dataset.stores[0].live.num_rows * 2)))
+                continue
             query = self.set_operation(0) if self.random.random() < 0.15 else self.select(1)
             name = self.name("cte")
             hint = self.random.choice(("", "", "", "MATERIALIZED ", "NOT MATERIALIZED "))
             parts.append(f"{name} AS {hint}({query.sql})")
             self.ctes.append((name, query))
-        return f"WITH {', '.join(parts)} "
+        return f"WITH {recursive}{', '.join(parts)} "
 
     def _ordered(self, query: Query) -> tuple[Query, tuple[int, ...]]:
         """Maybe an ORDER BY of the whole, by columns of its answer, maybe with a LIMIT."""
@@ -121,6 +128,10 @@ class _Generator:
 
     # ---- what queries are made of
 
+    @property
+    def sources(self) -> Sources:
+        return Sources(self.random, self.used, self.name, self._store)
+
     def name(self, prefix: str) -> str:
         self.names += 1
         return f"{prefix}{self.names}"
@@ -155,9 +166,7 @@ class _Generator:
         self.used.add(operator.lower())
         trust = max((column.trust for column in (*left.columns, *right.columns)), default=Trust.EXACT)
         columns = tuple(
-            replace(
-                one.loosened(max(trust, Trust.EQUAL if one.family is Family.FLOAT else Trust.EXACT)), is_tame=one.is_tame and other.is_tame, kind=""
-            )
+            replace(one.loosened(max(trust, Trust.EQUAL if one.family in LOOSE else Trust.EXACT)), is_tame=one.is_tame and other.is_tame, kind="")
             for one, other in zip(left.columns, right.columns, strict=True)
         )
         total = () if operator.endswith("ALL") else tuple(range(len(columns)))
@@ -169,13 +178,16 @@ class _Generator:
     # ---- FROM
 
     def relation(self, depth: int, outer: tuple[Expression, ...]) -> Relation:
-        found = self.factor(depth, outer)
+        found = self.sources.positional() if self.random.random() < 0.015 else self.factor(depth, outer)
         joins = Joins(self.random, self.used, outer)
         for _ in range(self.random.choice((0, 0, 0, 1, 1, 1, 2, 2, 3))):
             if found.rows > MOST_ROWS // 2 or found.is_merged:
                 break
             if self.random.random() < 0.05 and depth > 0:
                 found = self._lateral(found) or found
+                continue
+            if self.random.random() < 0.08:
+                found = self.sources.unnested(found) or found
                 continue
             found = joins.join(found, self.factor(depth, ())) or found
         return found
@@ -190,8 +202,8 @@ class _Generator:
             query = self.set_operation(0) if random.random() < 0.2 else self.select(depth - 1)
             query, _ = self._ordered(query)
             return self._named(f"({query.sql})", query)
-        if random.random() < 0.03:
-            return self._values()
+        if random.random() < 0.06:
+            return self.sources.any() or self._store()
         return self._store()
 
     def _named(self, sql: str, query: Query) -> Relation:
@@ -199,13 +211,6 @@ class _Generator:
         columns = tuple(column.under(alias, column.name) for column in query.columns)
         total = tuple(columns[place] for place in query.total)
         return Relation(f"{sql} AS {alias}", columns, total, (), query.rows)
-
-    def _values(self) -> Relation:
-        alias = self.name("w")
-        rows = ", ".join(f"({place}, {text})" for place, text in enumerate(("'a'", "'b'", "NULL", "'ab'")[: self.random.randrange(1, 5)]))
-        self.used.add("values")
-        columns = (Expression(f"{alias}.n", Family.INTEGER, name="n"), Expression(f"{alias}.s", Family.TEXT, name="s"))
-        return Relation(f"(VALUES {rows}) AS {alias}(n, s)", columns, columns[:1], (), 4)
 
     def _store(self) -> Relation:
         store = self.random.choice(self.dataset.stores)
@@ -259,7 +264,7 @@ class _Subqueries:
         if not columns:
             return None
         column = self.generator.random.choice(columns)
-        trust = Trust.EQUAL if family is Family.FLOAT else Trust.EXACT
+        trust = Trust.EQUAL if family in LOOSE else Trust.EXACT
         if relation.total and self.generator.random.random() < 0.3:
             order = ", ".join(each.sql for each in relation.total)
             text = f"(SELECT {column.sql} FROM {relation.sql}{where} ORDER BY {order} LIMIT 1)"
@@ -295,7 +300,7 @@ class _Subqueries:
         if not found:
             return None
         column = self.generator.random.choice(found)
-        trust = Trust.EQUAL if column.family is Family.FLOAT else Trust.EXACT
+        trust = Trust.EQUAL if column.family in LOOSE else Trust.EXACT
         outputs = (
             Expression("", Family.INTEGER, name="many"),
             replace(column.loosened(trust), sql="", kind="", name="most"),

@@ -10,6 +10,8 @@ from tests.oracle.kinds import NUMBERS, SIMPLE, Expression, Family, Trust, text_
 from tests.oracle.values import WORDS
 
 _DATES = ("1969-12-31", "1970-01-01", "1970-02-28", "2024-02-29", "2024-03-01")
+_TIMES = ("00:00:00", "01:00:00", "12:00:00", "23:59:59.999999")
+_INTERVALS = ("1 day", "24 hours", "1 month", "30 days", "0 days", "-1 day", "90 minutes", "1 year 2 days")
 _LITERALS: dict[Family, Callable[[Random], str]] = {
     Family.INTEGER: lambda random: str(random.choice((0, 1, 2, 3, 5, 7, 10, -1, -3, 12, 60))),
     Family.DECIMAL: lambda random: random.choice(("0.5", "1.25", "0.00", "-2.5", "10.1", "3.0")),
@@ -22,6 +24,8 @@ _LITERALS: dict[Family, Callable[[Random], str]] = {
     Family.DATE: lambda random: f"DATE '{random.choice(_DATES)}'",
     Family.TIMESTAMP: lambda random: f"TIMESTAMP '{random.choice(_DATES)} 0{random.randrange(3)}:00:00'",
     Family.TIMESTAMPTZ: lambda random: f"TIMESTAMPTZ '{random.choice(_DATES)} 00:00:00+0{random.randrange(3)}'",
+    Family.TIME: lambda random: f"TIME '{random.choice(_TIMES)}'",
+    Family.INTERVAL: lambda random: f"INTERVAL '{random.choice(_INTERVALS)}'",
 }
 _TYPES = {
     Family.INTEGER: "BIGINT",
@@ -33,6 +37,8 @@ _TYPES = {
     Family.DATE: "DATE",
     Family.TIMESTAMP: "TIMESTAMP",
     Family.TIMESTAMPTZ: "TIMESTAMPTZ",
+    Family.TIME: "TIME",
+    Family.INTERVAL: "INTERVAL",
 }
 
 
@@ -94,6 +100,9 @@ class Scalars:
         if self.random.random() < 0.04:
             return self.null(family)
         found = self.column(family, tame=tame and not self.is_reckless, trust=trust) if self.random.random() < 0.85 else None
+        if found is None and family in _MADE and self.random.random() < 0.7:
+            # No store has columns of these types.
+            return _MADE[family](self, 0)
         return found or self.literal(family)
 
     def sample(self, column: Expression) -> str:
@@ -288,14 +297,40 @@ def _date(make: Scalars, depth: int) -> Expression:
 
 def _timestamp(make: Scalars, depth: int) -> Expression:
     left = make.of(Family.TIMESTAMP, 0, tame=True)
-    match make.random.randrange(3):
+    match make.random.randrange(5):
         case 0:
             unit = make.random.choice(("1 HOUR", "1 DAY", "1 MONTH", "90 MINUTE"))
             return Expression(f"({left.sql} {make.random.choice('+-')} INTERVAL {unit})", Family.TIMESTAMP)
         case 1:
             return Expression(f"date_trunc('{make.random.choice(('hour', 'day', 'month'))}', {left.sql})", Family.TIMESTAMP)
+        case 2:
+            return Expression(f"({left.sql} {make.random.choice('+-')} {make.of(Family.INTERVAL, 0).sql})", Family.TIMESTAMP)
+        case 3:
+            return Expression(f"({make.of(Family.DATE, 0, tame=True).sql} + {make.of(Family.TIME, 0).sql})", Family.TIMESTAMP)
         case _:
             return Expression(f"CAST({make.of(Family.DATE, 0, tame=True).sql} AS TIMESTAMP)", Family.TIMESTAMP)
+
+
+def _time(make: Scalars, depth: int) -> Expression:
+    make.used.add("time")
+    if make.random.random() < 0.7:
+        return Expression(f"CAST({make.of(Family.TIMESTAMP, 0).sql} AS TIME)", Family.TIME)
+    return Expression(f"({make.literal(Family.TIME).sql} {make.random.choice('+-')} INTERVAL 90 MINUTE)", Family.TIME)
+
+
+def _interval(make: Scalars, depth: int) -> Expression:
+    make.used.add("interval")
+    left, right = make.of(Family.TIMESTAMP, 0, tame=True), make.of(Family.TIMESTAMP, 0, tame=True)
+    match make.random.randrange(4):
+        case 0:
+            text = f"({left.sql} - {right.sql})"
+        case 1:
+            text = f"age({left.sql}, {right.sql})"
+        case 2:
+            text = f"to_days(CAST({make.of(Family.INTEGER, 0, tame=True).sql} AS INTEGER))"
+        case _:
+            text = f"({make.literal(Family.INTERVAL).sql} * {make.random.choice((0, 2, -1))})"
+    return Expression(text, Family.INTERVAL)
 
 
 def _plain(family: Family) -> Callable[[Scalars, int], Expression]:
@@ -312,4 +347,7 @@ _COMPOSERS: dict[Family, Callable[[Scalars, int], Expression]] = {
     Family.DATE: _date,
     Family.TIMESTAMP: _timestamp,
     Family.TIMESTAMPTZ: _plain(Family.TIMESTAMPTZ),
+    Family.TIME: _time,
+    Family.INTERVAL: _interval,
 }
+_MADE = {Family.TIME: _time, Family.INTERVAL: _interval}

@@ -8,9 +8,10 @@ from random import Random
 
 from tests.oracle.aggregates import Aggregates
 from tests.oracle.conditions import COMPARISONS, Conditions, Subqueries
-from tests.oracle.kinds import NESTED, SIMPLE, Expression, Family, Trust, quoted
+from tests.oracle.kinds import LOOSE, NESTED, SIMPLE, Expression, Family, Trust, quoted
 from tests.oracle.relations import Relation
 from tests.oracle.scalars import Scalars
+from tests.oracle.sources import element_family
 from tests.oracle.windows import Windows
 
 MANY_ROWS = 700
@@ -149,8 +150,15 @@ class Selects:
         outputs = self._outputs(5)
         if self._random.random() < 0.4:
             outputs += [column for column in self.relation.total if column.sql not in [output.sql for output in outputs]]
+        total = self.relation.total
+        lists = [column for column in self.relation.columns if element_family(column) is not None]
+        if lists and self._random.random() < 0.15:
+            self.scalars.used.add("unnest")
+            column = self._random.choice(lists)
+            outputs.append(Expression(f"unnest({column.sql})", element_family(column) or Family.TEXT, is_tame=False))
+            total = ()
         text, columns = self._named(outputs)
-        return Query(f"SELECT {text}{self._body()}", columns, self._places(outputs, self.relation.total), self.relation.rows)
+        return Query(f"SELECT {text}{self._body()}", columns, self._places(outputs, total), self.relation.rows)
 
     def _can_star(self) -> bool:
         names = [column.name.lower() for column in self.relation.columns]
@@ -197,7 +205,7 @@ class Selects:
                 if any(column.sql in made.sql for column in readable) and "SELECT" not in made.sql and "$" not in made.sql:
                     group = replace(made, name="")
             if group.sql not in [each.sql for each in found] and group.trust < Trust.CLOSE:
-                found.append(group.loosened(Trust.EQUAL if group.family is Family.FLOAT else Trust.EXACT))
+                found.append(group.loosened(Trust.EQUAL if group.family in LOOSE else Trust.EXACT))
         return found
 
     def _grouped(self) -> Query | None:
@@ -276,7 +284,7 @@ class Selects:
         if not outputs:
             return None
         self.scalars.used.add("distinct")
-        outputs = [output.loosened(Trust.EQUAL if output.family in (Family.FLOAT, Family.LIST, Family.STRUCT) else Trust.EXACT) for output in outputs]
+        outputs = [output.loosened(Trust.EQUAL if output.family in (*LOOSE, Family.LIST, Family.STRUCT) else Trust.EXACT) for output in outputs]
         text, columns = self._named(outputs)
         return Query(f"SELECT DISTINCT {text}{self._body()}", columns, tuple(range(len(columns))), self.relation.rows)
 

@@ -26,10 +26,10 @@ from engine.follower import FollowerOptions
 from engine.service import QueryService
 from engine.state.options import StateOptions
 from flight_server.client import Client
-from tests.protocol.waiting import wait_until
 from tests.support.bank import GROUP, INVARIANTS, Ask, Bank, check
 from tests.support.cluster import Cluster, following_cluster, host_names
 from tests.support.host_processes import HostProcess, HostProcesses, host_processes
+from tests.support.waiting import wait_until
 
 WAIT_SECONDS = 60.0
 SECONDS_BETWEEN_EPOCHS = 0.004

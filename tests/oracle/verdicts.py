@@ -3,8 +3,9 @@
 Where plain DuckDB refuses a statement (it does not parse or bind), the system must refuse it. Where DuckDB fails while it runs, because
 of some row (an overflow, a cast), the system may fail or answer: a host that prunes rows, or evaluates an expression behind a filter
 rather than before it, does not meet that row, as DuckDB itself would not with another plan. The kind of error is not compared.
-Where DuckDB answers, the system must answer, and the same. A difference that DuckDB has with itself is no finding: when its answer changes
-with the order of the rows (the generator's fault), or when it is the system's answer that DuckDB gives without its optimizer (DuckDB's).
+Where DuckDB answers, the system must answer, and the same, unless DuckDB too fails when rows come in another order. A difference that DuckDB
+has with itself is no finding: when its answer changes with the order of the rows (the generator's fault), or when it is the system's answer that
+DuckDB gives without its optimizer (DuckDB's).
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from typing import TypeVar
 import duckdb
 import pyarrow as pa
 
-from engine.errors import LivestateError
+from engine.errors import InvalidInput, LivestateError
 from tests.oracle.comparison import difference
 from tests.oracle.kinds import Trust
 from tests.oracle.plain_duckdb import REFUSALS, PlainDuckDB
 from tests.oracle.queries import Generated
-from tests.oracle.systems import System
+from tests.oracle.systems import Answer, System
 
 Answered = TypeVar("Answered")
 
@@ -40,6 +41,10 @@ FAILURES = (
     RecursionError,
 )
 """What a system under test may raise: a defect of it is a finding, and ends no run."""
+
+
+ROW_FAILURES = (InvalidInput, duckdb.DataError)
+"""Failures that some row brings about."""
 
 
 class Outcome(Enum):
@@ -89,6 +94,11 @@ class Judge:
     literal: Callable[[], PlainDuckDB]
     system: System
 
+    def is_empty(self, query: Generated) -> bool:
+        """Whether plain DuckDB answers a query without rows."""
+        answer, _ = _asked(lambda: self.oracle.answer(query.sql, query.parameters))
+        return answer is not None and not answer.num_rows
+
     def verdict(self, query: Generated, seed: int) -> Verdict:
         """Ask a query, and compare."""
         return self.judged(query.sql, query.parameters, query.trusts, query.named, query.ordered, seed)
@@ -116,12 +126,8 @@ class Judge:
                 return Verdict(Outcome.DIFFERENT, f"answered where DuckDB refuses: {failure}", rules, None, answer.table)
             return Verdict(Outcome.ONLY_HERE, str(failure), rules, None, answer.table)
         if answer is None:
-            return Verdict(Outcome.DIFFERENT, f"failed where DuckDB answers: {type(error).__name__}: {error}", (), expected)
-        table = answer.table
-        if answer.unsplit_names is None:
-            table = _finished(table, expected.schema)
-        elif table.schema.names != expected.schema.names and len(table.schema) == len(expected.schema):
-            expected = expected.rename_columns(_merged_names(expected.schema.names, named, answer.unsplit_names()))
+            return self._failed(sql, parameters, expected, error)
+        expected, table = _under_one_name(expected, answer, named)
         known = tuple(trusts) if trusts is not None else (Trust.CLOSE,) * len(expected.schema)
         found = difference(expected, table, known, ordered)
         if found is None:
@@ -132,6 +138,12 @@ class Judge:
         elif self._says_literally(sql, parameters, table, known, ordered):
             outcome = Outcome.CONTRADICTED
         return Verdict(outcome, found, rules, expected, answer.table)
+
+    def _failed(self, sql: str, parameters: Sequence[str], expected: pa.Table, error: Exception | None) -> Verdict:
+        """The system failed where DuckDB answers; maybe DuckDB fails too when rows are in another order, as a sum that overflows and comes back."""
+        if isinstance(error, ROW_FAILURES) and any(_asked(partial(other.answer, sql, parameters))[0] is None for other in self.others()):
+            return Verdict(Outcome.FAILED, str(error))
+        return Verdict(Outcome.DIFFERENT, f"failed where DuckDB answers: {type(error).__name__}: {error}", (), expected)
 
     def _says_literally(self, sql: str, parameters: Sequence[str], table: pa.Table, trusts: Sequence[Trust], ordered: Sequence[int]) -> bool:
         """Whether an answer is what DuckDB says without its optimizer."""
@@ -152,6 +164,17 @@ def _asked(ask: Callable[[], Answered]) -> tuple[Answered | None, Exception | No
         return ask(), None
     except FAILURES as error:
         return None, error
+
+
+def _under_one_name(expected: pa.Table, answer: Answer, named: Collection[int]) -> tuple[pa.Table, pa.Table]:
+    """The expected answer and the system's under the names that they should have; as they are where these cannot be told."""
+    table = answer.table
+    if answer.unsplit_names is None:
+        return expected, _finished(table, expected.schema)
+    if table.schema.names == expected.schema.names or len(table.schema) != len(expected.schema):
+        return expected, table
+    unsplit, _ = _asked(answer.unsplit_names)
+    return expected if unsplit is None else expected.rename_columns(_merged_names(expected.schema.names, named, unsplit)), table
 
 
 def _merged_names(names: Sequence[str], named: Collection[int], unsplit: Sequence[str]) -> list[str]:

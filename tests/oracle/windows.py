@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tests.oracle.aggregates import Aggregates
-from tests.oracle.kinds import SIMPLE, Expression, Family, Trust
+from tests.oracle.kinds import LOOSE, SIMPLE, Expression, Family, Trust
 from tests.oracle.scalars import Scalars
 
 _DIRECTIONS = ("", "", " DESC", " NULLS FIRST", " DESC NULLS LAST")
@@ -65,7 +65,7 @@ class Windows:
             )
         elif kind == 1 and "DISTINCT" not in aggregate.sql:
             order = self._order(self._some(1))
-        trust = Trust.EQUAL if aggregate.family is Family.FLOAT else Trust.EXACT
+        trust = Trust.EQUAL if aggregate.family in LOOSE else Trust.EXACT
         return replace(aggregate.loosened(trust), sql=f"{aggregate.sql} OVER ({self._partition()}{order}{frame})")
 
     def _placed(self, *, numbers: bool = False) -> Expression | None:
@@ -83,7 +83,7 @@ class Windows:
         value = self.scalars.any(1)
         arguments = {"lag": random.choice(("", ", 2")), "lead": random.choice(("", ", 1")), "nth_value": ", 2"}.get(name, "")
         nulls = random.choice(("", "", " IGNORE NULLS"))
-        trust = Trust.EQUAL if value.family is Family.FLOAT else Trust.EXACT
+        trust = Trust.EQUAL if value.family in LOOSE else Trust.EXACT
         return replace(value.loosened(trust), sql=f"{name}({value.sql}{arguments}{nulls}) {over}", kind="", name="")
 
     def _some(self, most: int) -> list[Expression]:

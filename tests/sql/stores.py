@@ -14,7 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from engine.kinds import Behaviour, Function, Merge, MergedColumn
 from engine.schema import StoreDefinition, define_store
+from tests.support.merged_rows import finished, folded
 
 REMOVED = "removed"
 """Column of an epoch's tables that marks tombstones."""
@@ -93,7 +95,39 @@ DAYS = define_store(
 TAGS = define_store("tags", pa.schema([("code", pa.binary()), ("is_on", pa.bool_()), ("n", pa.uint64())]), ["code", "is_on"], partitions=2)
 EMPTY = define_store("empty", pa.schema([("id", pa.int64()), ("v", pa.string()), ("d", pa.decimal128(38, 10))]), ["id"], partitions=2)
 
-DEFINITIONS = (PLAYS, ARTISTS, SONG_ARTISTS, MY_SONGS, READINGS, DAYS, TAGS, EMPTY)
+MERGED = (
+    MergedColumn("plays", Function.COUNT),
+    MergedColumn("seconds", Function.SUM),
+    MergedColumn("spent", Function.SUM),
+    MergedColumn("longest", Function.MAX),
+    MergedColumn("since", Function.MIN),
+    MergedColumn("rating", Function.AVG),
+    MergedColumn("title", Function.LAST, by="at"),
+)
+TOTALS = define_store(
+    "totals",
+    pa.schema(
+        [
+            ("country", pa.string()),
+            ("genre", pa.int32()),
+            ("plays", pa.int64()),
+            ("seconds", pa.float64()),
+            ("spent", pa.decimal128(18, 2)),
+            ("longest", pa.float64()),
+            ("since", pa.date32()),
+            ("__rating_sum", pa.int64()),
+            ("__rating_count", pa.int64()),
+            ("title", pa.string()),
+            ("__title_at", pa.timestamp("us")),
+        ]
+    ),
+    ["country", "genre"],
+    partition_by=["country"],
+    partitions=3,
+    behaviour=Behaviour(Merge(MERGED)),
+)
+
+DEFINITIONS = (PLAYS, ARTISTS, SONG_ARTISTS, MY_SONGS, READINGS, DAYS, TAGS, EMPTY, TOTALS)
 
 
 def definitions_with(partitions: int | None) -> tuple[StoreDefinition, ...]:
@@ -198,6 +232,27 @@ _TAG_ROWS = [
     (code, flag, number) for number, (code, flag) in enumerate((c, f) for c in (b"", b"\x00", b"a", b"a\x00", b"\xff") for f in (True, False))
 ]
 
+
+def _totals(first: int, count: int) -> list[tuple[Any, ...]]:
+    """Partial rows, several of one key among them."""
+    return [
+        (
+            COUNTRIES[place % 4],
+            place % 5,
+            1 + place % 3,
+            None if place % 6 == 2 else place / 8,
+            None if place % 5 == 1 else Decimal(place * 125) / 100,
+            VALUES[place % len(VALUES)],
+            None if place % 7 == 3 else dt.date(2024, 1, 1) + dt.timedelta(days=place * 11 % 40),
+            None if place % 4 == 3 else place % 10,
+            0 if place % 4 == 3 else 1 + place % 2,
+            None if place % 9 == 5 else f"title {place}",
+            None if place % 8 == 6 else MORNING + dt.timedelta(minutes=place * 7 % 60),
+        )
+        for place in range(first, first + count)
+    ]
+
+
 Epoch = Mapping[str, tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]]
 """Store name to upserted rows and to rows whose keys are removed."""
 
@@ -222,17 +277,18 @@ EPOCHS: tuple[Epoch, ...] = (
     {"plays": (_plays(range(12, 15), 2), _plays(range(150, 155), 0)), "artists": ([("FR", "The Same", 1, ["new"])], [("DE", "Beta DE", None, None)])},
     {"My Songs": ([(0, "changed", None, None)], [(57, None, None, None), (999, None, None, None)])},
     {"plays": (_plays(range(0, 160, 10), 3), [])},
+    {"totals": (_totals(0, 50), [])},
+    {"totals": (_totals(30, 30), _totals(40, 6))},
+    {"totals": (_totals(42, 2), _totals(9, 1))},
     {"empty": ([(1, "x", Decimal(1))], [])},
     {"empty": ([], [(1, None, None)])},
 )
 
 
-def table(definition: StoreDefinition, rows: list[tuple[Any, ...]]) -> pa.Table:
-    """Rows as a table of a store's schema."""
-    columns = list(zip(*rows, strict=True)) or [()] * len(definition.schema)
-    return pa.Table.from_arrays(
-        [pa.array(list(column), field.type) for column, field in zip(columns, definition.schema, strict=True)], schema=definition.schema
-    )
+def table(schema: pa.Schema, rows: list[tuple[Any, ...]]) -> pa.Table:
+    """Rows as a table."""
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    return pa.Table.from_arrays([pa.array(list(column), field.type) for column, field in zip(columns, schema, strict=True)], schema=schema)
 
 
 def epoch_tables(epoch: Epoch) -> dict[str, pa.Table]:
@@ -240,32 +296,50 @@ def epoch_tables(epoch: Epoch) -> dict[str, pa.Table]:
     tables = {}
     for name, (upserts, removed) in epoch.items():
         definition = next(each for each in DEFINITIONS if each.name == name)
-        nullable = pa.schema([field.with_nullable(True) for field in definition.schema])
-        rows = table(definition, upserts + removed).cast(nullable)
+        nullable = pa.schema([field.with_nullable(True) for field in definition.row_schema])
+        rows = table(definition.row_schema, upserts + removed).cast(nullable)
         tables[name] = rows.append_column(REMOVED, pa.array([False] * len(upserts) + [True] * len(removed), pa.bool_()))
     return tables
 
 
 def live_tables() -> dict[str, pa.Table]:
     """What a dict per store would hold after all epochs."""
-    live: dict[str, dict[Any, tuple[Any, ...]]] = {definition.name: {} for definition in DEFINITIONS}
+    live: dict[str, dict[Any, list[tuple[Any, ...]]]] = {definition.name: {} for definition in DEFINITIONS}
     for epoch in EPOCHS:
         for name, (upserts, removed) in epoch.items():
-            width = len(next(each for each in DEFINITIONS if each.name == name).key)
+            definition = next(each for each in DEFINITIONS if each.name == name)
+            width, merges = len(definition.key), isinstance(definition.behaviour.kind, Merge)
             for row in upserts:
-                live[name][row[:width]] = row
+                before = live[name].get(row[:width], []) if merges else []
+                live[name][row[:width]] = [*before, row]
             for row in removed:
                 live[name].pop(row[:width], None)
-    return {definition.name: table(definition, list(live[definition.name].values())) for definition in DEFINITIONS}
+    return {
+        definition.name: table(definition.schema, [_finished(definition, rows) for rows in live[definition.name].values()])
+        for definition in DEFINITIONS
+    }
+
+
+def _finished(definition: StoreDefinition, rows: list[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """The row that all rows of a key make."""
+    kind = definition.behaviour.kind
+    if not isinstance(kind, Merge):
+        return rows[-1]
+    named = [dict(zip(definition.row_schema.names, row, strict=True)) for row in rows]
+    merged = finished(kind.columns, folded(kind.columns, named, definition.row_schema))
+    return tuple({**named[-1], **merged}[name] for name in definition.schema.names)
 
 
 def dead_tables() -> dict[str, pa.Table]:
-    """Rows that were superseded or removed."""
+    """Rows that were superseded or removed; what a merge store had before is left out."""
     live = live_tables()
     dead: dict[str, pa.Table] = {}
     for definition in DEFINITIONS:
+        if isinstance(definition.behaviour.kind, Merge):
+            dead[definition.name] = definition.schema.empty_table()
+            continue
         kept = {repr(row) for row in live[definition.name].to_pylist()}
         rows = [row for epoch in EPOCHS for row in epoch.get(definition.name, ([], []))[0]]
-        every = table(definition, rows)
+        every = table(definition.schema, rows)
         dead[definition.name] = every.filter(pa.array([repr(row) not in kept for row in every.to_pylist()], pa.bool_()))
     return dead
