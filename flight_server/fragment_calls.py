@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain
 from typing import Any, Protocol
@@ -16,8 +17,9 @@ from engine.exec.query_result import QueryResult
 from flight_server.calls import Call, Calls
 from flight_server.fragments import FragmentTicket, InputSpace, Upload, parse_fragment
 from flight_server.limits import Slots
+from flight_server.repeated import Repeated
 from flight_server.results import TABLE_BYTES, WRITE_OPTIONS, result_stream
-from flight_server.tickets import LEAST_SECONDS, METADATA_KEY
+from flight_server.tickets import METADATA_KEY, seconds_left
 
 
 class FragmentRunner(Protocol):
@@ -63,12 +65,12 @@ class Fragments:
         if ticket.inputs:
             raise InvalidInput("The fragment has inputs, which a DoGet cannot bring: send it with DoExchange.")
         call = self._calls.begin(ticket.call_id, context)
-        try:
+        with ExitStack() as unless_answered:
+            unless_answered.callback(call.end)
             with self._slots.taken(ticket.request.timeout_seconds) as waited:
-                return result_stream(self._begun(ticket.request, call, waited), call, context)
-        except BaseException:
-            call.end()
-            raise
+                stream = result_stream(self._begun(ticket.request, call, waited), call, context)
+            unless_answered.pop_all()
+        return stream
 
     def exchange(
         self, context: Any, descriptor: flight.FlightDescriptor, reader: flight.MetadataRecordBatchReader, writer: flight.MetadataRecordBatchWriter
@@ -96,11 +98,11 @@ class Fragments:
         self, ticket: FragmentTicket, upload: Upload, call: Call, reader: flight.MetadataRecordBatchReader, writer: flight.MetadataRecordBatchWriter
     ) -> None:
         request = replace(ticket.request, inputs=upload.read(reader, call.check))
-        with self._slots.taken(request.timeout_seconds) as waited:
-            result = self._begun(request, call, waited)
-            first = _first_rows(result)
-        # Whoever reads slowly from here on holds up nobody else.
-        with result:
+        with ExitStack() as begun:
+            with self._slots.taken(request.timeout_seconds) as waited:
+                result = begun.enter_context(self._begun(request, call, waited))
+                first = _first_rows(result)
+            # Whoever reads slowly from here on holds up nobody else.
             _write(result, first, call, writer)
 
     def _begun(self, request: FragmentRequest, call: Call, waited: float) -> QueryResult:
@@ -108,31 +110,27 @@ class Fragments:
             raise Unsupported("This host belongs to no deployment, so it runs no fragments: start it with --deployment.")
         if waited:
             call.check()
-            if request.timeout_seconds is not None:
-                request = replace(request, timeout_seconds=max(request.timeout_seconds - waited, LEAST_SECONDS))
+            request = replace(request, timeout_seconds=seconds_left(request.timeout_seconds, waited))
         return self._runner.execute_fragment(request, call.cancelled)
 
 
 def _first_rows(result: QueryResult) -> list[pa.RecordBatch]:
-    """The first `TABLE_BYTES` of a result, or all of it; closes it if it fails."""
+    """The first `TABLE_BYTES` of a result, or all of it."""
     first, size = [], 0
-    try:
-        for batch in result:
-            first.append(batch)
-            size += batch.get_total_buffer_size()
-            if size > TABLE_BYTES:
-                break
-    except BaseException:
-        result.close()
-        raise
+    for batch in result:
+        first.append(batch)
+        size += batch.get_total_buffer_size()
+        if size > TABLE_BYTES:
+            break
     return first
 
 
-def _write(result: QueryResult, first: Iterable[pa.RecordBatch], call: Call, writer: flight.MetadataRecordBatchWriter) -> None:
+def _write(result: QueryResult, first: Sequence[pa.RecordBatch], call: Call, writer: flight.MetadataRecordBatchWriter) -> None:
     schema = result.schema.with_metadata({METADATA_KEY: result.metadata.to_json()})
-    _to_peer(lambda: writer.begin(schema, options=WRITE_OPTIONS))
+    repeated = Repeated.of(schema, first)
+    _to_peer(lambda: writer.begin(repeated.schema, options=WRITE_OPTIONS))
     for batch in chain(first, _wanted(result, call)):
-        _to_peer(lambda batch=batch: writer.write_batch(batch))  # type: ignore[misc] # mypy gives lambdas with defaults no type
+        _to_peer(lambda batch=batch: writer.write_batch(repeated.encoded(batch)))  # type: ignore[misc] # mypy gives lambdas with defaults no type
 
 
 def _wanted(result: QueryResult, call: Call) -> Iterator[pa.RecordBatch]:

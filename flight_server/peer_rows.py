@@ -20,6 +20,7 @@ from engine.errors import Cancelled, DeadlineExceeded, LivestateError, Unauthent
 from flight_server.boundary import livestate_error
 from flight_server.connection import FLIGHT_FAILURES, Trailer
 from flight_server.fragments import UPLOAD_SCHEMA, upload_pieces
+from flight_server.repeated import decoded, decoded_schema
 from flight_server.tickets import METADATA_KEY
 
 
@@ -32,6 +33,9 @@ class PeerRows:
         reader: The exchange's way back.
         trailer: Where the host's word on a failure comes in.
         lost: Called when the host turns out not to be there.
+
+    Attributes:
+        nbytes: Arrow bytes of the batches so far, as they came.
     """
 
     def __init__(
@@ -53,6 +57,7 @@ class PeerRows:
         self._ended = False
         self._schema: pa.Schema | None = None
         self._metadata: Mapping[str, Any] = {}
+        self.nbytes = 0
 
     def open(self, inputs: Mapping[str, pa.Table]) -> None:
         """Send the inputs and wait for the schema.
@@ -75,7 +80,7 @@ class PeerRows:
             if unsent is not None:
                 raise self._failed(unsent) from unsent
         self._metadata = json.loads((schema.metadata or {}).get(METADATA_KEY, b"{}"))
-        self._schema = schema.remove_metadata()
+        self._schema = decoded_schema(schema)
 
     def _send(self, inputs: Mapping[str, pa.Table]) -> Exception | None:
         """Send the inputs; what went wrong with that is said better by the answer, if there is one."""
@@ -119,7 +124,8 @@ class PeerRows:
                     return
                 except FLIGHT_FAILURES as error:
                     raise self._failed(error) from error
-            yield chunk.data.replace_schema_metadata(None)
+            self.nbytes += chunk.data.nbytes
+            yield decoded(chunk.data, self.schema)
 
     def close(self) -> None:
         """Tell the host that no more rows are wanted. May be called again, and from any thread."""
