@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum
 
 import numpy as np
 import pyarrow as pa
 
-from engine.changelog import Changelog, Commit
-from engine.errors import LivestateError
+from engine.changelog import Changelog, Commit, Snapshot
+from engine.errors import Corrupt, LivestateError
+from engine.kinds import WRITTEN_COLUMN, is_applied_alone, time_column
 from engine.schema import TOMBSTONE_COLUMN, Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 from engine.state.partition import PartitionStore
 
@@ -51,14 +53,16 @@ class Changes:
     Attributes:
         batches: Rows, in commit order.
         replaces: Whether all rows of before are removed first.
+        cutoff: The time before which rows are gone, for a store with retention.
     """
 
-    batches: tuple[pa.RecordBatch, ...]
-    replaces: bool
+    batches: tuple[pa.RecordBatch, ...] = ()
+    replaces: bool = False
+    cutoff: int | None = None
 
     def then(self, batch: pa.RecordBatch) -> Changes:
         """These changes, and rows of a later epoch."""
-        return Changes((*self.batches, batch), self.replaces)
+        return replace(self, batches=(*self.batches, batch))
 
     def rows(self) -> pa.RecordBatch | None:
         """All rows, in commit order; None where there are none."""
@@ -76,6 +80,39 @@ def _with_tombstones(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.append_column(field, pa.array(np.zeros(batch.num_rows, np.bool_)))
 
 
+def _goes_with(before: Commit, commit: Commit, definitions: Definitions) -> bool:
+    """Whether a commit may be taken together with those before it: rows come and go as if they were taken one by one."""
+    return commit.cutoffs == before.cutoffs and not any(is_applied_alone(definitions[store].behaviour) for store in commit.stores)
+
+
+def written_at(batch: pa.RecordBatch, definition: StoreDefinition, committed_at: int) -> pa.RecordBatch:
+    """Rows of a commit with the time of it, where their retention goes by that.
+
+    Args:
+        batch: The rows.
+        definition: Their store.
+        committed_at: When the commit was made, microseconds since 1970 UTC.
+    """
+    if time_column(definition.behaviour) != WRITTEN_COLUMN:
+        return batch
+    field = definition.stored_schema.field(WRITTEN_COLUMN)
+    written = pa.repeat(pa.scalar(committed_at, field.type), batch.num_rows)
+    return batch.add_column(len(definition.row_schema), field, written)
+
+
+class Way(Enum):
+    """How the partitions of a cohort get on."""
+
+    COMMITS = "the commits that follow lead on"
+    UNSURE = "a snapshot may be the better way, or the only one"
+    BLOCKED = "the next commit cannot be used"
+
+
+def never_stop(commit: Commit) -> bool:
+    """No epoch is one to stop at."""
+    return False
+
+
 class Cohort:
     """Partition stores of a group that move on together. One thread at a time uses it.
 
@@ -85,13 +122,23 @@ class Cohort:
         workers: Runs partitions side by side.
         touched: Is told of each partition store that got rows, for compaction.
         epoch: The epoch that partitions without rows would be at.
+        stops_at: Says at which epochs all partitions must stop, however many follow.
 
     Attributes:
         partitions: The partition stores; those that cannot all take an epoch are at different ones for a while.
         epoch: The epoch that all of them have reached.
+        way: How they get on.
     """
 
-    def __init__(self, group: GroupName, changelog: Changelog, workers: Executor, touched: Callable[[PartitionStore], None], epoch: Epoch) -> None:
+    def __init__(
+        self,
+        group: GroupName,
+        changelog: Changelog,
+        workers: Executor,
+        touched: Callable[[PartitionStore], None],
+        epoch: Epoch,
+        stops_at: Callable[[Commit], bool] = never_stop,
+    ) -> None:
         self.partitions: dict[PartitionKey, PartitionStore] = {}
         self.epoch = epoch
         self._group = group
@@ -99,6 +146,9 @@ class Cohort:
         self._workers = workers
         self._touched = touched
         self._ahead: deque[Commit] = deque()
+        self._stops_at = stops_at
+        self._stop: Epoch | None = None
+        self.way = Way.UNSURE
 
     @property
     def is_even(self) -> bool:
@@ -122,22 +172,39 @@ class Cohort:
         Raises:
             LivestateError: The very next commit cannot be read.
         """
+        known = len(self._ahead)
         rows = sum(self._rows(commit) for commit in self._ahead)
-        while len(self._ahead) < MOST_EPOCHS_TOGETHER and rows < ENOUGH_ROWS_TOGETHER:
+        while len(self._ahead) < MOST_EPOCHS_TOGETHER and rows < ENOUGH_ROWS_TOGETHER and self._stop is None:
             following = Epoch(self.epoch + len(self._ahead) + 1)
             if last is not None and following > last:
                 break
             try:
                 commit = self._changelog.read_commit(self._group, following)
-            except LivestateError:
+                if commit is not None and self._stops_at(commit):
+                    self._stop = following
+            except LivestateError as error:
                 if not self._ahead:
+                    self._lose_way(error)
                     raise
                 break  # the commits before it are fine; the next look meets this one first
             if commit is None:
                 break
             self._ahead.append(commit)
             rows += self._rows(commit)
+        before = Epoch(self.epoch + known)
+        if len(self._ahead) > known and before and not self._changelog.holds(self._group, before):
+            # What was found behind an epoch that was dropped may not be what was first committed there. Epoch 1 never has rows.
+            self._forget()
+            self.way = Way.UNSURE
         return tuple(self._ahead)
+
+    def _lose_way(self, error: LivestateError) -> None:
+        if isinstance(error, Corrupt):
+            self.way = Way.BLOCKED
+
+    def _forget(self) -> None:
+        self._ahead.clear()
+        self._stop = None
 
     def _rows(self, commit: Commit) -> int:
         """Rows of a commit for partitions of this cohort."""
@@ -164,10 +231,14 @@ class Cohort:
             if commit.epoch > stop:
                 break
             try:
-                self._collect(commit, stores_of(commit), changes)
-            except LivestateError:
+                definitions = stores_of(commit)
+                if newest is not None and not _goes_with(newest, commit, definitions):
+                    break
+                self._collect(commit, definitions, changes)
+            except LivestateError as error:
                 if newest is None:
-                    self._ahead.clear()  # small epochs have their rows in the commit: it is to be read again
+                    self._forget()  # small epochs have their rows in the commit: it is to be read again
+                    self._lose_way(error)
                     raise
                 break  # the commits before it are fine; the next call meets this one first
             newest = commit
@@ -175,6 +246,8 @@ class Cohort:
         self._apply_all(newest.epoch, changes)
         while self._ahead and self._ahead[0].epoch <= newest.epoch:
             self._ahead.popleft()
+        if self._stop is not None and self._stop <= newest.epoch:
+            self._stop = None
         return newest
 
     def _collect(self, commit: Commit, definitions: Definitions, changes: dict[PartitionKey, Changes]) -> None:
@@ -186,10 +259,16 @@ class Cohort:
 
         rows = self._changelog.read_rows(commit, definitions, lacks)
         for key, store in self.partitions.items():
-            if key[0] in commit.replaced and store.applied < commit.epoch:
-                changes[key] = Changes((), replaces=True)
+            if store.applied >= commit.epoch:
+                continue
+            cutoff = commit.cutoffs.get(key[0])
+            if key[0] in commit.replaced:
+                changes[key] = Changes(replaces=True, cutoff=cutoff)
+            elif cutoff is not None and key not in changes and store.lets_go_at(cutoff):
+                changes[key] = Changes(cutoff=cutoff)
         for key, batch in rows.items():
-            changes[key] = changes.get(key, Changes((), replaces=False)).then(batch)
+            known = changes.get(key, Changes(cutoff=commit.cutoffs.get(key[0])))
+            changes[key] = known.then(written_at(batch, definitions[key[0]], commit.committed_at))
 
     def _apply_all(self, epoch: Epoch, changes: Mapping[PartitionKey, Changes]) -> None:
         list(self._workers.map(lambda key: self._apply(epoch, key, changes[key]), changes))
@@ -202,8 +281,31 @@ class Cohort:
         store = self.partitions[key]
         if len(store.version.segments) > MOST_SEGMENTS:
             store.compact()
-        store.apply(epoch, changes.rows(), replaces=changes.replaces)
+        store.apply(epoch, changes.rows(), replaces=changes.replaces, cutoff=changes.cutoff)
         self._touched(store)
+
+    def load(self, snapshot: Snapshot, definitions: Definitions) -> None:
+        """Bring the partitions to a snapshot; those that are at its epoch or later stay as they are.
+
+        Args:
+            snapshot: A snapshot later than `epoch`.
+            definitions: All stores of the partitions.
+
+        Raises:
+            Corrupt: Its rows cannot be read; partitions may be at different epochs now, and all can go on from any way.
+            LivestateError: Likewise; the changelog cannot be reached, or the disk is full.
+        """
+        snapshots = self._changelog.snapshots(self._group)
+
+        def restore(key: PartitionKey) -> None:
+            store = self.partitions[key]
+            if store.applied < snapshot.epoch:
+                store.restore(snapshot.epoch, snapshots.batches(snapshot, definitions[key[0]], key[1]), snapshot.cutoffs.get(key[0]))
+                self._touched(store)
+
+        list(self._workers.map(restore, self.partitions))
+        self.epoch = snapshot.epoch
+        self._forget()
 
     def join(self, partitions: Mapping[PartitionKey, PartitionStore]) -> None:
         """Take in partitions that are at the cohort's epoch, or have nothing to get from the epochs up to it."""

@@ -20,6 +20,7 @@ from engine.group_state import GroupSetup, GroupState, every_partition
 from engine.group_views import GroupView, Retention
 from engine.scan import StoreStatus, StoreView
 from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
+from engine.snapshotter import SnapshotOptions, Snapshotter
 from engine.state.cache import ColumnCache
 from engine.state.options import MIB, StateOptions
 from engine.state.partition import PartitionStore
@@ -48,6 +49,7 @@ class FollowerOptions:
         retention_seconds: How long an epoch stays readable after a newer one.
         retained_epochs: How many epochs stay readable at most.
         retained_bytes: Memory for what only epochs before the newest need, at most; an estimate.
+        snapshots: When snapshots are written into the changelog, and what stays before them.
     """
 
     poll_seconds: float = 0.05
@@ -59,6 +61,7 @@ class FollowerOptions:
     retention_seconds: float = 10.0
     retained_epochs: int = 64
     retained_bytes: int = 128 * MIB
+    snapshots: SnapshotOptions = field(default_factory=SnapshotOptions)
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,7 @@ class Follower:
         self._wake, self._stopping, self._compacted = Event(), Event(), Event()
         self._moved = Condition()
         self._appliers = ThreadPoolExecutor(self._options.apply_threads, "apply")
+        self._snapshotter = Snapshotter(changelog, self._options.snapshots, now)
         self._setup = self._group_setup(directory)
         self._compactor = ThreadPoolExecutor(self._options.compaction_threads, "compact")
         self._compactions: dict[int, Future[None]] = {}
@@ -130,6 +134,8 @@ class Follower:
             Retention(options.retention_seconds, options.retained_epochs, options.retained_bytes),
             self._appliers,
             self._compact_soon,
+            self._snapshotter.take,
+            options.snapshots.after_bytes,
             self._now,
             time.monotonic,
         )
@@ -146,6 +152,7 @@ class Follower:
             LivestateError: The changelog or the data directory cannot be used.
         """
         self._look_for_stores()
+        self._snapshotter.start()
         self._thread.start()
 
     def stop(self) -> None:
@@ -154,6 +161,7 @@ class Follower:
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join()
+        self._snapshotter.stop()
         self._compactor.shutdown(cancel_futures=True)
         self._appliers.shutdown()
         for group in self._groups.values():
@@ -315,6 +323,14 @@ class Follower:
         """A store of which no partition is asked for: that can be had of any epoch."""
         epoch = (epochs or {}).get(group.group, group.epoch)
         return StateView(self._catalog.definitions[store], epoch, 0, {})
+
+    def hold(self, epochs: Mapping[GroupName, Epoch], seconds: float) -> None:
+        """As `StoreSource.hold`."""
+        groups = {group.group: group for group in self._catalog.groups}
+        for name, epoch in epochs.items():
+            if name not in groups:
+                raise NotFound(f"There is no store group {name}.")
+            groups[name].hold(epoch, seconds)
 
     def report(self) -> tuple[Mapping[GroupName, GroupReport], Mapping[StoreName, StoreReport]]:
         """As `StoreSource.report`."""

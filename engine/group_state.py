@@ -9,13 +9,15 @@ from pathlib import Path
 
 from rocksdict import WriteBufferManager
 
-from engine.changelog import Changelog, Commit
+from engine.changelog import Changelog, Commit, Snapshot
 from engine.changelog.layout import path_segment
 from engine.cluster.reports import GroupReport, StoreReport
-from engine.cohort import Cohort, PartitionKey, late_partitions, names_of
+from engine.cohort import Cohort, PartitionKey, Way, late_partitions, names_of, never_stop
 from engine.errors import Corrupt, Unavailable
 from engine.group_views import GroupView, RetainedViews, Retention
+from engine.recovery import restore
 from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
+from engine.snapshotter import Schedule
 from engine.state.cache import ColumnCache
 from engine.state.options import StateOptions
 from engine.state.partition import PartitionStore
@@ -24,6 +26,9 @@ from engine.state.view import StateView
 
 FAR_BEHIND = 512
 """Epochs that a partition may be behind the others and still hold them up after a restart. Without rows it notes its epoch more often than that."""
+
+SECONDS_BETWEEN_DOUBTS = 10.0
+"""A group without news looks this often whether it is so far behind that its epoch has left the changelog."""
 
 
 def every_partition(definition: StoreDefinition) -> Collection[PartitionId]:
@@ -44,6 +49,8 @@ class GroupSetup:
         retention: How long epochs stay readable.
         workers: Runs partitions side by side.
         touched: Is told of each partition store that got rows, for compaction.
+        snapshot: Is given what can be read at each epoch at which a snapshot is due.
+        snapshot_after: As `SnapshotOptions.after_bytes`.
         now: Gives the time, microseconds since 1970 UTC.
         clock: Gives the time in seconds that never go back.
     """
@@ -56,6 +63,8 @@ class GroupSetup:
     retention: Retention
     workers: Executor
     touched: Callable[[PartitionStore], None]
+    snapshot: Callable[[GroupView, Commit], None]
+    snapshot_after: int
     now: Callable[[], int]
     clock: Callable[[], float]
 
@@ -85,14 +94,16 @@ class GroupState:
         self._views = RetainedViews(group, setup.retention)
         self._definitions: dict[StoreName, StoreDefinition] = {}
         self._opened: dict[PartitionKey, PartitionStore] = {}
-        self._main = self._cohort(Epoch(0))
+        self._schedule = Schedule(changelog, group, setup.snapshot_after)
+        self._main = self._cohort(Epoch(0), self._schedule.is_due)
         self._late = self._cohort(Epoch(0))
+        self._doubted_at = setup.clock()
         self._newest_known = Epoch(0)
         self._unread_since: int | None = None
         self._looked_at = 0
 
-    def _cohort(self, epoch: Epoch) -> Cohort:
-        return Cohort(self.group, self._changelog, self._setup.workers, self._setup.touched, epoch)
+    def _cohort(self, epoch: Epoch, stops_at: Callable[[Commit], bool] = never_stop) -> Cohort:
+        return Cohort(self.group, self._changelog, self._setup.workers, self._setup.touched, epoch, stops_at)
 
     # ---- what can be read
 
@@ -108,6 +119,11 @@ class GroupState:
             Unavailable: It cannot be read; the message names the epochs that can.
         """
         return self._views.at(epoch)
+
+    def hold(self, epoch: Epoch, seconds: float) -> None:
+        """Keep an epoch readable for some time, as `RetainedViews.hold`."""
+        clock = self._setup.clock()
+        self._views.hold(epoch, clock + seconds, clock)
 
     @property
     def definitions(self) -> Mapping[StoreName, StoreDefinition]:
@@ -217,16 +233,45 @@ class GroupState:
             LivestateError: The next commit cannot be read or applied. Nothing of it is visible, and the next call tries again.
         """
         looked_at = self._setup.now()
+        snapshot = self._restored(self._main)
+        if snapshot is not None:
+            if self._main.is_even:
+                self._show(snapshot.committed_at)
+            return True
         commits = self._main.look_ahead()
         self._note(commits, looked_at)
         if not commits:
+            self._doubt()
             return False
         newest = self._main.take(self._stores_of)
         following = self._main.following or newest
         self._unread_since = following.committed_at if self._newest_known > newest.epoch else None
         if self._main.is_even:
             self._publish(newest)
+            if self._schedule.is_due(newest) and self.view is not None:
+                self._setup.snapshot(self.view, newest)
         return True
+
+    def _restored(self, cohort: Cohort) -> Snapshot | None:
+        """Bring partitions to a snapshot, if they cannot go on from the commits, or should not; None if they can."""
+        if cohort.way is Way.COMMITS:
+            return None
+
+        def load(snapshot: Snapshot) -> None:
+            self._know(snapshot.stores)
+            cohort.load(snapshot, self._definitions)
+
+        is_blocked, cohort.way = cohort.way is Way.BLOCKED, Way.UNSURE
+        found = restore(self._changelog, self.group, cohort.epoch, is_blocked=is_blocked, load=load)
+        cohort.way = Way.COMMITS
+        return found
+
+    def _doubt(self) -> None:
+        """Where nothing new is found for long: it may be because what follows was dropped long ago."""
+        clock = self._setup.clock()
+        if clock - self._doubted_at >= SECONDS_BETWEEN_DOUBTS:
+            self._doubted_at = clock
+            self._main.way = Way.UNSURE
 
     def _note(self, commits: Sequence[Commit], looked_at: int) -> None:
         """Keep for the report what is committed and not applied yet."""
@@ -239,10 +284,13 @@ class GroupState:
         self.reported = (GroupReport(group.readable, self._newest_known, self._unread_since, looked_at), stores)
 
     def _stores_of(self, commit: Commit) -> Mapping[StoreName, StoreDefinition]:
-        unknown = commit.stores - set(self._definitions)
+        self._know(commit.stores)
+        return self._definitions
+
+    def _know(self, stores: Collection[StoreName]) -> None:
+        unknown = set(stores) - set(self._definitions)
         if unknown:
             self.add_stores(_definition(self._changelog, store) for store in sorted(unknown))
-        return self._definitions
 
     def rebuild(self) -> bool:
         """Bring the partitions that are far behind nearer to the others; those that have caught up can be read from then on.
@@ -256,9 +304,17 @@ class GroupState:
         late = self._late
         if not late.partitions:
             return False
+        if self._restored(late) is not None:
+            self._report()
+            return True
+        if late.epoch > self._main.epoch:
+            return False  # the snapshot was later than the others are yet
         if late.look_ahead(last=self._main.epoch):
             late.take(self._stores_of)
             self._report()
+        elif late.epoch < self._main.epoch:
+            late.way = Way.UNSURE  # what the others have read was dropped since
+            return False
         if late.epoch < self._main.epoch or not (late.is_even and self._main.is_even):
             return True
         self._main.join(late.partitions)
@@ -290,6 +346,8 @@ class GroupState:
             return
         if commit is None:
             commit = self._changelog.read_commit(self.group, epoch) if epoch else None
+            if commit is None and any(later > epoch for later in self._changelog.snapshots(self.group).epochs()):
+                return  # the epoch has left the changelog; the next step goes on from a snapshot
             if commit is None and epoch:
                 raise Unavailable(
                     f"Group {self.group} is at epoch {epoch} here, and the changelog has no such epoch: check that it is the right changelog."

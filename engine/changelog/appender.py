@@ -8,6 +8,8 @@ with open_appender(changelog, [songs]) as appender:
 
 from __future__ import annotations
 
+import datetime as dt
+import time
 from collections.abc import Collection, Iterable, Mapping
 from types import TracebackType
 from typing import Self
@@ -19,7 +21,10 @@ from engine.changelog.commit import Commit
 from engine.changelog.rows import partition_rows
 from engine.changelog.writer import Writer
 from engine.errors import InvalidInput, NotFound
+from engine.retention import cutoffs_of
 from engine.schema import Epoch, StoreDefinition, StoreName
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 class StoreAppender:
@@ -51,6 +56,7 @@ class StoreAppender:
         replaced: Collection[str] = (),
         query_id: str | None = None,
         batch_id: int | None = None,
+        watermark: dt.datetime | None = None,
     ) -> Commit:
         """Commit tables as one epoch: all become visible together, and are durable on return.
 
@@ -60,6 +66,8 @@ class StoreAppender:
             replaced: Stores whose former rows all go.
             query_id: Names a source whose batches are numbered, to append each once however often it is tried.
             batch_id: The batch's number; given if and only if `query_id` is.
+            watermark: No event before it is waited for any more, with a time zone: what is past its store's retention by then is gone from
+                this epoch on. None: rows that go by the time of an event stay.
 
         Returns:
             The commit; of a batch that was committed before, the one that is there.
@@ -79,12 +87,19 @@ class StoreAppender:
             column = tombstone_column if tombstone_column in table.schema.names else None
             placed[StoreName(name)] = partition_rows(self._definition(name), table, tombstone_column=column, batch_name=batch_name)
         stores = [self._definition(name).name for name in replaced]
-        return self._writer.append(placed, replaced=stores, query_id=query_id, batch_id=batch_id)
+        cutoffs = cutoffs_of(self._definitions.values(), None if watermark is None else _microseconds(watermark), time.time_ns() // 1000)
+        return self._writer.append(placed, replaced=stores, query_id=query_id, batch_id=batch_id, cutoffs=cutoffs)
 
     def _definition(self, name: str) -> StoreDefinition:
         if name not in self._definitions:
             raise NotFound(f"This appender writes {', '.join(sorted(self._definitions))}, and not {name}: open one with its definition.")
         return self._definitions[StoreName(name)]
+
+
+def _microseconds(moment: dt.datetime) -> int:
+    if moment.tzinfo is None:
+        raise InvalidInput("A watermark needs a time zone, such as datetime.now(UTC).")
+    return (moment - _EPOCH) // dt.timedelta(microseconds=1)
 
 
 def open_appender(changelog: Changelog, definitions: Iterable[StoreDefinition], *, writer_id: str = "python") -> StoreAppender:

@@ -7,6 +7,7 @@ import re
 import secrets
 import zlib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -16,11 +17,26 @@ from engine.changelog.epochs import Epochs
 from engine.changelog.layout import FORMAT_PATH, LAYOUT_FORMAT, STORES_PATH, definition_path, is_definition
 from engine.changelog.objects import Objects, open_objects
 from engine.changelog.rows import check_tables
+from engine.changelog.snapshot import SnapshotRetention, oldest_kept
+from engine.changelog.snapshots import Snapshots
 from engine.changelog.writer import Writer
 from engine.errors import Corrupt, InvalidInput, Unavailable, Unsupported
 from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 
 _CHECKSUM = re.compile(rb',\n "crc32": ([0-9]+)\n\}\Z')
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """What was deleted because newer snapshots have made it dispensable.
+
+    Attributes:
+        epochs: How many epochs.
+        snapshots: How many snapshots.
+    """
+
+    epochs: int
+    snapshots: int
 
 
 class Changelog:
@@ -224,6 +240,36 @@ class Changelog:
             Unavailable: The changelog cannot be reached.
         """
         return self._epochs(group).collect()
+
+    def snapshots(self, group: GroupName) -> Snapshots:
+        """The snapshots of a group."""
+        return self._epochs(group).snapshots
+
+    def holds(self, group: GroupName, epoch: Epoch) -> bool:
+        """Whether an epoch that was committed has its commit still: see `Epochs.holds`.
+
+        Raises:
+            Unavailable: The changelog cannot be reached.
+        """
+        return self._epochs(group).holds(epoch)
+
+    def drop(self, group: GroupName, retention: SnapshotRetention, now: int) -> Dropped:
+        """Delete the epochs and snapshots that newer snapshots have made dispensable. Safe at any time, beside writers, hosts, and others who drop.
+
+        Args:
+            group: The store group.
+            retention: What stays all the same.
+            now: The time, microseconds since 1970 UTC.
+
+        Raises:
+            Unavailable: The changelog cannot be reached; what is left is found again by the next call.
+        """
+        epochs = self._epochs(group)
+        oldest = oldest_kept(epochs.snapshots.all(), retention, now)
+        if oldest is None:
+            return Dropped(0, 0)
+        # Snapshots go last: where the first epochs are gone, the snapshot that has their rows is there.
+        return Dropped(epochs.drop(oldest.epoch), epochs.snapshots.drop(oldest.epoch))
 
     def _epochs(self, group: GroupName) -> Epochs:
         return self._groups.setdefault(group, Epochs(self._objects, group))

@@ -151,7 +151,7 @@ def is_file_name(name: str) -> bool:
 
 def encode_file(file: DataFile) -> bytes:
     """A staged data file as JSON, to travel from the process that wrote it to the one that commits it."""
-    return json.dumps(_file_document(file), separators=(",", ":")).encode()
+    return json.dumps(file_document(file), separators=(",", ":")).encode()
 
 
 def decode_file(data: bytes) -> DataFile:
@@ -161,7 +161,7 @@ def decode_file(data: bytes) -> DataFile:
         Corrupt: It is something else.
     """
     try:
-        return _file_of(json.loads(data))
+        return file_of(json.loads(data))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Corrupt("What names a staged data file of the changelog is damaged: stage it again.") from error
 
@@ -186,8 +186,10 @@ def encode_commit(commit: Commit) -> list[pa.Buffer]:
         "batch_id": commit.batch_id,
         "committed_at": commit.committed_at,
         "replaced": list(commit.replaced),
+        "cutoffs": dict(commit.cutoffs),
+        "written": commit.written,
         "batches": {query: [batch.batch_id, batch.epoch] for query, batch in commit.batches.items()},
-        "files": [_file_document(file) for file in commit.files],
+        "files": [file_document(file) for file in commit.files],
     }
     text = json.dumps(document, separators=(",", ":")).encode()
     text += b" " * (-(_COMMIT_PREFIX.size + len(text)) % _ALIGNMENT)
@@ -237,7 +239,7 @@ def describe(group: GroupName, epoch: Epoch) -> str:
 
 
 def _commit_of(document: Mapping[str, Any], body: pa.Buffer) -> Commit:
-    files = [_file_of(entry) for entry in document["files"]]
+    files = [file_of(entry) for entry in document["files"]]
     inline = [file for file in files if not file.name]
     if len(inline) > 1 or body.size != sum(file.size for file in inline) or any(file.epoch != document["epoch"] for file in files):
         raise ValueError("files")
@@ -251,12 +253,15 @@ def _commit_of(document: Mapping[str, Any], body: pa.Buffer) -> Commit:
         batch_id=document["batch_id"],
         committed_at=document["committed_at"],
         replaced=tuple(document["replaced"]),
+        cutoffs={store: int(cutoff) for store, cutoff in document.get("cutoffs", {}).items()},
+        written=document.get("written", 0),
         batches={query: CommittedBatch(*pair) for query, pair in document["batches"].items()},
         files=tuple(file if file.name else DataFile(file.epoch, "", file.size, file.slices, body) for file in files),
     )
 
 
-def _file_document(file: DataFile) -> dict[str, Any]:
+def file_document(file: DataFile) -> dict[str, Any]:
+    """A data file as a document for JSON; what is inside a commit stays out."""
     stores = sorted({part.store for part in file.slices})
     numbers = {store: number for number, store in enumerate(stores)}
     return {
@@ -273,7 +278,12 @@ def _file_document(file: DataFile) -> dict[str, Any]:
     }
 
 
-def _file_of(document: Mapping[str, Any]) -> DataFile:
+def file_of(document: Mapping[str, Any]) -> DataFile:
+    """Read what `file_document` made.
+
+    Raises:
+        ValueError: It is something else; KeyError, TypeError and AttributeError likewise.
+    """
     name = document["name"]
     start = DATA_HEADER_LENGTH if name else 0
     slices = tuple(_slices_of(document, start))

@@ -84,6 +84,9 @@ class Commit:
         replaced: Stores whose rows in this epoch are all they have: what they had before is gone.
         batches: Query id to its last committed batch, this one included; the 64 queries that committed last.
         files: Where the rows are; later files win over earlier ones.
+        cutoffs: Stores with retention to the time before which their rows are gone, from before the rows of this epoch on; microseconds since
+            1970 UTC, never falling.
+        written: Bytes of the files of all epochs up to this one.
     """
 
     group: GroupName
@@ -97,6 +100,13 @@ class Commit:
     replaced: tuple[StoreName, ...] = ()
     batches: Mapping[str, CommittedBatch] = field(default_factory=dict)
     files: tuple[DataFile, ...] = ()
+    cutoffs: Mapping[StoreName, int] = field(default_factory=dict)
+    written: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files)
 
     @property
     def rows(self) -> int:

@@ -11,7 +11,6 @@ import pyarrow as pa
 from engine.changelog.codec import (
     DATA_HEADER_LENGTH,
     Tables,
-    check_data_header,
     data_header,
     decode_commit,
     decode_slice,
@@ -21,13 +20,12 @@ from engine.changelog.codec import (
     with_tombstones,
 )
 from engine.changelog.commit import BEFORE_FIRST, Commit, DataFile, Slice
+from engine.changelog.files import read_slices
 from engine.changelog.layout import commit_path, data_epoch, data_path, epoch_path, group_path, path_segment
-from engine.changelog.objects import Objects, Range
+from engine.changelog.objects import Objects
+from engine.changelog.snapshots import Snapshots
 from engine.errors import Corrupt, NotFound, Unavailable
 from engine.schema import TOMBSTONE_COLUMN, Epoch, GroupName, PartitionId, StoreDefinition, StoreName
-
-_JOIN_GAP = 1024 * 1024
-"""Bytes that nobody asked for but that are cheaper to read along than a second request."""
 
 Wants = Callable[[StoreName, PartitionId], bool]
 
@@ -42,6 +40,7 @@ class Epochs:
 
     def __init__(self, objects: Objects, group: GroupName) -> None:
         self.group = group
+        self.snapshots = Snapshots(objects, group)
         self._objects = objects
         self._settled = Epoch(0)
 
@@ -49,7 +48,7 @@ class Epochs:
         """The newest committed epoch.
 
         Epochs have no gaps, so existence tests find the end: steps that double, then halves. One test when nothing is new,
-        2·log2(n) for n new ones; no listing.
+        2·log2(n) for n new ones. Epochs before a snapshot may be gone, so who knows of none begins at the newest snapshot.
 
         Args:
             known: An epoch that is known to be committed.
@@ -57,7 +56,7 @@ class Epochs:
         Returns:
             The newest epoch; `known` when there is no newer one.
         """
-        low, step = known, 1
+        low, step = known or max(self.snapshots.epochs(), default=BEFORE_FIRST), 1
         while self._exists(low + step):
             low, step = Epoch(low + step), step * 2
         high = low + step
@@ -72,6 +71,17 @@ class Epochs:
 
     def _exists(self, epoch: int) -> bool:
         return self._objects.exists(commit_path(self.group, Epoch(epoch)))
+
+    def holds(self, epoch: Epoch) -> bool:
+        """Whether an epoch has its commit still.
+
+        Commits are dropped in order, and never the newest. So while this one is there no later one was dropped, and what was found or created
+        behind it before this was asked is what was first committed there.
+
+        Args:
+            epoch: An epoch that was committed once. 0 stands for the beginning: before epoch 1 was dropped there was a snapshot at a later one.
+        """
+        return self._exists(epoch) if epoch else max(self.snapshots.epochs(), default=BEFORE_FIRST) <= 1
 
     def _settle(self, epoch: Epoch) -> None:
         if epoch > self._settled:
@@ -94,7 +104,8 @@ class Epochs:
         """Write a commit unless its epoch has one.
 
         A network may lose the answer to a write that took place, and a retry of it then meets its own work. So a write that did
-        not plainly succeed is read back: the nonce tells whose it is.
+        not plainly succeed is read back: the nonce tells whose it is. An epoch that was committed by another one and has been dropped
+        since would be free again: what is created there is taken back.
 
         Returns:
             Whether the epoch is now what `commit` says.
@@ -103,6 +114,14 @@ class Epochs:
             Unavailable: That is not known. Only the next create of this epoch tells.
             LimitExceeded: The disk is full; nothing was written.
         """
+        if not self._create(commit):
+            return False
+        if self.holds(Epoch(commit.epoch - 1)):
+            return True
+        self._objects.delete([commit_path(self.group, commit.epoch)])
+        return False
+
+    def _create(self, commit: Commit) -> bool:
         path = commit_path(self.group, commit.epoch)
         try:
             won = self._objects.create(path, encode_commit(commit))
@@ -140,26 +159,43 @@ class Epochs:
         return {place: _joined(batches) for place, batches in found.items()}
 
     def _contents(self, file: DataFile, wanted: Sequence[Slice], where: str) -> list[pa.Buffer]:
-        if not wanted:
-            return []
         if file.content is not None:
             return [file.content.slice(part.offset, part.length) for part in wanted]
-        ranges = _joined_ranges([(0, DATA_HEADER_LENGTH), *((part.offset, part.offset + part.length) for part in wanted)])
-        buffers = self._objects.get_ranges(data_path(self.group, file.epoch, file.name), file.size, ranges)
-        if buffers is None:
-            raise Corrupt(f"A data file of {where} is missing or has lost bytes: restore the changelog from a backup.")
-        check_data_header(buffers[0].slice(0, DATA_HEADER_LENGTH), where)
-        contents = []
-        current = 0
-        for part in wanted:
-            while part.offset >= ranges[current][1]:
-                current += 1
-            contents.append(buffers[current].slice(part.offset - ranges[current][0], part.length))
-        return contents
+        return read_slices(self._objects, data_path(self.group, file.epoch, file.name), file, wanted, where)
 
     def collect(self) -> int:
         """Delete data files that no commit names: see `Changelog.collect`."""
         return self._delete_unnamed(list(self._objects.list(group_path(self.group))))
+
+    def drop(self, before: Epoch) -> int:
+        """Delete the epochs before another one, in order, and each one's files before its commit: a crash leaves nothing that is not found again.
+
+        Args:
+            before: The first epoch that stays; a snapshot has all rows of those before it.
+
+        Returns:
+            How many epochs were deleted.
+        """
+        gone, first = 0, int(before)
+        while first - gone > 1:
+            middle = (gone + first) // 2
+            if self._exists(middle):
+                first = middle
+            else:
+                gone = middle
+        for epoch in range(first, before):
+            self._drop_one(Epoch(epoch))
+        return before - first
+
+    def _drop_one(self, epoch: Epoch) -> None:
+        try:
+            commit = self.read(epoch)
+            has_files = commit is None or any(file.name for file in commit.files)
+        except Corrupt:
+            has_files = True
+        if has_files:
+            self._objects.delete(list(self._objects.list(epoch_path(self.group, epoch))))
+        self._objects.delete([commit_path(self.group, epoch)])
 
     def collect_of(self, epochs: Iterable[Epoch]) -> int:
         """Delete what `collect` would, but only of some epochs, without a look at the others."""
@@ -176,23 +212,12 @@ class Epochs:
         return len(garbage)
 
     def _unnamed(self, epoch: Epoch, paths: Sequence[str]) -> list[str]:
-        """Those of an epoch's files that can never count. While it has no commit, a living writer may still name each of them."""
+        """Those of an epoch's files that can never count. While it is to come, a living writer may still name each of them."""
         commit = self.read(epoch)
         if commit is None:
-            return []
+            return list(paths) if epoch < max(self.snapshots.epochs(), default=BEFORE_FIRST) else []
         named = {data_path(self.group, file.epoch, file.name) for file in commit.files}
         return [path for path in paths if path not in named]
-
-
-def _joined_ranges(ranges: Sequence[Range]) -> list[Range]:
-    """Ascending ranges with near neighbours joined."""
-    joined: list[Range] = []
-    for start, end in ranges:
-        if joined and start - joined[-1][1] <= _JOIN_GAP:
-            joined[-1] = (joined[-1][0], end)
-        else:
-            joined.append((start, end))
-    return joined
 
 
 def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:

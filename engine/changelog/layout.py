@@ -4,6 +4,9 @@
     stores/<store>/definition.json                  one store definition
     groups/<group>/<epoch>/<task>-<nonce>.arrow     data files of an epoch
     groups/<group>/<epoch>.commit                   written last, create-only: the epoch exists from here on
+    groups/<group>/snapshots/<epoch>/<nonce>-<n>.arrow   rows of a snapshot
+    groups/<group>/snapshots/<epoch>/<nonce>.part   what one host wrote of it
+    groups/<group>/snapshots/<epoch>.snapshot       written last, create-only: the snapshot counts from here on
 
 Epochs are written with 20 digits, so that names sort as numbers do.
 """
@@ -25,6 +28,9 @@ TEMPORARY_SUFFIX = ".tmp"
 
 _DEFINITION = "definition.json"
 _COMMIT_SUFFIX = ".commit"
+_SNAPSHOTS = "snapshots"
+_SNAPSHOT_SUFFIX = ".snapshot"
+_PART_SUFFIX = ".part"
 _EPOCH_DIGITS = 20
 _SAFE = frozenset(string.ascii_letters + string.digits + "_-.")
 _MAX_SEGMENT = 180
@@ -99,3 +105,51 @@ def data_epoch(group: GroupName, path: str) -> Epoch | None:
     if inner[_EPOCH_DIGITS:].startswith("/") or inner.endswith(TEMPORARY_SUFFIX):
         return Epoch(int(digits))
     return None
+
+
+def snapshots_path(group: GroupName) -> str:
+    """The directory of a group's snapshots."""
+    return f"{group_path(group)}/{_SNAPSHOTS}"
+
+
+def snapshot_path(group: GroupName, epoch: Epoch) -> str:
+    """Where the object is that makes a snapshot count."""
+    return parts_path(group, epoch) + _SNAPSHOT_SUFFIX
+
+
+def parts_path(group: GroupName, epoch: Epoch) -> str:
+    """The directory of what hosts write of a snapshot."""
+    return f"{snapshots_path(group)}/{epoch:0{_EPOCH_DIGITS}d}"
+
+
+def part_path(group: GroupName, epoch: Epoch, name: str) -> str:
+    """Where the index of what one host wrote of a snapshot is."""
+    return f"{parts_path(group, epoch)}/{name}{_PART_SUFFIX}"
+
+
+def part_name(path: str) -> str | None:
+    """The name of a part by its path; None for anything else."""
+    name = path.rpartition("/")[2]
+    return name.removesuffix(_PART_SUFFIX) if name.endswith(_PART_SUFFIX) else None
+
+
+def snapshot_data_path(group: GroupName, epoch: Epoch, name: str) -> str:
+    """Where a data file of a snapshot is."""
+    return f"{parts_path(group, epoch)}/{name}"
+
+
+def snapshot_epoch(group: GroupName, path: str) -> tuple[Epoch, bool] | None:
+    """Which snapshot an object belongs to.
+
+    Args:
+        group: The store group.
+        path: Path of any object.
+
+    Returns:
+        The snapshot's epoch, and whether the object is the one that makes it count; None for what belongs to no snapshot.
+    """
+    inner = path.removeprefix(snapshots_path(group) + "/")
+    digits, rest = inner[:_EPOCH_DIGITS], inner[_EPOCH_DIGITS:]
+    if inner == path or len(digits) != _EPOCH_DIGITS or not (digits.isascii() and digits.isdigit()):
+        return None
+    return Epoch(int(digits)), rest == _SNAPSHOT_SUFFIX

@@ -9,7 +9,9 @@ Why two writers never interleave, and nothing but create-only writes is needed:
 3. A writer moves on only by its own creates. An older writer stands before the fence: its next create is for the fence's number or
    an earlier one, which exists. It reads what is there, sees the higher token, and is fenced for good. Behind a
    fence there are only epochs of that term until the next fence.
-4. What a fenced writer staged lies in the directories of epochs that have another's commit. No commit names it; it is garbage.
+4. Epochs that snapshots have made dispensable are dropped in order, and never the newest. A writer that stands among them could create an
+   epoch that was there before; so it asks after each create whether the epoch that it stands on is there still (`Epochs.create`).
+5. What a fenced writer staged lies in the directories of epochs that have another's commit. No commit names it; it is garbage.
 
 Exactly once follows from 1 and 3: each commit carries the last batch of each streaming query, taken over from the commit before
 it, so the newest commit alone tells a new writer what is in.
@@ -22,11 +24,13 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 
 from engine.changelog.codec import Tables, inline_file
 from engine.changelog.commit import Commit, CommittedBatch, DataFile
 from engine.changelog.epochs import Epochs
 from engine.errors import Corrupt, Fenced, InvalidInput, Unavailable
+from engine.retention import Cutoffs, risen
 from engine.schema import Epoch, StoreName
 
 REMEMBERED_QUERIES = 64
@@ -34,6 +38,8 @@ REMEMBERED_QUERIES = 64
 
 INLINE_LIMIT = 256 * 1024
 """Bytes of rows up to which they travel inside the commit, so that a small epoch is one durable write."""
+
+NO_CUTOFFS: Cutoffs = MappingProxyType({})
 
 _SLICE_OVERHEAD = 512
 _MAX_RACES = 100
@@ -73,7 +79,8 @@ class Writer:
             newest = epochs.newest(newest)
             before = epochs.read(newest) if newest else None
             if newest and before is None:
-                raise Corrupt(f"The commit of epoch {newest} of store group {epochs.group} vanished: restore the changelog from a backup.")
+                newest = Epoch(0)  # snapshots have made it dispensable since it was found
+                continue
             fence = _next_commit(epochs, before, writer_id, (before.token if before else 0) + 1)
             if epochs.create(fence):
                 epochs.collect_of([newest, fence.epoch])
@@ -115,6 +122,7 @@ class Writer:
         query_id: str | None = None,
         batch_id: int | None = None,
         replaced: Collection[StoreName] = (),
+        cutoffs: Cutoffs = NO_CUTOFFS,
     ) -> Commit:
         """Commit one epoch with these rows. It is durable, and visible to every reader, on return.
 
@@ -123,6 +131,7 @@ class Writer:
             query_id: Streaming query that this is a batch of.
             batch_id: Number of the batch; given if and only if `query_id` is.
             replaced: Stores whose former rows all go; only those of this epoch stay.
+            cutoffs: Times before which rows of stores with retention are gone (`engine.retention.cutoffs_of`); one that falls counts for nothing.
 
         Returns:
             The commit. If the batch was committed already nothing happens, and it is the commit of `committed(query_id, batch_id)`.
@@ -142,7 +151,7 @@ class Writer:
             size = sum(batch.nbytes + _SLICE_OVERHEAD for partitions in tables.values() for batch in partitions.values())
             inline = size <= INLINE_LIMIT
             file = inline_file(self.next_epoch, tables) if inline else self._epochs.stage(self.next_epoch, tables, "driver")
-            return self._commit([file], query_id, batch_id, replaced)
+            return self._commit([file], query_id, batch_id, replaced, cutoffs)
 
     def commit(
         self,
@@ -151,6 +160,7 @@ class Writer:
         query_id: str | None = None,
         batch_id: int | None = None,
         replaced: Collection[StoreName] = (),
+        cutoffs: Cutoffs = NO_CUTOFFS,
     ) -> Commit:
         """Commit one epoch with the rows of staged files.
 
@@ -159,6 +169,7 @@ class Writer:
             query_id: As for `append`.
             batch_id: As for `append`.
             replaced: As for `append`.
+            cutoffs: As for `append`.
 
         Returns:
             As `append`.
@@ -177,7 +188,7 @@ class Writer:
             strange = next((file for file in files if file.epoch != self.next_epoch or not file.name), None)
             if strange is not None:
                 raise InvalidInput(f"A data file was staged for epoch {strange.epoch}, and the next one is {self.next_epoch}: stage it again.")
-            return self._commit(files, query_id, batch_id, replaced)
+            return self._commit(files, query_id, batch_id, replaced, cutoffs)
 
     def _begin(self, query_id: str | None, batch_id: int | None) -> Commit | None:
         """Check what every commit needs; returns the commit that holds the batch already, if any."""
@@ -192,10 +203,13 @@ class Writer:
             return self._head
         found = self._epochs.read(epoch)
         if found is None:
-            raise Corrupt(f"The commit of epoch {epoch} of store group {self._epochs.group} vanished: restore the changelog from a backup.")
+            # Snapshots have made it dispensable; that it was committed is all that is left of it.
+            return dataclasses.replace(self._head, epoch=epoch, query_id=query_id, batch_id=batch_id, replaced=(), files=())
         return found
 
-    def _commit(self, files: Sequence[DataFile], query_id: str | None, batch_id: int | None, replaced: Collection[StoreName]) -> Commit:
+    def _commit(
+        self, files: Sequence[DataFile], query_id: str | None, batch_id: int | None, replaced: Collection[StoreName], cutoffs: Cutoffs
+    ) -> Commit:
         empty = _next_commit(self._epochs, self._head, self._head.writer, self._head.token)
         commit = dataclasses.replace(
             empty,
@@ -204,6 +218,8 @@ class Writer:
             replaced=tuple(replaced),
             batches=_remembered(empty, query_id, batch_id),
             files=tuple(file for file in files if file.slices),
+            cutoffs=risen(self._head.cutoffs, cutoffs),
+            written=self._head.written + sum(file.size for file in files if file.slices),
         )
         if self._epochs.create(commit):
             self._head = commit
@@ -211,8 +227,11 @@ class Writer:
         return self._lost(commit)
 
     def _lost(self, commit: Commit) -> Commit:
-        """The epoch has another commit: a newer writer's, or an earlier try of this writer's whose answer was lost."""
-        found = self._epochs.read(commit.epoch)
+        """The epoch has another commit: a newer writer's, or an earlier try of this writer's whose answer was lost.
+
+        Or it had one, and newer writers have gone on so far that it was dropped: then the newest epoch says who they are.
+        """
+        found = self._epochs.read(commit.epoch if self._epochs.holds(self._head.epoch) else self._epochs.newest())
         if found is None:
             raise Unavailable(f"Epoch {commit.epoch} of store group {commit.group} cannot be read back: try again later.")
         if found.token > commit.token:
@@ -243,6 +262,8 @@ def _next_commit(epochs: Epochs, before: Commit | None, writer_id: str, token: i
         batch_id=None,
         committed_at=max(time.time_ns() // 1000, before.committed_at if before else 0),
         batches=before.batches if before else {},
+        cutoffs=before.cutoffs if before else {},
+        written=before.written if before else 0,
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 from engine.changelog import Changelog
 from engine.changelog.objects import open_objects
 from engine.schema import PartitionId, StoreDefinition, StoreName, define_store
+from tests.support.waiting import wait_until
 
 PLAYS = define_store("plays", pa.schema([("song", pa.int64()), ("title", pa.string()), ("plays", pa.int32())]), ["song"], partitions=4)
 
@@ -62,12 +62,14 @@ def s3_options(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str
 
 def _address(log: Path, server: subprocess.Popen[bytes]) -> str:
     """Where the server listens, once it does."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and server.poll() is None:
-        if found := re.search(r"Running on (http://\S+)", log.read_text()):
-            return found[1]
-        time.sleep(0.05)
-    raise AssertionError(f"moto did not start: {log.read_text()}")
+
+    def said() -> re.Match[str] | None:
+        return re.search(r"Running on (http://\S+)\s", log.read_text())
+
+    wait_until(lambda: server.poll() is not None or said() is not None)
+    found = said()
+    assert found is not None, f"moto did not start: {log.read_text()}"
+    return found[1]
 
 
 @pytest.fixture(params=["file", "memory", "s3"])

@@ -1,0 +1,159 @@
+"""The stored bytes of snapshots: of what makes one count, and of the parts that hosts write. Their data files are those of epochs.
+
+Numbers are little-endian:
+
+    8 bytes   magic, "LSSNAPSH" or "LSSNPART"
+    4 bytes   format version, 1
+    4 bytes   length of the document
+    4 bytes   CRC-32 of the document (ISO 3309, as zlib computes it)
+    document  UTF-8 JSON
+
+What makes a snapshot count repeats the documents of its parts, so that a reader needs one request to know where every row is.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from engine.changelog.codec import describe, file_document, file_of
+from engine.changelog.snapshot import Snapshot, SnapshotPart
+from engine.errors import Corrupt
+from engine.schema import Epoch, GroupName
+
+SNAPSHOT_FORMAT = 1
+
+_SNAPSHOT_MAGIC = b"LSSNAPSH"
+_PART_MAGIC = b"LSSNPART"
+_PREFIX = struct.Struct("<8sIII")
+
+
+def encode_snapshot(snapshot: Snapshot) -> pa.Buffer:
+    """The stored form of a snapshot."""
+    document = {
+        "group": snapshot.group,
+        "epoch": snapshot.epoch,
+        "committed_at": snapshot.committed_at,
+        "written": snapshot.written,
+        "cutoffs": dict(snapshot.cutoffs),
+        "parts": [_part_document(part) for part in snapshot.parts],
+    }
+    return _encoded(_SNAPSHOT_MAGIC, document)
+
+
+def decode_snapshot(group: GroupName, epoch: Epoch, data: pa.Buffer) -> Snapshot:
+    """Read a stored snapshot.
+
+    Args:
+        group: The store group that it was stored under.
+        epoch: The epoch that it was stored under.
+        data: All its bytes.
+
+    Raises:
+        Corrupt: The bytes are not a snapshot of that group and epoch, are damaged, or are of another format.
+    """
+    what = f"The snapshot at {describe(group, epoch)}"
+    document = _decoded(_SNAPSHOT_MAGIC, data, what)
+    try:
+        parts = tuple(_part_of(part) for part in document["parts"])
+        snapshot = Snapshot(
+            group=document["group"],
+            epoch=document["epoch"],
+            committed_at=document["committed_at"],
+            written=document["written"],
+            cutoffs={store: int(cutoff) for store, cutoff in document["cutoffs"].items()},
+            parts=parts,
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Corrupt(_damaged(what)) from error
+    if (snapshot.group, snapshot.epoch) != (group, epoch):
+        raise Corrupt(f"{what} is that of {describe(snapshot.group, snapshot.epoch)}: restore the changelog from a backup.")
+    return snapshot
+
+
+def encode_part(group: GroupName, epoch: Epoch, part: SnapshotPart) -> pa.Buffer:
+    """The stored form of a part."""
+    return _encoded(_PART_MAGIC, {"group": group, "epoch": epoch, **_part_document(part)})
+
+
+def decode_part(group: GroupName, epoch: Epoch, data: pa.Buffer) -> SnapshotPart:
+    """Read a stored part.
+
+    Args:
+        group: The store group that it was stored under.
+        epoch: The epoch that it was stored under.
+        data: All its bytes.
+
+    Raises:
+        Corrupt: The bytes are not a part of a snapshot of that group and epoch, are damaged, or are of another format.
+    """
+    what = f"A part of the snapshot at {describe(group, epoch)}"
+    document = _decoded(_PART_MAGIC, data, what)
+    try:
+        if (document["group"], document["epoch"]) != (group, epoch):
+            raise Corrupt(f"{what} is of another one: restore the changelog from a backup.")
+        return _part_of(document)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Corrupt(_damaged(what)) from error
+
+
+def _part_document(part: SnapshotPart) -> dict[str, Any]:
+    covers: dict[str, list[int]] = defaultdict(list)
+    for store, partition in sorted(part.covers):
+        covers[store].append(partition)
+    return {
+        "name": part.name,
+        "stores": [
+            {"name": store, "columns": [{"name": name, "type": kind} for name, kind in columns.items()], "partitions": covers[store]}
+            for store, columns in part.stores.items()
+        ],
+        "files": [file_document(file) for file in part.files],
+    }
+
+
+def _part_of(document: Mapping[str, Any]) -> SnapshotPart:
+    stores = document["stores"]
+    files = tuple(file_of(file) for file in document["files"])
+    if any(not file.name for file in files):
+        raise ValueError("file")
+    return SnapshotPart(
+        name=document["name"],
+        stores={store["name"]: {column["name"]: column["type"] for column in store["columns"]} for store in stores},
+        covers=frozenset((store["name"], partition) for store in stores for partition in store["partitions"]),
+        files=files,
+    )
+
+
+def _encoded(magic: bytes, document: Mapping[str, Any]) -> pa.Buffer:
+    text = json.dumps(document, separators=(",", ":")).encode()
+    return pa.py_buffer(_PREFIX.pack(magic, SNAPSHOT_FORMAT, len(text), zlib.crc32(text)) + text)
+
+
+def _decoded(magic: bytes, data: pa.Buffer, what: str) -> Mapping[str, Any]:
+    if data.size < _PREFIX.size:
+        raise Corrupt(_damaged(what))
+    found, version, length, checksum = _PREFIX.unpack(data.slice(0, _PREFIX.size))
+    if found != magic:
+        raise Corrupt(_damaged(what))
+    if version != SNAPSHOT_FORMAT:
+        raise Corrupt(f"{what} has format {version}; this version reads format {SNAPSHOT_FORMAT}: upgrade livestate.")
+    text = data.slice(_PREFIX.size).to_pybytes()
+    if len(text) != length or zlib.crc32(text) != checksum:
+        raise Corrupt(_damaged(what))
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise Corrupt(_damaged(what)) from error
+    if not isinstance(document, dict):
+        raise Corrupt(_damaged(what))
+    return document
+
+
+def _damaged(what: str) -> str:
+    return f"{what} is damaged: restore the changelog from a backup."

@@ -1,0 +1,224 @@
+"""The snapshots of one store group as objects: parts that hosts write, what makes them count, reading, and dropping what they replace."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+import pyarrow as pa
+
+from engine.changelog.codec import DATA_HEADER_LENGTH, data_header, decode_slice, describe, encode_slices
+from engine.changelog.commit import Commit, DataFile
+from engine.changelog.files import read_slices
+from engine.changelog.layout import part_name, part_path, parts_path, snapshot_data_path, snapshot_epoch, snapshot_path, snapshots_path
+from engine.changelog.objects import Objects
+from engine.changelog.snapshot import MIB, Snapshot, SnapshotPart, StoredColumns, StorePartition, combined
+from engine.changelog.snapshot_codec import decode_part, decode_snapshot, encode_part, encode_snapshot
+from engine.errors import Corrupt, LivestateError
+from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
+from engine.sql_types import sql_type
+
+FILE_BYTES = 64 * MIB
+"""Rows of a snapshot are cut into files of about this size, which is also what a reader has in memory of a partition at once."""
+
+StoredRows = Iterable[tuple[StorePartition, pa.RecordBatch]]
+"""Live rows in the stored schema of their store; each key of a partition once."""
+
+
+def stored_columns(definition: StoreDefinition) -> StoredColumns:
+    """The stored columns of a store, as a snapshot names them."""
+    return {field.name: sql_type(field.type) for field in definition.stored_schema}
+
+
+class Snapshots:
+    """The snapshots of one store group. Safe to use from several threads and processes.
+
+    Args:
+        objects: The changelog's objects.
+        group: The store group.
+    """
+
+    def __init__(self, objects: Objects, group: GroupName) -> None:
+        self.group = group
+        self._objects = objects
+        self._known: dict[Epoch, Snapshot] = {}
+
+    # ---- what there is
+
+    def epochs(self) -> list[Epoch]:
+        """The epochs of all snapshots, in order. One listing of a directory that has few objects."""
+        found = (snapshot_epoch(self.group, path) for path in self._objects.list(snapshots_path(self.group)))
+        epochs = sorted(entry[0] for entry in found if entry is not None and entry[1])
+        if epochs:
+            self._objects.settle(snapshot_path(self.group, epochs[-1]))
+        return epochs
+
+    def read(self, epoch: Epoch) -> Snapshot | None:
+        """The snapshot at an epoch; None if there is none. What was read once is not read again.
+
+        Raises:
+            Corrupt: It is damaged, or of a format that this version does not know.
+        """
+        if epoch not in self._known:
+            data = self._objects.get(snapshot_path(self.group, epoch))
+            if data is None:
+                return None
+            self._known[epoch] = decode_snapshot(self.group, epoch, data)
+        return self._known[epoch]
+
+    def all(self) -> list[Snapshot]:
+        """All snapshots that can be read, in order of epoch. Damaged ones are left out: older ones, and the epochs after these, take their place."""
+        epochs = self.epochs()
+        for gone in self._known.keys() - set(epochs):
+            self._known.pop(gone, None)
+        found = []
+        for epoch in epochs:
+            with contextlib.suppress(Corrupt):
+                snapshot = self.read(epoch)
+                found += [] if snapshot is None else [snapshot]
+        return found
+
+    def newest(self) -> Snapshot | None:
+        """The newest snapshot that can be read; None if there is none."""
+        found = self.all()
+        return found[-1] if found else None
+
+    def batches(self, snapshot: Snapshot, definition: StoreDefinition, partition: PartitionId) -> Iterator[pa.RecordBatch]:
+        """The rows of a partition.
+
+        Args:
+            snapshot: The snapshot.
+            definition: The store.
+            partition: Its partition.
+
+        Yields:
+            Live rows in the stored schema, a batch for each slice; each key once.
+
+        Raises:
+            Corrupt: Bytes are missing or damaged, or the rows are stored in other columns than the store's; the message names group and epoch.
+            Unavailable: The changelog cannot be reached.
+        """
+        part = snapshot.part_of(definition.name, partition)
+        if part is None:
+            return
+        where = f"the snapshot at {describe(self.group, snapshot.epoch)}"
+        if part.stores.get(definition.name) != stored_columns(definition):
+            raise Corrupt(f"The rows of store {definition.name} in {where} do not fit the store's definition.")
+        for file in part.files:
+            wanted = [entry for entry in file.slices if (entry.store, entry.partition) == (definition.name, partition)]
+            contents = read_slices(self._objects, snapshot_data_path(self.group, snapshot.epoch, file.name), file, wanted, where)
+            for entry, content in zip(wanted, contents, strict=True):
+                yield decode_slice(entry, content, definition.stored_schema, where)
+
+    # ---- making one
+
+    def parts(self, epoch: Epoch) -> list[SnapshotPart]:
+        """What hosts have written of a snapshot so far. A damaged part is left out: what it covers is to be written again."""
+        found = []
+        for path in self._objects.list(parts_path(self.group, epoch)):
+            data = self._objects.get(path) if part_name(path) is not None else None
+            if data is not None:
+                with contextlib.suppress(Corrupt):
+                    found.append(decode_part(self.group, epoch, data))
+        return found
+
+    def write_part(
+        self, epoch: Epoch, definitions: Mapping[StoreName, StoreDefinition], covers: Collection[StorePartition], rows: StoredRows
+    ) -> SnapshotPart:
+        """Write all rows of some partitions. Several hosts may write the same ones: one of them is taken.
+
+        Args:
+            epoch: The epoch at which the rows are.
+            definitions: The stores of the partitions.
+            covers: The partitions.
+            rows: All their live rows, each batch no larger than `FILE_BYTES` if possible.
+
+        Returns:
+            What was written. It is durable, and counts once `commit` has made a snapshot of it.
+
+        Raises:
+            LimitExceeded: The disk is full. What was written before is removed again.
+            Unavailable: The changelog cannot be reached; likewise, if that can be.
+        """
+        name = secrets.token_hex(8)
+        files: list[DataFile] = []
+        try:
+            for tables in _by_file(rows):
+                files.append(self._write_file(epoch, f"{name}-{len(files)}.arrow", tables))
+            part = SnapshotPart(name, {store: stored_columns(definitions[store]) for store, _ in covers}, frozenset(covers), tuple(files))
+            self._objects.put(part_path(self.group, epoch, name), [encode_part(self.group, epoch, part)])
+        except LivestateError:
+            with contextlib.suppress(LivestateError):
+                self._objects.delete([snapshot_data_path(self.group, epoch, file.name) for file in files])
+            raise
+        return part
+
+    def _write_file(self, epoch: Epoch, name: str, tables: dict[StoreName, dict[PartitionId, pa.RecordBatch]]) -> DataFile:
+        chunks, slices = encode_slices(tables, DATA_HEADER_LENGTH)
+        self._objects.put(snapshot_data_path(self.group, epoch, name), [data_header(), *chunks])
+        return DataFile(epoch, name, DATA_HEADER_LENGTH + sum(part.length for part in slices), slices)
+
+    def commit(self, commit: Commit, wanted: Collection[StorePartition]) -> bool:
+        """Make a snapshot count, if hosts have written all of it.
+
+        Args:
+            commit: The commit of its epoch.
+            wanted: All partitions of the stores that had rows by then.
+
+        Returns:
+            Whether it counts now, whoever made it so. False while partitions are missing, or when a later one counts already.
+
+        Raises:
+            Unavailable: The changelog cannot be reached.
+            LimitExceeded: The disk is full.
+        """
+        there = self.epochs()
+        if there and there[-1] >= commit.epoch:
+            return commit.epoch in there
+        parts = combined(self.parts(commit.epoch), wanted)
+        if parts is None:
+            return False
+        snapshot = Snapshot(self.group, commit.epoch, commit.committed_at, commit.written, commit.cutoffs, parts)
+        self._objects.create(snapshot_path(self.group, commit.epoch), [encode_snapshot(snapshot)])
+        return True
+
+    # ---- dropping
+
+    def drop(self, before: Epoch) -> int:
+        """Delete the snapshots before an epoch, and what hosts wrote of those that never came to count and never will.
+
+        Args:
+            before: The oldest snapshot that stays.
+
+        Returns:
+            How many snapshots were deleted.
+        """
+        newest = max(self.epochs(), default=Epoch(0))
+        counting: dict[str, Epoch] = {}
+        others: dict[str, Epoch] = {}
+        for path in self._objects.list(snapshots_path(self.group)):
+            found = snapshot_epoch(self.group, path)
+            if found is not None:
+                (counting if found[1] else others)[path] = found[0]
+        kept = {epoch for epoch in counting.values() if epoch >= before}
+        dropped = [path for path, epoch in counting.items() if epoch < before]
+        self._objects.delete(dropped)
+        self._objects.delete([path for path, epoch in others.items() if epoch < newest and epoch not in kept])
+        return len(dropped)
+
+
+def _by_file(rows: StoredRows) -> Iterator[dict[StoreName, dict[PartitionId, pa.RecordBatch]]]:
+    """Rows file by file; a partition has one slice in a file."""
+    tables: dict[StoreName, dict[PartitionId, pa.RecordBatch]] = {}
+    size = 0
+    for (store, partition), batch in rows:
+        if not batch.num_rows:
+            continue
+        if size and (size + batch.nbytes > FILE_BYTES or partition in tables.get(store, {})):
+            yield tables
+            tables, size = {}, 0
+        tables.setdefault(store, {})[partition] = batch
+        size += batch.nbytes
+    if size:
+        yield tables

@@ -1,0 +1,322 @@
+"""Epochs, snapshots, drops, restarts, lost disks and deaths in any order: hosts have the rows that a dict has.
+
+Hosts move only when the test says so, one step at a time, and die between any two changes of the changelog.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.changelog import Changelog, Commit, SnapshotRetention, Writer
+from engine.changelog.objects import Objects, open_objects
+from engine.changelog.rows import partition_rows
+from engine.changelog.snapshot import EPOCH_WEIGHT
+from engine.group_state import SECONDS_BETWEEN_DOUBTS, GroupSetup, GroupState
+from engine.group_views import GroupView, Retention
+from engine.kinds import Behaviour, Function, Merge, MergedColumn
+from engine.schema import GroupName, PartitionId, StoreDefinition, define_store
+from engine.snapshotter import SnapshotMaker, SnapshotOptions
+from engine.state.cache import ColumnCache
+from engine.state.live_rows import live_rows as stored_rows
+from engine.state.options import StateOptions
+from engine.state.rocks import write_buffers
+from tests.support.following import live_rows
+from tests.support.quick_directory import quick_directory
+from tests.support.stopping_objects import Stopped, StoppingObjects
+
+GROUP = GroupName("g")
+AMOUNTS = define_store("amounts", pa.schema([("key", pa.int64()), ("amount", pa.int64())]), ["key"], partitions=2, group=GROUP)
+RATINGS = define_store(
+    "ratings",
+    pa.schema([("key", pa.int64()), ("__rating_sum", pa.float64()), ("__rating_count", pa.int64())]),
+    ["key"],
+    partitions=2,
+    group=GROUP,
+    behaviour=Behaviour(Merge((MergedColumn("rating", Function.AVG, "rating"),))),
+)
+STATE = StateOptions(block_rows=4, fan_out=2)
+SNAPSHOT_AFTER = 4 * EPOCH_WEIGHT
+HELD: Mapping[str, Sequence[int]] = {"first": [0], "second": [0, 1]}
+"""The first host is preferred for the partition that both have."""
+UNTIL_DEAD = 12
+LATER = 4_000_000_000_000_000
+LONG = 1000.0
+
+Action = tuple[Any, ...]
+KEYS = st.integers(0, 5)
+ACTIONS = st.one_of(
+    st.tuples(st.just("append"), st.dictionaries(KEYS, st.none() | st.integers(0, 99), max_size=3), st.booleans()),
+    st.tuples(st.just("append many"), st.integers(1, 9)),
+    st.tuples(st.just("repeat")),
+    st.tuples(st.just("new writer")),
+    st.tuples(st.just("follow"), st.sampled_from(sorted(HELD))),
+    st.tuples(st.just("snapshot"), st.sampled_from(sorted(HELD)), st.sampled_from([0.0, LONG])),
+    st.tuples(st.just("restart"), st.sampled_from(sorted(HELD))),
+    st.tuples(st.just("lose disk"), st.sampled_from(sorted(HELD))),
+    st.tuples(st.just("lose partition"), st.sampled_from(sorted(HELD)), st.sampled_from(["amounts/0", "amounts/1", "ratings/0"])),
+    st.tuples(st.just("die"), st.sampled_from(sorted(HELD)), st.integers(0, UNTIL_DEAD)),
+    st.tuples(st.just("drop"), st.integers(1, 2), st.integers(0, UNTIL_DEAD)),
+)
+
+
+@dataclass
+class Model:
+    """What the stores must contain."""
+
+    amounts: dict[int, int] = field(default_factory=dict)
+    ratings: dict[int, tuple[float, int]] = field(default_factory=dict)
+
+    def apply(self, changes: Mapping[int, int | None], *, replaces: bool) -> None:
+        if replaces:
+            self.amounts.clear()
+        for key, amount in changes.items():
+            if amount is None:
+                self.amounts.pop(key, None)
+                continue
+            self.amounts[key] = amount
+            total, count = self.ratings.get(key, (0.0, 0))
+            self.ratings[key] = (total + amount, count + 1)
+
+
+class Host:
+    """A host without threads of its own.
+
+    Args:
+        objects: The changelog's objects.
+        directory: For its data.
+        name: Which one it is.
+    """
+
+    def __init__(self, objects: Objects, directory: Path, name: str) -> None:
+        self.directory = directory
+        self._held = [PartitionId(number) for number in HELD[name]]
+        self._objects = StoppingObjects(objects)
+        self._changelog = Changelog("memory://", {}, self._objects)
+        self._workers = ThreadPoolExecutor(1)
+        self._clock = itertools.count(0.0, 2 * SECONDS_BETWEEN_DOUBTS)
+        self._due: dict[GroupName, tuple[GroupView, Commit]] = {}
+        self.state: GroupState | None = None
+        options = SnapshotOptions(SNAPSHOT_AFTER, SnapshotRetention(kept=1, tail_seconds=0), rank=partial(self._rank, name), patience_seconds=LONG)
+        self._maker = SnapshotMaker(self._changelog, options, lambda: LATER, Event())
+
+    @staticmethod
+    def _rank(name: str, definition: StoreDefinition, partition: PartitionId) -> int:
+        return 1 if name == "second" and partition == 0 else 0
+
+    def _snapshot(self, view: GroupView, commit: Commit) -> None:
+        self._due[view.group] = (view, commit)
+
+    def start(self) -> GroupState:
+        if self.state is None:
+            setup = GroupSetup(
+                directory=self.directory,
+                cache=ColumnCache(STATE.cache_bytes),
+                options=STATE,
+                buffers=write_buffers(STATE),
+                held=lambda definition: self._held,
+                retention=Retention(seconds=0.0, versions=2, bytes=1 << 20),
+                workers=self._workers,
+                touched=lambda store: None,
+                snapshot=self._snapshot,
+                snapshot_after=SNAPSHOT_AFTER,
+                now=lambda: LATER,
+                clock=partial(next, self._clock),
+            )
+            self.state = GroupState(GROUP, self._changelog, setup)
+            self.state.add_stores(self._changelog.definitions().values())
+        return self.state
+
+    def follow(self) -> None:
+        state = self.start()
+        idle = 0
+        while idle < 2:  # the first time it may come to doubt that nothing follows
+            idle = 0 if any((state.step(), state.rebuild())) else idle + 1
+
+    def snapshot(self, waited: float) -> None:
+        for view, commit in list(self._due.values()):
+            if self._maker.advance(view, commit, waited):
+                del self._due[view.group]
+
+    def die_after(self, changes: int) -> None:
+        """Follow and write snapshots, and be gone after some changes."""
+        self._objects.changes = changes
+        with suppress(Stopped):
+            self.follow()
+            self.snapshot(LONG)
+        self._objects.changes = None
+        self.stop(cleanly=False)
+
+    def stop(self, *, cleanly: bool) -> None:
+        self._due.clear()
+        if self.state is None:
+            return
+        if cleanly:
+            self.state.close()
+        else:
+            for store in self.state.partitions:
+                store._storage.close()
+        self.state = None
+
+    def lose_disk(self, part: str = "") -> None:
+        self.stop(cleanly=False)
+        shutil.rmtree(self.directory / GROUP / part if part else self.directory, ignore_errors=True)
+
+    def contents(self) -> tuple[dict[int, int], dict[int, tuple[float, float, int]]]:
+        self.follow()
+        assert self.state is not None
+        view = self.state.view
+        assert view is not None
+        assert not self.state.is_rebuilding
+        assert view.epoch == self._changelog.newest_epoch(GROUP)
+        amounts = live_rows(view.store(AMOUNTS.name, self._held)).to_pylist()
+        versions = view.store(RATINGS.name, self._held).versions.values()
+        ratings = [row for version in versions for batch in stored_rows(version, 1 << 20) for row in batch.to_pylist()]
+        found = {row["key"]: (row["rating"], row["__rating_sum"], row["__rating_count"]) for row in ratings}
+        return {row["key"]: row["amount"] for row in amounts}, found
+
+    def close(self) -> None:
+        self.stop(cleanly=True)
+        self._workers.shutdown()
+
+
+@dataclass
+class World:
+    """A changelog, its writer and hosts, beside what they must contain."""
+
+    directory: Path
+    objects: Objects
+    writer: Writer
+    hosts: Mapping[str, Host]
+    model: Model = field(default_factory=Model)
+    batch: int = 0
+
+    def append(self, changes: Mapping[int, int | None], *, replaces: bool) -> None:
+        self.batch += 1
+        placed = {AMOUNTS.name: partition_rows(AMOUNTS, _amounts(changes), tombstone_column="gone")}
+        placed[RATINGS.name] = partition_rows(RATINGS, _ratings(changes))
+        self.writer.append(placed, query_id="q", batch_id=self.batch, replaced=[AMOUNTS.name] if replaces else [])
+        self.model.apply(changes, replaces=replaces)
+
+    def repeat(self) -> None:
+        if self.batch:
+            rows = {AMOUNTS.name: partition_rows(AMOUNTS, _amounts({0: 1000}), tombstone_column="gone")}
+            assert self.writer.append(rows, query_id="q", batch_id=self.batch).epoch == self.writer.committed("q", self.batch)
+
+    def run(self, action: Action) -> None:
+        what, *given = action
+        match what:
+            case "append":
+                self.append(given[0], replaces=given[1])
+            case "append many":
+                for number in range(given[0]):
+                    self.append({number % 6: number}, replaces=False)
+            case "repeat":
+                self.repeat()
+            case "new writer":
+                self.writer = Changelog("memory://", {}, self.objects).writer(GROUP, "w")
+            case "drop":
+                self.drop(*given)
+            case _:
+                self.tell(self.hosts[given[0]], what, given[1:])
+
+    def tell(self, host: Host, what: str, given: Sequence[Any]) -> None:
+        actions: Mapping[str, Callable[[], None]] = {
+            "follow": host.follow,
+            "snapshot": lambda: host.snapshot(given[0]),
+            "restart": lambda: host.stop(cleanly=True),
+            "lose disk": host.lose_disk,
+            "lose partition": lambda: host.lose_disk(given[0]),
+            "die": lambda: host.die_after(given[0]),
+        }
+        actions[what]()
+
+    def drop(self, kept: int, changes: int) -> None:
+        objects = StoppingObjects(self.objects, changes)
+        with suppress(Stopped):
+            Changelog("memory://", {}, objects).drop(GROUP, SnapshotRetention(kept=kept, tail_seconds=0), LATER)
+
+    def check(self) -> None:
+        everything = Host(self.objects, self.directory / "new", "second")
+        try:
+            for host in (everything, *self.hosts.values()):
+                amounts, ratings = host.contents()
+                held = host is everything or host is self.hosts["second"]
+                wanted = self.model if held else _of_partition(self.model, 0)
+                assert amounts == wanted.amounts
+                assert ratings == {key: (total / count, total, count) for key, (total, count) in wanted.ratings.items()}
+        finally:
+            everything.close()
+
+
+def _amounts(changes: Mapping[int, int | None]) -> pa.Table:
+    gone = pa.array([amount is None for amount in changes.values()], pa.bool_())
+    return pa.table({"key": pa.array(changes, pa.int64()), "amount": pa.array(changes.values(), pa.int64()), "gone": gone})
+
+
+def _ratings(changes: Mapping[int, int | None]) -> pa.Table:
+    rated = {key: amount for key, amount in changes.items() if amount is not None}
+    sums = pa.array([float(amount) for amount in rated.values()], pa.float64())
+    return pa.table({"key": pa.array(rated, pa.int64()), "__rating_sum": sums, "__rating_count": pa.array([1] * len(rated), pa.int64())})
+
+
+def _of_partition(model: Model, number: int) -> Model:
+    placed = partition_rows(AMOUNTS, _amounts(dict.fromkeys(range(6), 0)), tombstone_column="gone")
+    keys = set(placed[PartitionId(number)].column("key").to_pylist()) if number in placed else set()
+    return Model(
+        {key: value for key, value in model.amounts.items() if key in keys}, {key: value for key, value in model.ratings.items() if key in keys}
+    )
+
+
+@contextmanager
+def world() -> Iterator[World]:
+    objects = open_objects("memory://", {})
+    changelog = Changelog("memory://", {}, objects)
+    for definition in (AMOUNTS, RATINGS):
+        changelog.create_store(definition)
+    with quick_directory() as directory:
+        hosts = {host: Host(objects, directory / host, host) for host in HELD}
+        try:
+            yield World(directory, objects, changelog.writer(GROUP, "w"), hosts)
+        finally:
+            for host in hosts.values():
+                host.close()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(ACTIONS, max_size=25))
+def test_whatever_happens_the_rows_are_those_of_a_dict(actions: list[Action]) -> None:
+    with world() as there:
+        for action in actions:
+            there.run(action)
+        there.check()
+
+
+def test_snapshots_come_about_and_let_epochs_go() -> None:
+    """What the property relies on: its actions reach what it is about."""
+    with world() as there:
+        changelog = Changelog("memory://", {}, there.objects)
+        for number in range(30):
+            there.append({number % 6: number}, replaces=False)
+            for host in there.hosts.values():
+                host.follow()
+                host.snapshot(0.0)
+        there.hosts["first"].snapshot(0.0)
+        assert changelog.snapshots(GROUP).epochs() == [28]
+        snapshot = changelog.snapshots(GROUP).newest()
+        assert snapshot is not None
+        assert len(snapshot.parts) == 2
+        assert [epoch for epoch in range(1, 32) if changelog.holds(GROUP, epoch)] == [28, 29, 30, 31]  # type: ignore[arg-type]
+        there.check()
