@@ -165,7 +165,8 @@ class Retention:
 
     Attributes:
         microseconds: A row is gone when its time is further than this behind the watermark of the job.
-        column: Timestamp or date column that is the row's time. Empty: the commit that wrote the row last is, and the newest commit is the watermark.
+        column: Timestamp or date column that is the row's time, one of those that are written; `valid_to` in a versioned store. Empty: the time
+            of the commit that wrote the row last, and the newest commit is the watermark.
     """
 
     microseconds: int
@@ -241,6 +242,21 @@ WRITTEN_COLUMN = RESERVED_PREFIX + "written"
 """Hidden column of stores with retention by commit: when the commit was made that wrote the row last."""
 
 
+def time_column(behaviour: Behaviour) -> str:
+    """The stored column with the time that retention goes by; empty without retention."""
+    return "" if behaviour.retention is None else behaviour.retention.column or WRITTEN_COLUMN
+
+
+def order_column(behaviour: Behaviour) -> str:
+    """The column whose larger value wins whatever comes last; empty where the last row wins."""
+    return behaviour.kind.order_by if isinstance(behaviour.kind, KeyValue) else ""
+
+
+def is_applied_alone(behaviour: Behaviour) -> bool:
+    """Whether epochs must not be applied together: what a version that comes late does depends on which versions are past their retention by then."""
+    return behaviour.retention is not None and isinstance(behaviour.kind, Versioned)
+
+
 def time_of(kind: Kind) -> str | None:
     """The last column of the key that tells the rows of one thing apart by time; None for kinds without."""
     return kind.start if isinstance(kind, Session) else kind.valid_from if isinstance(kind, Versioned) else None
@@ -298,7 +314,8 @@ def check_behaviour(store: str, rows: pa.Schema, key: Sequence[str], behaviour: 
         if kind.valid_to in rows.names:
             raise InvalidInput(f"Store {store}: the column {kind.valid_to} is made by the store; rename yours or name another valid_to.")
     if behaviour.retention is not None:
-        _check_retention(store, schemas_of(rows, behaviour).visible, behaviour.retention)
+        made = schemas_of(rows, behaviour).visible if isinstance(kind, Versioned) else rows
+        _check_retention(store, made, behaviour.retention)
 
 
 def _check_merged(store: str, rows: pa.Schema, plain: Sequence[str], columns: Sequence[MergedColumn]) -> None:

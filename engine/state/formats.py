@@ -1,6 +1,7 @@
 """What a partition's RocksDB holds, format 1. All numbers are big-endian in keys and little-endian in values.
 
-    M                                       manifest: JSON {"format", "store", "partition", "columns", "epoch", "next_segment", "segments"}
+    M                                       manifest: JSON {"format", "store", "partition", "columns", "epoch", "next_segment", "segments",
+                                            "cutoff", "graves"}
     s segment:8                             segment: Arrow IPC stream of one batch, a row a block (see `segment_record`)
     b segment:8 column:2 block:4            block: Arrow IPC message of a batch of one column; column 0xFFFF is the sort keys
     d segment:8 epoch:8                     rows that an epoch made dead: uint32 each
@@ -76,6 +77,8 @@ class Manifest:
         epoch: Newest epoch that is applied.
         next_segment: The id that the next segment gets.
         segments: The segments that count.
+        cutoff: The time before which rows are gone, microseconds since 1970 UTC; None where there is none (yet).
+        graves: The segments that count and have graves (`engine.state.version`).
     """
 
     store: str
@@ -84,6 +87,8 @@ class Manifest:
     epoch: Epoch
     next_segment: SegmentId
     segments: tuple[SegmentId, ...]
+    cutoff: int | None = None
+    graves: tuple[SegmentId, ...] = ()
 
     def to_bytes(self) -> bytes:
         """The stored form."""
@@ -101,7 +106,7 @@ class Manifest:
             found = document.pop("format")
             if found != STATE_FORMAT:
                 raise Corrupt(_UNKNOWN.format(what="partition", found=found))
-            return Manifest(**{**document, "segments": tuple(document["segments"])})
+            return Manifest(**{**document, "segments": tuple(document["segments"]), "graves": tuple(document.get("graves", ()))})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise Corrupt(_DAMAGED.format(what="manifest")) from error
 

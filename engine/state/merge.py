@@ -11,8 +11,8 @@ from engine.state import keys as sort_keys
 from engine.state.formats import KEY_COLUMN, SegmentId
 from engine.state.keys import Keys, Rows
 from engine.state.options import StateOptions
-from engine.state.rocks import Pair
 from engine.state.segment import PartitionContext, SegmentBuilder
+from engine.state.storage import Pair
 from engine.state.version import LiveSegment
 
 

@@ -15,11 +15,14 @@ import pyarrow.compute as pc
 from rocksdict import WriteBufferManager
 
 from engine.errors import Corrupt, LivestateError
-from engine.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition
+from engine.kinds import order_column, time_column
+from engine.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition, time_in_key
 from engine.sql_types import sql_type
 from engine.state import keys as sort_keys
 from engine.state.cache import CacheKey, ColumnCache
-from engine.state.compaction import SegmentSize, choose
+from engine.state.compaction import SegmentSize, choose, span_of
+from engine.state.expiry import expire, old_as_tombstones, without_old
+from engine.state.folds import fold_of
 from engine.state.formats import (
     MANIFEST,
     Manifest,
@@ -36,10 +39,13 @@ from engine.state.formats import (
     segment_ranges,
 )
 from engine.state.keys import KeyCodec, Keys, Rows
+from engine.state.memory import Memory
 from engine.state.merge import Merge, segment_of_rows
 from engine.state.options import MIB, StateOptions
-from engine.state.rocks import Pair, Range, Rocks
+from engine.state.rocks import Rocks
 from engine.state.segment import PartitionContext, Segment, SegmentBuilder
+from engine.state.storage import Pair, Range, Storage
+from engine.state.stored import StoredRows
 from engine.state.version import LiveSegment, Version, supersede
 
 EPOCHS_BETWEEN_NOTES = 256
@@ -47,7 +53,7 @@ EPOCHS_BETWEEN_NOTES = 256
 DELTAS_PER_SEGMENT = 64
 """Deltas of dead rows that a segment gathers before they are folded into one delete vector."""
 UNLOGGED_BYTES = 4 * MIB
-"""Merges from this size on bypass the write-ahead log and are flushed instead: half the bytes written."""
+"""Merges, and segments of a snapshot, from this size on bypass the write-ahead log and are flushed instead: half the bytes written."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +73,7 @@ class PartitionStore:
     Args:
         definition: The store.
         partition: Which partition of it.
-        path: Directory of its RocksDB, which no other process has open.
+        path: Directory of its RocksDB, which no other process has open. A store in memory leaves it alone.
         cache: Decoded columns of all partitions of the host.
         options: Sizes.
         buffers: Bound of all RocksDB memtables of the host.
@@ -88,27 +94,32 @@ class PartitionStore:
         buffers: WriteBufferManager | None = None,
     ) -> None:
         self._options = options
-        self._rocks = Rocks(path, options, buffers)
+        self._fold = fold_of(definition)
+        self._time_column = time_column(definition.behaviour)
+        self._order_column = order_column(definition.behaviour)
+        self._key_time = time_in_key(definition)
+        self._storage: Storage = Memory() if definition.behaviour.in_memory else Rocks(path, options, buffers)
         codec = KeyCodec([field.type for field in definition.key_schema])
         key = tuple(definition.stored_schema.get_field_index(name) for name in definition.key)
-        self.context = PartitionContext(cache.new_partition(), definition.stored_schema, key, codec, self._rocks, cache)
+        self.context = PartitionContext(cache.new_partition(), definition.stored_schema, key, codec, self._storage, cache)
         self._retired: deque[_Retired] = deque()
         self._deltas: dict[SegmentId, int] = {}
         self._lock, self._merging = Lock(), Lock()
         try:
             self._manifest = self._read_manifest(definition, partition)
             self._next_segment = self._manifest.next_segment
-            self.version = Version(self._manifest.epoch, tuple(self._open_segment(segment) for segment in self._manifest.segments))
+            segments, graves = self._open_segments(self._manifest.segments), self._open_segments(self._manifest.graves)
+            self.version = Version(self._manifest.epoch, segments, graves)
             self._drop_orphans()
         except LivestateError:
-            self._rocks.close()
+            self._storage.close()
             raise
 
     # ---- opening
 
     def _read_manifest(self, definition: StoreDefinition, partition: PartitionId) -> Manifest:
         columns = {field.name: sql_type(field.type) for field in definition.stored_schema}
-        data = self._rocks.get(MANIFEST)
+        data = self._storage.get(MANIFEST)
         if data is None:
             return Manifest(definition.name, partition, columns, Epoch(0), SegmentId(1), ())
         manifest = Manifest.from_bytes(data)
@@ -119,13 +130,16 @@ class PartitionStore:
             )
         return manifest
 
+    def _open_segments(self, identities: Iterable[SegmentId]) -> tuple[LiveSegment, ...]:
+        return tuple(self._open_segment(identity) for identity in identities)
+
     def _open_segment(self, identity: SegmentId) -> LiveSegment:
-        data = self._rocks.get(segment_key(identity))
+        data = self._storage.get(segment_key(identity))
         if data is None:
             raise Corrupt("A segment of a partition is missing; delete the partition's directory and the host rebuilds it from the changelog.")
         segment = self._track(Segment(identity, SegmentRecord.from_bytes(data), self.context))
-        folded = self._rocks.get(dead_rows_key(identity))
-        deltas = [decode_rows(value) for _, value in self._rocks.pairs(dead_delta_range(identity)[0])]
+        folded = self._storage.get(dead_rows_key(identity))
+        deltas = [decode_rows(value) for _, value in self._storage.pairs(dead_delta_range(identity)[0])]
         self._deltas[identity] = len(deltas)
         if folded is None and not deltas:
             return LiveSegment(segment, None, segment.rows)
@@ -136,18 +150,18 @@ class PartitionStore:
 
     def _drop_orphans(self) -> None:
         """Remove what a crash left of segments that never came to count."""
-        known = set(self._manifest.segments)
+        known = {*self._manifest.segments, *self._manifest.graves}
         garbage: list[Range] = []
         for mark in (b"s", b"b", b"d", b"D"):
-            found = self._rocks.first_key_from(mark)
+            found = self._storage.first_key_from(mark)
             while found is not None and found.startswith(mark):
                 segment = SegmentId(int.from_bytes(found[1:9], "big"))
                 if segment not in known:
                     garbage.append((mark + found[1:9], mark + (segment + 1).to_bytes(8, "big")))
                     self._next_segment = SegmentId(max(self._next_segment, segment + 1))
-                found = self._rocks.first_key_from(mark + (segment + 1).to_bytes(8, "big"))
+                found = self._storage.first_key_from(mark + (segment + 1).to_bytes(8, "big"))
         if garbage:
-            self._rocks.write_atomically((), garbage)
+            self._storage.write_atomically((), garbage)
 
     def _track(self, segment: Segment) -> Segment:
         """Let the segment's bytes go once no version refers to it. The finalizer only notes it: it may run inside anybody's lock."""
@@ -161,14 +175,15 @@ class PartitionStore:
         """Newest epoch that is applied and noted on the disk."""
         return self._manifest.epoch
 
-    def apply(self, epoch: Epoch, rows: pa.RecordBatch | None, *, replaces: bool = False) -> Version:
+    def apply(self, epoch: Epoch, rows: pa.RecordBatch | None, *, replaces: bool = False, cutoff: int | None = None) -> Version:
         """Apply what an epoch brings to this partition.
 
         Args:
             epoch: The epoch; one that is applied already changes nothing.
-            rows: Upserts with the store's columns, in commit order, and tombstones where the column `__tombstone` is true. The last row of a
-                key wins. None where the epoch has no rows for this partition.
+            rows: Upserts in the store's row schema, in commit order, and tombstones where the column `__tombstone` is true. The store's kind says
+                how they are folded; of a key-value store the last row of a key wins. None where the epoch has no rows for this partition.
             replaces: Whether all rows of before are removed first.
+            cutoff: The time before which rows are gone, microseconds since 1970 UTC, for a store with retention; older rows do not come in any more.
 
         Returns:
             The new version, which `version` is from now on.
@@ -180,14 +195,71 @@ class PartitionStore:
         with self._lock:
             if epoch <= self.version.epoch or epoch <= self.applied:
                 return self.version
-            before = () if replaces else self.version.segments
+            before, expired = self._expire(() if replaces else self.version.with_graves, cutoff)
+            stored = StoredRows(before, self.context)
+            rows = None if rows is None else self._folded(rows, stored)
             if rows is None or not rows.num_rows:
-                return self._install(epoch, before, {}, [])
-            keys = self.context.codec.encode([rows.column(place) for place in self.context.key])
-            order = sort_keys.order_of_last(keys)
-            segments, died = supersede(before, sort_keys.take(keys, order))
+                return self._install(epoch, before, expired, [])
+            keys, order = stored.ordered(rows)
+            segments, died = stored.supersede(sort_keys.take(keys, order))
             added = self._write_rows(rows, keys, _without_tombstones(rows, order))
-            return self._install(epoch, [*segments, *added], died, added)
+            graves = self._write_graves(rows, order)
+            return self._install(epoch, [*segments, *added], _all_died(expired, died), added, graves)
+
+    def lets_go_at(self, cutoff: int) -> bool:
+        """Whether a cutoff is later than the one that the partition knows."""
+        return self._manifest.cutoff is None or cutoff > self._manifest.cutoff
+
+    def _expire(self, segments: Sequence[LiveSegment], cutoff: int | None) -> tuple[Sequence[LiveSegment], Mapping[SegmentId, Rows]]:
+        """Let go of rows that are past their retention, and remember the cutoff for those that are still to come."""
+        name = self._time_column
+        if not name or cutoff is None or not self.lets_go_at(cutoff):
+            return segments, {}
+        self._manifest = replace(self._manifest, cutoff=cutoff)
+        return expire(segments, self.context.schema.get_field_index(name), name, cutoff)
+
+    def _folded(self, rows: pa.RecordBatch, stored: StoredRows) -> pa.RecordBatch:
+        """Rows as they are to be stored; without those that come too late."""
+        name, cutoff = self._time_column, self._manifest.cutoff
+        is_told = name in rows.schema.names
+        if cutoff is not None and is_told:
+            rows = without_old(rows, name, cutoff)
+        if self._fold is not None and rows.num_rows:
+            rows = self._fold.fold(rows, stored)
+        return rows if cutoff is None or is_told else old_as_tombstones(rows, name, cutoff)
+
+    def restore(self, epoch: Epoch, batches: Iterable[pa.RecordBatch], cutoff: int | None = None) -> Version:
+        """Put rows as they are stored in the place of all that the partition has. Each batch becomes a segment.
+
+        Args:
+            epoch: The epoch at which these are the rows; one that is applied already changes nothing.
+            batches: Rows in the stored schema; each key once in all of them together. Those that are tombstones are graves.
+            cutoff: The time before which rows are gone at that epoch, as for `apply`.
+
+        Returns:
+            The new version, which `version` is from now on.
+
+        Raises:
+            LimitExceeded: The disk is full; the partition stays at the epoch it had.
+            LivestateError: The batches cannot be read, or the disk does not answer; likewise.
+        """
+        with self._lock:
+            if epoch <= self.version.epoch or epoch <= self.applied:
+                return self.version
+            added: list[LiveSegment] = []
+            graves: list[LiveSegment] = []
+            for rows in batches:
+                if TOMBSTONE_COLUMN in rows.schema.names:
+                    graves += self._write_graves(rows, np.arange(rows.num_rows))
+                    continue
+                keys = self.context.codec.encode([rows.column(place) for place in self.context.key])
+                is_large = rows.nbytes >= UNLOGGED_BYTES
+                added += self._write_rows(rows, keys, sort_keys.order(keys), logged=not is_large)
+                if is_large:
+                    self._storage.flush()
+            if self._time_column and cutoff is not None and self.lets_go_at(cutoff):
+                self._manifest = replace(self._manifest, cutoff=cutoff)
+            return self._install(epoch, added, {}, added, graves)
 
     def advance(self, epoch: Epoch) -> None:
         """Note, now and then, that the partition has no rows in the epochs up to this one.
@@ -201,36 +273,67 @@ class PartitionStore:
 
     def _note(self, epoch: Epoch) -> None:
         self._manifest = replace(self._manifest, epoch=epoch)
-        self._rocks.write_atomically([(MANIFEST, self._manifest.to_bytes())])
+        self._storage.write_atomically([(MANIFEST, self._manifest.to_bytes())])
 
-    def _write_rows(self, rows: pa.RecordBatch, keys: Keys, order: Rows) -> list[LiveSegment]:
+    def _write_rows(self, rows: pa.RecordBatch, keys: Keys, order: Rows, *, logged: bool = True) -> list[LiveSegment]:
         if not len(order):
             return []
         widest = max(column.nbytes for column in rows.columns)
         builder = SegmentBuilder(self._allocate(), len(order), widest * len(order) // rows.num_rows, self.context, self._options)
-        self._rocks.write(segment_of_rows(builder, self.context, rows, keys, order))
+        self._storage.write(segment_of_rows(builder, self.context, rows, keys, order), logged=logged)
         return [LiveSegment(self._track(builder.finish()), None, len(order))]
+
+    def _write_graves(self, rows: pa.RecordBatch, order: Rows) -> list[LiveSegment]:
+        """Keep in mind what keys were removed with, for stores that go by an order column; the columns that this does not take are null."""
+        if not self._order_column or TOMBSTONE_COLUMN not in rows.schema.names:
+            return []
+        schema, key = self.context.schema, self.context.key
+        is_grave = pc.and_(rows.column(TOMBSTONE_COLUMN), rows.column(self._order_column).is_valid()).to_numpy(zero_copy_only=False)
+        chosen = rows.take(pa.array(order[is_grave[order]]))
+        kept = {*(schema.names[place] for place in key), self._order_column, self._time_column}
+        columns = [chosen.column(field.name) if field.name in kept else pa.nulls(len(chosen), field.type) for field in schema]
+        keys = self.context.codec.encode([columns[place] for place in key])
+        return self._write_rows(pa.RecordBatch.from_arrays(columns, schema=schema), keys, sort_keys.order(keys)) if len(chosen) else []
 
     def _allocate(self) -> SegmentId:
         identity = self._next_segment
         self._next_segment = SegmentId(identity + 1)
         return identity
 
-    def _install(self, epoch: Epoch, segments: Iterable[LiveSegment], died: Mapping[SegmentId, Rows], added: Sequence[LiveSegment]) -> Version:
-        """Make segments whose blocks are written count, in one atomic write, and only then visible."""
-        version = Version(epoch, tuple(segments))
+    def _install(
+        self,
+        epoch: Epoch,
+        segments: Sequence[LiveSegment],
+        died: Mapping[SegmentId, Rows],
+        added: Sequence[LiveSegment],
+        graves: Sequence[LiveSegment] = (),
+    ) -> Version:
+        """Make segments whose blocks are written count, in one atomic write, and only then visible.
+
+        Args:
+            epoch: The epoch that the partition has come to.
+            segments: All that count, those with graves among them; but not `graves`.
+            died: Rows that have died in them.
+            added: Those that are new.
+            graves: New ones that have graves.
+        """
+        buried = self._manifest.graves
+        old = tuple(entry for entry in segments if entry.segment.id in buried) if buried else ()
+        rows = tuple(entry for entry in segments if entry.segment.id not in buried) if buried else tuple(segments)
+        version = Version(epoch, rows, (*old, *graves))
         manifest = replace(
             self._manifest,
             epoch=max(epoch, self._manifest.epoch),
             next_segment=self._next_segment,
             segments=tuple(entry.segment.id for entry in version.segments),
+            graves=tuple(entry.segment.id for entry in version.graves),
         )
-        pairs: list[Pair] = [(segment_key(entry.segment.id), entry.segment.record.to_bytes()) for entry in added]
+        pairs: list[Pair] = [(segment_key(entry.segment.id), entry.segment.record.to_bytes()) for entry in (*added, *graves)]
         removed = self._retired_ranges()
-        for entry in version.segments:
+        for entry in version.with_graves:
             if entry.segment.id in died:
                 pairs += self._dead_rows(entry, epoch, died[entry.segment.id], removed)
-        self._rocks.write_atomically([*pairs, (MANIFEST, manifest.to_bytes())], removed)
+        self._storage.write_atomically([*pairs, (MANIFEST, manifest.to_bytes())], removed)
         self._manifest, self.version = manifest, version
         return version
 
@@ -258,22 +361,29 @@ class PartitionStore:
             Unavailable: The disk does not answer; likewise.
         """
         with self._merging:
-            segments = self.version.segments
-            sizes = [SegmentSize(entry.segment.id, entry.segment.rows, entry.live_rows, entry.segment.record.nbytes) for entry in segments]
-            chosen = choose(sizes, self._options)
+            chosen = choose(self._sizes(self.version.segments), self._options) or choose(self._sizes(self.version.graves), self._options)
             if chosen:
                 self._merge(chosen)
         self.release()
         return bool(chosen)
 
+    def _sizes(self, segments: Iterable[LiveSegment]) -> Sequence[SegmentSize]:
+        time = self._key_time
+        sizes = []
+        for entry in segments:
+            span = span_of(entry.segment.record.statistics[time]) if time else None
+            sizes.append(SegmentSize(entry.segment.id, entry.segment.rows, entry.live_rows, entry.segment.record.nbytes, span))
+        return sizes
+
     def compact_fully(self) -> None:
         """Merge all segments into one without dead rows."""
         with self._merging:
             self._merge(tuple(entry.segment.id for entry in self.version.segments))
+            self._merge(tuple(entry.segment.id for entry in self.version.graves))
         self.release()
 
     def _merge(self, chosen: Sequence[SegmentId]) -> None:
-        inputs = [entry for entry in self.version.segments if entry.segment.id in chosen]
+        inputs = [entry for entry in self.version.with_graves if entry.segment.id in chosen]
         if not inputs:
             return
         merge = Merge(inputs, self.context)
@@ -281,21 +391,24 @@ class PartitionStore:
             identity = self._allocate()
         builder = merge.builder(identity, self._options)
         is_large = sum(entry.segment.record.nbytes for entry in inputs) >= UNLOGGED_BYTES
-        self._rocks.write(merge.build(builder), logged=not is_large)
+        self._storage.write(merge.build(builder), logged=not is_large)
         if is_large:
-            self._rocks.flush()
+            self._storage.flush()
         self._replace(inputs, LiveSegment(self._track(builder.finish()), None, merge.rows))
 
     def _replace(self, inputs: Sequence[LiveSegment], merged: LiveSegment) -> None:
         """Install a merged segment; what died in its inputs while it was written dies in it too."""
         with self._lock:
-            now = {entry.segment.id: entry for entry in self.version.segments}
+            now = {entry.segment.id: entry for entry in self.version.with_graves}
             late = [_died_since(entry, now.get(entry.segment.id)) for entry in inputs]
             keys = sort_keys.concatenate(late)
             added, died = supersede([merged], sort_keys.take(keys, sort_keys.order(keys)))
             replaced = {entry.segment.id for entry in inputs}
-            rest = [entry for entry in self.version.segments if entry.segment.id not in replaced]
-            self._install(self.version.epoch, [*rest, *added], died, added)
+            rest = [entry for entry in self.version.with_graves if entry.segment.id not in replaced]
+            if replaced.isdisjoint(self._manifest.graves):
+                self._install(self.version.epoch, [*rest, *added], died, added)
+            else:
+                self._install(self.version.epoch, rest, died, [], added)
 
     # ---- letting go
 
@@ -303,7 +416,7 @@ class PartitionStore:
         """Remove the bytes of segments that no version refers to any more."""
         if self._retired:
             with self._lock:
-                self._rocks.write_atomically((), self._retired_ranges())
+                self._storage.write_atomically((), self._retired_ranges())
 
     def _retired_ranges(self) -> list[Range]:
         ranges: list[Range] = []
@@ -323,7 +436,12 @@ class PartitionStore:
         with self._lock:
             if epoch is not None and epoch > self.applied:
                 self._note(epoch)
-            self._rocks.close()
+            self._storage.close()
+
+
+def _all_died(some: Mapping[SegmentId, Rows], others: Mapping[SegmentId, Rows]) -> Mapping[SegmentId, Rows]:
+    """Rows that died for either of two reasons."""
+    return {**some, **{segment: np.concatenate([some[segment], rows]) if segment in some else rows for segment, rows in others.items()}}
 
 
 def _without_tombstones(rows: pa.RecordBatch, order: Rows) -> Rows:

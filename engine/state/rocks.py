@@ -1,4 +1,4 @@
-"""One partition's RocksDB, behind the few calls that the partition store needs. The only module that imports rocksdict.
+"""One partition's RocksDB, as the storage that the partition store needs. The only module that imports rocksdict.
 
 What is relied on: a `WriteBatch` is applied whole or not at all, writes reach the write-ahead log in their order, and RocksDB's
 checksums are verified on every read. The log is not synced: after a crash of the process nothing is lost, after a crash of
@@ -15,14 +15,10 @@ from rocksdict import DbClosedError, DBCompressionType, Options, Rdict, WriteBat
 
 from engine.errors import Corrupt, LimitExceeded, LivestateError, Unavailable
 from engine.state.options import KIB, StateOptions
+from engine.state.storage import Pair, Range
 
 CALL_BYTES = 512 * KIB
 """Bytes of one write call to aim at: rocksdict holds the GIL during a call."""
-
-Pair = tuple[bytes, bytes]
-"""A RocksDB key and its value."""
-Range = tuple[bytes, bytes]
-"""All RocksDB keys from the first, up to and without the second."""
 
 
 @contextmanager
@@ -47,7 +43,7 @@ def _kind(status: str) -> LivestateError:
 
 
 class Rocks:
-    """An open RocksDB.
+    """An open RocksDB; implements `engine.state.storage.Storage`.
 
     Args:
         path: Its directory, made if it is not there.

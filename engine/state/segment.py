@@ -17,9 +17,9 @@ from engine.state.formats import KEY_COLUMN, SegmentId, SegmentRecord, block_key
 from engine.state.keys import KeyCodec, Keys, Needle, Rows
 from engine.state.options import StateOptions
 from engine.state.prefixes import PrefixIndex
-from engine.state.rocks import Pair, Rocks
 from engine.state.sparse_index import SparseIndex
 from engine.state.statistics import ColumnStatistics, has_statistics, measure
+from engine.state.storage import Pair, Storage
 
 _WHOLE = -1
 """Block number of the cache entry that holds a key column's blocks joined."""
@@ -34,7 +34,7 @@ class PartitionContext:
         schema: Arrow schema of the store.
         key: Places of the key columns in the schema, in key order.
         codec: Makes their sort keys.
-        rocks: Where blocks are stored.
+        storage: Where blocks are stored.
         cache: Where decoded columns are kept.
     """
 
@@ -42,7 +42,7 @@ class PartitionContext:
     schema: pa.Schema
     key: tuple[int, ...]
     codec: KeyCodec
-    rocks: Rocks
+    storage: Storage
     cache: ColumnCache
 
     @cached_property
@@ -146,9 +146,23 @@ class Segment:
             whole: KeyColumn | None = self._context.cache.find(self._whole_key)
             if whole is not None:
                 return whole.column
-        cached = (self._context.cache.find(self._cache_key(column, block)) for block in range(self.blocks))
-        blocks = [self._load(column, block) if array is None else array for block, array in enumerate(cached)]
+        blocks = [self._read_through(column, block) for block in range(self.blocks)]
         return blocks[0] if len(blocks) == 1 else pa.concat_arrays(blocks)
+
+    def batch(self, block: int) -> pa.RecordBatch:
+        """All columns of one block in the stored schema; what has to be read for it stays out of the cache."""
+        whole = self._context.key_column
+        start, stop = self.block_span(block)
+        known: KeyColumn | None = self._context.cache.find(self._whole_key)
+        schema = self._context.schema
+        columns = [
+            known.column[start:stop] if known is not None and column == whole else self._read_through(column, block) for column in range(len(schema))
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    def _read_through(self, column: int, block: int) -> pa.Array:
+        cached: pa.Array | None = self._context.cache.find(self._cache_key(column, block))
+        return self._load(column, block) if cached is None else cached
 
     def keys(self) -> Keys:
         """The sort keys of all rows."""
@@ -233,7 +247,7 @@ class Segment:
         return CacheKey(self._context.number, self.id, block, column)
 
     def _load(self, column: int, block: int) -> pa.Array:
-        data = self._context.rocks.get(block_key(self.id, column, block))
+        data = self._context.storage.get(block_key(self.id, column, block))
         if data is None:
             raise Corrupt("A block of a partition is missing; delete the partition's directory and the host rebuilds it from the changelog.")
         start, stop = self.block_span(block)

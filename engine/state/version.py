@@ -1,8 +1,12 @@
-"""Versions: what a partition looks like at one epoch. Immutable, so a query holds one and never sees half an epoch."""
+"""Versions: what a partition looks like at one epoch. Immutable, so a query holds one and never sees half an epoch.
+
+A store that keeps the latest row by an order column remembers of a removed key what it was removed with: a grave, a row of which the key and the
+order column count. Graves lie in segments of their own, which queries never see and folds do.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -79,10 +83,17 @@ class Version:
     Attributes:
         epoch: The epoch; 0 before the first.
         segments: Its rows: each key is live in at most one of them.
+        graves: The keys that are kept in mind, each in at most one of these and `segments` together.
     """
 
     epoch: Epoch
     segments: tuple[LiveSegment, ...]
+    graves: tuple[LiveSegment, ...] = ()
+
+    @property
+    def with_graves(self) -> tuple[LiveSegment, ...]:
+        """All segments that epochs are applied to."""
+        return (*self.segments, *self.graves) if self.graves else self.segments
 
     @cached_property
     def searched(self) -> Sequence[LiveSegment]:
@@ -113,6 +124,59 @@ class Version:
         return sum(entry.segment.record.nbytes for entry in self.segments)
 
 
+@dataclass(frozen=True, eq=False)
+class Located:
+    """The live rows of some keys in one segment.
+
+    Attributes:
+        entry: The segment.
+        places: Places of the found keys among those that the segments before had not found.
+        rows: The row of each.
+    """
+
+    entry: LiveSegment
+    places: Rows
+    rows: Rows
+
+
+def locate(segments: Sequence[LiveSegment], keys: Keys) -> Sequence[Located]:
+    """Find the live rows of some keys.
+
+    Args:
+        segments: Where they may be.
+        keys: Sorted keys, each once.
+
+    Returns:
+        What was found, one for each segment, in the order of the search.
+    """
+    located: list[Located] = []
+    for entry in by_live_rows(segments):
+        found = Located(entry, *entry.find_live(keys))
+        located.append(found)
+        keys = sort_keys.without(keys, found.places)
+    return located
+
+
+def bury(located: Sequence[Located]) -> tuple[list[LiveSegment], Mapping[SegmentId, Rows]]:
+    """Make rows dead.
+
+    Args:
+        located: The rows, for each of the segments.
+
+    Returns:
+        The segments that still have live rows, and for each changed one of them the rows that died.
+    """
+    remaining: list[LiveSegment] = []
+    died: dict[SegmentId, Rows] = {}
+    for found in located:
+        changed = found.entry.without(found.rows)
+        if changed.live_rows:
+            remaining.append(changed)
+            if len(found.rows):
+                died[changed.segment.id] = found.rows
+    return remaining, died
+
+
 def supersede(segments: Sequence[LiveSegment], keys: Keys) -> tuple[list[LiveSegment], Mapping[SegmentId, Rows]]:
     """Make the rows of some keys dead.
 
@@ -121,19 +185,31 @@ def supersede(segments: Sequence[LiveSegment], keys: Keys) -> tuple[list[LiveSeg
         keys: Sorted keys, each once.
 
     Returns:
-        The segments that still have live rows, and for each changed one of them the rows that died.
+        As `bury`.
     """
-    remaining: list[LiveSegment] = []
-    died: dict[SegmentId, Rows] = {}
-    for entry in by_live_rows(segments):
-        found, rows = entry.find_live(keys)
-        changed = entry.without(rows)
-        if changed.live_rows:
-            remaining.append(changed)
-            if len(rows):
-                died[entry.segment.id] = rows
-        keys = sort_keys.without(keys, found)
-    return remaining, died
+    return bury(locate(segments, keys))
+
+
+def ranges_of_live(segments: Sequence[LiveSegment], low: Keys, high: Keys, side: str = "left") -> Iterator[tuple[LiveSegment, Rows]]:
+    """The live rows between keys.
+
+    Args:
+        segments: Where they may be.
+        low: Lower bounds, which belong to the ranges.
+        high: The upper bound of each; no two ranges with different lower bounds overlap, and a range may be there more than once.
+        side: `left` where the upper bounds do not belong to the ranges, `right` where they do.
+
+    Yields:
+        A segment and rows of it in ascending order, at least one.
+    """
+    order = sort_keys.order_of_last(low)
+    low, high = sort_keys.take(low, order), sort_keys.take(high, order)
+    for entry in segments:
+        starts, stops = entry.segment.position(low, "left"), entry.segment.position(high, side)
+        lengths = np.maximum(stops - starts, 0)
+        rows = entry.only_live(np.repeat(starts - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum()))
+        if len(rows):
+            yield entry, rows
 
 
 def by_live_rows(segments: Sequence[LiveSegment]) -> Sequence[LiveSegment]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,9 @@ from engine.state import keys as sort_keys
 from engine.state.gather import Pick, gather
 from engine.state.keys import KeyCodec, Keys
 from engine.state.statistics import blocks_that_may_hold
-from engine.state.version import LiveSegment, Version, by_live_rows
+from engine.state.version import LiveSegment, Version, by_live_rows, ranges_of_live
+
+NO_INTERVALS: Mapping[str, Interval] = MappingProxyType({})
 
 
 class _Piece(NamedTuple):
@@ -113,7 +116,9 @@ class StateView:
     def scan(self, columns: Sequence[str], wanted: Wanted = EVERYTHING) -> PieceScan | PointScan:
         """As `StoreView.scan`: with points exactly their rows, else the blocks that the intervals leave."""
         if wanted.points is not None:
-            return PointScan(self, columns, wanted.points)
+            return PointScan(
+                self, columns, wanted.points, {name: wanted.intervals[name] for name in wanted.intervals if name not in wanted.points.schema.names}
+            )
         edges = self._key_edges(wanted.intervals.get(self.definition.key[0]))
         pieces = [piece for version in self.versions.values() for entry in version.segments for piece in _pieces(entry, wanted.intervals, edges)]
         return PieceScan(self, columns, pieces)
@@ -129,14 +134,27 @@ class StateView:
             high = _Edge(first, "left") if interval.high_open else _Edge(after, "right" if is_whole else "left")
         return low, high
 
-    def lookup(self, columns: Sequence[str], points: pa.RecordBatch) -> pa.Table:
-        """As `StoreView.lookup`."""
+    def lookup(self, columns: Sequence[str], points: pa.RecordBatch, intervals: Mapping[str, Interval] = NO_INTERVALS) -> pa.Table:
+        """As `StoreView.lookup`; rows outside the intervals of some other columns may be left out."""
         places, schema = self._projected(tuple(columns))
         picks: list[Pick] = []
         for version, part in self.routed(points):
             low, high, is_whole = self._codec.ranges(part)
-            picks += _picks_of_keys(version, low) if is_whole else _picks_of_ranges(version, low, high)
+            if is_whole:
+                picks += _picks_of_keys(version, low)
+            else:
+                kept = [entry for entry in version.segments if _may_hold(entry, intervals)] if intervals else version.segments
+                picks += _picks_of_ranges(kept, *self._narrowed(part, intervals, low, high))
         return gather(picks, places, schema)
+
+    def _narrowed(self, points: Sequence[pa.Array], intervals: Mapping[str, Interval], low: Keys, high: Keys) -> tuple[Keys, Keys]:
+        """The ranges of key prefixes, as far as an interval of the next key column leaves them."""
+        interval = intervals.get(self.definition.key[len(points)])
+        if interval is not None and interval.low is not None:
+            low = self._codec.ranges([*points, pa.repeat(interval.low, len(points[0]))])[0]
+        if interval is not None and interval.high is not None and len(points) + 1 < len(self.definition.key):
+            high = self._codec.ranges([*points, pa.repeat(interval.high, len(points[0]))])[1]
+        return low, high
 
     def row(self, key: int | str, places: Sequence[int], schema: pa.Schema) -> pa.Table | None:
         """As `StoreView.row`."""
@@ -210,16 +228,15 @@ def _picks_of_keys(version: Version, needles: Keys) -> Iterator[Pick]:
         needles = sort_keys.without(needles, found)
 
 
-def _picks_of_ranges(version: Version, low: Keys, high: Keys) -> Iterator[Pick]:
+def _may_hold(entry: LiveSegment, intervals: Mapping[str, Interval]) -> bool:
+    """Whether some row of a segment can lie in all intervals."""
+    segment = entry.segment
+    return bool(blocks_that_may_hold(segment.record.statistics, intervals, segment.blocks).any())
+
+
+def _picks_of_ranges(segments: Sequence[LiveSegment], low: Keys, high: Keys) -> Iterator[Pick]:
     """The live rows of key prefixes: one slice a prefix and segment."""
-    order = sort_keys.order_of_last(low)
-    low, high = sort_keys.take(low, order), sort_keys.take(high, order)
-    for entry in version.segments:
-        starts, stops = entry.segment.position(low, "left"), entry.segment.position(high, "left")
-        lengths = stops - starts
-        rows = entry.only_live(np.repeat(starts - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum()))
-        if len(rows):
-            yield Pick(entry.segment, rows)
+    return (Pick(entry.segment, rows) for entry, rows in ranges_of_live(segments, low, high))
 
 
 def _batch(arrays: Sequence[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
@@ -308,15 +325,17 @@ class PointScan:
         view: The store.
         columns: Columns of the scan.
         points: As `Wanted.points`.
+        intervals: As `Wanted.intervals`, of other columns.
     """
 
     view: StateView
     columns: Sequence[str]
     points: pa.RecordBatch
+    intervals: Mapping[str, Interval]
 
     @cached_property
     def _found(self) -> pa.Table:
-        return self.view.lookup(self.columns, self.points)
+        return self.view.lookup(self.columns, self.points, self.intervals)
 
     @property
     def schema(self) -> pa.Schema:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,20 +10,12 @@ import pytest
 
 from engine.changelog import Changelog, StoreAppender, open_appender
 from engine.errors import Corrupt, InvalidInput, NotFound
-from engine.follower import Follower, FollowerOptions
-from engine.scan import LIVE_COLUMN, StoreView
-from engine.schema import Epoch, GroupName, StoreDefinition, StoreName, define_store
-from engine.state.options import StateOptions
+from engine.follower import Follower
+from engine.schema import Epoch, StoreName
+from tests.support.following import GROUP, OPTIONS, contents, define, following
+from tests.support.waiting import wait_until
 
-GROUP = GroupName("bank")
-OPTIONS = FollowerOptions(poll_seconds=0.01, retry_seconds=0.05, state=StateOptions(block_rows=16, fan_out=3))
-WAIT_SECONDS = 30.0
-
-
-def define(name: str) -> StoreDefinition:
-    return define_store(name, pa.schema([("account", pa.int64()), ("amount", pa.int64())]), ["account"], partitions=4, group=GROUP)
-
-
+WAIT_SECONDS = 60.0
 DEBIT, CREDIT = define("debit"), define("credit")
 
 
@@ -40,31 +30,10 @@ def append(appender: StoreAppender, debit: dict[int, int | None], credit: dict[i
     return appender.append(tables, tombstone_column="removed", replaced=replaced).epoch
 
 
-def contents(view: StoreView) -> dict[int, int]:
-    found = [row for batch in view.scan(["account", "amount"]).batches() for row in batch.to_pylist() if row.get(LIVE_COLUMN, 1)]
-    assert len(found) == view.live_rows
-    return {row["account"]: row["amount"] for row in found}
-
-
 def both(follower: Follower) -> tuple[dict[int, int], dict[int, int]]:
     with follower.snapshot([DEBIT.name, CREDIT.name]) as views:
         assert views[DEBIT.name].epoch == views[CREDIT.name].epoch
         return contents(views[DEBIT.name]), contents(views[CREDIT.name])
-
-
-@contextmanager
-def following(changelog: Changelog, directory: Path) -> Iterator[Follower]:
-    follower = Follower(changelog, directory, OPTIONS)
-    follower.start()
-    try:
-        yield follower
-    finally:
-        follower.stop()
-
-
-@pytest.fixture
-def changelog(tmp_path: Path) -> Changelog:
-    return Changelog.open(str(tmp_path / "changelog"))
 
 
 @pytest.fixture
@@ -145,6 +114,7 @@ def test_a_damaged_commit_stops_the_group_and_not_its_queries(changelog: Changel
     commit.write_bytes(whole[:-5] + b"wrong")
     with following(changelog, tmp_path / "data") as follower:
         assert follower.wait_for(GROUP, first, WAIT_SECONDS)
+        wait_until(lambda: any(row.problem for row in follower.status()))
         assert not follower.wait_for(GROUP, bad, 0.2)
         assert both(follower) == ({1: 1}, {})
         status = {row.store: row for row in follower.status()}[DEBIT.name]
@@ -154,7 +124,7 @@ def test_a_damaged_commit_stops_the_group_and_not_its_queries(changelog: Changel
         commit.write_bytes(whole)
         assert follower.wait_for(GROUP, Epoch(bad + 1), WAIT_SECONDS)
         assert both(follower) == ({1: 1, 2: 2, 3: 3}, {})
-        assert not any(row.problem for row in follower.status())
+        wait_until(lambda: not any(row.problem for row in follower.status()))
 
 
 def test_a_view_outlives_later_epochs_and_compaction(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
@@ -217,7 +187,8 @@ def test_a_partition_that_cannot_be_opened_for_a_while(changelog: Changelog, tmp
         epoch = append_debit.append({"debit": rows({1: 1}).drop_columns("removed")}).epoch
         assert follower.wait_for(GROUP, epoch, WAIT_SECONDS)
         blocked = append(open_appender(changelog, [DEBIT, CREDIT]), {2: 2}, {3: 3})
-        assert not follower.wait_for(GROUP, blocked, 0.3)
+        wait_until(lambda: any(row.problem for row in follower.status()))
+        assert not follower.wait_for(GROUP, blocked, 0.2)
         (status,) = follower.status()
         assert "does not answer" in status.problem
         assert str(tmp_path) not in status.problem

@@ -3,37 +3,30 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from engine import group_views
 from engine.changelog import Changelog, StoreAppender, open_appender
 from engine.cluster.reports import GroupReport, StoreReport
-from engine.errors import NotFound, Unavailable
+from engine.errors import LimitExceeded, NotFound, Unavailable
 from engine.follower import Follower, FollowerOptions
 from engine.partitioning import partition_of
-from engine.scan import LIVE_COLUMN, StoreView, Wanted
-from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition, define_store
+from engine.scan import Wanted
+from engine.schema import Epoch, GroupName, PartitionId
 from engine.state.options import StateOptions
+from tests.support import following as support
+from tests.support.following import GROUP, PARTITIONS, contents, define
+from tests.support.waiting import wait_until
 
-GROUP = GroupName("bank")
-PARTITIONS = 4
 FOREVER = 3600.0
-WAIT_SECONDS = 30.0
-OPTIONS = FollowerOptions(
-    poll_seconds=0.01, retry_seconds=0.05, retention_seconds=FOREVER, retained_epochs=1000, state=StateOptions(block_rows=16, fan_out=3)
-)
-
-
-def define(name: str) -> StoreDefinition:
-    return define_store(name, pa.schema([("account", pa.int64()), ("amount", pa.int64())]), ["account"], partitions=PARTITIONS, group=GROUP)
-
-
+WAIT_SECONDS = 60.0
+OPTIONS = replace(support.OPTIONS, retention_seconds=FOREVER, retained_epochs=1000)
 DEBIT, CREDIT = define("debit"), define("credit")
 ACCOUNTS = 40
 
@@ -46,30 +39,13 @@ def held(*numbers: int) -> FollowerOptions:
     return replace(OPTIONS, held=lambda definition: [PartitionId(number) for number in numbers])
 
 
-@contextmanager
-def following(changelog: Changelog, directory: Path, options: FollowerOptions = OPTIONS) -> Iterator[Follower]:
-    follower = Follower(changelog, directory, options)
-    follower.start()
-    try:
-        yield follower
-    finally:
-        follower.stop()
-
-
-@pytest.fixture
-def changelog(tmp_path: Path) -> Changelog:
-    return Changelog.open(str(tmp_path / "changelog"))
+def following(changelog: Changelog, directory: Path, options: FollowerOptions = OPTIONS) -> AbstractContextManager[Follower]:
+    return support.following(changelog, directory, options)
 
 
 @pytest.fixture
 def appender(changelog: Changelog) -> StoreAppender:
     return open_appender(changelog, [DEBIT])
-
-
-def contents(view: StoreView) -> dict[int, int]:
-    found = [row for batch in view.scan(["account", "amount"]).batches() for row in batch.to_pylist() if row.get(LIVE_COLUMN, 1)]
-    assert len(found) == view.live_rows
-    return {row["account"]: row["amount"] for row in found}
 
 
 def read(follower: Follower, epoch: Epoch | None = None, partitions: Sequence[int] | None = None) -> dict[int, int]:
@@ -92,13 +68,6 @@ def append_each(appender: StoreAppender, follower: Follower, amounts: Sequence[i
 def reports_of(follower: Follower) -> tuple[GroupReport, StoreReport]:
     groups, stores = follower.report()
     return groups[GROUP], stores[DEBIT.name]
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 # ---- epochs
@@ -174,6 +143,40 @@ def test_epochs_expire_though_no_newer_ones_come(changelog: Changelog, appender:
         assert read(follower) == read(follower, second) == dict.fromkeys(range(ACCOUNTS), 2)
 
 
+def test_a_held_epoch_stays_beyond_its_retention(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+    with following(changelog, tmp_path / "data", replace(OPTIONS, retention_seconds=0.0)) as follower:
+        (held,) = append_each(appender, follower, [1])
+        follower.hold({GROUP: held}, 600.0)
+        follower.hold({GROUP: held}, 0.001)
+        later = append_each(appender, follower, [2, 3, 4])
+        newest = max(later)
+        wait_until(lambda: [entry.epoch for entry in reports_of(follower)[0].readable] == [held, newest])
+        assert read(follower, held) == dict.fromkeys(range(ACCOUNTS), 1)
+        with pytest.raises(Unavailable, match=f"at epoch {min(later)} .* there are: {held}, {newest}\\."):
+            follower.hold({GROUP: min(later)}, 1.0)
+        with pytest.raises(NotFound, match="no store group nothing"):
+            follower.hold({GroupName("nothing"): held}, 1.0)
+
+
+def test_a_hold_ends(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+    with following(changelog, tmp_path / "data", replace(OPTIONS, retention_seconds=0.0)) as follower:
+        (first,) = append_each(appender, follower, [1])
+        follower.hold({GROUP: first}, 0.2)
+        (second,) = append_each(appender, follower, [2])
+        wait_until(lambda: [entry.epoch for entry in reports_of(follower)[0].readable] == [second])
+
+
+def test_only_so_many_epochs_are_held(changelog: Changelog, appender: StoreAppender, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_views, "MOST_HELD", 2)
+    with following(changelog, tmp_path / "data") as follower:
+        first, second, third = append_each(appender, follower, [1, 2, 3])
+        follower.hold({GROUP: first}, 600.0)
+        follower.hold({GROUP: second}, 600.0)
+        follower.hold({GROUP: first}, 600.0)
+        with pytest.raises(LimitExceeded, match="2 epochs of group bank are held"):
+            follower.hold({GROUP: third}, 600.0)
+
+
 def test_a_query_keeps_an_epoch_that_has_expired(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
     with following(changelog, tmp_path / "data", replace(OPTIONS, retention_seconds=0.0)) as follower:
         append_each(appender, follower, [1])
@@ -220,7 +223,7 @@ def test_changes_are_told(changelog: Changelog, appender: StoreAppender, tmp_pat
             told.clear()
             epoch = appender.append({"debit": rows(amount)}).epoch
             wait_until(lambda epoch=epoch: epoch in seen)  # type: ignore[misc]
-        assert told.is_set()
+        assert told.wait(WAIT_SECONDS)
         assert seen == sorted(seen)
     finally:
         follower.stop()

@@ -1,0 +1,100 @@
+"""Rows that are past their retention: found in segments by the statistics of blocks first, and in the blocks that need it by a look at the column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.schema import TOMBSTONE_COLUMN
+from engine.state.formats import SegmentId
+from engine.state.keys import Rows
+from engine.state.version import LiveSegment
+
+DAY_MICROSECONDS = 86_400_000_000
+
+
+def microseconds_of(column: pa.Array) -> pa.Array:
+    """Times as microseconds since 1970 UTC, int64; NULL stays NULL.
+
+    Args:
+        column: Timestamps in microseconds, or dates.
+    """
+    if pa.types.is_date32(column.type):
+        return pc.multiply(column.view(pa.int32()).cast(pa.int64()), DAY_MICROSECONDS)
+    return column.view(pa.int64())
+
+
+def _is_old(column: pa.Array, cutoff: int) -> npt.NDArray[np.bool_]:
+    old: npt.NDArray[np.bool_] = pc.fill_null(pc.less(microseconds_of(column), cutoff), False).to_numpy(zero_copy_only=False)
+    return old
+
+
+def expire(segments: Sequence[LiveSegment], column: int, name: str, cutoff: int) -> tuple[list[LiveSegment], Mapping[SegmentId, Rows]]:
+    """Make rows dead that are older than a cutoff. A row without a time stays.
+
+    Args:
+        segments: Where they may be.
+        column: Place of the column with the times.
+        name: Its name.
+        cutoff: Microseconds since 1970 UTC.
+
+    Returns:
+        The segments that still have live rows, and for each changed one of them the rows that died.
+    """
+    remaining: list[LiveSegment] = []
+    died: dict[SegmentId, Rows] = {}
+    for entry in segments:
+        rows = _old_rows(entry, column, name, cutoff)
+        changed = entry.without(rows)
+        if changed.live_rows:
+            remaining.append(changed)
+            if len(rows):
+                died[entry.segment.id] = rows
+    return remaining, died
+
+
+def _old_rows(entry: LiveSegment, column: int, name: str, cutoff: int) -> Rows:
+    """The live rows of a segment that are older than a cutoff."""
+    segment, statistics = entry.segment, entry.segment.record.statistics[name]
+    may_be_old = _is_old(statistics.low, cutoff) | ~statistics.known
+    found = []
+    for block in np.flatnonzero(may_be_old).tolist():
+        start, _ = segment.block_span(block)
+        found.append(np.flatnonzero(_is_old(segment.column(column, block), cutoff)) + start)
+    return entry.only_live(np.concatenate(found)) if found else np.empty(0, np.intp)
+
+
+def without_old(rows: pa.RecordBatch, name: str, cutoff: int) -> pa.RecordBatch:
+    """Rows that are not older than a cutoff, and all tombstones, as the other columns of these mean nothing.
+
+    Args:
+        rows: Rows that come.
+        name: The column with the times.
+        cutoff: Microseconds since 1970 UTC.
+    """
+    old = _is_old(rows.column(name), cutoff)
+    if TOMBSTONE_COLUMN in rows.schema.names:
+        old &= ~rows.column(TOMBSTONE_COLUMN).to_numpy(zero_copy_only=False)
+    return rows.filter(pa.array(~old)) if old.any() else rows
+
+
+def old_as_tombstones(rows: pa.RecordBatch, name: str, cutoff: int) -> pa.RecordBatch:
+    """Rows of which those that are older than a cutoff have become tombstones: they replace what they were folded from, and are gone themselves.
+
+    Args:
+        rows: Folded rows.
+        name: The column with the times.
+        cutoff: Microseconds since 1970 UTC.
+    """
+    old = _is_old(rows.column(name), cutoff)
+    if not old.any():
+        return rows
+    if TOMBSTONE_COLUMN in rows.schema.names:
+        place = rows.schema.get_field_index(TOMBSTONE_COLUMN)
+        old |= rows.column(place).to_numpy(zero_copy_only=False)
+        rows = rows.remove_column(place)
+    return rows.append_column(pa.field(TOMBSTONE_COLUMN, pa.bool_(), nullable=False), pa.array(old))

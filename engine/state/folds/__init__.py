@@ -1,0 +1,34 @@
+"""How each kind of store turns rows that a job writes into rows that the store has: a file a kind."""
+
+from __future__ import annotations
+
+from engine.kinds import KeyValue, Merge, Session, Versioned
+from engine.schema import StoreDefinition
+from engine.state.folds.fold import Fold, KeyGroups, Stored
+from engine.state.folds.latest import LatestFold
+from engine.state.folds.merge import MergeFold
+from engine.state.folds.session import SessionFold
+from engine.state.folds.versioned import VersionedFold
+
+__all__ = ["Fold", "KeyGroups", "Stored", "fold_of"]
+
+
+def fold_of(definition: StoreDefinition) -> Fold | None:
+    """The fold of a store.
+
+    Args:
+        definition: The store.
+
+    Returns:
+        Its fold; None where rows are applied as they are, as those of a plain key-value store.
+    """
+    kind = definition.behaviour.kind
+    if isinstance(kind, Merge):
+        return MergeFold(definition, kind)
+    if isinstance(kind, KeyValue) and kind.order_by:
+        return LatestFold(definition, kind)
+    if isinstance(kind, Session):
+        return SessionFold(definition, kind)
+    if isinstance(kind, Versioned):
+        return VersionedFold(definition, kind)
+    return None

@@ -1,0 +1,91 @@
+"""Session stores: fragments of a key that lie no further apart than the gap become one session."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from engine.kinds import WRITTEN_COLUMN, Function, MergedColumn, Session
+from engine.schema import StoreDefinition
+from engine.state import keys as sort_keys
+from engine.state.folds.aggregates import Aggregates
+from engine.state.folds.columns import TOMBSTONE_FIELD, end_to_end, tombstones_of
+from engine.state.folds.fold import Stored
+from engine.state.folds.grouping import Mask, valid_rows
+from engine.state.folds.ordering import as_array, raw_numbers
+from engine.state.folds.timelines import Fragments, Joined, Times, join
+from engine.state.keys import KeyCodec
+
+
+class SessionFold:
+    """Joins fragments to sessions. Fragments at exactly the gap apart are one session, as they are for Spark's `session_window`.
+
+    A tombstone removes the sessions of its key that have a moment in common with the time from its start to its end; without an end, those that hold
+    its start. An end that is missing or before the start is taken for the start: nothing that a job wrote must stop a partition.
+
+    Args:
+        definition: The store.
+        kind: Its kind.
+    """
+
+    def __init__(self, definition: StoreDefinition, kind: Session) -> None:
+        self._kind = kind
+        self._schema = definition.stored_schema
+        self._prefix = [name for name in definition.key if name != kind.start]
+        self._codec = KeyCodec([definition.schema.field(name).type for name in self._prefix])
+        times = [MergedColumn(kind.start, Function.MIN), MergedColumn(kind.end, Function.MAX)]
+        if WRITTEN_COLUMN in self._schema.names:
+            times.append(MergedColumn(WRITTEN_COLUMN, Function.MAX))
+        self._aggregates = Aggregates([*times, *kind.columns])
+
+    def fold(self, rows: pa.RecordBatch, stored: Stored) -> pa.RecordBatch:
+        """As `Fold.fold`: rows for sessions that are new or changed, tombstones for those that are not there any more."""
+        table = stored.of_prefixes(rows.select(self._prefix)).sort_by(self._kind.start)
+        names = [*self._prefix, *self._aggregates.partials]
+        columns = {name: end_to_end(table.column(name), rows.column(name)) for name in names}
+        columns[self._kind.end], ends = self._ends(columns)
+        fragments = Fragments(
+            sort_keys.groups_of(self._codec.encode([columns[name] for name in self._prefix]))[1],
+            raw_numbers(columns[self._kind.start]),
+            ends,
+            table.num_rows,
+            _behind(table.num_rows, tombstones_of(rows)),
+        )
+        return self._batch(columns, join(fragments, self._kind.gap_microseconds))
+
+    def _ends(self, columns: Mapping[str, pa.Array]) -> tuple[pa.Array, Times]:
+        column, starts = columns[self._kind.end], raw_numbers(columns[self._kind.start])
+        ends, valid = raw_numbers(column), valid_rows(column)
+        if valid is not None:
+            ends = np.where(valid, ends, starts)
+        ends = np.maximum(ends, starts)
+        return as_array(ends, column.type, None), ends
+
+    def _batch(self, columns: Mapping[str, pa.Array], joined: Joined) -> pa.RecordBatch:
+        sessions = self._folded(columns, joined)
+        sessions |= {name: columns[name].take(pa.array(joined.some_fragment)) for name in self._prefix}
+        if not len(joined.replaced):
+            return pa.RecordBatch.from_arrays([sessions[name] for name in self._schema.names], schema=self._schema)
+        keys = {name: columns[name].take(pa.array(joined.replaced)) for name in (*self._prefix, self._kind.start)}
+        gone = {field.name: keys.get(field.name, pa.nulls(len(joined.replaced), field.type)) for field in self._schema}
+        arrays = [pa.concat_arrays([gone[name], sessions[name]]) for name in self._schema.names]
+        flags = pa.array(np.arange(len(arrays[0])) < len(joined.replaced))
+        return pa.RecordBatch.from_arrays([*arrays, flags], schema=self._schema.append(TOMBSTONE_FIELD))
+
+    def _folded(self, columns: Mapping[str, pa.Array], joined: Joined) -> dict[str, pa.Array]:
+        """The columns of the sessions but for the rest of their key, finished ones among them."""
+        chunks = {name: [columns[name]] for name in self._aggregates.partials}
+        for step in joined.steps:
+            items = pa.array(step.items)
+            taken = {name: pa.chunked_array(parts).take(items).combine_chunks() for name, parts in chunks.items()}
+            for name, result in self._aggregates.reduce(taken, step.groups, step.count).items():
+                chunks[name].append(result)
+        partials = {name: pa.chunked_array(parts).take(pa.array(joined.sessions)).combine_chunks() for name, parts in chunks.items()}
+        return partials | self._aggregates.finish(partials)
+
+
+def _behind(stored: int, removals: Mask | None) -> Mask | None:
+    """Flags of an epoch's rows as flags of all fragments."""
+    return None if removals is None else np.concatenate([np.zeros(stored, np.bool_), removals])

@@ -1,0 +1,109 @@
+"""Versioned stores: a row holds from its time on, until that of the next row of its key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from engine.kinds import WRITTEN_COLUMN, Versioned
+from engine.schema import StoreDefinition
+from engine.state import keys as sort_keys
+from engine.state.folds.columns import end_to_end, tombstones_of
+from engine.state.folds.fold import Stored
+from engine.state.folds.grouping import Mask, valid_rows
+from engine.state.folds.ordering import Numbers, as_array, raw_numbers
+from engine.state.keys import KeyCodec, Rows
+
+
+class VersionedFold:
+    """Puts versions where they belong in the history of their key. Only the version before a new one changes: its `valid_to`.
+
+    A tombstone is a version that never holds: it ends the one before it, and is there so that a version which comes later, and held earlier, ends
+    there too. Its `valid_to` is its `valid_from`; its other columns are NULL.
+
+    Args:
+        definition: The store.
+        kind: Its kind.
+    """
+
+    def __init__(self, definition: StoreDefinition, kind: Versioned) -> None:
+        self._kind = kind
+        self._schema = definition.stored_schema
+        self._key = definition.key
+        self._prefix = [name for name in definition.key if name != kind.valid_from]
+        self._codec = KeyCodec([definition.schema.field(name).type for name in self._prefix])
+
+    def fold(self, rows: pa.RecordBatch, stored: Stored) -> pa.RecordBatch:
+        """As `Fold.fold`: the new versions, and those whose `valid_to` changes."""
+        table = stored.of_prefixes(rows.select(self._prefix))
+        names = [name for name in self._schema.names if name != self._kind.valid_to]
+        columns = {name: end_to_end(table.column(name), rows.column(name)) for name in names}
+        ended = end_to_end(table.column(self._kind.valid_to), pa.nulls(rows.num_rows, self._schema.field(self._kind.valid_to).type))
+        starts = raw_numbers(columns[self._kind.valid_from])
+        keys = sort_keys.groups_of(self._codec.encode([columns[name] for name in self._prefix]))[1]
+        history = _history(keys, starts)
+        is_stored = history < table.num_rows
+        stops, holds_now = _stops(keys[history], starts[history])
+        never_holds = _never_hold(ended, starts, tombstones_of(rows))[history]
+        stops[never_holds] = starts[history][never_holds]
+        holds_now &= ~never_holds
+        changed = ~is_stored | _differ(ended.take(pa.array(history)), stops, holds_now)
+        columns[self._kind.valid_to] = as_array(stops[changed], ended.type, holds_now[changed])
+        return self._batch(columns, history[changed], never_holds[changed])
+
+    def _batch(self, columns: Mapping[str, pa.Array], rows: Rows, never_hold: Mask) -> pa.RecordBatch:
+        """Some rows, in the stored schema; the `valid_to` in `columns` is already that of these rows."""
+        taken, values = pa.array(rows), pa.array(rows, mask=never_hold)
+        arrays = []
+        for name in self._schema.names:
+            is_value = name in self._values
+            arrays.append(columns[name] if name == self._kind.valid_to else columns[name].take(values if is_value else taken))
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    @property
+    def _values(self) -> frozenset[str]:
+        """The columns that a tombstone leaves without a value."""
+        return frozenset(self._schema.names) - frozenset(self._key) - {WRITTEN_COLUMN}
+
+
+def _history(keys: Rows, starts: Numbers) -> Rows:
+    """Rows by key, then by time; of rows with one time the last one alone."""
+    order: Rows = np.lexsort((starts, keys))
+    is_last = np.ones(len(order), np.bool_)
+    is_last[:-1] = (np.diff(keys[order]) != 0) | (starts[order][1:] != starts[order][:-1])
+    return order[is_last]
+
+
+def _stops(keys: Rows, starts: Numbers) -> tuple[Numbers, Mask]:
+    """When each version is followed by another one, and which are not; rows are in order."""
+    stops, is_newest = starts.copy(), np.ones(len(keys), np.bool_)
+    stops[:-1] = starts[1:]
+    is_newest[:-1] = keys[1:] != keys[:-1]
+    return stops, is_newest
+
+
+def _never_hold(ended: pa.Array, starts: Numbers, removals: Mask | None) -> Mask:
+    """Which versions never hold: the stored ones that end where they start, and tombstones.
+
+    Args:
+        ended: The stored `valid_to`, then NULL for each row of the epoch.
+        starts: Every one's `valid_from`.
+        removals: Which rows of the epoch are tombstones.
+    """
+    never: Mask = raw_numbers(ended) == starts
+    valid = valid_rows(ended)
+    if valid is not None:
+        never &= valid
+    if removals is not None:
+        never[len(never) - len(removals) :] |= removals
+    return never
+
+
+def _differ(ended: pa.Array, stops: Numbers, holds_now: Mask) -> Mask:
+    """Where a stored `valid_to` is not what it is to be."""
+    valid = valid_rows(ended)
+    held = np.zeros(len(stops), np.bool_) if valid is None else ~valid
+    changed: Mask = (held != holds_now) | (~held & (raw_numbers(ended) != stops))
+    return changed

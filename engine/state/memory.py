@@ -1,0 +1,66 @@
+"""The bytes of a partition in memory, for stores that are rebuilt from the changelog whenever a host starts."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
+from threading import Lock
+
+from engine.state.storage import Pair, Range
+
+
+class Memory:
+    """Implements `engine.state.storage.Storage` without a disk: nothing is left when it is closed.
+
+    A block is read as the bytes that are stored, so a decoded column takes no memory beside them.
+    """
+
+    def __init__(self) -> None:
+        self._values: dict[bytes, bytes] = {}
+        self._keys: list[bytes] = []
+        self._lock = Lock()
+
+    def get(self, key: bytes) -> bytes | None:
+        """As `Storage.get`."""
+        return self._values.get(key)
+
+    def write(self, pairs: Iterable[Pair], *, logged: bool = True) -> None:
+        """As `Storage.write`; no pair survives the process, logged or not."""
+        for key, value in pairs:
+            with self._lock:
+                self._put(key, value)
+
+    def write_atomically(self, pairs: Iterable[Pair], removed: Sequence[Range] = ()) -> None:
+        """As `Storage.write_atomically`."""
+        with self._lock:
+            for low, high in removed:
+                start, stop = bisect_left(self._keys, low), bisect_left(self._keys, high)
+                for key in self._keys[start:stop]:
+                    del self._values[key]
+                del self._keys[start:stop]
+            for key, value in pairs:
+                self._put(key, value)
+
+    def _put(self, key: bytes, value: bytes) -> None:
+        if key not in self._values:
+            insort(self._keys, key)
+        self._values[key] = value
+
+    def flush(self) -> None:
+        """Nothing is to be done."""
+
+    def pairs(self, prefix: bytes) -> Iterator[Pair]:
+        """As `Storage.pairs`."""
+        with self._lock:
+            found = list(takewhile(lambda key: key.startswith(prefix), self._keys[bisect_left(self._keys, prefix) :]))
+        return ((key, self._values[key]) for key in found)
+
+    def first_key_from(self, key: bytes) -> bytes | None:
+        """As `Storage.first_key_from`."""
+        with self._lock:
+            place = bisect_left(self._keys, key)
+            return self._keys[place] if place < len(self._keys) else None
+
+    def close(self) -> None:
+        """Nothing is to be done: the bytes go with the last query that reads them."""

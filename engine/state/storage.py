@@ -1,0 +1,41 @@
+"""What a partition store needs of the place where its bytes are: keys in order, and writes that are applied whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
+
+Pair = tuple[bytes, bytes]
+"""A key and its value."""
+Range = tuple[bytes, bytes]
+"""All keys from the first, up to and without the second."""
+
+
+class Storage(Protocol):
+    """Bytes by key. `get` may be called by any thread at any time; writes may come from several threads, too."""
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of a key, None where there is none."""
+
+    def write(self, pairs: Iterable[Pair], *, logged: bool = True) -> None:
+        """Write many pairs in their order; a crash leaves a leading part of them.
+
+        Args:
+            pairs: What to write.
+            logged: Whether a crash of the process leaves them. Without it, `flush` makes the pairs durable.
+        """
+
+    def write_atomically(self, pairs: Iterable[Pair], removed: Sequence[Range] = ()) -> None:
+        """Write pairs and remove ranges, all or nothing."""
+
+    def flush(self) -> None:
+        """Bring all that was written to where a crash leaves it."""
+
+    def pairs(self, prefix: bytes) -> Iterator[Pair]:
+        """All pairs whose key starts with a prefix, in key order."""
+
+    def first_key_from(self, key: bytes) -> bytes | None:
+        """The smallest key that is not smaller than `key`."""
+
+    def close(self) -> None:
+        """Let go of it."""

@@ -1,0 +1,99 @@
+"""The live rows of a partition as a fold sees them: found by key once, for reading what is stored and for superseding it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from engine.state import keys as sort_keys
+from engine.state.folds.fold import KeyGroups
+from engine.state.formats import SegmentId
+from engine.state.gather import Pick, gather
+from engine.state.keys import Keys, Rows
+from engine.state.segment import PartitionContext
+from engine.state.version import LiveSegment, Located, bury, locate, ranges_of_live
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """Keys that have been looked up."""
+
+    keys: Keys
+    columns: Sequence[pa.Array]
+    located: Sequence[Located]
+
+
+class StoredRows:
+    """Implements `engine.state.folds.Stored` over the segments of a version. For one thread.
+
+    Args:
+        segments: The segments.
+        context: Their partition.
+    """
+
+    def __init__(self, segments: Sequence[LiveSegment], context: PartitionContext) -> None:
+        self._segments = segments
+        self._context = context
+        self._known: _Known | None = None
+
+    def of_keys(self, rows: pa.RecordBatch) -> KeyGroups:
+        """As `Stored.of_keys`."""
+        columns = [rows.column(self._context.schema.field(place).name) for place in self._context.key]
+        encoded = self._context.codec.encode(columns)
+        some_row, groups = sort_keys.groups_of(encoded)
+        keys = sort_keys.take(encoded, some_row)
+        located = locate(self._segments, keys)
+        known = self._known = _Known(keys, [column.take(pa.array(some_row)) for column in columns], located)
+        picks = [Pick(found.entry.segment, found.rows) for found in located if len(found.rows)]
+        return KeyGroups(keys, groups, known.columns, _places(located, len(keys)), lambda names: self._gather(picks, names))
+
+    def of_prefixes(self, prefixes: pa.RecordBatch) -> pa.Table:
+        """As `Stored.of_prefixes`."""
+        low, high, is_whole = self._context.codec.ranges(prefixes.columns)
+        found = ranges_of_live(self._segments, low, high, "right" if is_whole else "left")
+        return self._gather([Pick(entry.segment, rows) for entry, rows in found], self._context.schema.names)
+
+    def _gather(self, picks: Sequence[Pick], names: Sequence[str]) -> pa.Table:
+        places = [self._context.schema.get_field_index(name) for name in names]
+        return gather(picks, places, pa.schema([self._context.schema.field(place) for place in places]))
+
+    def ordered(self, rows: pa.RecordBatch) -> tuple[Keys, Rows]:
+        """The sort keys of rows that are to be applied, and their order.
+
+        Args:
+            rows: Rows in the stored schema.
+
+        Returns:
+            The sort key of each row, and the last row of each key in key order. What `of_keys` has encoded and sorted is not done again.
+        """
+        columns = [rows.column(place) for place in self._context.key]
+        known = self._known
+        if known is not None and all(column.equals(other) for column, other in zip(columns, known.columns, strict=True)):
+            return known.keys, np.arange(rows.num_rows)
+        keys = self._context.codec.encode(columns)
+        return keys, sort_keys.order_of_last(keys)
+
+    def supersede(self, keys: Keys) -> tuple[list[LiveSegment], Mapping[SegmentId, Rows]]:
+        """Make the rows of some keys dead, as `version.supersede`; what `of_keys` has found is not searched again.
+
+        Args:
+            keys: Sorted keys, each once.
+        """
+        known = self._known
+        if known is not None and sort_keys.same(keys, known.keys):
+            return bury(known.located)
+        return bury(locate(self._segments, keys))
+
+
+def _places(located: Sequence[Located], keys: int) -> Rows:
+    """The numbers of the keys that are found, in the order of what is found; a search goes on with the keys that those before it did not find."""
+    left = np.arange(keys)
+    places = []
+    for found in located:
+        places.append(left[found.places])
+        if len(found.places):
+            left = np.delete(left, found.places)
+    return np.concatenate(places) if places else np.empty(0, np.intp)

@@ -1,0 +1,260 @@
+"""Session stores, however their commits are cut into epochs and whatever is past its retention, equal a plain recomputation."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from engine.kinds import WRITTEN_COLUMN, Behaviour, Function, MergedColumn, Retention, Session
+from engine.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition, define_store
+from engine.state.cache import ColumnCache
+from engine.state.options import StateOptions
+from engine.state.partition import PartitionStore
+from engine.state.view import StateView
+from tests.support.following import live_rows
+from tests.support.merged_rows import finished, folded, same
+
+SMALL = StateOptions(cache_bytes=1 << 20, block_rows=4, block_bytes=1 << 20, fan_out=3)
+GAP = 5
+COLUMNS = (
+    MergedColumn("events", Function.COUNT),
+    MergedColumn("amount", Function.SUM),
+    MergedColumn("rating", Function.AVG),
+    MergedColumn("entry", Function.FIRST, by="seen"),
+    MergedColumn("page", Function.LAST, by="seen"),
+)
+TIME = pa.timestamp("us", "UTC")
+TYPES = {
+    "events": pa.int64(),
+    "amount": pa.float64(),
+    "__rating_sum": pa.float64(),
+    "__rating_count": pa.int64(),
+    "entry": pa.string(),
+    "__entry_at": TIME,
+    "page": pa.string(),
+    "__page_at": TIME,
+}
+SCHEMA = pa.schema([("country", pa.string()), ("user", pa.int32()), ("session_start", TIME), ("session_end", TIME), *TYPES.items()])
+
+
+def define(retention: Retention | None = None) -> StoreDefinition:
+    behaviour = Behaviour(Session(GAP, COLUMNS), retention)
+    return define_store("sessions", SCHEMA, ["country", "user"], partition_by=["country"], partitions=1, behaviour=behaviour)
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """A row of a commit; a tombstone has no partials."""
+
+    user: tuple[str, int]
+    start: int
+    end: int | None
+    partials: tuple[Any, ...] | None
+
+
+@dataclass
+class Live:
+    """A session of the recomputation."""
+
+    user: tuple[str, int]
+    start: int
+    end: int
+    partials: dict[str, Any]
+
+    def meets(self, user: tuple[str, int], first: int, last: int) -> bool:
+        return self.user == user and self.start <= last and self.end >= first
+
+
+def after(sessions: Sequence[Live], fragment: Fragment, schema: pa.Schema) -> list[Live]:
+    """What one row makes of some sessions."""
+    end = fragment.start if fragment.end is None else max(fragment.end, fragment.start)
+    if fragment.partials is None:
+        return [session for session in sessions if not session.meets(fragment.user, fragment.start, end)]
+    joined = sorted(
+        (session for session in sessions if session.meets(fragment.user, fragment.start - GAP, end + GAP)), key=lambda session: session.start
+    )
+    partials = folded(COLUMNS, [*(session.partials for session in joined), dict(zip(TYPES, fragment.partials, strict=True))], schema)
+    start, end = min([fragment.start, *(s.start for s in joined)]), max([end, *(s.end for s in joined)])
+    return [*(session for session in sessions if session not in joined), Live(fragment.user, start, end, partials)]
+
+
+FLOATS = st.sampled_from([0.1, 0.2, 0.3, -0.7, 1e16, -1e16])
+PAGES = (st.none() | st.text("abc", max_size=3), st.none() | st.integers(0, 1))
+PARTIALS = st.tuples(st.integers(1, 3), st.none() | FLOATS, st.none() | FLOATS, st.integers(0, 2), *PAGES, *PAGES)
+USERS = st.sampled_from([("a", 0), ("a", 0), ("a", 1), ("a\x00", 0)])
+TIMES = st.integers(0, 50)
+
+
+def fragments(ends: st.SearchStrategy[Any]) -> st.SearchStrategy[Fragment]:
+    rows = st.tuples(USERS, TIMES, ends, PARTIALS | PARTIALS | PARTIALS | PARTIALS | PARTIALS | st.none())
+    return rows.map(lambda row: Fragment(row[0], row[1], None if row[2] is None else row[1] + row[2], row[3]))
+
+
+FRAGMENTS = fragments(st.integers(-2, 8) | st.integers(0, 2) | st.none())
+
+
+def batch_of(rows: Sequence[Fragment], definition: StoreDefinition) -> pa.RecordBatch:
+    partials = [row.partials or (None,) * len(TYPES) for row in rows]
+    times = [pa.array([row.start for row in rows], TIME), pa.array([row.end for row in rows], TIME)]
+    columns = [pa.array([row.user[place] for row in rows], kind) for place, kind in enumerate([pa.string(), pa.int32()])]
+    columns += [*times, *(pa.array([row[place] for row in partials], kind) for place, kind in enumerate(TYPES.values()))]
+    batch = pa.RecordBatch.from_arrays(columns, schema=definition.row_schema)
+    flags = [row.partials is None for row in rows]
+    return batch.append_column(pa.field(TOMBSTONE_COLUMN, pa.bool_(), nullable=False), pa.array(flags)) if any(flags) else batch
+
+
+def opened(definition: StoreDefinition, directory: Path) -> PartitionStore:
+    return PartitionStore(definition, PartitionId(0), directory, ColumnCache(SMALL.cache_bytes), SMALL)
+
+
+def contents(store: PartitionStore, definition: StoreDefinition) -> dict[tuple[Any, ...], dict[str, Any]]:
+    view = StateView(definition, store.version.epoch, 0, {PartitionId(0): store.version})
+    table = live_rows(view)
+    for name in ("session_start", "session_end"):
+        table = table.set_column(table.schema.get_field_index(name), name, table[name].cast(pa.int64()))
+    rows = table.to_pylist()
+    return {tuple(row.pop(name) for name in ("country", "user", "session_start", "session_end")): row for row in rows}
+
+
+def check(store: PartitionStore, definition: StoreDefinition, expected: Sequence[Live]) -> None:
+    found = contents(store, definition)
+    wanted = {(*session.user, session.start, session.end): finished(COLUMNS, session.partials) for session in expected}
+    assert found.keys() == wanted.keys()
+    for key, row in wanted.items():
+        wrong = {name: (found[key][name], value) for name, value in row.items() if not same(found[key][name], value)}
+        assert not wrong, (key, wrong)
+
+
+STEPS = ("epoch", "epoch", "go on", "go on", "compact", "restart")
+PLAIN = (1, 0.1, 0.2, 1, "a", 1, "a", 1)
+
+
+def at(start: int, end: int | None = None, *, is_tombstone: bool = False) -> Fragment:
+    """A fragment whose page is the first or last one of its session only if it is folded first or last."""
+    return Fragment(("a", 0), start, end, None if is_tombstone else (1, start / 10, 1e16 / (start + 1), 1, *(str(start), 1) * 2))
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(FRAGMENTS, min_size=1, max_size=16), st.lists(st.sampled_from(STEPS), min_size=16, max_size=16))
+@example([at(0), at(5), at(11)], ["go on"] * 16)
+@example([at(10), at(0), at(1), at(11), at(6)], ["go on"] * 16)
+@example([at(20), at(0), at(12), at(6), at(16)], ["go on"] * 16)
+@example([at(20), at(0), at(12), at(6), at(16)], ["epoch", "go on", "go on", "epoch", "epoch"])
+@example([at(10), at(0), at(21), at(16), at(5)], ["go on"] * 16)
+@example([at(40), at(20), at(30, 36), at(24), at(0), at(10, 15), at(4)], ["go on"] * 16)
+@example([at(10), at(0), at(20), at(5), at(3, 11, is_tombstone=True), at(4)], ["go on"] * 16)
+def test_any_cut_into_epochs_equals_a_recomputation(rows: list[Fragment], steps: list[str]) -> None:
+    definition = define()
+    with tempfile.TemporaryDirectory() as directory:
+        store = opened(definition, Path(directory))
+        try:
+            waiting: list[Fragment] = []
+            expected: list[Live] = []
+            for place, (row, step) in enumerate(zip(rows, steps, strict=False)):
+                waiting.append(row)
+                expected = after(expected, row, definition.row_schema)
+                if step == "go on" and place < len(rows) - 1:
+                    continue
+                batch, waiting = batch_of(waiting, definition), []
+                epoch = Epoch(store.applied + 1)
+                store.apply(epoch, batch)
+                if step == "compact":
+                    store.compact_fully()
+                if step == "restart":
+                    store.close()
+                    store = opened(definition, Path(directory))
+                store.apply(epoch, batch)  # an epoch that comes again changes nothing
+                check(store, definition, expected)
+        finally:
+            store.close()
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(USERS, TIMES), min_size=1, max_size=40), st.integers(1, 40))
+def test_sessions_are_those_of_all_events(events: list[tuple[tuple[str, int], int]], together: int) -> None:
+    """However late an event is, sessions are what is left between the pauses that are longer than the gap."""
+    definition = define()
+    expected: dict[tuple[Any, ...], int] = {}
+    for user in {user for user, _ in events}:
+        times = sorted(time for other, time in events if other == user)
+        begins = [place for place, time in enumerate(times) if not place or time - times[place - 1] > GAP]
+        for first, last in zip(begins, [*begins[1:], len(times)], strict=True):
+            expected[*user, times[first], times[last - 1]] = last - first
+    with tempfile.TemporaryDirectory() as directory:
+        store = opened(definition, Path(directory))
+        try:
+            for first in range(0, len(events), together):
+                rows = [Fragment(user, time, time, PLAIN) for user, time in events[first : first + together]]
+                store.apply(Epoch(store.applied + 1), batch_of(rows, definition))
+            assert {key: row["events"] for key, row in contents(store, definition).items()} == expected
+        finally:
+            store.close()
+
+
+@dataclass(frozen=True)
+class Commit:
+    """Rows, and how far the cutoff is, if it moves."""
+
+    rows: tuple[Fragment, ...]
+    cutoff: int | None
+
+
+COMMITS = st.builds(Commit, st.lists(FRAGMENTS, max_size=4).map(tuple), st.none() | st.none() | TIMES)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(["session_start", "session_end"]), st.lists(COMMITS, min_size=1, max_size=8))
+@example("session_end", [Commit((at(0, 3), at(20)), None), Commit((at(8), at(14)), 5), Commit((at(2, 9),), None)])
+def test_what_is_past_its_retention_is_gone(column: str, commits: list[Commit]) -> None:
+    definition = define(Retention(10, column))
+    expected: list[Live] = []
+    cutoff: int | None = None
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+        alone, together = opened(definition, Path(one)), opened(definition, Path(other))
+        waiting: list[Fragment] = []
+        known: int | None = None
+        try:
+            for number, commit in enumerate(commits, 1):
+                if commit.cutoff is not None and (cutoff is None or commit.cutoff > cutoff):
+                    if waiting:
+                        together.apply(Epoch(number - 1), batch_of(waiting, definition), cutoff=known)
+                        waiting = []
+                    known = cutoff = commit.cutoff
+                    expected = [session for session in expected if (session.start if column == "session_start" else session.end) >= cutoff]
+                for row in commit.rows:
+                    time = row.start if column == "session_start" else row.end
+                    if row.partials is None or cutoff is None or time is None or time >= cutoff:
+                        expected = after(expected, row, definition.row_schema)
+                alone.apply(Epoch(number), batch_of(commit.rows, definition) if commit.rows else None, cutoff=cutoff)
+                waiting += commit.rows
+                check(alone, definition, expected)
+            together.apply(Epoch(len(commits)), batch_of(waiting, definition) if waiting else None, cutoff=known)
+            check(together, definition, expected)
+        finally:
+            alone.close()
+            together.close()
+
+
+def test_rows_that_go_by_their_commit_are_as_new_as_their_last_fragment(tmp_path: Path) -> None:
+    definition = define(Retention(10))
+    store = opened(definition, tmp_path)
+
+    def written(when: int, *rows: Fragment) -> pa.RecordBatch:
+        times = pa.array([when] * len(rows), TIME)
+        return batch_of(rows, definition).append_column(definition.stored_schema.field(WRITTEN_COLUMN), times)
+
+    try:
+        store.apply(Epoch(1), written(100, at(0), at(20)))
+        store.apply(Epoch(2), written(200, at(4)))
+        assert [key[2:] for key in contents(store, definition)] == [(20, 20), (0, 4)]
+        store.apply(Epoch(3), None, cutoff=150)
+        assert [key[2:] for key in contents(store, definition)] == [(0, 4)]
+    finally:
+        store.close()

@@ -1,0 +1,168 @@
+"""Versioned stores, however their commits are cut into epochs and whatever is past its retention, equal a plain recomputation."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from engine.kinds import WRITTEN_COLUMN, Behaviour, Retention, Versioned
+from engine.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition, define_store
+from engine.state.cache import ColumnCache
+from engine.state.options import StateOptions
+from engine.state.partition import PartitionStore
+from engine.state.view import StateView
+from tests.support.following import live_rows
+
+SMALL = StateOptions(cache_bytes=1 << 20, block_rows=4, block_bytes=1 << 20, fan_out=3)
+TIME = pa.timestamp("us")
+SCHEMA = pa.schema([("price", pa.float64()), ("symbol", pa.string()), ("at", TIME), ("tags", pa.list_(pa.int64()))])
+
+
+def define(retention: Retention | None = None) -> StoreDefinition:
+    return define_store("prices", SCHEMA, ["symbol"], partitions=1, behaviour=Behaviour(Versioned("at"), retention))
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a commit; a tombstone has values, too, which do not matter."""
+
+    symbol: str
+    at: int
+    price: float | None
+    tags: tuple[int, ...] | None
+    is_tombstone: bool = False
+
+
+Store = dict[tuple[str, int], Row]
+Seen = dict[tuple[str, int], tuple[Any, ...]]
+
+
+def seen(store: Store) -> Seen:
+    """Versions with their `valid_to`."""
+    found: Seen = {}
+    for symbol in {symbol for symbol, _ in store}:
+        history = sorted(at for other, at in store if other == symbol)
+        for at, following in pairwise([*history, None]):
+            row = store[symbol, at or 0]
+            assert at is not None
+            tags = None if row.tags is None else list(row.tags)
+            found[symbol, at] = (None, None, at) if row.is_tombstone else (row.price, tags, following)
+    return found
+
+
+ROWS = st.builds(
+    Row,
+    st.sampled_from(["", "a", "b\x00"]),
+    st.integers(0, 12),
+    st.none() | st.sampled_from([0.5, 1.0]),
+    st.none() | st.lists(st.integers(0, 2), max_size=2).map(tuple),
+    st.sampled_from([False, False, False, True]),
+)
+
+
+def batch_of(rows: Sequence[Row], definition: StoreDefinition) -> pa.RecordBatch:
+    columns = [
+        pa.array([row.price for row in rows], pa.float64()),
+        pa.array([row.symbol for row in rows], pa.string()),
+        pa.array([row.at for row in rows], TIME),
+        pa.array([row.tags for row in rows], pa.list_(pa.int64())),
+    ]
+    batch = pa.RecordBatch.from_arrays(columns, SCHEMA.names).cast(definition.row_schema)
+    flags = [row.is_tombstone for row in rows]
+    return batch.append_column(pa.field(TOMBSTONE_COLUMN, pa.bool_(), nullable=False), pa.array(flags)) if any(flags) else batch
+
+
+def opened(definition: StoreDefinition, directory: Path) -> PartitionStore:
+    return PartitionStore(definition, PartitionId(0), directory, ColumnCache(SMALL.cache_bytes), SMALL)
+
+
+def contents(store: PartitionStore, definition: StoreDefinition) -> Seen:
+    table = live_rows(StateView(definition, store.version.epoch, 0, {PartitionId(0): store.version}))
+    assert table.schema.names == [*SCHEMA.names, "valid_to"]
+    for name in ("at", "valid_to"):
+        table = table.set_column(table.schema.get_field_index(name), name, table[name].cast(pa.int64()))
+    return {(row["symbol"], row["at"]): (row["price"], row["tags"], row["valid_to"]) for row in table.to_pylist()}
+
+
+STEPS = ("epoch", "epoch", "go on", "go on", "compact", "restart")
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(ROWS, min_size=1, max_size=14), st.lists(st.sampled_from(STEPS), min_size=14, max_size=14))
+@example([Row("a", 5, 1.0, None), Row("a", 9, 1.0, None), Row("a", 7, 0.5, (), True), Row("a", 6, 0.5, None)], ["epoch"] * 14)
+@example([Row("a", 5, 1.0, (1,), True), Row("a", 5, 1.0, None), Row("a", 5, 0.5, (2,))], ["go on"] * 14)
+def test_any_cut_into_epochs_equals_a_recomputation(rows: list[Row], steps: list[str]) -> None:
+    definition = define()
+    with tempfile.TemporaryDirectory() as directory:
+        store = opened(definition, Path(directory))
+        try:
+            waiting: list[Row] = []
+            expected: Store = {}
+            for place, (row, step) in enumerate(zip(rows, steps, strict=False)):
+                waiting.append(row)
+                expected[row.symbol, row.at] = row
+                if step == "go on" and place < len(rows) - 1:
+                    continue
+                batch, waiting = batch_of(waiting, definition), []
+                epoch = Epoch(store.applied + 1)
+                store.apply(epoch, batch)
+                if step == "compact":
+                    store.compact_fully()
+                if step == "restart":
+                    store.close()
+                    store = opened(definition, Path(directory))
+                store.apply(epoch, batch)  # an epoch that comes again changes nothing
+                assert contents(store, definition) == seen(expected)
+        finally:
+            store.close()
+
+
+def kept(store: Store, cutoff: int | None) -> Store:
+    """The versions that are not past a cutoff; they go one by one with what they know of those behind them."""
+    stops = {key: row[2] for key, row in seen(store).items()}
+    return {key: row for key, row in store.items() if cutoff is None or stops[key] is None or stops[key] >= cutoff}
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.lists(ROWS, max_size=4), st.none() | st.integers(0, 12)), min_size=1, max_size=8))
+@example([([Row("a", 1, 1.0, None), Row("a", 5, 0.5, None)], 6), ([Row("a", 3, 1.0, None), Row("a", 9, 1.0, None)], None), ([], 9), ([], 10)])
+def test_versions_that_ended_before_the_cutoff_are_gone(commits: list[tuple[list[Row], int | None]]) -> None:
+    definition = define(Retention(10, "valid_to"))
+    expected: Store = {}
+    cutoff: int | None = None
+    with tempfile.TemporaryDirectory() as directory:
+        store = opened(definition, Path(directory))
+        try:
+            for number, (rows, moved) in enumerate(commits, 1):
+                cutoff = max((time for time in (cutoff, moved) if time is not None), default=None)
+                expected = kept(expected, cutoff)
+                expected = kept(expected | {(row.symbol, row.at): row for row in rows}, cutoff)
+                store.apply(Epoch(number), batch_of(rows, definition) if rows else None, cutoff=cutoff)
+                assert contents(store, definition) == seen(expected)
+        finally:
+            store.close()
+
+
+def test_a_version_that_is_followed_later_keeps_the_time_of_its_own_commit(tmp_path: Path) -> None:
+    definition = define(Retention(10))
+    store = opened(definition, tmp_path)
+
+    def written(when: int, row: Row) -> pa.RecordBatch:
+        return batch_of([row], definition).append_column(definition.stored_schema.field(WRITTEN_COLUMN), pa.array([when], pa.timestamp("us", "UTC")))
+
+    try:
+        store.apply(Epoch(1), written(100, Row("a", 1, 1.0, None)))
+        store.apply(Epoch(2), written(200, Row("a", 2, 1.0, None)))
+        assert contents(store, definition) == {("a", 1): (1.0, None, 2), ("a", 2): (1.0, None, None)}
+        store.apply(Epoch(3), None, cutoff=150)
+        assert contents(store, definition) == {("a", 2): (1.0, None, None)}
+    finally:
+        store.close()

@@ -1,0 +1,70 @@
+"""Strings that repeat, on their way between hosts."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pyarrow as pa
+import pytest
+
+from flight_server.repeated import LEAST_ROWS, Repeated, decoded, decoded_schema
+
+ROWS = 1000
+REPEATING = ["metal", None, "", "日本", "progressive rock"] * (ROWS // 5)
+DIFFERENT = [f"song {number}" for number in range(ROWS)]
+BATCH = pa.record_batch({"genre": REPEATING, "title": DIFFERENT, "n": list(range(ROWS)), "tags": pa.array([["a"]] * ROWS, pa.list_(pa.string()))})
+
+
+def _travelled(batches: list[pa.RecordBatch], repeated: Repeated) -> list[pa.RecordBatch]:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, repeated.schema) as writer:
+        for batch in batches:
+            writer.write_batch(repeated.encoded(batch))
+    reader = pa.ipc.open_stream(sink.getvalue())
+    schema = decoded_schema(reader.schema)
+    return [decoded(batch, schema) for batch in reader]
+
+
+def test_columns_that_repeat_are_dictionaries_and_come_back_as_they_were() -> None:
+    schema = BATCH.schema.with_metadata({"about": "them"})
+    repeated = Repeated.of(schema, [BATCH])
+    assert repeated.places == (0,)
+    assert repeated.schema.metadata == {b"about": b"them"}
+    assert repeated.encoded(BATCH).nbytes < BATCH.nbytes - 5 * ROWS
+    later = BATCH.set_column(0, "genre", pa.array(DIFFERENT))
+    batches = [BATCH, later, BATCH.slice(0, 0), BATCH.slice(3, 70)]
+    assert _travelled(batches, repeated) == batches
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        [],
+        [BATCH.slice(0, 0)],
+        [BATCH.slice(0, LEAST_ROWS - 1)],
+        [BATCH.select(["title", "n"])],
+        [pa.record_batch({"letter": ["a", "b"] * ROWS, "n": [1, 2] * ROWS})],
+    ],
+)
+def test_what_is_not_worth_it_stays(first: list[pa.RecordBatch]) -> None:
+    schema = first[0].schema if first else BATCH.schema
+    repeated = Repeated.of(schema, first)
+    assert repeated.places == ()
+    assert repeated.schema == schema
+    assert all(repeated.encoded(batch) is batch for batch in first)
+
+
+def test_batches_without_columns_keep_their_rows() -> None:
+    table = pa.table({"n": [1, 2, 3]}).select([])
+    batches = table.to_batches()
+    found = [decoded(batch, decoded_schema(table.schema)) for batch in batches]
+    assert [batch.num_rows for batch in found] == [batch.num_rows for batch in batches]
+
+
+def test_every_batch_has_its_own_dictionary() -> None:
+    batches = [pa.record_batch({"word": [f"word {number} {place % 3}" for place in range(100)]}) for number in range(20)]
+    repeated = Repeated.of(batches[0].schema, batches[:1])
+    assert repeated.places == (0,)
+    assert _travelled(batches, repeated) == batches
+    sizes = [repeated.encoded(batch).nbytes for batch in batches]
+    assert all(abs(one - other) < 50 for one, other in pairwise(sizes))
