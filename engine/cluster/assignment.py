@@ -104,3 +104,7 @@ class Assignment:
 
     def _copies(self, definition: StoreDefinition) -> int:
         return len(self.hosts) if definition.behaviour.is_global else self.replication
+
+    def rank(self, host: HostName, definition: StoreDefinition, partition: PartitionId) -> int:
+        """Which one of the hosts that hold a partition a host is: 0 for the preferred one. What `SnapshotOptions.rank` is made of."""
+        return self.order(definition.partitions)[partition].index(host)

@@ -44,6 +44,10 @@ class FragmentRows(Protocol):
     def metadata(self) -> Mapping[str, Any]:
         """What the host read: `QueryMetadata` as its JSON object."""
 
+    @property
+    def nbytes(self) -> int:
+        """Arrow bytes of the batches so far, as they travelled."""
+
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """The batches, as they arrive.
 

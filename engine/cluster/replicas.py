@@ -36,6 +36,8 @@ def readers(
     for reading in readings_of(needs, definitions, reports, bundles):
         for store in reading.stores:
             able &= reading.hosts_at(epochs[reading.group], store)
-    preferred = order(bundles[0].count)[min(bundles[0].numbers)] if bundles else ()
+    # Global stores are the same everywhere: what is read beside them says who is asked first.
+    spread = [bundle for bundle in bundles if not bundle.is_beside]
+    preferred = order(spread[0].count)[min(spread[0].numbers)] if spread else ()
     first = [host for host in preferred if host in able]
     return (*first, *sorted(able.difference(first)))

@@ -30,7 +30,7 @@ from engine.coordinator.plans import PlanCache, ReadyFragment, ReadyPlan, WholeT
 from engine.coordinator.results import forwarded_metadata, local_metadata, scattered_metadata
 from engine.coordinator.routes import Routes
 from engine.coordinator.scatter import Scatter, limited, renamed
-from engine.errors import Defect, LivestateError, NotFound, Unavailable
+from engine.errors import Defect, InvalidInput, LivestateError, NotFound, Unavailable
 from engine.exec.deadline import Deadline, Watch, Watcher
 from engine.exec.engine import BindingError, Engine
 from engine.exec.engine_query import python_values
@@ -96,9 +96,12 @@ class _LocalRows:
         self._result = result
         self.schema = result.schema
         self.metadata: Mapping[str, Any] = vars(result.metadata)
+        self.nbytes = 0
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        return iter(self._result)
+        for batch in self._result:
+            self.nbytes += batch.nbytes
+            yield batch
 
     def close(self) -> None:
         self._result.close()
@@ -289,7 +292,9 @@ class Coordinator:
         try:
             return self._scattered(asked, kept, route, plan)
         except RefusedError as refused:
-            _log.warning("A statement is answered by gathering, since its split form was refused: %s", refused)
+            # An expression may meet rows before what would have left them out on one host; only other refusals are surprising.
+            level = logging.INFO if isinstance(refused.error, InvalidInput) else logging.WARNING
+            _log.log(level, "A statement is answered by gathering, since its split form was refused: %s", refused)
         plan = self._plans.gathering(asked.statement, asked.types, asked.bind, asked.definitions)
         try:
             return self._scattered(asked, kept, route, plan)

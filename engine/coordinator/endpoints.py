@@ -9,7 +9,7 @@ from engine.cluster.reports import HostName
 from engine.cluster.routing import Route
 from engine.coordinator.asked import Asked
 from engine.coordinator.errand import Errand
-from engine.coordinator.plans import ReadyPlan
+from engine.coordinator.plans import ReadyFragment, ReadyPlan
 from engine.plan.placement import kept_partitions, united
 from engine.plan.plans import CountPlan
 
@@ -30,12 +30,28 @@ def endpoints_of(asked: Asked, plan: ReadyPlan, route: Route, here: HostName) ->
         The fragments; None where something has to be done with their rows: merged, summed up, cut off, or given other names or types; or
         where the fragments need rows sent along.
     """
-    if plan.merge is not None or len(plan.fragments) != 1 or asked.limit is not None or isinstance(plan.runs.plan, CountPlan):
-        return None
-    (last,) = plan.fragments
-    if last.text.tables or plan.schema is None or not last.outputs.schema.equals(plan.schema):
+    last = plain_fragment(asked, plan)
+    if last is None:
         return None
     kept = kept_partitions(plan.runs.bound.references, plan.runs.predicates, asked.arguments)
     errand = Errand(asked.arguments, route, here, asked.deadline)
     shares = errand.shares(last.text, united(last.fragment.references, kept))
     return {host: errand.request(last.text, share, {}) for host, share in shares.items()}
+
+
+def plain_fragment(asked: Asked, plan: ReadyPlan) -> ReadyFragment | None:
+    """The only fragment of a plan, if its rows on all hosts, one after the other, are the statement's answer.
+
+    Args:
+        asked: The statement.
+        plan: Its plan.
+
+    Returns:
+        The fragment; None where something has to be done with its rows, or where it needs rows sent along.
+    """
+    if plan.merge is not None or len(plan.fragments) != 1 or asked.limit is not None or isinstance(plan.runs.plan, CountPlan):
+        return None
+    (last,) = plan.fragments
+    if last.text.tables or plan.schema is None or not last.outputs.schema.equals(plan.schema):
+        return None
+    return last

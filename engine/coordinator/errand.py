@@ -91,7 +91,7 @@ class Tally:
 
     Attributes:
         rows: Rows that came.
-        nbytes: Arrow bytes of them.
+        nbytes: Arrow bytes of them, as they came.
         seconds: Time until the last of them was there.
     """
 
@@ -102,6 +102,7 @@ class Tally:
         self.sent_bytes = sent_bytes
         self.rows = 0
         self.nbytes = 0
+        self._part = part
         self._begun = begun
         self.seconds = time.perf_counter() - begun
 
@@ -109,6 +110,6 @@ class Tally:
         """The batches, counted."""
         for batch in batches:
             self.rows += batch.num_rows
-            self.nbytes += batch.nbytes
+            self.nbytes = self._part.rows.nbytes
             self.seconds = time.perf_counter() - self._begun
             yield batch

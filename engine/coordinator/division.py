@@ -1,0 +1,119 @@
+"""Answers in pieces: a statement whose rows a client reads partition by partition, from whichever host it likes of those that can give them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from engine.cluster.fragments import FragmentRequest
+from engine.cluster.replicas import readers
+from engine.cluster.reports import HostName
+from engine.cluster.routing import Route
+from engine.coordinator.asked import Asked
+from engine.coordinator.cluster import Cluster
+from engine.coordinator.endpoints import plain_fragment
+from engine.coordinator.errand import Errand
+from engine.coordinator.plans import Definitions, PlanCache
+from engine.coordinator.routes import Routes
+from engine.plan.placement import Partitions, kept_partitions, united
+from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows of an answer that one host can give.
+
+    Attributes:
+        request: What to ask it.
+        hosts: The hosts that can, best first.
+    """
+
+    request: FragmentRequest
+    hosts: tuple[HostName, ...]
+
+
+@dataclass(frozen=True)
+class Division:
+    """An answer in pieces, all at the same epochs.
+
+    Attributes:
+        epochs: The epoch of each store group that is read.
+        pieces: A piece for each partition number that is read; their rows together, in any order, are the answer. None where something has to be
+            done with the rows of several partitions, so that the statement has to be asked as a whole.
+    """
+
+    epochs: Mapping[GroupName, Epoch]
+    pieces: tuple[Piece, ...] | None
+
+
+class Divider:
+    """Divides answers by partition. Safe for threads.
+
+    Args:
+        cluster: The hosts.
+        routes: Finds epochs that can be read.
+        plans: Plans of statements.
+    """
+
+    def __init__(self, cluster: Cluster, routes: Routes, plans: PlanCache) -> None:
+        self._cluster = cluster
+        self._routes = routes
+        self._plans = plans
+
+    def divide(self, asked: Asked, timeout_seconds: float | None) -> Division:
+        """Divide the answer of a statement.
+
+        Every piece is a fragment over one partition number of all stores: what is right for any placement of partitions on hosts is right for one
+        on which every number has a host of its own.
+
+        Args:
+            asked: The statement.
+            timeout_seconds: How long a piece may take, once somebody asks for it; None for no limit.
+
+        Returns:
+            Its pieces, good as long as their epochs can be read.
+
+        Raises:
+            LivestateError: It cannot be answered, as kind and message say.
+        """
+        kept = kept_partitions(asked.statement.bound.references, asked.statement.predicates, asked.arguments)
+        route = self._routes.find(united(asked.statement.bound.references, kept), asked.definitions, asked.wish, asked.deadline)
+        sizes = self._routes.sizes(asked.statement.bound.stores, asked.definitions)
+        plan = self._plans.plan(asked.statement, asked.types, sizes, asked.bind, asked.definitions)
+        fragment = plain_fragment(asked, plan)
+        if fragment is None:
+            return Division(route.epochs, None)
+        if plan.runs is not asked.statement:
+            kept = kept_partitions(plan.runs.bound.references, plan.runs.predicates, asked.arguments)
+        needs = united(fragment.fragment.references, kept)
+        errand = Errand(asked.arguments, route, self._cluster.here, asked.deadline)
+        shares = _shares({name: needs[name] for name in fragment.text.stores}, route, asked.definitions)
+        pieces = tuple(
+            Piece(replace(errand.request(fragment.text, share, {}), timeout_seconds=timeout_seconds), self._readers(share, route, asked))
+            for share in shares
+        )
+        # A host may have gone since the route was found; whoever answers the whole statement finds another one.
+        return Division(route.epochs, pieces if all(piece.hosts for piece in pieces) else None)
+
+    def _readers(self, share: Partitions, route: Route, asked: Asked) -> tuple[HostName, ...]:
+        return readers(share, route.epochs, asked.definitions, self._cluster.peers.reports(), self._cluster.order)
+
+
+def _shares(needs: Partitions, route: Route, definitions: Definitions) -> Sequence[Partitions]:
+    """What each piece reads.
+
+    That is one partition number of all stores with equally many partitions, as these are together on a host, and beside it all that is needed of
+    global stores, which every host has. Global stores alone are one piece.
+    """
+    spread = {store: numbers for store, numbers in needs.items() if store not in route.everywhere}
+    beside = {store: numbers for store, numbers in needs.items() if store in route.everywhere}
+    if not any(spread.values()):
+        return [needs] if any(beside.values()) else []
+    places = sorted({(definitions[store].partitions, number) for store, numbers in spread.items() for number in numbers})
+    return [{**beside, **{store: _at(place, definitions[store], numbers) for store, numbers in spread.items()}} for place in places]
+
+
+def _at(place: tuple[int, PartitionId], definition: StoreDefinition, numbers: tuple[PartitionId, ...]) -> tuple[PartitionId, ...]:
+    """A store's partition at a place, if it is one of some."""
+    count, number = place
+    return (number,) if definition.partitions == count and number in numbers else ()

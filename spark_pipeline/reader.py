@@ -1,0 +1,253 @@
+"""`spark.read.format("livestate")`: a store, or the result of a query, as a frame.
+
+The driver has one host plan the read: which epoch of each store group, and for each partition a ticket and the hosts that can answer it. Every task
+reads one partition as Arrow batches from a host that holds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from engine.errors import InvalidInput, LivestateError, Unavailable
+from spark_pipeline import lease
+from spark_pipeline.host_calls import HostConnection, HostLostError, ReadPlan, Share
+from spark_pipeline.pushdown import sql_condition
+from spark_pipeline.reader_options import ReaderOptions, parse_options, quoted
+from spark_pipeline.settings import PUSHDOWN_SETTING
+from spark_pipeline.type_mapping import spark_schema
+
+_TRIES = 3
+"""How often a read is planned anew when hosts go away meanwhile."""
+
+
+def register(spark: SparkSession) -> None:
+    """Make `spark.read.format("livestate")` known to a session. Where livestate is installed, Spark finds it by itself, too (`pyspark_livestate`).
+
+    ```python
+    spark_pipeline.register(spark)
+    plays = spark.read.format("livestate").option("uri", "grpc://host:8815").option("store", "plays").load()
+    ```
+
+    Args:
+        spark: The session. Its setting `spark.sql.python.filterPushdown.enabled` is turned on: the option `pushdown` needs it, and with it frames
+            that have conditions are planned anew for each use.
+    """
+    spark.conf.set(PUSHDOWN_SETTING, "true")
+    spark.dataSource.register(LiveStateSource)
+
+
+class LiveStateSource(DataSource):
+    """Reads stores and queries of livestate hosts. Spark makes one for each `load`."""
+
+    _names: Sequence[str] = ()
+    """The statement's columns, once a host has said them."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What `format` is told."""
+        return "livestate"
+
+    def schema(self) -> StructType:
+        """The columns; a host is asked for them.
+
+        Raises:
+            LivestateError: Options, statement or host are not as they should be, as kind and message say.
+        """
+        try:
+            options = parse_options(self.options)
+            schema = spark_schema(_planned(options, _command(options, options.sql)).schema)
+        except LivestateError as error:
+            _refuse(error)
+        self._names = schema.names
+        return schema
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """What reads the rows.
+
+        Args:
+            schema: The columns to read: all, or those that the user gave to `spark.read.schema`.
+        """
+        try:
+            options = parse_options(self.options)
+        except LivestateError as error:
+            _refuse(error)
+        is_whole = schema.names == self._names
+        return PushingReader(options, schema, is_whole) if options.pushdown else LiveStateReader(options, schema, is_whole)
+
+
+@dataclass
+class StorePartition(InputPartition):
+    """Rows that one task reads.
+
+    Attributes:
+        plan: All of the read.
+        number: Which of its shares.
+    """
+
+    plan: ReadPlan
+    number: int
+
+
+class LiveStateReader(DataSourceReader):
+    """Plans a read on the driver, and does it in tasks.
+
+    Args:
+        options: What is read, and where.
+        schema: The columns.
+        is_whole: They are all that the statement gives.
+    """
+
+    def __init__(self, options: ReaderOptions, schema: StructType, is_whole: bool) -> None:
+        self._options = options
+        self._schema = schema
+        self._is_whole = is_whole
+        self._conditions: list[str] = []
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One partition for each of the store's that can have rows.
+
+        Raises:
+            LivestateError: The statement cannot be read, as kind and message say.
+        """
+        try:
+            plan = self._plan()
+        except LivestateError as error:
+            _refuse(error)
+        # Spark makes a partition of its own where there is none.
+        return [StorePartition(plan, number) for number in range(max(1, len(plan.shares)))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read a partition, from the first of its hosts that answers.
+
+        Raises:
+            LivestateError: None of them can give it, as kind and message say.
+        """
+        assert isinstance(partition, StorePartition)
+        if not partition.plan.shares:
+            return
+        expected = to_arrow_schema(self._schema, timezone="UTC")
+        try:
+            with lease.kept(partition.plan, self._options):
+                for batch in _rows(partition.plan, partition.plan.shares[partition.number], self._options):
+                    yield _fitted(batch, expected)
+        except LivestateError as error:
+            _refuse(error)
+
+    def _plan(self) -> ReadPlan:
+        command = {**_command(self._options, self._sql()), "endpoints": "partitions"}
+        refusal: LivestateError | None = None
+        for _ in range(_TRIES):
+            plan = _planned(self._options, command)
+            _check_columns(plan.schema, self._schema)
+            plan, refusal = lease.take(plan, self._options)
+            if all(share.uris for share in plan.shares):
+                return plan
+        assert refusal is not None
+        raise refusal
+
+    def _sql(self) -> str:
+        """The statement that gives the columns, of the rows for which the conditions hold."""
+        if self._is_whole and not self._conditions:
+            return self._options.sql
+        columns = ", ".join(quoted(name) for name in self._schema.names)
+        where = f" WHERE {' AND '.join(self._conditions)}" if self._conditions else ""
+        return f"SELECT {columns} FROM {self._options.source}{where}"
+
+
+class PushingReader(LiveStateReader):
+    """Passes conditions on to the hosts.
+
+    Spark 4.3 keeps one plan for all uses of a frame that was loaded: a use with other conditions, or none, would read the rows of the use before it.
+    So users choose this reader for frames that they use once.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802  Spark's name
+        """Take the conditions that hosts evaluate just as Spark does.
+
+        Args:
+            filters: Conditions that must all hold.
+
+        Yields:
+            Those that Spark has to evaluate.
+        """
+        for each in filters:
+            condition = sql_condition(each, self._schema)
+            if condition is None:
+                yield each
+            else:
+                self._conditions.append(condition)
+
+
+def _command(options: ReaderOptions, sql: str) -> dict[str, object]:
+    timeout = {} if options.timeout_seconds is None else {"timeout": options.timeout_seconds}
+    return {"sql": sql, **options.wish, **timeout}
+
+
+def _planned(options: ReaderOptions, command: dict[str, object]) -> ReadPlan:
+    """What the first host says that answers."""
+    lost: HostLostError | None = None
+    for uri in options.uris:
+        try:
+            with HostConnection(uri, options) as host:
+                host.hold({}, lease.LEASE_SECONDS)
+                return host.plan(command)
+        except HostLostError as error:
+            lost = error
+    assert lost is not None
+    raise lost
+
+
+def _rows(plan: ReadPlan, share: Share, options: ReaderOptions) -> Iterator[pa.RecordBatch]:
+    """The rows of a share, from the first host that gives any."""
+    refusal: Unavailable | None = None
+    for uri in share.uris:
+        begun = False
+        try:
+            with HostConnection(uri, options) as host:
+                # Says in no time whether the host is there and has the epochs, and that they are still needed.
+                host.hold(plan.epochs, lease.LEASE_SECONDS)
+                for batch in host.rows(share.ticket):
+                    begun = True
+                    yield batch
+        except Unavailable as error:
+            if begun:
+                raise Unavailable(f"{error.message} A part of its rows was read; Spark may try the task again.") from None
+            refusal = error
+        else:
+            return
+    assert refusal is not None
+    if isinstance(refusal, HostLostError):
+        raise refusal
+    raise Unavailable(f"{refusal.message} Hosts keep the epoch of a frame that is used at least once a minute: load it anew.")
+
+
+def _check_columns(found: pa.Schema, wanted: StructType) -> None:
+    """Whether rows of a statement are what Spark was told, as a schema of the user's or a changed store may not be."""
+    given = spark_schema(found)
+    for there, asked in zip(given.fields, wanted.fields, strict=True):
+        if there.dataType != asked.dataType:
+            raise InvalidInput(
+                f"Column {asked.name} is of type {there.dataType.simpleString()}, not {asked.dataType.simpleString()}: load the frame with that type."
+            )
+
+
+def _fitted(batch: pa.RecordBatch, expected: pa.Schema) -> pa.RecordBatch:
+    """A batch with exactly the types that Spark expects: wider integers, and other names inside of lists."""
+    columns = [
+        column if column.type.equals(field.type, check_metadata=True) else column.cast(field.type)
+        for column, field in zip(batch.columns, expected, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=expected)
+
+
+def _refuse(error: LivestateError) -> NoReturn:
+    """Raise an error anew: Spark shows the lines that it passed on its way, and these help no user."""
+    raise error.with_traceback(None) from None

@@ -1,0 +1,130 @@
+"""The options of `spark.read.format("livestate")`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from engine.errors import InvalidInput
+
+T = TypeVar("T")
+_KNOWN = ("uri", "store", "query", "token", "tls_roots", "epoch", "min_epoch", "max_staleness", "timeout", "pushdown")
+_FLAGS = {"true": True, "false": False}
+
+
+@dataclass(frozen=True)
+class ReaderOptions:
+    """What is read, from where, and at which epoch.
+
+    Attributes:
+        uris: Flight addresses of hosts; the first that answers plans the read.
+        source: What is read, as it stands behind FROM: a store's name in quotes, or a query in parentheses.
+        sql: The statement that gives all of it.
+        wish: Which epochs will do: fields of a JSON ticket.
+        timeout_seconds: How long the hosts may take for a partition; None: as long as they allow.
+        token: What the hosts want to be shown.
+        tls_roots: PEM certificates that vouch for the hosts; empty: the system's.
+        pushdown: Spark's conditions are passed on to the hosts.
+    """
+
+    uris: tuple[str, ...]
+    source: str
+    sql: str
+    wish: Mapping[str, int | float] = field(default_factory=dict)
+    timeout_seconds: float | None = None
+    token: str | None = field(default=None, repr=False)
+    tls_roots: bytes = field(default=b"", repr=False)
+    pushdown: bool = False
+
+
+def quoted(name: str) -> str:
+    """A name as SQL has it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def parse_options(given: Mapping[str, str]) -> ReaderOptions:
+    """Read the options that a user gave.
+
+    Args:
+        given: Values by lower-case name, as Spark hands them over.
+
+    Returns:
+        What they mean.
+
+    Raises:
+        InvalidInput: An option is unknown or missing, or a value is none of its option.
+    """
+    unknown = sorted(set(given).difference(_KNOWN))
+    if unknown:
+        raise InvalidInput(f"There is no option {unknown[0]!r}; there are {', '.join(_KNOWN)}.")
+    uris = tuple(filter(None, (uri.strip() for uri in given.get("uri", "").split(","))))
+    if not uris:
+        raise InvalidInput('Say where a host is: .option("uri", "grpc://host:8815"), or several, with commas between them.')
+    if ("store" in given) == ("query" in given):
+        raise InvalidInput('Say what to read: either .option("store", "name") or .option("query", "SELECT …").')
+    if "epoch" in given and not {"min_epoch", "max_staleness"}.isdisjoint(given):
+        raise InvalidInput("The option epoch names the one epoch to read; leave min_epoch and max_staleness out.")
+    source, sql = _source(given)
+    return ReaderOptions(
+        uris=uris,
+        source=source,
+        sql=sql,
+        wish=_wish(given),
+        timeout_seconds=_value(given, "timeout", _seconds, "a number of seconds above 0"),
+        token=given.get("token"),
+        tls_roots=_value(given, "tls_roots", _file, "a file with PEM certificates that the driver can read") or b"",
+        pushdown=_value(given, "pushdown", lambda text: _FLAGS[text.lower()], "true or false") or False,
+    )
+
+
+def _source(given: Mapping[str, str]) -> tuple[str, str]:
+    if "store" in given:
+        name = quoted(given["store"])
+        return name, f"SELECT * FROM {name}"
+    query = given["query"].strip().removesuffix(";")
+    # A comment may end the query.
+    return f"({query}\n) AS q", query
+
+
+def _wish(given: Mapping[str, str]) -> dict[str, int | float]:
+    found = {
+        "as_of": _value(given, "epoch", _epoch, "an epoch number"),
+        "min_epoch": _value(given, "min_epoch", _epoch, "an epoch number"),
+        "max_staleness": _value(given, "max_staleness", _staleness, "a number of seconds, 0 or more"),
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _value(given: Mapping[str, str], name: str, read: Callable[[str], T], wanted: str) -> T | None:
+    if name not in given:
+        return None
+    try:
+        return read(given[name])
+    except (ValueError, KeyError, OSError) as error:
+        raise InvalidInput(f"The option {name} must be {wanted}.") from error
+
+
+def _epoch(text: str) -> int:
+    if not text.strip().isdecimal():
+        raise ValueError(text)
+    return int(text)
+
+
+def _staleness(text: str) -> float:
+    seconds = float(text)
+    if not 0 <= seconds < math.inf:
+        raise ValueError(text)
+    return seconds
+
+
+def _seconds(text: str) -> float:
+    if not _staleness(text):
+        raise ValueError(text)
+    return float(text)
+
+
+def _file(path: str) -> bytes:
+    return Path(path).read_bytes()
