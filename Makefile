@@ -4,8 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 JDBC_DRIVER := org.apache.arrow:flight-sql-jdbc-driver:18.3.0
+KAFKA := $(VENV)/share/livestate/kafka
 
-.PHONY: help setup java jdbc demo test lint check bench clean
+.PHONY: help setup java jdbc kafka demo demo-kafka pipeline test lint check bench clean
 
 help: ## what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -24,10 +25,25 @@ java: ## make sure that Java 17 or newer is there, for Spark
 jdbc: ## fetch the JDBC driver that one test talks through; without Maven the test is skipped
 	@if command -v mvn >/dev/null 2>&1; then mvn --quiet --batch-mode dependency:get -Dartifact=$(JDBC_DRIVER) -Dtransitive=false; fi
 
+kafka: $(VENV)/.kafka ## fetch Kafka and Spark's connector to it; without Maven the tests that need them are skipped
+
+$(VENV)/.kafka: tools/kafka.xml | setup
+	@if command -v mvn >/dev/null 2>&1; then \
+		rm -rf $(KAFKA) && \
+		mvn --quiet --batch-mode --file $< dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$(KAFKA) && \
+		touch $@; \
+	fi
+
 demo: setup java ## music charts, live; pass options with ARGS="--duration 30"
 	$(BIN)/livestate demo $(ARGS)
 
-test: setup java jdbc ## every test; pass options with ARGS="-k name"
+demo-kafka: setup java kafka ## the same, with the plays in a Kafka topic
+	$(BIN)/livestate demo --kafka $(ARGS)
+
+pipeline: setup java kafka ## a ready-made pipeline with a host and its queries: make pipeline NAME=leaderboard ARGS="--source kafka"
+	$(BIN)/python -m spark_pipeline.pipelines $(or $(NAME),--help) $(if $(NAME),--serve) $(ARGS)
+
+test: setup java jdbc kafka ## every test; pass options with ARGS="-k name"
 	$(BIN)/python -m pytest $(ARGS)
 
 lint: setup ## style, types and import rules

@@ -3,9 +3,11 @@
 Where Spark runs on a cluster, livestate must be installed on its executors too, and the changelog must be reachable from there.
 """
 
+from spark_pipeline import merged
 from spark_pipeline.backfill import write_store
 from spark_pipeline.outputs import StoreOutput
+from spark_pipeline.reader import LiveStateSource, register
 from spark_pipeline.settings import recommended_settings
 from spark_pipeline.sink import LiveStateSink
 
-__all__ = ["LiveStateSink", "StoreOutput", "recommended_settings", "write_store"]
+__all__ = ["LiveStateSink", "LiveStateSource", "StoreOutput", "merged", "recommended_settings", "register", "write_store"]

@@ -28,6 +28,7 @@ def write_store(
     partitions: int = 8,
     mode: str = OutputMode.UPDATE,
     tombstone_column: str | None = None,
+    is_global: bool = False,
     group: str | None = None,
     path: str = TransferPath.AUTO,
     driver_bytes: int = DEFAULT_DRIVER_BYTES,
@@ -48,6 +49,7 @@ def write_store(
         partitions: How many partitions the store has.
         mode: "update" or "append" to replace rows by key, "complete" to replace all.
         tombstone_column: Boolean column that says which rows remove their key.
+        is_global: Whether every host holds all of the store.
         group: Store group; the store's name by default.
         path: "driver", "executors" or "auto"; a frame whose size Spark cannot tell beforehand goes from the executors.
         driver_bytes: Up to which size a frame goes through the driver when `path` is "auto".
@@ -63,7 +65,7 @@ def write_store(
         Unavailable: The changelog cannot be reached.
         LimitExceeded: The disk is full.
     """
-    output = StoreOutput(store, key, None, partition_by, partitions, mode, tombstone_column)
+    output = StoreOutput(store, key, None, partition_by, partitions, mode, tombstone_column, is_global=is_global)
     name = GroupName(group if group is not None else store)
     chooser = PathChooser(path, driver_bytes, unknown=TransferPath.EXECUTORS)
     opened = Changelog.open(changelog, changelog_options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame
 
 from engine.changelog import Changelog, Commit, DataFile, Tables, Writer
+from engine.retention import cutoffs_of
 from engine.schema import StoreDefinition
 from spark_pipeline.interruption import is_interruption
 from spark_pipeline.notify import Notifier
@@ -28,11 +30,13 @@ class Batch:
         frame: The rows; nothing of it has been computed.
         query_id: Streaming query that it is of; None for a batch write.
         batch_id: Its number in that query; given if and only if `query_id` is.
+        watermark: No event before it is waited for any more, microseconds since 1970 UTC; None where nothing says so.
     """
 
     frame: DataFrame
     query_id: str | None = None
     batch_id: int | None = None
+    watermark: int | None = None
 
     @property
     def name(self) -> str:
@@ -89,7 +93,7 @@ class Committer:
         return batch.query_id is not None and batch.batch_id is not None and self.writer.committed(batch.query_id, batch.batch_id) is not None
 
     def _target(self, output: StoreOutput, batch: Batch) -> Target:
-        return Target(self.changelog, self.definitions[output.store], output.tombstone_column, batch.name)
+        return Target(self.changelog, self.definitions[output.store], output.tombstones, batch.name)
 
     def _transfer(self, rows: Sequence[BatchRows], batch: Batch) -> Commit:
         if self.chooser.choose([part.frame for part in rows]) is TransferPath.EXECUTORS:
@@ -105,8 +109,9 @@ class Committer:
 
     def _commit(self, written: Tables | list[DataFile], batch: Batch) -> Commit:
         replaced = [self.definitions[output.store].name for output in self.outputs if output.mode == OutputMode.COMPLETE]
+        cutoffs = cutoffs_of(self.definitions.values(), batch.watermark, time.time_ns() // 1000)
         if isinstance(written, list):
             self.chooser.saw(sum(file.size for file in written))
-            return self.writer.commit(written, query_id=batch.query_id, batch_id=batch.batch_id, replaced=replaced)
+            return self.writer.commit(written, query_id=batch.query_id, batch_id=batch.batch_id, replaced=replaced, cutoffs=cutoffs)
         self.chooser.saw(sum(rows.nbytes for parts in written.values() for rows in parts.values()))
-        return self.writer.append(written, query_id=batch.query_id, batch_id=batch.batch_id, replaced=replaced)
+        return self.writer.append(written, query_id=batch.query_id, batch_id=batch.batch_id, replaced=replaced, cutoffs=cutoffs)

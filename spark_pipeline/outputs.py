@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,11 +11,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StringType
 
 from engine.changelog import Changelog
+from engine.durations import microseconds_of_duration
 from engine.errors import InvalidInput
+from engine.kinds import KEY_VALUE, RESERVED_PREFIX, Behaviour, KeyValue, Kind, Merge, Retention, Session, Versioned
 from engine.schema import StoreDefinition, define_store
+from spark_pipeline.preaggregation import event_rows, partial_rows
 from spark_pipeline.type_mapping import arrow_schema
+from spark_pipeline.windows import flattened, window_columns
 
 _BINARY_COLLATION = "UTF8_BINARY"
+_IS_NULL = RESERVED_PREFIX + "is_null"
 
 
 class OutputMode(StrEnum):
@@ -36,10 +42,24 @@ class StoreOutput:
         store: Name of the store.
         key: Columns that identify a row.
         query: Makes the store's rows of the batch; None for the batch as it is.
-        partition_by: Leading part of the key that places a row; the whole key by default.
+        partition_by: Leading part of the key that places a row; by default the whole of `key`.
         partitions: How many partitions the store has.
         mode: What the rows do to the store: "append", "update" or "complete".
         tombstone_column: Boolean column that says which rows remove their key; it is not a column of the store.
+        kind: How rows become rows of the store; of a store that merges, the batch's rows are events, which Spark aggregates first.
+        time: Column with the time of the events, for a session store.
+        is_partial: Whether the rows for a store that merges are partial rows already, with the columns of `MergedColumn.partials`.
+        aggregate_first: Whether Spark aggregates the events of a batch by key before they are written. Without, each event is a partial row of its
+            own, which spares Spark a shuffle: worth it where most keys are only once in a batch.
+        window: Column that Spark's `window()` made, a struct of start and end. It becomes two columns, `window_start` and `window_end` where it is
+            called `window`; both are in the key behind `key`, which alone places a row.
+        retention: How long rows stay: a `timedelta`, or a text such as "7 days"; None for ever.
+        retention_column: Timestamp or date column that is a row's time: a row goes when its time is further behind the query's watermark than
+            `retention`. By default the end of its window or session, or of a version's validity; in stores without these, the time of the commit
+            that wrote the row last, which needs no watermark.
+        is_global: Whether every host holds all of the store.
+        in_memory: Whether hosts keep the store in memory only, and rebuild it from the changelog when they start.
+        tombstone_when_null: Column of the store; rows where it is null remove their key, as in a compacted Kafka topic.
     """
 
     store: str
@@ -49,14 +69,86 @@ class StoreOutput:
     partitions: int = 8
     mode: str = OutputMode.UPDATE
     tombstone_column: str | None = None
+    kind: Kind = KEY_VALUE
+    time: str = ""
+    is_partial: bool = False
+    window: str = ""
+    retention: str | dt.timedelta | None = None
+    retention_column: str = ""
+    is_global: bool = False
+    in_memory: bool = False
+    tombstone_when_null: str = ""
+    aggregate_first: bool = True
 
     def __post_init__(self) -> None:
+        if self.tombstone_when_null and self.tombstone_column is not None:
+            raise InvalidInput(f"Store {self.store}: give either tombstone_column or tombstone_when_null.")
+        if self.window and not isinstance(self.kind, KeyValue | Merge):
+            raise InvalidInput(f"Store {self.store}: windows are for key-value and merge stores; other kinds have times of their own.")
+        if self.retention_column and self.retention is None:
+            raise InvalidInput(f"Store {self.store}: retention_column says what the retention goes by; say how long it is, too.")
+        if not self.aggregate_first and self.tombstones is not None and not self.is_partial:
+            raise InvalidInput(f"Store {self.store}: Spark promises no order of events, so those with tombstones are aggregated first.")
         if self.mode not in tuple(OutputMode):
             raise InvalidInput(f"Store {self.store}: the mode {self.mode!r} is none of {', '.join(OutputMode)}.")
 
+    @property
+    def tombstones(self) -> str | None:
+        """The boolean column of `frame` that says which rows remove their key; None where none does."""
+        return _IS_NULL if self.tombstone_when_null else self.tombstone_column
+
+    @property
+    def whole_key(self) -> tuple[str, ...]:
+        """The columns of the key that come from the job, those of a window among them."""
+        return (*self.key, *(window_columns(self.window) if self.window else ()))
+
+    @property
+    def behaviour(self) -> Behaviour:
+        """What the store is besides its columns, key and partitions.
+
+        Raises:
+            InvalidInput: The retention is no length of time.
+        """
+        retention = None
+        if self.retention is not None:
+            retention = Retention(microseconds_of_duration(self.retention), self.retention_column or self._time_of_rows())
+        return Behaviour(self.kind, retention, self.is_global, self.in_memory)
+
+    @property
+    def goes_by_watermark(self) -> bool:
+        """Whether rows go when their time is too far behind the query's watermark."""
+        retention = self.behaviour.retention
+        return retention is not None and bool(retention.column)
+
+    def _time_of_rows(self) -> str:
+        """The column with the time at which a row has come to its end; empty where there is none."""
+        if self.window:
+            return window_columns(self.window)[1]
+        return self.kind.end if isinstance(self.kind, Session) else self.kind.valid_to if isinstance(self.kind, Versioned) else ""
+
     def frame(self, batch: DataFrame) -> DataFrame:
-        """The store's rows of a batch, a tombstone column among them."""
-        return self.query(batch) if self.query is not None else batch
+        """The store's rows of a batch, a tombstone column among them.
+
+        Raises:
+            InvalidInput: The rows lack a column that the store's window or kind needs.
+        """
+        rows = self.query(batch) if self.query is not None else batch
+        if self.window:
+            rows = flattened(rows, self.store, self.window)
+        if self.tombstone_when_null:
+            rows = self._with_nulls_marked(rows)
+        if self.is_partial or not isinstance(self.kind, Merge | Session):
+            return rows
+        if self.aggregate_first:
+            return partial_rows(rows, self.store, self.whole_key, self.kind, time=self.time, tombstones=self.tombstones)
+        return event_rows(rows, self.store, self.whole_key, self.kind, time=self.time)
+
+    def _with_nulls_marked(self, rows: DataFrame) -> DataFrame:
+        column = self.tombstone_when_null
+        if rows.columns.count(column) != 1:
+            cause = f"the column {column} of tombstone_when_null is not exactly one of the columns {', '.join(rows.columns)}"
+            raise InvalidInput(f"Store {self.store}: {cause}.")
+        return rows.withColumn(_IS_NULL, rows[column].isNull())
 
     def definition(self, frame: DataFrame, group: str) -> StoreDefinition:
         """What the store has to be for a frame; nothing is computed.
@@ -73,12 +165,19 @@ class StoreOutput:
         """
         self._check_collations(frame)
         schema = arrow_schema(frame.schema, store=self.store)
-        if self.tombstone_column is not None:
-            if schema.names.count(self.tombstone_column) != 1:
+        if self.tombstones is not None:
+            if schema.names.count(self.tombstones) != 1:
                 columns = ", ".join(schema.names)
-                raise InvalidInput(f"Store {self.store}: the tombstone column {self.tombstone_column} is not exactly one of the columns {columns}.")
-            schema = schema.remove(schema.get_field_index(self.tombstone_column))
-        return define_store(self.store, schema, self.key, partition_by=self.partition_by, partitions=self.partitions, group=group)
+                raise InvalidInput(f"Store {self.store}: the tombstone column {self.tombstones} is not exactly one of the columns {columns}.")
+            schema = schema.remove(schema.get_field_index(self.tombstones))
+        placed = self.key if self.window and self.partition_by is None else self.partition_by
+        return define_store(
+            self.store, schema, self._named_key(), partition_by=placed, partitions=self.partitions, group=group, behaviour=self.behaviour
+        )
+
+    def _named_key(self) -> Sequence[str]:
+        """The key as the user wrote it where that is all of it, so that mistakes in it are found where all definitions are checked."""
+        return self.whole_key if self.window else self.key
 
     def _check_collations(self, frame: DataFrame) -> None:
         """A store tells keys apart by their bytes, and such a column's values may be equal without being the same bytes."""
@@ -89,7 +188,9 @@ class StoreOutput:
                 raise InvalidInput(f"Store {self.store}: {cause}.")
 
 
-def create_stores(changelog: Changelog, outputs: Sequence[StoreOutput], batch: DataFrame, group: str) -> dict[str, StoreDefinition]:
+def create_stores(
+    changelog: Changelog, outputs: Sequence[StoreOutput], batch: DataFrame, group: str, *, has_watermark: bool = True
+) -> dict[str, StoreDefinition]:
     """Create the stores of a job, or find that those there are the same.
 
     Args:
@@ -97,6 +198,7 @@ def create_stores(changelog: Changelog, outputs: Sequence[StoreOutput], batch: D
         outputs: The stores, by distinct names.
         batch: Any batch of the job; only its schema matters.
         group: Their group.
+        has_watermark: Whether rows will ever be let go of by their time; a store that asks for it is refused otherwise.
 
     Returns:
         Definition by name of the store.
@@ -106,4 +208,8 @@ def create_stores(changelog: Changelog, outputs: Sequence[StoreOutput], batch: D
     """
     # All are checked before the first is created.
     wanted = [output.definition(output.frame(batch), group) for output in outputs]
+    waiting = [] if has_watermark else [output.store for output in outputs if output.goes_by_watermark]
+    if waiting:
+        cause = "rows go when their time is too far behind the query's watermark, and the query has none"
+        raise InvalidInput(f"Store {', '.join(waiting)}: {cause}; declare one with withWatermark(…), as long as events may be late.")
     return {definition.name: changelog.create_store(definition) for definition in wanted}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+PUSHDOWN_SETTING = "spark.sql.python.filterPushdown.enabled"
 _LOCAL_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 
@@ -20,6 +21,8 @@ def recommended_settings(*, atomic_rename: bool = True) -> dict[str, str]:
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
         # Text and time stamps mean the same to the job and to those who ask its stores.
         "spark.sql.session.timeZone": "UTC",
+        # Frames of the data source livestate that have conditions are planned for each use, so that each batch of a stream reads the newest epoch.
+        PUSHDOWN_SETTING: "true",
         # The progress bar would draw over whatever a job prints.
         "spark.ui.showConsoleProgress": "false",
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import socket
 from collections.abc import Mapping, Sequence
@@ -11,12 +12,14 @@ from pyspark.sql import DataFrame
 
 from engine.changelog import Changelog
 from engine.errors import InvalidInput
+from engine.kinds import KEY_VALUE, Kind
 from engine.schema import GroupName
 from spark_pipeline.committer import Batch, Committer
 from spark_pipeline.interruption import quiet_stop
 from spark_pipeline.notify import Notifier
 from spark_pipeline.outputs import OutputMode, StoreOutput, create_stores
 from spark_pipeline.transfer import DEFAULT_DRIVER_BYTES, PathChooser, TransferPath
+from spark_pipeline.watermark import batch_watermark, has_watermark
 
 _QUERY_ID = "sql.streaming.queryId"
 _RUN_ID = "spark.jobGroup.id"
@@ -79,6 +82,14 @@ class LiveStateSink:
         stores: The stores, when there are several or one needs a query of its own.
         path: How rows get to the changelog: "driver", "executors", or "auto", by their size.
         driver_bytes: Up to which size a batch goes through the driver when `path` is "auto", in bytes of Arrow data.
+        kind: How rows become rows of the store, when there is one store: as `StoreOutput.kind`, and so are `time` and `is_partial`.
+        time: Column with the time of the events, for a session store.
+        is_partial: Whether the rows for a store that merges are partial rows already.
+        aggregate_first: Whether Spark aggregates events by key before they are written: as `StoreOutput.aggregate_first`.
+        tombstone_when_null: Column of the store; rows where it is null remove their key.
+        window: Column that Spark's `window()` made, to be part of the key; as `StoreOutput.window`, and so are the next two.
+        retention: How long rows stay, such as "7 days"; None for ever.
+        retention_column: Column whose time retention goes by, against the query's watermark.
         notify: Flight URIs of hosts to tell of each commit, so that they need not poll: one or a sequence of `grpc://host:port`.
         changelog_options: Settings of the object store, such as its `endpoint`.
 
@@ -96,6 +107,14 @@ class LiveStateSink:
         partitions: int = 8,
         mode: str = OutputMode.UPDATE,
         tombstone_column: str | None = None,
+        kind: Kind = KEY_VALUE,
+        time: str = "",
+        is_partial: bool = False,
+        aggregate_first: bool = True,
+        tombstone_when_null: str = "",
+        window: str = "",
+        retention: str | dt.timedelta | None = None,
+        retention_column: str = "",
         group: str | None = None,
         stores: Sequence[StoreOutput] = (),
         path: str = TransferPath.AUTO,
@@ -105,8 +124,26 @@ class LiveStateSink:
     ) -> None:
         if (store is None) == (not stores):
             raise InvalidInput("LiveStateSink needs either a store with its key, or stores.")
-        one = StoreOutput(store, key, None, partition_by, partitions, mode, tombstone_column) if store is not None else None
-        self._outputs = (one,) if one is not None else tuple(stores)
+        self._outputs = tuple(stores)
+        if store is not None:
+            one = StoreOutput(
+                store,
+                key,
+                partition_by=partition_by,
+                partitions=partitions,
+                mode=mode,
+                tombstone_column=tombstone_column,
+                kind=kind,
+                time=time,
+                is_partial=is_partial,
+                aggregate_first=aggregate_first,
+                tombstone_when_null=tombstone_when_null,
+                window=window,
+                retention=retention,
+                retention_column=retention_column,
+            )
+            self._outputs = (one,)
+        self._needs_watermark = any(output.goes_by_watermark for output in self._outputs)
         names = [output.store for output in self._outputs]
         if len(set(names)) != len(names):
             raise InvalidInput(f"LiveStateSink writes a store twice in one commit; the stores are {', '.join(names)}.")
@@ -136,7 +173,8 @@ class LiveStateSink:
             Cancelled: The query was stopped meanwhile.
         """
         run = _Run.of(frame)
-        batch = Batch(frame, run.query_id, batch_id)
+        watermark = batch_watermark(frame, run.query_id) if self._needs_watermark else None
+        batch = Batch(frame, run.query_id, batch_id, watermark)
         with quiet_stop(frame.sparkSession, batch.name):
             committer = self._committer_for(run, frame)
             if committer.is_committed(batch):
@@ -157,6 +195,7 @@ class LiveStateSink:
 
     def _open(self, frame: DataFrame, run: _Run) -> Committer:
         """Take the group over. The stores come first: a query that does not fit them must not stop the one that does."""
-        definitions = create_stores(self._changelog, self._outputs, frame, self._group)
+        is_known = not self._needs_watermark or has_watermark(frame, run.query_id)
+        definitions = create_stores(self._changelog, self._outputs, frame, self._group, has_watermark=is_known)
         writer = self._changelog.writer(self._group, f"run {run.run_id} on {socket.gethostname()}, process {os.getpid()}")
         return Committer(self._changelog, writer, self._outputs, definitions, self._chooser, self._notifiers)

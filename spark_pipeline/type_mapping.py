@@ -60,3 +60,56 @@ def _arrow_type(kind: spark.DataType) -> pa.DataType:
     if found is None:
         raise InvalidInput(f"Spark's type {kind.simpleString()} is not a value type of a store; cast it.")
     return found
+
+
+_SPARK_OF = {kind: made for made, kind in _SIMPLE.items() if made not in (spark.CharType, spark.VarcharType)}
+_WIDER: dict[pa.DataType, spark.DataType] = {
+    pa.uint8(): spark.ShortType(),
+    pa.uint16(): spark.IntegerType(),
+    pa.uint32(): spark.LongType(),
+    pa.uint64(): spark.DecimalType(20, 0),
+}
+"""Spark has no unsigned integers; these hold all of their values."""
+
+
+def spark_schema(schema: pa.Schema) -> spark.StructType:
+    """The schema of a frame that rows of an Arrow schema fit.
+
+    Args:
+        schema: Columns of a store or of a query's result.
+
+    Returns:
+        The same columns in the same order, all of which may be null. Unsigned integers become the next wider type.
+
+    Raises:
+        InvalidInput: A column has a type that Spark does not have, or the name of another one.
+    """
+    fields: list[spark.StructField] = []
+    if len(set(schema.names)) < len(schema.names):
+        twice = next(name for place, name in enumerate(schema.names) if name in schema.names[:place])
+        raise InvalidInput(f"Two columns are called {twice}, and Spark tells columns by their names: rename one with AS.")
+    for field in schema:
+        try:
+            fields.append(spark.StructField(field.name, _spark_type(field.type)))
+        except InvalidInput as error:
+            raise InvalidInput(f"Column {field.name}: {error.message}") from error
+    return spark.StructType(fields)
+
+
+def _spark_type(kind: pa.DataType) -> spark.DataType:
+    if pa.types.is_decimal(kind) and kind.precision <= 38 and 0 <= kind.scale <= kind.precision:
+        return spark.DecimalType(kind.precision, kind.scale)
+    if pa.types.is_list(kind):
+        return spark.ArrayType(_spark_type(kind.value_type))
+    if pa.types.is_map(kind):
+        return spark.MapType(_spark_type(kind.key_type), _spark_type(kind.item_type))
+    if pa.types.is_struct(kind):
+        return spark.StructType([spark.StructField(field.name, _spark_type(field.type)) for field in kind])
+    found = _SPARK_OF.get(kind)
+    if found is not None:
+        return found()
+    if kind in _WIDER:
+        return _WIDER[kind]
+    if pa.types.is_timestamp(kind) and kind.tz:
+        return spark.TimestampType()
+    raise InvalidInput(f"Spark has no type for {kind}; cast it in the query.")

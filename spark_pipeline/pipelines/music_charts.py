@@ -1,215 +1,99 @@
-"""The music charts: plays per song and per genre, kept live. `python -m spark_pipeline.pipelines.music_charts --help`.
+"""The music charts of Kafka Streams' Interactive Queries example: plays per song, the top five of each genre and of all.
 
-    plays (a directory of Parquet files, growing)      songs (a Parquet file)
-        │                                                 │
-        ▼                                                 ├──► store songs (song_id: title, artist, genre)
-    plays of 30 s or more, with their genre  ◄────────────┘
-        │  each play counts twice: for its song and for its genre
-        ▼
-    one stateful aggregation by (song_id, genre), where one of the two is null
-        │  update mode: the counts that changed
+    plays (song_id, user_id, duration_seconds, event_time)      songs (song_id, title, artist, genre)
+        │                                                          │
+        ▼                                                          ├──► global store songs
+    plays of 30 s or more, with their genre  ◄─────────────────────┘
+        │  each batch counted twice: per song and per genre
         ▼
     store song_plays (song_id: plays, last_played) and store genre_plays (genre: plays, last_played), one commit
 
-One aggregation rather than one query for each store: both stores then change in the same epoch, so whoever reads them
-together finds that the plays of all songs and the plays of all genres add up to the same number, always. Spark also does
-one batch where two queries would do two, side by side on the same cores. Deriving the genre's counts from the song's
-would need all songs of the genre in each batch.
-
-Counts live in Spark's state, which survives a restart in the checkpoint; the stores show them.
+Both stores change in the same epoch, so whoever reads them together finds that the plays of all songs and the plays of all genres add
+up to the same number, always. Spark keeps no counts: it aggregates each batch, and the stores fold that into what they have.
 """
 
 from __future__ import annotations
 
-import argparse
-import signal
-import sys
-import threading
-from collections.abc import Sequence
-from dataclasses import dataclass
-from types import FrameType
+from collections.abc import Mapping
+from typing import Any
 
-from py4j.protocol import Py4JError
-from pyspark.sql import DataFrame, SparkSession
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the name that PySpark's own documentation gives it
-from pyspark.sql.streaming.query import StreamingQuery
 
-from spark_pipeline import LiveStateSink, StoreOutput, recommended_settings, write_store
+from spark_pipeline import StoreOutput, merged
+from spark_pipeline.pipelines.draws import Draws, words
+from spark_pipeline.pipelines.pipeline import Pipeline, Question, Reference, Topic
 
-GROUP = "charts"
 SHORTEST_PLAY_SECONDS = 30
-PLAY_COLUMNS = "song_id bigint, user_id bigint, duration_seconds int, event_time timestamp"
-_STOP_POLL_SECONDS = 0.5
+SONGS = 2_000
+USERS = 100_000
+EVENTS_PER_SECOND = 50.0
+LONGEST_PLAY_SECONDS = 360
+GENRES = ("Blues", "Classical", "Country", "Electronic", "Folk", "Hip Hop", "Jazz", "Metal", "Pop", "Punk", "Reggae", "Rock")
+_ARTISTS = ("Ada Ash", "Billie Finch", "Cleo Hale", "The Amber Engines", "The Neon Harbours", "Iris Marsh", "Miles North", "The Velvet Trains")
+_WORDS = ("Amber", "Bitter", "Crystal", "Distant", "Electric", "Faded", "Golden", "Hidden", "Lonely", "Midnight", "Neon", "Paper", "Quiet", "Silver")
 
 
-@dataclass(frozen=True)
-class ChartsOptions:
-    """Where the job reads and writes.
-
-    Attributes:
-        plays: Directory of Parquet files of play events, columns `PLAY_COLUMNS`; new files are picked up as they appear.
-        songs: Parquet file of `song_id`, `title`, `artist`, `genre`.
-        changelog: URI of the changelog.
-        checkpoint: Directory of the streaming query's checkpoint.
-        notify: Flight URIs of hosts to tell of each commit.
-    """
-
-    plays: str
-    songs: str
-    changelog: str
-    checkpoint: str
-    notify: Sequence[str] = ()
+def _plays(draws: Draws) -> Mapping[str, Any]:
+    return {
+        # Songs of low numbers are the hits.
+        "song_id": draws.skewed("song", SONGS, exponent=3.0) + 1,
+        "user_id": draws.below("user", USERS) + 1,
+        "duration_seconds": (draws.below("duration", LONGEST_PLAY_SECONDS) + 1).astype(np.int32),
+        "event_time": draws.times(EVENTS_PER_SECOND),
+    }
 
 
-def count_plays(plays: DataFrame, songs: DataFrame) -> DataFrame:
-    """Count plays per song and per genre, in one aggregation.
+def make_songs() -> pa.Table:
+    """The catalogue: `song_id` (int64, from 1), `title`, `artist`, `genre`."""
+    numbers = np.arange(SONGS, dtype=np.int64)
+    draws = Draws(numbers)
+    first, second = (words(draws.below(name, len(_WORDS)), _WORDS) for name in ("first word", "second word"))
+    titles = [f"{a} {b} No. {number + 1}" for number, (a, b) in enumerate(zip(first.to_pylist(), second.to_pylist(), strict=True))]
+    artists, genres = (words(draws.below(name, len(choices)), choices) for name, choices in (("artist", _ARTISTS), ("genre", GENRES)))
+    return pa.table({"song_id": numbers + 1, "title": titles, "artist": artists, "genre": genres})
+
+
+def counted_plays(plays: DataFrame, songs: DataFrame) -> DataFrame:
+    """The plays that count for the charts, with the genre of their song.
 
     Args:
-        plays: Play events, `PLAY_COLUMNS`.
+        plays: Play events.
         songs: The catalogue; plays of songs that it lacks do not count.
 
     Returns:
-        `song_id`, `genre`, `plays` (bigint), `last_played` (timestamp): a row for each song, with a null genre, and one for each
-        genre, with a null song_id. Plays of less than 30 seconds do not count.
+        `song_id`, `genre`, `event_time`, a row for each play of 30 seconds or more.
     """
-    counted = plays.where(F.col("duration_seconds") >= SHORTEST_PLAY_SECONDS).join(F.broadcast(songs.select("song_id", "genre")), "song_id")
-    song = F.struct("song_id", F.lit(None).cast("string").alias("genre"))
-    genre = F.struct(F.lit(None).cast("bigint").alias("song_id"), "genre")
-    return (
-        counted.select("event_time", F.explode(F.array(song, genre)).alias("chart"))
-        .groupBy("chart.song_id", "chart.genre")
-        .agg(F.count(F.lit(1)).alias("plays"), F.max("event_time").alias("last_played"))
-    )
+    long_enough = plays.where(F.col("duration_seconds") >= SHORTEST_PLAY_SECONDS)
+    return long_enough.join(F.broadcast(songs.select("song_id", "genre")), "song_id").select("song_id", "genre", "event_time")
 
 
-def _song_plays(batch: DataFrame) -> DataFrame:
-    return batch.where("song_id IS NOT NULL").drop("genre")
+_CHART = merged.columns(plays=merged.count(), last_played=merged.max("event_time"))
 
-
-def _genre_plays(batch: DataFrame) -> DataFrame:
-    return batch.where("genre IS NOT NULL").drop("song_id")
-
-
-def start_charts(spark: SparkSession, options: ChartsOptions) -> StreamingQuery:
-    """Write the songs, and start counting plays.
-
-    Args:
-        spark: The session.
-        options: Where to read and write.
-
-    Returns:
-        The running query.
-
-    Raises:
-        LivestateError: A store exists and is another one, or the changelog cannot be reached.
-    """
-    songs = spark.read.parquet(options.songs).select("song_id", "title", "artist", "genre")
-    write_store(songs, changelog=options.changelog, store="songs", key=["song_id"], path="driver", notify=options.notify)
-    plays = spark.readStream.schema(PLAY_COLUMNS).parquet(options.plays)
-    sink = LiveStateSink(
-        changelog=options.changelog,
-        group=GROUP,
-        stores=[
-            StoreOutput("song_plays", key=["song_id"], query=_song_plays),
-            StoreOutput("genre_plays", key=["genre"], query=_genre_plays, partitions=1),
-        ],
-        path="driver",
-        notify=options.notify,
-    )
-    return (
-        count_plays(plays, songs)
-        .writeStream.queryName("music_charts")
-        .outputMode("update")
-        .option("checkpointLocation", options.checkpoint)
-        .foreachBatch(sink)
-        .start()
-    )
-
-
-def session() -> SparkSession:
-    """A local session that is set up for small batches in quick succession."""
-    settings = {
-        **recommended_settings(),
-        "spark.ui.enabled": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.sql.shuffle.partitions": "2",
-        # Files of a few hundred rows are read several to a task.
-        "spark.sql.files.openCostInBytes": "0",
-        "spark.sql.files.minPartitionNum": "1",
-        # The quick compiler and collector pay for batches of some thousand rows, and leave the cores to the rest.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    }
-    builder = SparkSession.builder.master("local[2]").appName("livestate music charts")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
-
-
-class _Stop:
-    """Handles SIGTERM and Ctrl-C: at once while the job starts, in order when it counts."""
-
-    def __init__(self) -> None:
-        self.asked = threading.Event()
-        self.counting = False
-
-    def __call__(self, number: int, frame: FrameType | None) -> None:
-        self.asked.set()
-        if not self.counting:
-            # The JVM ends with its parent.
-            raise SystemExit(0)
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Run the job until SIGTERM or Ctrl-C.
-
-    Args:
-        arguments: The command line, without the program.
-
-    Returns:
-        The exit code.
-    """
-    parser = argparse.ArgumentParser(prog="python -m spark_pipeline.pipelines.music_charts", description="Count plays per song and per genre.")
-    parser.add_argument("--plays", required=True, help="directory of Parquet files of play events")
-    parser.add_argument("--songs", required=True, help="Parquet file of the songs")
-    parser.add_argument("--changelog", required=True, help="URI of the changelog")
-    parser.add_argument("--checkpoint", required=True, help="directory of the checkpoint")
-    parser.add_argument("--notify", action="append", default=[], help="Flight URI of a host to tell of each commit; repeatable")
-    options = ChartsOptions(**vars(parser.parse_args(arguments)))
-    stop = _Stop()
-    # Before the session starts, and again after: PySpark sets a handler of Ctrl-C that cancels jobs only.
-    signal.signal(signal.SIGTERM, stop)
-    spark = session()
-    signal.signal(signal.SIGINT, stop)
-    query = start_charts(spark, options)
-    stop.counting = True
-    failure = run_until(stop.asked, spark, query)
-    if failure is not None:
-        sys.stderr.write(f"{failure}\n")
-    return 0 if failure is None else 1
-
-
-def run_until(stopping: threading.Event, spark: SparkSession, query: StreamingQuery) -> str | None:
-    """Let a query run, and stop it and its session.
-
-    Args:
-        stopping: Ends the wait.
-        spark: The session.
-        query: The running query.
-
-    Returns:
-        Why the query ended by itself; None if it was told to.
-    """
-    try:
-        while query.isActive and not stopping.wait(_STOP_POLL_SECONDS):
-            pass
-        failure = None if stopping.is_set() else f"The streaming query ended: {query.exception()}"
-        query.stop()
-        spark.stop()
-    except Py4JError:
-        # A SIGTERM to the whole process group, as some supervisors send it, ends the JVM as well.
-        return None if stopping.is_set() else "The JVM of the job ended unexpectedly."
-    return failure
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+PIPELINE = Pipeline(
+    name="music_charts",
+    summary="Music charts: plays per song, the top five of each genre and of all.",
+    topics=[Topic("plays", "song_id bigint, user_id bigint, duration_seconds int, event_time timestamp", key="song_id", make=_plays)],
+    references=[Reference(StoreOutput("songs", key=["song_id"], is_global=True), make_songs)],
+    frame=lambda streams, tables: counted_plays(streams["plays"], tables["songs"]),
+    stores=[
+        StoreOutput("song_plays", key=["song_id"], kind=_CHART),
+        StoreOutput("genre_plays", key=["genre"], kind=_CHART, partitions=1),
+    ],
+    questions=[
+        Question(
+            "The top five of all songs",
+            "SELECT s.title, s.artist, p.plays FROM song_plays AS p JOIN songs AS s USING (song_id) ORDER BY p.plays DESC, p.song_id LIMIT 5",
+        ),
+        Question(
+            "The top five of each genre",
+            """SELECT s.genre, s.title, s.artist, p.plays FROM song_plays AS p JOIN songs AS s USING (song_id)
+               QUALIFY row_number() OVER (PARTITION BY s.genre ORDER BY p.plays DESC, p.song_id) <= 5
+               ORDER BY s.genre, p.plays DESC, p.song_id""",
+        ),
+        Question("The plays of one song", "SELECT plays, last_played FROM song_plays WHERE song_id = 7"),
+        Question("The plays of each genre", "SELECT genre, plays FROM genre_plays ORDER BY plays DESC, genre"),
+    ],
+)

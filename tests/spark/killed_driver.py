@@ -11,11 +11,12 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from engine.changelog import Commit, Writer
-from spark_pipeline import LiveStateSink, recommended_settings
+from spark_pipeline import LiveStateSink
 from tests.spark.streams import FileStream, drain
+from tests.support.spark_session import start_session
 
 STEPS = ["before staging", "before the commit", "after the commit"]
 _FATAL_BATCH = 1
@@ -57,17 +58,9 @@ def _die_before_the_commit() -> None:
 def main(step: str, directory: str, changelog: str, checkpoint: str) -> None:
     if step == "before the commit":
         _die_before_the_commit()
-    builder = SparkSession.builder.master("local[2]").appName("killed-driver")
-    settings = {
-        **recommended_settings(),
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "spark.driver.host": "127.0.0.1",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.ui.enabled": "false",
-    }
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    plays = FileStream(builder.getOrCreate(), Path(directory), "id BIGINT, song STRING")
+    quick = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    session = start_session("killed-driver", Path(checkpoint).parent / "scratch", settings=quick)
+    plays = FileStream(session, Path(directory), "id BIGINT, song STRING")
     drain(count_plays(plays.frame()), _Sink(changelog, step), Path(checkpoint))
 
 

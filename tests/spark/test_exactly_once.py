@@ -19,12 +19,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name that PySpark's own documentation gives it
 
 from engine.changelog import Changelog
-from engine.errors import Cancelled, Unavailable
+from engine.errors import Cancelled, LivestateError, Unavailable
 from engine.schema import GroupName, StoreName, define_store
 from spark_pipeline import LiveStateSink, write_store
 from spark_pipeline.transfer import BatchRows, Target, stage_from_executors
 from tests.spark.killed_driver import STEPS, count_plays
 from tests.spark.streams import PATHS, FileStream, by_key, commits, contents, drain, start
+from tests.support.waiting import wait_until
 
 _ROOT = Path(__file__).parents[2]
 
@@ -170,31 +171,24 @@ class TestStop:
     def test_stop_in_the_middle_of_a_batch(self, endless: tuple[DataFrame, Path], uri: str, tmp_path: Path, path: str) -> None:
         frame, begun = endless
         sink = LiveStateSink(changelog=uri, store="numbers", key=["number"], path=path)
-        raised: list[Exception] = []
+        raised: list[LivestateError] = []
 
         def recorded(batch: DataFrame, batch_id: int) -> None:
             try:
                 sink(batch, batch_id)
-            except Exception as error:
+            except LivestateError as error:
                 raised.append(error)
                 raise
 
         query = start(frame, recorded, tmp_path / "checkpoint", "append")
-        _wait_for(begun)
+        wait_until(begun.exists)
         query.stop()
         assert query.exception() is None
         assert commits(uri, "numbers") == []
         _check_that_spark_understands(frame.sparkSession, raised[0])
 
 
-def _wait_for(file: Path) -> None:
-    deadline = time.monotonic() + 60
-    while not file.exists():
-        assert time.monotonic() < deadline, "the batch did not begin"
-        time.sleep(0.02)
-
-
-def _check_that_spark_understands(spark: SparkSession, error: Exception) -> None:
+def _check_that_spark_understands(spark: SparkSession, error: LivestateError) -> None:
     """Spark's own expression must find an interruption in the text, and the text be too short for its recursion to matter."""
     assert isinstance(error, Cancelled)
     jvm = spark._jvm

@@ -1,0 +1,233 @@
+"""A Kafka broker of one node, for tests and demos: `python -m spark_pipeline.kafka_broker --help`.
+
+It is Apache Kafka itself, in KRaft mode: broker and controller in one process, on loopback, without a password. Its jars, and
+those that Spark needs to read topics, are fetched once by `make kafka`; nothing is downloaded here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from base64 import urlsafe_b64encode
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+from engine.errors import DeadlineExceeded, Unavailable
+
+ADDRESS = "127.0.0.1"
+PORT = 9092
+JARS_VARIABLE = "LIVESTATE_KAFKA_JARS"
+CONNECTOR_JARS = ("spark-sql-kafka-0-10", "spark-token-provider-kafka-0-10", "commons-pool2", "kafka-clients")
+START_SECONDS = 90.0
+_STOP_SECONDS = 15.0
+_POLL_SECONDS = 0.05
+_MEMORY = "256m"
+
+
+def jars_directory() -> Path | None:
+    """Where `make kafka` put the jars, or where the variable LIVESTATE_KAFKA_JARS says that they are; None if they are not there."""
+    place = Path(os.environ.get(JARS_VARIABLE) or Path(sys.prefix, "share", "livestate", "kafka"))
+    return place if any(place.glob("kafka_*.jar")) else None
+
+
+def connector_jars() -> list[str]:
+    """The jars that a Spark session needs for `format("kafka")`, as a value of `spark.jars` lists them.
+
+    Raises:
+        Unavailable: They are not on this machine.
+    """
+    place = _needed_jars()
+    return [str(jar) for name in CONNECTOR_JARS for jar in sorted(place.glob(f"{name}*.jar"))]
+
+
+def _needed_jars() -> Path:
+    place = jars_directory()
+    if place is None:
+        raise Unavailable(f"The jars of Kafka are not on this machine: run make kafka, which needs Maven, or say where they are in {JARS_VARIABLE}.")
+    return place
+
+
+class KafkaBroker:
+    """One broker; a context that starts and stops it.
+
+    Args:
+        directory: For its data and what it says; what a broker left there before is served again.
+        port: Where clients connect; a free one by default.
+
+    Attributes:
+        bootstrap: Where clients connect, as their `bootstrap.servers` wants it.
+    """
+
+    def __init__(self, directory: Path, port: int | None = None) -> None:
+        self._directory = directory
+        self._port, self._controller_port = (port or _free_port()), _free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        self.bootstrap = f"{ADDRESS}:{self._port}"
+
+    def start(self) -> None:
+        """Start it, for the first time or again, and wait until clients can connect.
+
+        Raises:
+            Unavailable: Java or the jars are missing, or it ended; the message says why.
+            DeadlineExceeded: It did not come up in time.
+        """
+        settings = self._write_settings()
+        if not (self._directory / "data" / "meta.properties").exists():
+            cluster = urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+            self._java("kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", f"--config={settings}").wait()
+        self._process = self._java("kafka.Kafka", str(settings))
+        try:
+            self._wait(self._process)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """End it; what it has stays in the directory."""
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+
+    def check(self) -> None:
+        """Make sure that it runs.
+
+        Raises:
+            Unavailable: It has ended.
+        """
+        if self._process is None or self._process.poll() is not None:
+            raise Unavailable(f"The Kafka broker has ended{self._last_line()}.")
+
+    def __enter__(self) -> KafkaBroker:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self.stop()
+
+    def _java(self, *command: str) -> subprocess.Popen[bytes]:
+        home = os.environ.get("JAVA_HOME")
+        java = shutil.which(Path(home, "bin", "java") if home else "java")
+        if java is None:
+            raise Unavailable("Kafka needs Java 17 or newer, and none was found: install a JDK or set JAVA_HOME.")
+        # It starts in half the time with the quick compiler, and needs little memory.
+        options = [f"-Xmx{_MEMORY}", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+        with self._log.open("ab") as log:
+            # A group of its own keeps the terminal's Ctrl-C away; whoever started it stops it.
+            return subprocess.Popen(  # noqa: S603  the program is the Java that Spark would run
+                [java, *options, "-cp", f"{_needed_jars()}/*", *command],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def _write_settings(self) -> Path:
+        """Its `server.properties`; the names are those of Kafka's documentation."""
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": 1,
+            "controller.quorum.voters": f"1@{ADDRESS}:{self._controller_port}",
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{ADDRESS}:{self._controller_port}",
+            "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "log.dirs": self._directory / "data",
+            # One node keeps one copy of everything.
+            "offsets.topic.replication.factor": 1,
+            "offsets.topic.num.partitions": 1,
+            "transaction.state.log.replication.factor": 1,
+            "transaction.state.log.min.isr": 1,
+            "transaction.state.log.num.partitions": 1,
+            "group.initial.rebalance.delay.ms": 0,
+            # A topic that a job subscribes to before it is filled has to be there.
+            "auto.create.topics.enable": "true",
+            "num.partitions": 2,
+        }
+        (self._directory / "data").mkdir(parents=True, exist_ok=True)
+        file = self._directory / "server.properties"
+        file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()), encoding="utf-8")
+        return file
+
+    @property
+    def _log(self) -> Path:
+        return self._directory / "broker.log"
+
+    def _wait(self, process: subprocess.Popen[bytes]) -> None:
+        """The broker listens once it has its metadata and can answer."""
+        deadline = time.monotonic() + START_SECONDS
+        while not _listens(self._port):
+            if process.poll() is not None:
+                raise Unavailable(f"The Kafka broker ended when it was to start{self._last_line()}.")
+            if time.monotonic() > deadline:
+                raise DeadlineExceeded(f"The Kafka broker did not start within {START_SECONDS:.0f} seconds.")
+            time.sleep(_POLL_SECONDS)
+
+    def _last_line(self) -> str:
+        lines = [line.strip() for line in self._log.read_text(errors="replace").splitlines() if line.strip()]
+        return f" ({lines[-1][:300].rstrip('.')})" if lines else ""
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((ADDRESS, 0))
+        return int(probe.getsockname()[1])
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1.0)
+        return probe.connect_ex((ADDRESS, port)) == 0
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a broker until SIGTERM or Ctrl-C.
+
+    Args:
+        arguments: The command line, without the program.
+
+    Returns:
+        The exit code.
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m spark_pipeline.kafka_broker",
+        description="Run a Kafka broker of one node on this machine, for demos. Ctrl-C ends it.",
+        epilog="Its jars are fetched by: make kafka",
+    )
+    parser.add_argument("--port", type=int, default=PORT, help=f"where clients connect; {PORT} by default")
+    parser.add_argument("--data", type=Path, help="directory in which topics stay; a temporary one by default")
+    options = parser.parse_args(arguments)
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, frame: stopping.set())
+    with tempfile.TemporaryDirectory(prefix="livestate-kafka-") as temporary:
+        directory = options.data or Path(temporary)
+        directory.mkdir(parents=True, exist_ok=True)
+        try:
+            with KafkaBroker(directory, options.port) as broker:
+                sys.stdout.write(f"Kafka serves {broker.bootstrap}\n")
+                sys.stdout.flush()
+                while not stopping.wait(1.0):
+                    broker.check()
+        except (Unavailable, DeadlineExceeded) as error:
+            sys.stderr.write(f"Error: {error}\n")
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,119 @@
+"""A host beside a pipeline's job, and the pipeline's questions asked of it in SQL over Flight, as any client would."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+
+import adbc_driver_flightsql.dbapi as flight_sql
+import adbc_driver_manager
+import pyarrow as pa
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from spark_pipeline.pipelines.pipeline import Pipeline, Question
+
+ASK_SECONDS = 5.0
+_ADDRESS = "127.0.0.1"
+_STOP_SECONDS = 15.0
+_SHOWN_ROWS = 10
+
+
+class HostProcess:
+    """A livestate host; a context that starts and stops it.
+
+    Args:
+        changelog: What it serves.
+        directory: For its data and its log.
+        port: Where it listens.
+    """
+
+    def __init__(self, changelog: str, directory: Path, port: int) -> None:
+        # By name alone: the Spark side imports nothing of the server's side.
+        serve = ["-m", "flight_server.cli", "serve", "--changelog", changelog, "--data", str(directory / "data")]
+        self._command = [sys.executable, *serve, "--address", _ADDRESS, "--port", str(port), "--supervised"]
+        self._log = directory / "host.log"
+        self.uri = f"grpc://{_ADDRESS}:{port}"
+
+    def __enter__(self) -> HostProcess:
+        with self._log.open("wb") as log:
+            # A group of its own keeps the terminal's Ctrl-C away; the job stops it. Its standard input is a pipe, so that it cannot outlive the job.
+            self._process = subprocess.Popen(  # noqa: S603  the command is made here, of this interpreter and its modules
+                self._command, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind((_ADDRESS, 0))
+        return int(probe.getsockname()[1])
+
+
+class Asker:
+    """Asks a pipeline's questions now and then, and prints the answers.
+
+    Args:
+        pipeline: Whose questions.
+        uri: Where the host is.
+        console: Where to print.
+    """
+
+    def __init__(self, pipeline: Pipeline, uri: str, console: Console) -> None:
+        self._pipeline = pipeline
+        self._uri = uri
+        self._console = console
+        self._next = ASK_SECONDS
+
+    def __call__(self, seconds: float) -> None:
+        """Ask, if it is time.
+
+        Args:
+            seconds: Since the job started.
+        """
+        if seconds >= self._next:
+            self._next = seconds + ASK_SECONDS
+            self.ask(f"After {seconds:.0f} s")
+
+    def ask(self, title: str) -> None:
+        """Ask all questions now; those whose store is not there yet have no answer."""
+        self._console.rule(title)
+        try:
+            with flight_sql.connect(self._uri, autocommit=True) as connection:
+                for question in self._pipeline.questions:
+                    self._print(question, connection)
+        except adbc_driver_manager.Error as error:
+            self._console.print(f"No answer yet: {str(error).splitlines()[0]}", markup=False)
+
+    def _print(self, question: Question, connection: flight_sql.Connection) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(question.sql)
+            answer = cursor.fetch_arrow_table()
+        table = Table(box=box.SIMPLE_HEAD)
+        for column in answer.schema:
+            table.add_column(column.name, justify="left" if pa.types.is_string(column.type) else "right")
+        self._console.print(question.words, style="bold")
+        for row in answer.slice(0, _SHOWN_ROWS).to_pylist():
+            table.add_row(*[_text(value) for value in row.values()])
+        self._console.print(table)
+        if answer.num_rows > _SHOWN_ROWS:
+            self._console.print(f"… and {answer.num_rows - _SHOWN_ROWS:,} more rows")
+
+
+def _text(value: object) -> str:
+    return f"{value:,.4f}" if isinstance(value, float) else str(value)

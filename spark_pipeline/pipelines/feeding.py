@@ -1,0 +1,100 @@
+"""Makes events at a steady rate, and writes them to where a job reads them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from engine.errors import Unavailable
+from spark_pipeline.pipelines.json_rows import json_rows
+from spark_pipeline.pipelines.pipeline import Topic
+
+FEED_SECONDS = 0.2
+
+
+class Feed(Protocol):
+    """Takes events."""
+
+    def write(self, topic: Topic, events: pa.Table) -> None:
+        """Take some, all or none of them."""
+
+
+class FileFeed:
+    """A file for each piece of events; it appears whole.
+
+    Args:
+        directory: Where the directories of the topics are.
+        form: "parquet" or "json".
+    """
+
+    def __init__(self, directory: Path, form: str = "parquet") -> None:
+        self._directory = directory
+        self._form = form
+        self._written: dict[str, int] = {}
+
+    def write(self, topic: Topic, events: pa.Table) -> None:
+        """See `Feed`."""
+        directory = self._directory / topic.name
+        directory.mkdir(parents=True, exist_ok=True)
+        number = self._written.get(topic.name, len(list(directory.glob(f"*.{self._form}"))))
+        # Spark overlooks names that start with a dot, so it sees whole files only.
+        hidden = directory / f".{number:08d}"
+        if self._form == "json":
+            hidden.write_text("\n".join([*json_rows(events).to_pylist(), ""]), encoding="utf-8")
+        else:
+            pq.write_table(events, hidden, compression="none", use_dictionary=False)
+        hidden.rename(directory / f"{number:08d}.{self._form}")
+        self._written[topic.name] = number + 1
+
+
+class Feeder:
+    """A thread that makes events at a steady rate; a context that starts and stops it.
+
+    Args:
+        feed: Where they go.
+        topics: What to make.
+        rate: Events a second, of a topic with a share of 1.
+        seed: Equal seeds make equal events.
+        failed: Told of an error that ended the thread.
+    """
+
+    def __init__(self, feed: Feed, topics: Sequence[Topic], rate: float, seed: int, failed: Callable[[Unavailable], None]) -> None:
+        self._feed = feed
+        self._rates = {topic.name: rate * topic.share for topic in topics}
+        self._topics = topics
+        self._seed = seed
+        self._failed = failed
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="livestate-feeder", daemon=True)
+        self.made = dict.fromkeys(self._rates, 0)
+
+    def _run(self) -> None:
+        start = time.monotonic()
+        try:
+            while not self._stopping.wait(FEED_SECONDS):
+                for topic in self._topics:
+                    self._write_due(topic, time.monotonic() - start)
+        except Unavailable as error:
+            self._failed(error)
+
+    def _write_due(self, topic: Topic, seconds: float) -> None:
+        made = self.made[topic.name]
+        due = int(seconds * self._rates[topic.name]) - made
+        if due > 0:
+            self._feed.write(topic, topic.events(made, due, self._seed))
+            self.made[topic.name] += due
+
+    def __enter__(self) -> Feeder:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self._stopping.set()
+        self._thread.join()

@@ -1,0 +1,116 @@
+"""A pipeline's job as a process: its Spark session, and an end in order."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from types import FrameType
+
+from py4j.protocol import Py4JError
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from spark_pipeline import recommended_settings
+
+_POLL_SECONDS = 0.25
+
+
+class Stop:
+    """Handles SIGTERM and Ctrl-C: at once while the job starts, in order when it runs.
+
+    Attributes:
+        asked: Whether one of them came.
+    """
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+        self.running = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        """Take a signal."""
+        self.asked.set()
+        if not self.running:
+            # The JVM ends with its parent.
+            raise SystemExit(0)
+
+    def listen(self) -> None:
+        """From now on; again after a session has started, since PySpark sets a handler of Ctrl-C that cancels jobs only."""
+        signal.signal(signal.SIGTERM, self)
+        signal.signal(signal.SIGINT, self)
+
+
+def start_session(name: str, jars: Sequence[str] = ()) -> SparkSession:
+    """A local session that is set up for small batches in quick succession.
+
+    Args:
+        name: What it is called.
+        jars: Jars that the job needs besides Spark's.
+    """
+    # Python workers run what this process runs, not whichever python3 is on the path.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    settings = {
+        **recommended_settings(),
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+        # Files of a few hundred rows are read several to a task.
+        "spark.sql.files.openCostInBytes": "0",
+        "spark.sql.files.minPartitionNum": "1",
+        # The quick compiler and collector pay for batches of some thousand rows, and leave the cores to the rest.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.log.level": "ERROR",
+    }
+    if jars:
+        settings["spark.jars"] = ",".join(jars)
+    builder = SparkSession.builder.master("local[2]").appName(f"livestate {name}")
+    for setting, value in settings.items():
+        builder = builder.config(setting, value)
+    return builder.getOrCreate()
+
+
+def run_until(stop: Stop, query: StreamingQuery, duration: float | None, look: Callable[[float], None]) -> None:
+    """Let a query run until it is to stop, its time is over, or it ends by itself.
+
+    Args:
+        stop: Ends the wait.
+        query: The running query.
+        duration: Seconds from now; None for ever.
+        look: Called several times a second, with the seconds since the start.
+    """
+    start = time.monotonic()
+    while query.isActive and not stop.asked.wait(_POLL_SECONDS):
+        seconds = time.monotonic() - start
+        if duration is not None and seconds >= duration:
+            return
+        look(seconds)
+
+
+def end(stop: Stop, spark: SparkSession, query: StreamingQuery, *, catch_up: bool) -> str | None:
+    """Stop a query and its session.
+
+    Args:
+        stop: Whether somebody asked for it, who then does not wait for long.
+        spark: The session.
+        query: The query.
+        catch_up: Whether it is to process what is there before, unless somebody asked it to stop.
+
+    Returns:
+        Why the query had ended by itself; None if it had not.
+    """
+    try:
+        if catch_up and query.isActive and not stop.asked.is_set():
+            query.processAllAvailable()
+        failure = None if stop.asked.is_set() or query.isActive else f"The streaming query ended: {query.exception()}"
+        query.stop()
+        spark.stop()
+    except Py4JError:
+        # A SIGTERM to the whole process group, as some supervisors send it, ends the JVM as well.
+        return None if stop.asked.is_set() else "The JVM of the job ended unexpectedly."
+    except StreamingQueryException as error:
+        return f"The streaming query ended: {error}"
+    return failure

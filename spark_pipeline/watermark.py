@@ -1,0 +1,49 @@
+"""The watermark of a streaming query, as its batches see it.
+
+Spark fixes a batch's watermark before it runs it, and keeps it in the metadata of the batch's offsets (`batchWatermarkMs`). A frame in `foreachBatch`
+does not lead there, but the query's id does: all sessions of a driver share a map of the queries that run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+
+def batch_watermark(frame: DataFrame, query_id: str) -> int | None:
+    """The watermark of the batch that is being run.
+
+    Args:
+        frame: The batch's frame, in `foreachBatch`.
+        query_id: Its streaming query.
+
+    Returns:
+        No event before it is waited for, microseconds since 1970 UTC. None while the query has seen no event, and of a query without one.
+    """
+    milliseconds = int(_running(frame, query_id).getLatestExecutionContext().offsetSeqMetadata().batchWatermarkMs())
+    return milliseconds * 1000 if milliseconds > 0 else None
+
+
+def has_watermark(frame: DataFrame, query_id: str) -> bool:
+    """Whether a streaming query declares a watermark.
+
+    Args:
+        frame: A batch's frame, in `foreachBatch`.
+        query_id: The query.
+    """
+    return _declares_watermark(_running(frame, query_id).logicalPlan())
+
+
+def _running(frame: DataFrame, query_id: str) -> Any:
+    """Spark's own object of a query, which PySpark has no public way to from a batch."""
+    machine: Any = frame.sparkSession._jvm  # noqa: SLF001
+    uuid = machine.java.util.UUID.fromString(query_id)
+    return frame.sparkSession._jsparkSession.sharedState().activeStreamingQueries().get(uuid)  # noqa: SLF001
+
+
+def _declares_watermark(plan: Any) -> bool:
+    if plan.nodeName() in ("EventTimeWatermark", "UpdateEventTimeWatermarkColumn"):
+        return True
+    children = plan.children()
+    return any(_declares_watermark(children.apply(number)) for number in range(children.size()))

@@ -1,0 +1,214 @@
+"""Stores that merge, end to end: Spark aggregates each batch, the host folds, SQL sees what a plain recomputation gives."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  the name that PySpark's own documentation gives it
+
+from engine.changelog import Changelog
+from engine.errors import InvalidInput
+from engine.follower import Follower, FollowerOptions
+from engine.kinds import SKETCHES, Merge, Session
+from engine.schema import GroupName, StoreName
+from engine.service import QueryService
+from spark_pipeline import LiveStateSink, StoreOutput, merged
+from tests.spark.streams import PATHS, FileStream, drain
+
+EVENTS = "song STRING, at TIMESTAMP, user BIGINT, seconds INT, rating DOUBLE, price DECIMAL(8,2), title STRING, gone BOOLEAN"
+
+KIND: Merge = merged.columns(
+    plays=merged.count(),
+    rated=merged.count("rating"),
+    seconds=merged.sum("seconds"),
+    spent=merged.sum("price"),
+    shortest=merged.min("seconds"),
+    best=merged.max("rating"),
+    rating=merged.avg("rating"),
+    opening=merged.first("title", by="at"),
+    title=merged.last("title", by="at"),
+    listeners=merged.count_distinct("user"),
+    middle=merged.quantiles("seconds", 0.5),
+    spread=merged.quantiles("seconds", 0.0, 1.0),
+)
+
+
+@contextmanager
+def served(uri: str, directory: Path, group: str) -> Iterator[QueryService]:
+    changelog = Changelog.open(uri)
+    follower = Follower(changelog, directory, FollowerOptions(poll_seconds=3600.0))
+    follower.start()
+    try:
+        follower.notify()
+        assert follower.wait_for(GroupName(group), changelog.newest_epoch(GroupName(group)), 60)
+        with closing(QueryService(follower)) as service:
+            yield service
+    finally:
+        follower.stop()
+
+
+def rows_of(service: QueryService, sql: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = service.execute(sql).read_all().to_pylist()
+    return rows
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    return (tmp_path / "changelog").as_uri()
+
+
+@pytest.fixture
+def events(spark: SparkSession, tmp_path: Path) -> FileStream:
+    """Four batches; times go back and forth between them, and some values are null."""
+    stream = FileStream(spark, tmp_path / "events", EVENTS)
+    for batch in range(4):
+        stream.add(
+            [
+                {
+                    "song": f"song-{(5 * i + batch) % 9}",
+                    "at": f"2026-01-0{1 + (batch * 2) % 5} 10:00:{i:02}",
+                    "user": (i * 7 + batch) % 23,
+                    "seconds": None if i % 8 == 0 else 10 * batch + i,
+                    "rating": None if i % 3 else i / 8,
+                    "price": f"{i}.{batch}5",
+                    "title": f"title {batch}/{i}",
+                    "gone": False,
+                }
+                for i in range(40)
+            ]
+        )
+    return stream
+
+
+def recomputed(spark: SparkSession, stream: FileStream) -> list[dict[str, Any]]:
+    """Spark's own aggregation of all events at once."""
+    rows = (
+        spark.read.schema(EVENTS)
+        .json(str(stream.directory))
+        .groupBy("song")
+        .agg(
+            F.count(F.lit(1)).alias("plays"),
+            F.count("rating").alias("rated"),
+            F.sum("seconds").alias("seconds"),
+            F.sum("price").alias("spent"),
+            F.min("seconds").alias("shortest"),
+            F.max("rating").alias("best"),
+            F.avg("rating").alias("rating"),
+            F.min_by("title", "at").alias("opening"),
+            F.max_by("title", "at").alias("title"),
+            F.countDistinct("user").alias("listeners"),
+            F.expr("CAST(percentile_disc(0.5) WITHIN GROUP (ORDER BY seconds) AS DOUBLE)").alias("middle"),
+            F.array(F.min("seconds").cast("double"), F.max("seconds").cast("double")).alias("spread"),
+        )
+        .orderBy("song")
+        .toArrow()
+    )
+    found: list[dict[str, Any]] = rows.to_pylist()
+    return found
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_merged_columns_equal_an_aggregation_of_all_events(events: FileStream, uri: str, tmp_path: Path, path: str) -> None:
+    sink = LiveStateSink(changelog=uri, store="plays", key=["song"], kind=KIND, partitions=3, path=path)
+    drain(events.frame().drop("gone"), sink, tmp_path / "checkpoint", "append")
+    with served(uri, tmp_path / "data", "plays") as service:
+        assert rows_of(service, "SELECT * FROM plays ORDER BY song") == recomputed(events.spark, events)
+        assert rows_of(service, "SELECT song, plays FROM plays WHERE song = 'song-3'") == [{"song": "song-3", "plays": 18}]
+
+
+def test_events_may_be_partial_rows_of_their_own(events: FileStream, uri: str, tmp_path: Path) -> None:
+    plain = Merge(tuple(column for column in KIND.columns if column.function not in SKETCHES))
+    stores = [
+        StoreOutput("aggregated", key=["song"], kind=plain),
+        StoreOutput("events", key=["song"], kind=plain, aggregate_first=False),
+    ]
+    drain(events.frame(), LiveStateSink(changelog=uri, group="plays", stores=stores), tmp_path / "checkpoint", "append")
+    definitions = Changelog.open(uri).definitions()
+    assert definitions[StoreName("events")].row_schema == definitions[StoreName("aggregated")].row_schema
+    with served(uri, tmp_path / "data", "plays") as service:
+        found = rows_of(service, "SELECT * FROM events ORDER BY song")
+        assert found == rows_of(service, "SELECT * FROM aggregated ORDER BY song")
+    assert sum(row["plays"] for row in found) == 160
+
+
+def test_a_batch_that_spark_runs_again_counts_once(events: FileStream, uri: str, tmp_path: Path) -> None:
+    def sink() -> LiveStateSink:
+        return LiveStateSink(changelog=uri, store="plays", key=["song"], kind=merged.columns(plays=merged.count()))
+
+    drain(events.frame(), sink(), tmp_path / "checkpoint", "append")
+    # Without its last commit the checkpoint has Spark run that batch again, as after a crash between the two commits.
+    (tmp_path / "checkpoint" / "commits" / "3").unlink()
+    (tmp_path / "checkpoint" / "commits" / ".3.crc").unlink(missing_ok=True)
+    drain(events.frame(), sink(), tmp_path / "checkpoint", "append")
+    with served(uri, tmp_path / "data", "plays") as service:
+        assert rows_of(service, "SELECT sum(plays) AS plays FROM plays") == [{"plays": 160}]
+
+
+def test_partial_rows_and_several_stores(events: FileStream, uri: str, tmp_path: Path) -> None:
+    def by_user(batch: DataFrame) -> DataFrame:
+        return batch.groupBy("user").agg(F.sum("seconds").alias("seconds"))
+
+    stores = [
+        StoreOutput("songs", key=["song"], kind=merged.columns(seconds=merged.sum("seconds"))),
+        StoreOutput("users", key=["user"], kind=merged.columns(seconds=merged.sum("seconds")), query=by_user, is_partial=True),
+    ]
+    drain(events.frame(), LiveStateSink(changelog=uri, group="listening", stores=stores), tmp_path / "checkpoint", "append")
+    expected = sum(row["seconds"] or 0 for batch in events.added for row in batch)
+    with served(uri, tmp_path / "data", "listening") as service:
+        totals = rows_of(service, "SELECT (SELECT sum(seconds) FROM songs) AS songs, (SELECT sum(seconds) FROM users) AS users")
+    assert totals == [{"songs": expected, "users": expected}]
+
+
+def test_a_tombstone_removes_what_was_before_the_batch(spark: SparkSession, uri: str, tmp_path: Path) -> None:
+    stream = FileStream(spark, tmp_path / "events", "song STRING, seconds BIGINT, gone BOOLEAN")
+    stream.add([{"song": song, "seconds": 5, "gone": False} for song in "aabc"])
+    stream.add([{"song": "a", "seconds": 1}, {"song": "a", "gone": True}, {"song": "b", "gone": True}, {"song": "c", "seconds": 2}])
+    kind = merged.columns(plays=merged.count(), seconds=merged.sum("seconds"))
+    sink = LiveStateSink(changelog=uri, store="plays", key=["song"], kind=kind, tombstone_column="gone")
+    drain(stream.frame(), sink, tmp_path / "checkpoint", "append")
+    with served(uri, tmp_path / "data", "plays") as service:
+        found = rows_of(service, "SELECT * FROM plays ORDER BY song")
+    assert found == [{"song": "a", "plays": 1, "seconds": 1}, {"song": "c", "plays": 2, "seconds": 7}]
+
+
+def test_what_does_not_fit_is_refused(spark: SparkSession) -> None:
+    batch = spark.createDataFrame([("a", 0.5)], "song STRING, rating DOUBLE")
+    with pytest.raises(InvalidInput, match="no column user among song, rating"):
+        StoreOutput("plays", key=["song"], kind=merged.columns(users=merged.count_distinct("user"))).frame(batch)
+    with pytest.raises(InvalidInput, match="rating is double, whose distinct values are not counted"):
+        StoreOutput("plays", key=["song"], kind=merged.columns(ratings=merged.count_distinct("rating"))).frame(batch)
+    with pytest.raises(InvalidInput, match="users is a sketch, which Spark has to aggregate"):
+        StoreOutput("plays", key=["song"], kind=merged.columns(users=merged.count_distinct("song")), aggregate_first=False).frame(batch)
+    with pytest.raises(InvalidInput, match="no order of events"):
+        StoreOutput("plays", key=["song"], kind=merged.columns(plays=merged.count()), aggregate_first=False, tombstone_column="gone")
+    with pytest.raises(InvalidInput, match="does not say which column"):
+        StoreOutput("plays", key=["song"], kind=merged.columns(rating=merged.sum(""))).frame(batch)
+
+
+def test_events_become_sessions(events: FileStream, uri: str, tmp_path: Path) -> None:
+    """The last batch is late: its events lie between those of the first and of the second, a day from both."""
+    gap = dt.timedelta(days=1, seconds=10)
+    kind = Session(gap // dt.timedelta(microseconds=1), merged.named_columns(events=merged.count(), seconds=merged.sum("seconds")))
+    sink = LiveStateSink(changelog=uri, store="sessions", key=["user"], kind=kind, time="at", partitions=3)
+    drain(events.frame().drop("gone"), sink, tmp_path / "checkpoint", "append")
+    expected: dict[tuple[int, dt.datetime], list[int]] = {}
+    last: dict[int, tuple[dt.datetime, dt.datetime]] = {}
+    for row in sorted((row for batch in events.added for row in batch), key=lambda row: str(row["at"])):
+        user, at = row["user"], dt.datetime.fromisoformat(row["at"]).replace(tzinfo=dt.UTC)
+        start, end = last.get(user, (at, at))
+        if at - end > gap:
+            start = at
+        last[user] = (start, at)
+        session = expected.setdefault((user, start), [0, 0])
+        session[0] += 1
+        session[1] += row["seconds"] or 0
+    assert 46 <= len(expected) < 100
+    with served(uri, tmp_path / "data", "sessions") as service:
+        found = rows_of(service, "SELECT user, session_start, events, coalesce(seconds, 0) AS seconds FROM sessions")
+    assert {(row["user"], row["session_start"]): [row["events"], row["seconds"]] for row in found} == expected

@@ -1,0 +1,112 @@
+"""The ready-made pipelines: what their stores answer is what a plain recomputation over all events gives."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from engine.changelog import Changelog
+from engine.schema import GroupName
+from spark_pipeline.pipelines.catalogue import PIPELINES
+from spark_pipeline.pipelines.feeding import FileFeed
+from spark_pipeline.pipelines.pipeline import Job, Pipeline, start_pipeline
+from spark_pipeline.pipelines.sources import FileSource, RateSource
+from tests.spark.recomputed import RECOMPUTED
+from tests.support.answers import hosts_of, plain_rows, rows_of
+from tests.support.waiting import wait_until
+
+EVENTS = 20_000
+BATCHES = 3
+
+
+def run_to_the_end(spark: SparkSession, pipeline: Pipeline, job: Job) -> None:
+    query = start_pipeline(spark, pipeline, job)
+    try:
+        query.processAllAvailable()
+    finally:
+        query.stop()
+
+
+def check_answers(pipeline: Pipeline, uri: str, events: dict[str, pa.Table], directory: Path) -> None:
+    """Every host gives every answer as the recomputation does."""
+    tables = events | {reference.output.store: reference.make() for reference in pipeline.references}
+    with hosts_of(uri, directory) as cluster:
+        for question, sql in zip(pipeline.questions, RECOMPUTED[pipeline.name], strict=True):
+            expected = plain_rows(tables, sql)
+            assert rows_of(cluster, question.sql) == expected, question.words
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_answers_are_those_of_a_recomputation(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    pipeline, form = PIPELINES[name], ("parquet", "json")[len(name) % 2]
+    feed = FileFeed(tmp_path / "events", form)
+    events = {topic.name: topic.events(0, round(EVENTS * topic.share)) for topic in pipeline.topics}
+    for topic in pipeline.topics:
+        piece = -(-events[topic.name].num_rows // BATCHES)
+        for start in range(0, events[topic.name].num_rows, piece):
+            feed.write(topic, events[topic.name].slice(start, piece))
+    uri = (tmp_path / "changelog").as_uri()
+    source = FileSource(tmp_path / "events", form, files_per_batch=1)
+    run_to_the_end(spark, pipeline, Job(source, uri, str(tmp_path / "checkpoint")))
+    check_answers(pipeline, uri, events, tmp_path / "hosts")
+
+
+def test_every_question_has_an_answer() -> None:
+    """A comparison of nothing with nothing proves nothing."""
+    for name, pipeline in PIPELINES.items():
+        tables = {topic.name: topic.events(0, round(EVENTS * topic.share)) for topic in pipeline.topics}
+        tables |= {reference.output.store: reference.make() for reference in pipeline.references}
+        assert all(plain_rows(tables, sql) for sql in RECOMPUTED[name])
+
+
+def test_one_command_makes_events_keeps_stores_and_asks(tmp_path: Path) -> None:
+    pipeline, uri, directory = PIPELINES["music_charts"], (tmp_path / "changelog").as_uri(), tmp_path / "events"
+    events = ["--source", "files", "--directory", str(directory), "--feed", "--format", "json", "--rate", "2000", "--duration", "3"]
+    command = [sys.executable, "-m", "spark_pipeline.pipelines", pipeline.name, *events, "--changelog", uri, "--serve"]
+    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    shown = done.stdout.partition("At the end")[2]
+    for question in pipeline.questions:
+        assert question.words in shown
+    (topic,) = pipeline.topics
+    made = sum(file.read_text().count("\n") for file in directory.rglob("*.json"))
+    assert made >= 2000
+    # Whole and once: the last of them, too.
+    check_answers(pipeline, uri, {topic.name: topic.events(0, made)}, tmp_path / "hosts")
+
+
+def test_a_question_about_one_key_goes_to_the_host_that_holds_it(spark: SparkSession, tmp_path: Path) -> None:
+    pipeline, uri = PIPELINES["event_counts"], (tmp_path / "changelog").as_uri()
+    (topic,) = pipeline.topics
+    FileFeed(tmp_path / "events").write(topic, topic.events(0, 2_000))
+    run_to_the_end(spark, pipeline, Job(FileSource(tmp_path / "events"), uri, str(tmp_path / "checkpoint")))
+    holders = set()
+    with hosts_of(uri, tmp_path / "hosts", 3) as cluster:
+        for sensor in range(40):
+            before = cluster.asked.copy()
+            rows_of(cluster, f"SELECT readings FROM sensor_readings WHERE sensor_id = {sensor}")
+            # All three were asked the question; the two that lack the key asked the third, and nobody asked anyone else.
+            ((holder, times),) = (cluster.asked - before).items()
+            assert times == 2
+            holders.add(holder)
+    assert holders == set(cluster.hosts)
+
+
+def test_the_rate_source_makes_the_same_events(spark: SparkSession, tmp_path: Path) -> None:
+    pipeline, uri = PIPELINES["event_counts"], (tmp_path / "changelog").as_uri()
+    query = start_pipeline(spark, pipeline, Job(RateSource(2000), uri, str(tmp_path / "checkpoint")))
+    try:
+        # A fence, the empty batch that the source begins with, and one with events.
+        wait_until(lambda: not query.isActive or Changelog.open(uri).newest_epoch(GroupName(pipeline.name)) >= 3)
+        assert query.exception() is None
+    finally:
+        query.stop()
+    with hosts_of(uri, tmp_path / "counted", 1) as cluster:
+        made = rows_of(cluster, "SELECT CAST(sum(readings) AS BIGINT) AS made FROM sensor_readings")[0]["made"]
+    assert isinstance(made, int)
+    check_answers(pipeline, uri, {"readings": pipeline.topics[0].events(0, made)}, tmp_path / "hosts")
