@@ -14,14 +14,15 @@ from __future__ import annotations
 import multiprocessing
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from multiprocessing.synchronize import Event
 
 import numpy as np
 from pyarrow import flight
 
+from benchmarks.many_clients import rates
 from benchmarks.measure import milliseconds, percentile
-from benchmarks.processes import HostProcess, cpu_seconds
+from benchmarks.processes import HostProcess
 from benchmarks.report import Figure
 from benchmarks.setting import Setting
 from benchmarks.workload import (
@@ -40,9 +41,7 @@ from benchmarks.workload import (
 from engine.changelog import Changelog, open_appender
 from flight_server.client import Client
 
-CLIENTS = (1, 8, 64)
 SECONDS = 4.0
-ROUNDS = 3
 EPOCHS_A_SECOND = 3.0
 WRITTEN_EPOCHS = 30
 SEED = 9
@@ -54,7 +53,9 @@ def run(setting: Setting) -> Iterator[Figure]:
     _, expected = filled(Changelog.open(changelog), setting.scaled(KEYS))
     with HostProcess(setting.directory, changelog) as host, Client(host.uri) as client:
         host.wait_until_settled()
-        yield from _by_clients(host, expected.keys, setting)
+        for rate in rates(host, SECONDS, partial(_ask, host.uri, expected.keys, SECONDS)):
+            what = f"lookups by {rate.clients} clients"
+            yield Figure("clients", what, rate.calls, "calls/s", more_is_better=True, note=rate.note, scale=setting.scale)
         yield _latency("nothing else going on", _ask(host.uri, expected.keys, 2 * SECONDS, seed=1), setting)
         times = _while_epochs_land(host, changelog, expected.keys)
         note = f"{EPOCHS_A_SECOND:g} epochs of {EPOCH_ROWS:,} rows a second"
@@ -63,26 +64,6 @@ def run(setting: Setting) -> Iterator[Figure]:
             expected.upsert(rows)
         host.wait_until_ready()
         check_by_genre(client.query(BY_GENRE).read_all(), expected)
-
-
-def _by_clients(host: HostProcess, keys: int, setting: Setting) -> Iterator[Figure]:
-    calls: dict[int, list[float]] = {clients: [] for clients in CLIENTS}
-    times: dict[int, list[float]] = {clients: [] for clients in CLIENTS}
-    cpu = dict.fromkeys(CLIENTS, 0.0)
-    for turn in range(ROUNDS):
-        for clients in CLIENTS:
-            before = cpu_seconds(host.pid)
-            with ThreadPoolExecutor(clients) as threads:
-                asked = threads.map(lambda number, turn=turn: _ask(host.uri, keys, SECONDS, seed=turn * 1000 + number), range(clients))
-                found = [seconds for client in asked for seconds in client]
-            cpu[clients] += cpu_seconds(host.pid) - before
-            calls[clients].append(len(found) / SECONDS)
-            times[clients] += found
-    for clients in CLIENTS:
-        p50, p99 = (milliseconds(percentile(times[clients], share)) for share in (0.5, 0.99))
-        note = f"p50 {p50:.2f} ms, p99 {p99:.1f} ms; {milliseconds(cpu[clients] / len(times[clients])):.2f} ms CPU of the host a call"
-        rate = sorted(calls[clients])[ROUNDS // 2]
-        yield Figure("clients", f"lookups by {clients} clients", rate, "calls/s", None, True, note, setting.scale)
 
 
 def _ask(uri: str, keys: int, seconds: float, seed: int) -> list[float]:

@@ -4,7 +4,9 @@
 
 Four host processes share a store of 1 M rows in 512 partitions, on two cores together with the clients:
 - one row by its key, asked of the host that has it and, in turns, of one that has not;
-- `count(*)` of the whole store, and one with a condition that every row has to be read for.
+- `count(*)` of the whole store, and one with a condition that every row has to be read for;
+- how long ranges and aggregates are planned, from the text's arrival until the first fragment is asked for, as the metadata of results says;
+- how long hosts still work on a statement that was cancelled, or whose client was killed.
 
 One host has the same rows in 8 partitions to itself, and answers small queries of 1, 8 and 64 clients, each a plain Flight connection with a thread
 of its own in this process: one row by its key; ten rows of a range of keys; count and sum over a range of a thousand keys.
@@ -16,7 +18,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,8 +26,10 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import flight
 
+from benchmarks.ending import endings
+from benchmarks.many_clients import rates
 from benchmarks.measure import interleaved, median_wall, milliseconds, percentile
-from benchmarks.processes import HostProcess, ServeProcess, cpu_seconds, deployed
+from benchmarks.processes import HostProcess, ServeProcess, deployed
 from benchmarks.report import Figure
 from benchmarks.setting import Setting
 from benchmarks.workload import STORE, Expected, KeyKind, Numbers, Row, append_all, check, definition, every_key, filled, key_values, rows_of
@@ -45,9 +48,10 @@ WARM_UP_LOOKUPS = 400
 THROUGH_TARGET = 2.5
 COUNTS = 40
 COUNT_TARGET = 20.0
-CLIENTS = (1, 8, 64)
+PLANNED = 40
+PLANNED_TARGET, PLANNED_AGAIN_TARGET = 10.0, 1.0
+"""Milliseconds."""
 SECONDS = 3.0
-ROUNDS = 3
 SHORT_RANGE, LONG_RANGE = 10, 1000
 
 
@@ -62,12 +66,16 @@ def run(setting: Setting) -> Iterator[Figure]:
             host.wait_until_settled()
         yield from _lookups(hosts, expected, setting)
         yield from _counts(hosts, expected, setting)
+        yield from _planning(hosts, expected, setting)
+        yield from endings(hosts, setting)
     changelog = str(alone / "changelog")
     _, expected = filled(Changelog.open(changelog), setting.scaled(KEYS))
     with HostProcess(alone, changelog) as host:
         host.wait_until_settled()
         for kind in _kinds(expected):
-            yield from _small_queries(host, kind, setting)
+            for rate in rates(host, SECONDS, partial(_ask, host.uri, kind)):
+                what = f"{kind.name} queries by {rate.clients} clients"
+                yield Figure("distributed", what, rate.calls, "queries/s", more_is_better=True, note=rate.note, scale=setting.scale)
 
 
 def _fill(changelog: Changelog, keys: int) -> Expected:
@@ -137,6 +145,24 @@ def _counts(hosts: Sequence[ServeProcess], expected: Expected, setting: Setting)
         yield Figure("distributed", what, milliseconds(median_wall(times[sql])), "ms", target, note=spread, scale=setting.scale)
 
 
+def _planning(hosts: Sequence[ServeProcess], expected: Expected, setting: Setting) -> Iterator[Figure]:
+    """Texts that the host has not seen, and each of them once more."""
+    random = np.random.default_rng(7)
+    with Client(hosts[0].uri) as client:
+        for kind in _kinds(expected)[1:]:
+            times: dict[str, list[float]] = {"new": [], "known": []}
+            for _ in range(PLANNED):
+                sql, wanted = kind.make(random)
+                for taken in times.values():
+                    answer = client.query(sql)
+                    check(sql, rows_of(answer.read_all()), wanted)
+                    taken.append(answer.metadata["seconds"]["plan"])
+            for seen, target in (("new", PLANNED_TARGET), ("known", PLANNED_AGAIN_TARGET)):
+                note = f"the slowest {milliseconds(max(times[seen])):.1f} ms; {len(hosts)} hosts"
+                median = milliseconds(percentile(times[seen], 0.5))
+                yield Figure("distributed", f"planning, {kind.name}, {seen} text, median", median, "ms", target, note=note, scale=setting.scale)
+
+
 def _read(client: Client, sql: str) -> pa.Table:
     return client.query(sql).read_all()
 
@@ -177,27 +203,6 @@ def _kinds(expected: Expected) -> Sequence[Kind]:
         return f"SELECT count(*), sum(listens) FROM {STORE} WHERE {between}", [answer]
 
     return Kind("point", by_key), Kind("range", by_range), Kind("aggregate", aggregate)
-
-
-def _small_queries(host: HostProcess, kind: Kind, setting: Setting) -> Iterator[Figure]:
-    """Answers a second by clients."""
-    rates: dict[int, list[float]] = {clients: [] for clients in CLIENTS}
-    times: dict[int, list[float]] = {clients: [] for clients in CLIENTS}
-    cpu = dict.fromkeys(CLIENTS, 0.0)
-    for turn in range(ROUNDS):
-        for clients in CLIENTS:
-            before = cpu_seconds(host.pid)
-            with ThreadPoolExecutor(clients) as threads:
-                asked = threads.map(lambda number, turn=turn: _ask(host.uri, kind, seed=turn * 1000 + number), range(clients))
-                found = [seconds for client in asked for seconds in client]
-            cpu[clients] += cpu_seconds(host.pid) - before
-            rates[clients].append(len(found) / SECONDS)
-            times[clients] += found
-    for clients in CLIENTS:
-        p50, p99 = (milliseconds(percentile(times[clients], share)) for share in (0.5, 0.99))
-        note = f"p50 {p50:.2f} ms, p99 {p99:.1f} ms; {milliseconds(cpu[clients] / len(times[clients])):.2f} ms CPU of the host a query"
-        rate = sorted(rates[clients])[ROUNDS // 2]
-        yield Figure("distributed", f"{kind.name} queries by {clients} clients", rate, "queries/s", None, True, note, setting.scale)
 
 
 def _ask(uri: str, kind: Kind, seed: int) -> list[float]:

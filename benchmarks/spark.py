@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.workload import KeyKind, Plays
-from spark_pipeline import recommended_settings
+from tests.support.spark_session import start_session
 
 _SCHEMA = "song_id bigint, genre bigint, royalty double, listens bigint, score double"
 
@@ -22,22 +21,7 @@ _SCHEMA = "song_id bigint, genre bigint, royalty double, listens bigint, score d
 @contextmanager
 def spark_session(scratch: Path) -> Iterator[SparkSession]:
     """A local session on two cores with the settings that livestate recommends."""
-    # Python workers run what the benchmark runs, not whichever python3 is on the path.
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.Builder().master("local[2]").appName("livestate-benchmarks")
-    settings = {
-        **recommended_settings(),
-        "spark.ui.enabled": "false",
-        "spark.driver.memory": "4g",
-        "spark.driver.host": "127.0.0.1",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-        "spark.local.dir": str(scratch / "local"),
-        "spark.log.level": "ERROR",
-    }
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    session = start_session("livestate-benchmarks", scratch, settings={"spark.driver.memory": "4g"})
     try:
         yield session
     finally:
@@ -74,21 +58,29 @@ class FileStream:
             # Spark takes files in the order of their times.
             os.utime(file, (1_700_000_000 + number * self.files + part,) * 2)
 
-    def run(self, sink: Callable[[DataFrame, int], None], checkpoint: Path) -> Sequence[float]:
+    def run(
+        self,
+        sink: Callable[[DataFrame, int], None],
+        checkpoint: Path,
+        mode: str = "append",
+        query: Callable[[DataFrame], DataFrame] = lambda frame: frame,
+    ) -> Sequence[float]:
         """Run a streaming query over all batches.
 
         Args:
             sink: For foreachBatch.
             checkpoint: A directory for the query alone.
+            mode: The query's output mode.
+            query: What it makes of its rows.
 
         Returns:
             How long each batch took, all of its trigger, in seconds.
         """
         frame = self.spark.readStream.schema(_SCHEMA).option("maxFilesPerTrigger", self.files).parquet(str(self.directory))
-        writer = frame.writeStream.outputMode("append").foreachBatch(sink).option("checkpointLocation", str(checkpoint))
-        query = writer.trigger(availableNow=True).start()
-        query.awaitTermination()
-        done = [progress for progress in query.recentProgress if progress.numInputRows]
+        writer = query(frame).writeStream.outputMode(mode).foreachBatch(sink).option("checkpointLocation", str(checkpoint))
+        running = writer.trigger(availableNow=True).start()
+        running.awaitTermination()
+        done = [progress for progress in running.recentProgress if progress.numInputRows]
         return [progress.durationMs["triggerExecution"] / 1e3 for progress in done]
 
 

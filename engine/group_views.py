@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,12 +11,14 @@ from weakref import WeakSet
 
 from engine.cluster.refusals import epochs_in_words
 from engine.cluster.reports import ReadableEpoch
-from engine.errors import NotFound, Unavailable
+from engine.errors import LimitExceeded, NotFound, Unavailable
 from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 from engine.state.version import Version
 from engine.state.view import StateView
 
 _MISSING_SHOWN = 5
+MOST_HELD = 256
+"""Epochs of a group that readers may hold at once."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,10 @@ class _Retained(NamedTuple):
 
 
 class RetainedViews:
-    """The views of a group that can be read. One thread at a time changes them; any may read.
+    """The views of a group that can be read. One thread at a time publishes and expires them; any may read and hold them.
+
+    A reader that needs an epoch for longer than it is retained holds it, for some time at once: whoever goes away without a word is soon forgotten.
+    What is held does not count against the retention of the others.
 
     Args:
         group: The group.
@@ -116,7 +121,9 @@ class RetainedViews:
         self.since: Mapping[StoreName, Epoch] = {}
         self._group = group
         self._retention = retention
-        self._older: deque[_Retained] = deque()
+        self._older: list[_Retained] = []
+        self._held_until: dict[Epoch, float] = {}
+        self._changing = threading.Lock()
         self._by_epoch: Mapping[Epoch, GroupView] = {}
         self._expired: WeakSet[StateView] = WeakSet()
 
@@ -147,8 +154,28 @@ class RetainedViews:
             last = self._older.pop()
             self._older.append(last._replace(bytes=_bytes_apart(last.view, view)))
         self.newest = view
-        self._let_go(clock)
-        self._show()
+        with self._changing:
+            self._let_go(clock)
+            self._show()
+
+    def hold(self, epoch: Epoch, until: float, clock: float) -> None:
+        """Keep an epoch readable for longer.
+
+        Args:
+            epoch: An epoch that can be read.
+            until: Until when at least, by the clock; another hold of the epoch that lasts longer stays.
+            clock: The time, in seconds that never go back.
+
+        Raises:
+            Unavailable: The epoch is not there; the message names the epochs that are.
+            LimitExceeded: Too many epochs are held.
+        """
+        with self._changing:
+            self.at(epoch)
+            held = {each: end for each, end in self._held_until.items() if end > clock}
+            if epoch not in held and len(held) >= MOST_HELD:
+                raise LimitExceeded(f"{MOST_HELD} epochs of group {self._group} are held by readers, as many as may be: try again shortly.")
+            self._held_until = {**held, epoch: max(until, held.get(epoch, until))}
 
     def _since(self, name: StoreName, store: StateView, epoch: Epoch) -> Epoch:
         """The oldest epoch from which on all partitions of a store can be read."""
@@ -161,27 +188,33 @@ class RetainedViews:
         Args:
             clock: The time, in seconds that never go back.
         """
-        if not self._older or self._older[0].until > clock:
+        next_expiry = self.next_expiry
+        if next_expiry is None or next_expiry > clock:
             return False
-        self._let_go(clock)
-        self._show()
+        with self._changing:
+            self._let_go(clock)
+            self._show()
         return True
 
     @property
     def next_expiry(self) -> float | None:
         """When the next view is let go, by the clock; None when the newest is the only one."""
-        return self._older[0].until if self._older else None
+        held = self._held_until
+        return min((max(retained.until, held.get(retained.view.epoch, retained.until)) for retained in self._older), default=None)
 
     def _let_go(self, clock: float) -> None:
-        held = sum(retained.bytes for retained in self._older)
-        while self._older:
-            oldest = self._older[0]
-            if oldest.until > clock and len(self._older) < self._retention.versions and held <= self._retention.bytes:
-                return
-            self._older.popleft()
-            held -= oldest.bytes
+        self._held_until = {epoch: until for epoch, until in self._held_until.items() if until > clock}
+        loose = [retained for retained in self._older if retained.view.epoch not in self._held_until]
+        size = sum(retained.bytes for retained in loose)
+        gone = set()
+        for place, oldest in enumerate(loose):
+            if oldest.until > clock and len(loose) - place < self._retention.versions and size <= self._retention.bytes:
+                break
+            gone.add(oldest.view.epoch)
+            size -= oldest.bytes
             for store in oldest.view.stores.values():
                 self._expired.add(store)
+        self._older = [retained for retained in self._older if retained.view.epoch not in gone]
 
     def _show(self) -> None:
         assert self.newest is not None

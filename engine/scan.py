@@ -231,6 +231,19 @@ class StoreSource(Protocol):
                 names them, and what is there.
         """
 
+    def hold(self, epochs: Mapping[GroupName, Epoch], seconds: float) -> None:
+        """Keep epochs readable here for longer than they are retained. Without another hold they are let go then.
+
+        Args:
+            epochs: The epoch of each store group.
+            seconds: For how long from now.
+
+        Raises:
+            NotFound: There is no such group.
+            Unavailable: An epoch is not there yet, or not any more; the message names it, and those that are.
+            LimitExceeded: Readers hold too many epochs of a group.
+        """
+
     def report(self) -> tuple[Mapping[GroupName, GroupReport], Mapping[StoreName, StoreReport]]:
         """What can be read here, by group and by store. Cheap: asked for with every query."""
 

@@ -117,6 +117,22 @@ class StoreDefinition:
             raise Corrupt(f"A store definition in the changelog is not valid: {error.message}") from error
 
 
+def time_in_key(definition: StoreDefinition) -> str:
+    """The time that tells the rows of one thing apart, as the start of a window does: the first timestamp or date in the key behind `partition_by`.
+
+    Args:
+        definition: The store.
+
+    Returns:
+        Its name; empty where there is none, and in stores whose folds look at all times of a thing together.
+    """
+    if time_of(definition.behaviour.kind) is not None:
+        return ""
+    behind = definition.key[len(definition.partition_by) :]
+    times = (name for name in behind if pa.types.is_timestamp(kind := definition.schema.field(name).type) or pa.types.is_date32(kind))
+    return next(times, "")
+
+
 def _document(data: bytes) -> Mapping[str, Any]:
     try:
         document = json.loads(data)

@@ -15,6 +15,7 @@ from engine.cluster.wishes import NEWEST, EpochWish
 from engine.coordinator.asked import Asked
 from engine.coordinator.cluster import Cluster
 from engine.coordinator.coordinator import Coordinator, CoordinatorOptions
+from engine.coordinator.division import Divider, Division
 from engine.coordinator.endpoints import Endpoints
 from engine.coordinator.key_rows import KeyAsked
 from engine.coordinator.lone import lone_cluster
@@ -52,10 +53,11 @@ from engine.plan.split.split import split
 from engine.plan.statement import ReadyStatement
 from engine.plan.values import Arguments
 from engine.scan import StoreSource, StoreStatus
-from engine.sql.as_of import resolve_as_of, take_as_of
+from engine.sql.as_of import AsOfText, resolve_as_of, take_as_of, without_moments
 from engine.sql.literals import likely_shape, shape_of
 from engine.sql.parse import Kind
 from engine.sql.text import SourceText
+from engine.sql.versions import NO_MOMENTS, Moments, is_versioned
 
 __all__ = ["PreparedStatement", "QueryMetadata", "QueryOptions", "QueryResult", "QueryService", "Session"]
 
@@ -150,18 +152,18 @@ class QueryService:
         self._source = source
         self._options = options = options or QueryOptions()
         self._engine = Engine(options.memory_limit_bytes, options.threads, _spill_directory(options))
-        self._names = ColumnNames()
-        self._statements = StatementCache(options.cached_statements, self._names)
+        self._statements = StatementCache(options.cached_statements, ColumnNames(self._engine.binder))
         self._fragments = FragmentCache(self._engine, options.cached_statements)
         self._prepared: LeastRecentlyUsed[_Prepared] = LeastRecentlyUsed(options.cached_statements)
         self._local = LocalExecutor(source, self._engine, self._statements, options.batch_bytes)
         self._cluster = cluster or lone_cluster(source)
         self._routes = Routes(self._cluster, options.broadcast_limit_bytes)
-        self._coordinator = None if cluster is None else self._coordinating(cluster)
-
-    def _coordinating(self, cluster: Cluster) -> Coordinator:
-        options = self._options
         plans = PlanCache(self._engine, self._fragments, Splitter(split, gather), options.cached_statements)
+        self._divider = Divider(self._cluster, self._routes, plans)
+        self._coordinator = None if cluster is None else self._coordinating(cluster, plans)
+
+    def _coordinating(self, cluster: Cluster, plans: PlanCache) -> Coordinator:
+        options = self._options
         limits = CoordinatorOptions(options.gather_limit_bytes, options.total_gather_limit_bytes, options.peer_threads, options.batch_bytes)
         return Coordinator(cluster, self._engine, plans, self._routes, self._local, self.execute_fragment, limits)
 
@@ -175,7 +177,6 @@ class QueryService:
         if self._coordinator is not None:
             self._coordinator.close()
         self._engine.close()
-        self._names.close()
 
     def prepare(self, sql: str, session: Session = DEFAULT_SESSION) -> PreparedStatement:
         """Check a statement and tell its types.
@@ -195,7 +196,7 @@ class QueryService:
             return known.prepared
         ready, wish = self._wished(sql, session.dialect, session.wish)
         arguments, deadline = Arguments(lists=ready.lists), Deadline(self._timeout(session))
-        request = Request(ready.text, session.dialect, ready, arguments, deadline, time.perf_counter(), wish)
+        request = Request(session.dialect, ready, arguments, deadline, time.perf_counter(), wish)
         prepared = PreparedStatement(sql, self._schema(request), parameter_schema(ready.statement.bound.parameters), session.dialect)
         # Without a store to refer to there is no telling whether a text still means the same.
         if ready.statement.bound.references and not ready.lists and ready.statement.has_fixed_columns and len(sql) <= MAX_CACHED_LENGTH:
@@ -235,7 +236,7 @@ class QueryService:
                 return found
         ready, wish = self._wished(text, dialect, session.wish)
         values = parameter_values(ready.statement.bound.parameters, parameters)
-        return self._run(Request(ready.text, dialect, ready, Arguments(values, ready.lists), deadline, started, wish))
+        return self._run(Request(dialect, ready, Arguments(values, ready.lists), deadline, started, wish))
 
     def endpoints(self, sql: str, parameters: pa.RecordBatch | None = None, session: Session = DEFAULT_SESSION) -> Endpoints | None:
         """What a client can ask of several hosts by itself to get a statement's answer, in place of having it gathered here.
@@ -252,22 +253,56 @@ class QueryService:
         Raises:
             LivestateError: The statement is not valid or cannot be answered, as its kind and message say.
         """
-        ready, wish = self._wished(sql, session.dialect, session.wish)
-        bound = ready.statement.bound
+        request = self._request(sql, parameters, session)
+        bound = request.statement.bound
         if self._coordinator is None or bound.kind is not Kind.QUERY or not bound.references:
             return None
-        arguments = Arguments(parameter_values(bound.parameters, parameters), ready.lists)
-        request = Request(ready.text, session.dialect, ready, arguments, Deadline(self._timeout(session)), time.perf_counter(), wish)
         return self._coordinator.endpoints(self._asked(request))
+
+    def divide(self, sql: str, parameters: pa.RecordBatch | None = None, session: Session = DEFAULT_SESSION) -> Division:
+        """Divide a statement's answer into what a client can read partition by partition.
+
+        Args:
+            sql: One read-only statement.
+            parameters: One row with a column a parameter; None for no parameters.
+            session: The client's choices.
+
+        Returns:
+            Its pieces, good as long as their epochs can be read.
+
+        Raises:
+            LivestateError: The statement is not valid or cannot be answered, as its kind and message say.
+        """
+        request = self._request(sql, parameters, session)
+        bound = request.statement.bound
+        if bound.kind is not Kind.QUERY or not bound.references:
+            return Division({}, None)
+        return self._divider.divide(self._asked(request), self._timeout(session))
+
+    def _request(self, sql: str, parameters: pa.RecordBatch | None, session: Session) -> Request:
+        ready, wish = self._wished(sql, session.dialect, session.wish)
+        arguments = Arguments(parameter_values(ready.statement.bound.parameters, parameters), ready.lists)
+        return Request(session.dialect, ready, arguments, Deadline(self._timeout(session)), time.perf_counter(), wish)
 
     def _wished(self, text: str, dialect: str, wish: EpochWish) -> tuple[ReadyText, EpochWish]:
         """A statement without the epochs that its text asks for, and these in its wish."""
         taken = take_as_of(text, dialect)
-        ready = self._ready(taken.text, dialect)
-        if not taken.clauses:
+        moments = self._moments(taken, wish)
+        ready = self._ready(taken.text, dialect, moments)
+        references = ready.statement.bound.references
+        if not taken.clauses and moments == NO_MOMENTS:
             return ready, wish
-        as_of = resolve_as_of(SourceText(text, text), taken.clauses, ready.statement.bound.references)
-        return ready, replace(wish, as_of={**wish.as_of, **as_of})
+        as_of = resolve_as_of(SourceText(taken.marked, taken.marked), taken.clauses, references)
+        return ready, replace(wish, as_of={**without_moments(wish, references), **as_of})
+
+    def _moments(self, taken: AsOfText, wish: EpochWish) -> Moments:
+        """The moments that matter for versioned stores; none where none of these is named, so that the statement is shared with other moments."""
+        moments = Moments.of(taken.clauses, wish)
+        if moments == NO_MOMENTS:
+            return moments
+        text = taken.text.lower()
+        is_one_named = any(is_versioned(definition) and name.lower() in text for name, definition in self._source.definitions().items())
+        return moments if is_one_named else NO_MOMENTS
 
     def execute_fragment(self, request: FragmentRequest, cancelled: Callable[[], bool] | None = None) -> QueryResult:
         """Run a fragment over this host's partitions. It asks no other host for anything.
@@ -302,7 +337,7 @@ class QueryService:
             return self._local.row(lookup, key, pin, started)
         ready = ReadyText(request.sql, bound.statement, inputs)
         deadline = Deadline(request.timeout_seconds, cancelled)
-        return self._local.answer(Request(request.sql, "duckdb", ready, Arguments(values, inputs), deadline, started, pin=pin))
+        return self._local.answer(Request("duckdb", ready, Arguments(values, inputs), deadline, started, pin=pin))
 
     def row(
         self,
@@ -366,11 +401,11 @@ class QueryService:
         limits = [limit for limit in (session.timeout_seconds, self._options.statement_timeout_seconds) if limit is not None]
         return min(limits, default=None)
 
-    def _ready(self, text: str, dialect: str) -> ReadyText:
+    def _ready(self, text: str, dialect: str, moments: Moments) -> ReadyText:
         limit = self._options.max_sql_bytes
         if len(text) > limit or (len(text) * 4 > limit and len(text.encode(errors="replace")) > limit):
             raise LimitExceeded(f"The statement is longer than max_sql_bytes allows ({limit} bytes): pass values as parameters.")
-        return self._statements.ready(text, dialect, self._source.definitions())
+        return self._statements.ready(text, dialect, self._source.definitions(), moments)
 
     def _execute_shape(self, text: str, deadline: Deadline, started: float, wish: EpochWish) -> QueryResult | None:
         """Answer a short lookup by the plan that all of its shape share; None if it is no such lookup, or not known yet."""
@@ -385,7 +420,7 @@ class QueryService:
         values = shape_values(known.bound.parameters, shape)
         if values is None:
             return None
-        request = Request(text, "duckdb", ReadyText(text, known, {}), Arguments(values), deadline, started, wish)
+        request = Request("duckdb", ReadyText(text, known, {}), Arguments(values), deadline, started, wish)
         if self._coordinator is None and wish == NEWEST:
             return self._local.lookup(request)
         assert isinstance(known.plan, RowsPlan)

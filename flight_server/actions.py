@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from engine.errors import InvalidInput, LivestateError, NotFound, Unsupported
-from engine.schema import GroupName
+from engine.schema import Epoch, GroupName
 from engine.service import QueryService
 from flight_server.calls import Calls
 from flight_server.catalog import CATALOG, DB_SCHEMA
@@ -23,6 +23,8 @@ from flight_server.statements import Statements, engine_session
 from flight_server.tickets import Statement, checked_timeout, parse_ticket
 from flight_server.wishes import WISHES, as_of_text
 
+LONGEST_HOLD = 600.0
+"""Seconds for which an epoch can be held at once."""
 _CANCELLING = 2
 _CLOSED = 1
 _INVALID_NAME, _INVALID_VALUE = 1, 2
@@ -66,6 +68,7 @@ class Actions:
             "CloseSession": self._close_session,
             "livestate.notify": self._notify_group,
             "livestate.health": self._health,
+            "livestate.hold": self._hold,
             "livestate.report": self._report,
             "livestate.hosts": self._hosts,
             "livestate.replicas": self._replicas,
@@ -195,6 +198,11 @@ class Actions:
         stores = len(self._service.source.definitions())
         return [json.dumps({"ready": self._ready(), "stores": stores, "running": len(self._calls)}).encode()]
 
+    def _hold(self, context: Any, body: bytes) -> Iterable[bytes]:
+        epochs, seconds = _parse_hold(body)
+        self._service.source.hold(epochs, seconds)
+        return []
+
     def _report(self, context: Any, body: bytes) -> Iterable[bytes]:
         return [self._deployment().receive(body)]
 
@@ -208,6 +216,19 @@ class Actions:
         if self._cluster is None:
             raise Unsupported("This host belongs to no deployment: it holds all partitions by itself.")
         return self._cluster
+
+
+def _parse_hold(body: bytes) -> tuple[Mapping[GroupName, Epoch], float]:
+    wanted = InvalidInput(f'The body of livestate.hold is {{"epochs": {{"store group": number}}, "seconds": above 0, at most {LONGEST_HOLD:g}}}.')
+    try:
+        document = json.loads(body)
+        epochs, seconds = dict(document["epochs"]), document["seconds"]
+    except (ValueError, RecursionError, KeyError, TypeError) as error:
+        raise wanted from error
+    numbers = all(isinstance(epoch, int) and not isinstance(epoch, bool) for epoch in epochs.values())
+    if not numbers or isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= LONGEST_HOLD:
+        raise wanted
+    return {GroupName(group): Epoch(epoch) for group, epoch in epochs.items()}, float(seconds)
 
 
 def _call_id(ticket: bytes) -> bytes:

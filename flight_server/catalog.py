@@ -1,7 +1,7 @@
 """Flight SQL's catalog commands: what stores there are, as clients and tools ask for it.
 
-Stores are tables of one schema in one catalog. Result schemas: the comments of `format/FlightSql.proto` of Apache Arrow;
-clients compare them field by field.
+Stores are tables of one schema in one catalog; those that keep versions are tables of a second one, too, with all their versions. Result schemas:
+the comments of `format/FlightSql.proto` of Apache Arrow; clients compare them field by field.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from engine.scan import StoreSource
 from engine.schema import StoreDefinition
+from engine.sql.versions import HISTORY, is_versioned
 from engine.sql_types import sql_type
 from flight_server import sql_info, xdbc_types
 from flight_server.messages import Message
@@ -108,25 +109,30 @@ def _catalogs(command: Message, source: StoreSource) -> pa.Table:
 
 
 def _db_schemas(command: Message, source: StoreSource) -> pa.Table:
-    found = _in_catalog(command) and _matches(command, "db_schema_filter_pattern", DB_SCHEMA)
-    return _rows(DB_SCHEMAS, [(CATALOG, DB_SCHEMA)] if found else [])
+    return _rows(DB_SCHEMAS, [(CATALOG, schema) for schema in _wanted_schemas(command, source)])
+
+
+def _wanted_schemas(command: Message, source: StoreSource) -> list[str]:
+    """The schemas that a pattern matches, in order; that of histories only where a store has one."""
+    there = [HISTORY] if any(map(is_versioned, source.definitions().values())) else []
+    return [schema for schema in (*there, DB_SCHEMA) if _in_catalog(command) and _matches(command, "db_schema_filter_pattern", schema)]
 
 
 def _tables(command: Message, source: StoreSource) -> pa.Table:
-    rows = [(CATALOG, DB_SCHEMA, str(d.name), TABLE_TYPE, d) for d in _wanted_stores(command, source)]
+    rows = [(CATALOG, schema, str(d.name), TABLE_TYPE, d) for schema, d in _wanted_tables(command, source)]
     if not command.include_schema:
         return _rows(TABLES, [row[:4] for row in rows])
-    return _rows(TABLES_WITH_SCHEMA, [(*row[:4], table_schema(row[4]).serialize().to_pybytes()) for row in rows])
+    return _rows(TABLES_WITH_SCHEMA, [(*row[:4], table_schema(row[4], row[1]).serialize().to_pybytes()) for row in rows])
 
 
-def _wanted_stores(command: Message, source: StoreSource) -> Iterator[StoreDefinition]:
-    if not _in_catalog(command) or not _matches(command, "db_schema_filter_pattern", DB_SCHEMA):
-        return
+def _wanted_tables(command: Message, source: StoreSource) -> Iterator[tuple[str, StoreDefinition]]:
+    """Schema and store of each table, ordered by both."""
     if command.table_types and TABLE_TYPE not in command.table_types:
         return
-    for _, definition in sorted(source.definitions().items()):
-        if _matches(command, "table_name_filter_pattern", definition.name):
-            yield definition
+    for schema in _wanted_schemas(command, source):
+        for _, definition in sorted(source.definitions().items()):
+            if _matches(command, "table_name_filter_pattern", definition.name) and (schema == DB_SCHEMA or is_versioned(definition)):
+                yield schema, definition
 
 
 def _in_catalog(command: Message) -> bool:
@@ -151,22 +157,23 @@ def like(pattern: str) -> re.Pattern[str]:
     return re.compile("".join(marks.get(part) or re.escape(part[1:] if len(part) > 1 else part) for part in parts), re.DOTALL)
 
 
-def table_schema(definition: StoreDefinition) -> pa.Schema:
+def table_schema(definition: StoreDefinition, db_schema: str = DB_SCHEMA) -> pa.Schema:
     """A store's schema with what JDBC wants to know of each column.
 
     Args:
         definition: The store's.
+        db_schema: The database schema whose table it is.
 
     Returns:
         Its schema; fields carry the metadata `ARROW:FLIGHT:SQL:…`.
     """
-    return pa.schema([field.with_metadata(_column_metadata(definition, field)) for field in definition.schema])
+    return pa.schema([field.with_metadata(_column_metadata(definition, db_schema, field)) for field in definition.schema])
 
 
-def _column_metadata(definition: StoreDefinition, field: pa.Field) -> Mapping[str, str]:
+def _column_metadata(definition: StoreDefinition, db_schema: str, field: pa.Field) -> Mapping[str, str]:
     facts = {
         "CATALOG_NAME": CATALOG,
-        "DB_SCHEMA_NAME": DB_SCHEMA,
+        "DB_SCHEMA_NAME": db_schema,
         "TABLE_NAME": str(definition.name),
         "TYPE_NAME": sql_type(field.type),
         "IS_AUTO_INCREMENT": "0",
@@ -184,12 +191,12 @@ def _table_types(command: Message, source: StoreSource) -> pa.Table:
 
 
 def _primary_keys(command: Message, source: StoreSource) -> pa.Table:
-    here = _in_catalog(command) and (not command.HasField("db_schema") or command.db_schema == DB_SCHEMA)
     definition = next((d for d in source.definitions().values() if d.name == command.table), None)
-    if definition is None or not here:
+    schema = command.db_schema if command.HasField("db_schema") else DB_SCHEMA
+    if definition is None or not _in_catalog(command) or not (schema == DB_SCHEMA or (schema == HISTORY and is_versioned(definition))):
         return _rows(PRIMARY_KEYS, [])
     places = enumerate(definition.key, start=1)
-    return _rows(PRIMARY_KEYS, [(CATALOG, DB_SCHEMA, str(definition.name), column, None, place) for place, column in places])
+    return _rows(PRIMARY_KEYS, [(CATALOG, schema, str(definition.name), column, None, place) for place, column in places])
 
 
 def _no_foreign_keys(command: Message, source: StoreSource) -> pa.Table:

@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 import re
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -108,8 +110,14 @@ def _token(file: Path | None) -> str | None:
 
 
 _uri_option = click.option("--uri", default=DEFAULT_URI, show_default=True, envvar="LIVESTATE_URI", help="Address of a host.")
-_changelog_option = click.option(
-    "--changelog", required=True, metavar="URI", envvar="LIVESTATE_CHANGELOG", help="The changelog: file:///dir or a path, s3://, gs://, az://."
+_changelog_option = partial(
+    click.option, "--changelog", metavar="URI", envvar="LIVESTATE_CHANGELOG", help="The changelog: file:///dir or a path, s3://, gs://, az://."
+)
+_snapshots_kept_option = click.option(
+    "--snapshots-kept", type=click.IntRange(1), metavar="N", help="Snapshots that stay in the changelog, with the epochs behind them; 2 by default."
+)
+_snapshot_tail_option = click.option(
+    "--snapshot-tail", type=click.FloatRange(0), metavar="SECONDS", help="How long epochs before them stay; 600 by default."
 )
 _token_option = click.option(
     "--token-file", type=click.Path(path_type=Path, dir_okay=False), help="File that holds the host's token; else LIVESTATE_TOKEN is taken."
@@ -142,7 +150,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False, readable=True)
 
 
 @main.command()
-@click.option("--changelog", metavar="URI", envvar="LIVESTATE_CHANGELOG", help="The changelog: file:///dir or a path, s3://, gs://, az://.")
+@_changelog_option()
 @click.option("--data", type=click.Path(path_type=Path, file_okay=False), help="Directory of this host; what is lost there is rebuilt.")
 @click.option("--deployment", type=_FILE, help="File that names the hosts which serve the changelog together.")
 @click.option("--host", metavar="NAME", help="Which host of the deployment this is. (Where to listen is --address.)")
@@ -156,6 +164,9 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False, readable=True)
 @click.option("--cache", type=_Size(), help="Memory for decoded columns; 1GiB by default; for each process.")
 @click.option("--threads", type=click.IntRange(1), help="Threads for queries, all processors by default; for each process.")
 @click.option("--max-statements", type=click.IntRange(1), help="Statements computed at once, 64 by default; more wait.")
+@click.option("--snapshot-after", type=_Size(zero=True), help="Changelog after which a snapshot replaces it; 256MiB by default, 0 for never.")
+@_snapshots_kept_option
+@_snapshot_tail_option
 @_token_option
 @click.option("--open-to-all", is_flag=True, help="Allow an address that other machines reach without a token.")
 @click.option("--tls-certificate", type=_FILE, help="PEM certificate; with --tls-key the host speaks TLS.")
@@ -333,8 +344,8 @@ def hosts(uri: str, token_file: Path | None) -> None:
 
 @main.command()
 @click.argument("store")
-@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False, readable=True))
-@_changelog_option
+@click.argument("file", type=_FILE)
+@_changelog_option(required=True)
 @click.option("--key", type=_Names(), default=(), help="Columns that identify a row; may be left out when the store exists.")
 @click.option("--partition-by", type=_Names(), default=(), help="Leading part of the key that places a row; the whole key by default.")
 @click.option("--partitions", type=click.IntRange(1, 4096), help="How many partitions a new store gets; 8 by default.")
@@ -372,12 +383,15 @@ def load(
 
 
 @main.command()
-@_changelog_option
+@_changelog_option(required=True)
+@_snapshots_kept_option
+@_snapshot_tail_option
 @click.argument("groups", nargs=-1)
-def collect(changelog: str, groups: Sequence[str]) -> None:
-    """Delete data files of the changelog that no epoch refers to: what crashed or fenced jobs left.
+def collect(changelog: str, groups: Sequence[str], snapshots_kept: int | None, snapshot_tail: float | None) -> None:
+    """Delete what the changelog does not need: data files that no epoch refers to, and epochs that snapshots have made dispensable.
 
-    Works on the store GROUPS named, or on all. It is safe while jobs and hosts run.
+    The former are what crashed or fenced jobs left; the latter go by themselves whenever hosts have made a snapshot. Works on the store
+    GROUPS named, or on all. It is safe while jobs and hosts run.
 
     \b
     Example:
@@ -385,6 +399,7 @@ def collect(changelog: str, groups: Sequence[str]) -> None:
     """
     from engine.changelog import Changelog  # noqa: PLC0415  it imports pyarrow and obstore
     from engine.schema import GroupName  # noqa: PLC0415  likewise
+    from flight_server.serving import snapshot_retention  # noqa: PLC0415  likewise
 
     with _failures():
         opened = Changelog.open(changelog)
@@ -392,8 +407,10 @@ def collect(changelog: str, groups: Sequence[str]) -> None:
         unknown = [group for group in groups if group not in known]
         if unknown:
             raise InvalidInput(f"There is no store group {', '.join(unknown)}; there are {', '.join(known) or 'none'}.")
+        retention = snapshot_retention(snapshots_kept, snapshot_tail)
         for group in [GroupName(name) for name in groups] or known:
-            click.echo(f"{group}: {opened.collect(group)} files deleted")
+            dropped = opened.drop(group, retention, time.time_ns() // 1000)
+            click.echo(f"{group}: {opened.collect(group)} files deleted, {dropped.epochs} epochs and {dropped.snapshots} snapshots dropped")
 
 
 @main.command()
@@ -403,7 +420,8 @@ def collect(changelog: str, groups: Sequence[str]) -> None:
 @click.option("--port", type=click.IntRange(1, 65535), help="Port of the host, or of the first one; by default 8815, or a free one.")
 @click.option("--keep", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Keep changelog, data and logs in this new directory.")
 @click.option("--seed", default=1, show_default=True, help="Equal seeds make equal events.")
-def demo(duration: float | None, rate: int, hosts: int, port: int | None, keep: Path | None, seed: int) -> None:
+@click.option("--kafka", is_flag=True, help="Send the plays through a Kafka topic, on a broker of its own; make kafka fetches it.")
+def demo(duration: float | None, rate: int, hosts: int, port: int | None, keep: Path | None, seed: int, kafka: bool) -> None:
     """Watch live music charts: a Spark job, a host and SQL, all on this machine.
 
     A generator writes play events, a Spark job counts plays per song and per genre, a host serves the counts, and this command
@@ -414,11 +432,12 @@ def demo(duration: float | None, rate: int, hosts: int, port: int | None, keep: 
       livestate demo
       livestate demo --duration 30 --rate 10000
       livestate demo --hosts 3
+      livestate demo --kafka
     """
     from flight_server.demo.run import DemoOptions, run_demo  # noqa: PLC0415  it imports pyarrow and rich
 
     with _failures():
-        passed = run_demo(DemoOptions(duration=duration, rate=rate, hosts=hosts, port=port, keep=keep, seed=seed))
+        passed = run_demo(DemoOptions(duration=duration, rate=rate, hosts=hosts, port=port, keep=keep, seed=seed, kafka=kafka))
     if not passed:
         raise SystemExit(1)
 

@@ -30,15 +30,15 @@ class ClusterHost:
     def __init__(
         self, deployment: Deployment, here: HostName, source: StoreSource, changelog: Callable[[], str], options: PeerOptions | None = None
     ) -> None:
-        self.deployment = deployment
-        self.here = deployment.host(here).name
+        self._deployment = deployment
+        self._here = deployment.host(here).name
         self._source = source
-        self.peers = FlightPeers(self.here, self.uris, source.report, changelog, options)
+        self.peers = FlightPeers(self._here, self.uris, source.report, changelog, options)
 
     @property
     def uris(self) -> Mapping[HostName, str]:
         """Where all hosts are."""
-        return {entry.name: entry.uri for entry in self.deployment.hosts}
+        return {entry.name: entry.uri for entry in self._deployment.hosts}
 
     def start(self) -> None:
         """Begin to talk to the others."""
@@ -50,7 +50,7 @@ class ClusterHost:
 
     def for_queries(self) -> Cluster:
         """The deployment as a coordinator sees it."""
-        return Cluster(self.peers, self.here, self.deployment.assignment.order, self.uris)
+        return Cluster(self.peers, self._here, self._deployment.assignment.order, self.uris)
 
     def receive(self, body: bytes) -> bytes:
         """Answer a report of another host, as `FlightPeers.receive`."""
@@ -62,4 +62,4 @@ class ClusterHost:
 
     def replicas(self) -> pa.Table:
         """Who holds what: a table of `flight_server.host_tables.REPLICAS_SCHEMA`."""
-        return replicas_table(self.deployment, self.peers.standings(), self._source.definitions(), time.time_ns() // 1000)
+        return replicas_table(self._deployment, self.peers.standings(), self._source.definitions(), time.time_ns() // 1000)

@@ -14,8 +14,10 @@ from flight_server.boundary import ERROR_TRAILER
 
 FLIGHT_FAILURES = (flight.FlightError, pa.ArrowException, OSError, KeyError)
 """What pyarrow raises when a call fails."""
-CHANNEL_OPTIONS = (("grpc.initial_reconnect_backoff_ms", 100), ("grpc.min_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 1000))
-"""A host that was started again is found within a second; gRPC's own choice is up to two minutes."""
+CHANNEL_OPTIONS = (("grpc.initial_reconnect_backoff_ms", 100), ("grpc.min_reconnect_backoff_ms", 2000), ("grpc.max_reconnect_backoff_ms", 1000))
+"""A host that was started again is found within a second; gRPC's own choice is up to two minutes. The least backoff is no pause: it is what
+gRPC gives an attempt to connect before it fails, enough for a busy host, and for TLS to one far away.
+"""
 
 
 class Trailer(flight.ClientMiddleware):  # type: ignore[misc] # pyarrow has no types

@@ -15,7 +15,6 @@ from engine.errors import InvalidInput, NotFound
 from engine.sql_types import canonical_type, sql_type
 
 FileFormat = Literal["parquet", "csv", "arrow"]
-FORMATS: tuple[FileFormat, ...] = ("parquet", "csv", "arrow")
 _FORMAT_OF: Mapping[str, FileFormat] = {
     ".parquet": "parquet",
     ".pq": "parquet",
@@ -93,20 +92,20 @@ def _first_line(error: Exception) -> str:
 
 def _open_parquet(file: Path) -> RowFile:
     reader = pq.ParquetFile(file)
-    return RowFile(reader.schema_arrow, reader.metadata.num_rows, _translated(file, "parquet", reader.iter_batches(_READ_ROWS)))
+    return RowFile(reader.schema_arrow, reader.metadata.num_rows, _translated(file, reader.iter_batches(_READ_ROWS)))
 
 
 def _open_arrow(file: Path) -> RowFile:
     source = pa.memory_map(str(file))
     if source.read(len(_ARROW_FILE_MAGIC)) == _ARROW_FILE_MAGIC:
         reader = pa.ipc.open_file(source)
-        return RowFile(reader.schema, None, _translated(file, "arrow", (reader.get_batch(i) for i in range(reader.num_record_batches))))
+        return RowFile(reader.schema, None, _translated(file, (reader.get_batch(i) for i in range(reader.num_record_batches))))
     source.seek(0)
     stream = pa.ipc.open_stream(source)
-    return RowFile(stream.schema, None, _translated(file, "arrow", iter(stream)))
+    return RowFile(stream.schema, None, _translated(file, iter(stream)))
 
 
-def _translated(file: Path, kind: FileFormat, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _translated(file: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same batches; what is wrong with the file is said in the words of livestate."""
     rows = 0
     while True:

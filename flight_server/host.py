@@ -6,6 +6,7 @@ import fcntl
 import ipaddress
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from io import BufferedWriter
@@ -98,7 +99,8 @@ class Host:
             LivestateError: The changelog or the data cannot be used, by kind.
         """
         _check(self._options)
-        try:
+        with ExitStack() as unless_started:
+            unless_started.callback(self.stop)
             self._lock = _locked(self._options.data)
             changelog = Changelog.open(self._options.changelog, dict(self._options.changelog_options))
             self._follower = Follower(changelog, self._options.data, _follower_options(self._options))
@@ -111,9 +113,7 @@ class Host:
             if self._cluster is not None:
                 self._follower.on_change(self._cluster.peers.report_changed)
                 self._cluster.start()
-        except BaseException:
-            self.stop()
-            raise
+            unless_started.pop_all()
         return int(self._server.port)
 
     def _joined(self, follower: Follower, changelog: Changelog) -> ClusterHost | None:
@@ -135,7 +135,7 @@ class Host:
                 tls_certificates=[(options.tls_certificate, options.tls_key)] if options.tls_certificate else [],
                 limits=options.limits,
                 cluster=self._cluster,
-                fragments=None if self._cluster is None else service,
+                fragments=service,
             )
         except (pa.ArrowException, OSError) as error:
             tls = ", or are certificate and key not PEM" if options.tls_certificate else ""
@@ -222,7 +222,9 @@ def _check(options: HostOptions) -> None:
 def _follower_options(options: HostOptions) -> FollowerOptions:
     if options.deployment is None:
         return options.follower
-    return replace(options.follower, held=partial(options.deployment.assignment.held, options.deployment.host(options.name).name))
+    name, assignment = options.deployment.host(options.name).name, options.deployment.assignment
+    snapshots = replace(options.follower.snapshots, rank=partial(assignment.rank, name))
+    return replace(options.follower, held=partial(assignment.held, name), snapshots=snapshots)
 
 
 def _query_options(options: HostOptions) -> QueryOptions:

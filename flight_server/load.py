@@ -11,6 +11,8 @@ import pyarrow.compute as pc
 
 from engine.changelog import Changelog, StoreAppender, open_appender
 from engine.errors import InvalidInput, LivestateError
+from engine.kinds import Merge
+from engine.partials import partial_rows
 from engine.schema import Epoch, StoreDefinition, StoreName, define_store
 from engine.sql_types import arrow_type
 from flight_server.files import FileFormat, format_of, open_rows
@@ -63,7 +65,8 @@ class Progress:
 def load_file(changelog: Changelog, file: Path, options: LoadOptions, report: Callable[[Progress], None] = lambda progress: None) -> Progress:
     """Append the rows of a file to a store, epoch by epoch.
 
-    A row replaces the one with the same key, so a load that failed underway can simply be run again.
+    In a key-value store a row replaces the one with the same key, so a load that failed underway can simply be run again. A merge store that is there
+    already is fed too: from a file of partial rows, or from one of events, which are aggregated first.
 
     Args:
         changelog: Where the store is, or will be.
@@ -92,7 +95,8 @@ def load_file(changelog: Changelog, file: Path, options: LoadOptions, report: Ca
             report(progress)
     except LivestateError as error:
         if progress.rows:
-            raise type(error)(f"{error.message} The {progress.rows:,} rows before it are loaded; loading the file again replaces them.") from error
+            again = "counts them twice" if isinstance(definition.behaviour.kind, Merge) else "replaces them"
+            raise type(error)(f"{error.message} The {progress.rows:,} rows before it are loaded; loading the file again {again}.") from error
         raise
     return progress
 
@@ -124,7 +128,7 @@ def epochs(batches: Iterable[pa.RecordBatch], most_rows: int) -> Iterator[pa.Tab
 
 
 def _csv_types(there: StoreDefinition | None, options: LoadOptions) -> dict[str, pa.DataType]:
-    known = {} if there is None else {f.name: f.type for f in there.schema if not pa.types.is_nested(f.type)}
+    known = {} if there is None else {f.name: f.type for f in there.row_schema if not pa.types.is_nested(f.type)}
     return known | {name: arrow_type(text.upper()) for name, text in options.types.items()}
 
 
@@ -141,11 +145,12 @@ def _definition(there: StoreDefinition | None, schema: pa.Schema, options: LoadO
         return define_store(options.store, schema, options.key, partition_by=options.partition_by or None, partitions=partitions)
     asked = define_store(
         there.name,
-        there.schema,
+        there.row_schema,
         options.key or there.key,
         partition_by=options.partition_by or (there.partition_by if not options.key else None),
         partitions=there.partitions if options.partitions is None else options.partitions,
         group=there.group,
+        behaviour=there.behaviour,
     )
     if asked != there:
         raise InvalidInput(
@@ -157,8 +162,16 @@ def _definition(there: StoreDefinition | None, schema: pa.Schema, options: LoadO
 
 def _append(appender: StoreAppender, definition: StoreDefinition, table: pa.Table, progress: Progress) -> Progress:
     _check_keys(definition, table, progress.rows)
-    commit = appender.append({definition.name: table})
+    commit = appender.append({definition.name: _partial(definition, table)})
     return Progress(progress.rows + table.num_rows, progress.total, progress.epochs + 1, commit.epoch)
+
+
+def _partial(definition: StoreDefinition, table: pa.Table) -> pa.Table:
+    """Rows for a merge store: as they are if they have the columns of partial rows, else aggregated."""
+    kind = definition.behaviour.kind
+    if not isinstance(kind, Merge) or set(definition.row_schema.names) <= set(table.schema.names):
+        return table
+    return partial_rows(table, definition.key, kind.columns)
 
 
 def _check_keys(definition: StoreDefinition, table: pa.Table, before: int) -> None:

@@ -59,7 +59,6 @@ _TABLE: Mapping[str, tuple[str, ...]] = {
     "CommandPreparedStatementQuery": _HANDLE,
     "CommandPreparedStatementUpdate": _HANDLE,
     "CommandStatementIngest": ("bytes table_definition_options = 1", "string table = 2"),
-    "DoPutUpdateResult": ("int64 record_count = 1",),
     "DoPutPreparedStatementResult": ("optional bytes prepared_statement_handle = 1",),
     "ActionCreatePreparedStatementRequest": _STATEMENT,
     "ActionCreatePreparedStatementResult": (*_HANDLE, "bytes dataset_schema = 2", "bytes parameter_schema = 3"),

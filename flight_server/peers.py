@@ -69,7 +69,6 @@ class _Peer:
 
     def __init__(self, name: HostName, uri: str, options: PeerOptions, lost: Callable[[], None]) -> None:
         self.name = name
-        self.uri = uri
         self._options = options
         self._lost = lost
         self._headers = [(b"authorization", b"Bearer " + options.token.encode())] if options.token is not None else []

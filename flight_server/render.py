@@ -212,10 +212,8 @@ def _json_value(value: Any) -> Any:
             return format(value, "f")
         case dt.datetime():
             return value.isoformat().replace("+00:00", "Z")
-        case list():
+        case list() | tuple():
             # pyarrow gives a map as a list of pairs, which JSON has a list of lists for.
-            return [_json_value(v) for v in value]
-        case tuple():
             return [_json_value(v) for v in value]
         case dict():
             return {name: _json_value(v) for name, v in value.items()}

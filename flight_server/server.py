@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import flight
 
-from engine.errors import InvalidInput, Unsupported
+from engine.errors import InvalidInput, LivestateError, Unsupported
 from engine.schema import GroupName
 from engine.service import QueryService
 from flight_server import catalog
@@ -26,7 +27,7 @@ from flight_server.messages import unpack
 from flight_server.results import WRITE_OPTIONS
 from flight_server.sessions import MIDDLEWARE, CallerFactory, OpenHandshake
 from flight_server.statements import Statements
-from flight_server.tickets import Command, parse_ticket
+from flight_server.tickets import Command, parse_json_command, parse_ticket
 
 _READ_ONLY = "livestate is read-only: stores are written by Spark jobs, `livestate load` and engine.changelog, not through SQL."
 _QUERY, _PREPARED_QUERY = "CommandStatementQuery", "CommandPreparedStatementQuery"
@@ -72,17 +73,16 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
         self._statements = Statements(service, self._calls, self._statement_slots, {} if cluster is None else cluster.uris)
         self._fragments = Fragments(fragments, self._calls, self._fragment_slots, InputSpace(limits.max_input_bytes))
         self._actions = Actions(service, self._statements, self._calls, notify, ready, cluster)
-        try:
+        with ExitStack() as unless_listening:
+            # pyarrow never lets go of a server that could not listen; what it refers to would live until the process ends.
+            unless_listening.callback(self.__dict__.clear)
             super().__init__(
                 location,
                 auth_handler=OpenHandshake(),
                 middleware={MIDDLEWARE: CallerFactory(token)},
                 tls_certificates=list(tls_certificates) or None,
             )
-        except BaseException:
-            # pyarrow never lets go of a server that could not listen; what it refers to would live until the process ends.
-            self.__dict__.clear()
-            raise
+            unless_listening.pop_all()
 
     @property
     def running(self) -> int:
@@ -109,6 +109,8 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
     def get_flight_info(self, context: Any, descriptor: flight.FlightDescriptor) -> flight.FlightInfo:
         """Plan a statement or a catalog command."""
         body = _command(descriptor)
+        if body.startswith(b"{"):
+            return self._statements.command_info(parse_json_command(body, self._statements.defaults(context)), descriptor)
         name, message = unpack(body)
         if name == _PREPARED_QUERY:
             return self._statements.flight_info(message.prepared_statement_handle, descriptor)
@@ -189,7 +191,7 @@ def _catalog_schema(name: str, message: Any) -> pa.Schema:
     return schema
 
 
-def _refusal(name: str) -> Exception:
+def _refusal(name: str) -> LivestateError:
     if name in ("CommandStatementUpdate", "CommandPreparedStatementUpdate", "CommandStatementIngest"):
         return Unsupported(_READ_ONLY)
     if name == "CommandStatementSubstraitPlan":

@@ -5,15 +5,17 @@ from __future__ import annotations
 import ipaddress
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from engine.changelog import SnapshotRetention
 from engine.cluster.deployment import Deployment, HostEntry, parse_deployment
 from engine.cluster.reports import HostName
 from engine.errors import InvalidInput
 from engine.follower import FollowerOptions
 from engine.service import QueryOptions
+from engine.snapshotter import SnapshotOptions
 from engine.state.options import StateOptions
 from flight_server.host import DEFAULT_PORT, HostOptions
 from flight_server.limits import ServerLimits
@@ -42,6 +44,9 @@ class ServeArguments:
         cache: Bytes for decoded columns.
         threads: Threads for queries.
         max_statements: Statements computed at once.
+        snapshot_after: Bytes of changelog after which a snapshot is due; 0 for never.
+        snapshots_kept: How many snapshots stay, with the epochs behind them.
+        snapshot_tail: Seconds for which epochs before them stay.
         token: What callers must present.
         open_to_all: May be open to other machines.
         tls_certificate: File with the PEM certificate.
@@ -63,6 +68,9 @@ class ServeArguments:
     cache: int | None = None
     threads: int | None = None
     max_statements: int | None = None
+    snapshot_after: int | None = None
+    snapshots_kept: int | None = None
+    snapshot_tail: float | None = None
     token: str | None = field(default=None, repr=False)
     open_to_all: bool = False
     tls_certificate: Path | None = None
@@ -91,7 +99,8 @@ def host_options(given: ServeArguments) -> HostOptions:
     deployment = read_deployment(given.deployment)
     entry = deployment.host(given.host)
     place = urlsplit(entry.uri)
-    data = given.data if given.data is not None else None if entry.data is None else Path(entry.data)
+    named = None if entry.data is None else Path(entry.data)
+    data = named if given.data is None else given.data
     if data is None:
         raise InvalidInput(f"Neither the deployment file nor --data names a data directory for host {entry.name}.")
     if (place.scheme == "grpc+tls") != (given.tls_certificate is not None):
@@ -125,6 +134,7 @@ def _options(given: ServeArguments, changelog: str, data: Path, address: str, po
         follower=FollowerOptions(
             poll_seconds=given.poll_interval or follower.poll_seconds,
             state=StateOptions() if given.cache is None else StateOptions(cache_bytes=given.cache),
+            snapshots=_snapshots(given),
         ),
         queries=QueryOptions(
             memory_limit_bytes=given.memory or queries.memory_limit_bytes,
@@ -135,6 +145,26 @@ def _options(given: ServeArguments, changelog: str, data: Path, address: str, po
         deployment=deployment,
         name=name,
     )
+
+
+def _snapshots(given: ServeArguments) -> SnapshotOptions:
+    options = SnapshotOptions()
+    return replace(
+        options,
+        after_bytes=options.after_bytes if given.snapshot_after is None else given.snapshot_after,
+        retention=snapshot_retention(given.snapshots_kept, given.snapshot_tail),
+    )
+
+
+def snapshot_retention(kept: int | None, tail_seconds: float | None) -> SnapshotRetention:
+    """What stays of a changelog before its snapshots.
+
+    Args:
+        kept: How many snapshots stay; None for the default.
+        tail_seconds: Seconds for which epochs before them stay; None for the default.
+    """
+    default = SnapshotRetention()
+    return replace(default, kept=kept or default.kept, tail_seconds=default.tail_seconds if tail_seconds is None else tail_seconds)
 
 
 def read_deployment(file: Path) -> Deployment:

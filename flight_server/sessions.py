@@ -20,7 +20,7 @@ from pyarrow import flight
 from engine.cluster.wishes import NEWEST, EpochWish
 from engine.errors import InvalidInput
 from flight_server.tickets import Statement, checked_timeout
-from flight_server.wishes import WISHES, as_of_text, parse_wish
+from flight_server.wishes import WISHES, parse_wish, wish_values
 
 MIDDLEWARE = "livestate"
 COOKIE = "arrow_flight_session_id"
@@ -53,9 +53,8 @@ class SessionOptions:
 
     def to_cookie(self) -> str:
         """The value of a Set-Cookie header that `caller_options` understands when it comes back."""
-        wish = {"min_epoch": self.wish.min_epoch, "max_staleness": self.wish.max_staleness_seconds, "as_of": as_of_text(self.wish)}
         options = {"dialect": self.dialect, "timeout_seconds": self.timeout_seconds, "parallel_endpoints": self.parallel_endpoints}
-        document = json.dumps({**options, **wish})
+        document = json.dumps({**options, **wish_values(self.wish)})
         value = base64.urlsafe_b64encode(document.encode()).decode().rstrip("=")
         return f"{COOKIE}={value}; Path=/"
 
@@ -76,8 +75,7 @@ class SessionOptions:
         Raises:
             InvalidInput: The value is none of that option.
         """
-        given = {"min_epoch": self.wish.min_epoch, "max_staleness": self.wish.max_staleness_seconds, "as_of": as_of_text(self.wish), name: value}
-        return replace(self, wish=parse_wish(**given))
+        return replace(self, wish=parse_wish(**{**wish_values(self.wish), name: value}))
 
 
 _COOKIE_FIELDS = ("dialect", "timeout_seconds", "parallel_endpoints", *WISHES)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import flight
 
 from engine.cluster.reports import HostName
-from engine.cluster.wishes import NEWEST
+from engine.cluster.wishes import NEWEST, AsOfEpoch, EpochWish
+from engine.coordinator.division import Piece
 from engine.errors import InvalidInput, Unsupported
 from engine.service import DEFAULT_SESSION, QueryResult, QueryService, Session
 from flight_server.calls import Call, Calls
@@ -19,12 +22,19 @@ from flight_server.limits import Slots
 from flight_server.messages import Message, new
 from flight_server.results import result_stream
 from flight_server.sessions import caller_options
-from flight_server.tickets import CALL_ID_BYTES, MAX_PARAMETER_BYTES, JsonStatement, PlainValue, Statement, execution_ticket, parse_handle
+from flight_server.tickets import (
+    CALL_ID_BYTES,
+    MAX_PARAMETER_BYTES,
+    JsonCommand,
+    JsonStatement,
+    PlainValue,
+    Statement,
+    execution_ticket,
+    parse_handle,
+)
 
 MAX_ECHOED_BYTES = 4 << 20
 """A longer statement is in the ticket alone and not also in the FlightInfo's descriptor: drivers take messages of 16 MiB at the most."""
-
-
 _PLAIN_JSON = (int, float, bool, type(None))
 
 
@@ -120,6 +130,40 @@ class Statements:
             for host, request in fragments.items()
         ]
 
+    def command_info(self, command: JsonCommand, descriptor: flight.FlightDescriptor) -> flight.FlightInfo:
+        """Plan a statement of a JSON descriptor.
+
+        Args:
+            command: What it asks for.
+            descriptor: It.
+
+        Returns:
+            The result's schema, and one ticket; or, by partition, a ticket for each partition that is read, with all hosts that have it. Where the
+            answer cannot be divided that is one ticket for any host. All of them read the same epochs, which the application metadata names:
+            `{"epochs": {"store group": number}}`.
+
+        Raises:
+            LivestateError: The statement cannot run, by kind.
+        """
+        statement = command.request.statement
+        values = self._typed(command.request)
+        statement = statement if values is None else statement.bound(values)
+        schema = self.schema(statement)
+        if not command.by_partition:
+            return flight.FlightInfo(schema, descriptor, [flight.FlightEndpoint(execution_ticket(statement.to_bytes()), [])])
+        division = self._service.divide(statement.sql, values, engine_session(statement))
+        if division.pieces is None:
+            as_of = {group: AsOfEpoch(epoch) for group, epoch in division.epochs.items()}
+            pinned = replace(statement, wish=EpochWish(as_of=as_of) if as_of else NEWEST)
+            endpoints = [flight.FlightEndpoint(execution_ticket(pinned.to_bytes()), list(self._uris.values()))]
+        else:
+            endpoints = [self._piece(piece) for piece in division.pieces]
+        return flight.FlightInfo(schema, descriptor, endpoints, app_metadata=json.dumps({"epochs": dict(division.epochs)}))
+
+    def _piece(self, piece: Piece) -> flight.FlightEndpoint:
+        locations = [self._uris[host] for host in piece.hosts if host in self._uris]
+        return flight.FlightEndpoint(FragmentTicket.of(piece.request, os.urandom(CALL_ID_BYTES)).to_bytes(), locations)
+
     def run(self, statement: Statement | JsonStatement, context: Any) -> flight.FlightDataStream:
         """Execute a statement.
 
@@ -134,20 +178,25 @@ class Statements:
             LivestateError: The statement cannot run, by kind.
         """
         call = self._calls.begin(statement.call_id, context)
+        stream = None
         try:
-            waited = self._slots.take(statement.timeout_seconds)
-            try:
-                if waited:
-                    call.check()
-                    statement = statement.later(waited)
-                result = self._json_result(statement, call) if isinstance(statement, JsonStatement) else self._result(statement, call)
-                return result_stream(result, call, context)
-            finally:
-                # Whoever reads a large result slowly from here on holds up nobody else.
-                self._slots.give()
-        except BaseException:
-            call.end()
-            raise
+            stream = self._answer(statement, call, context)
+        finally:
+            if stream is None:
+                call.end()
+        return stream
+
+    def _answer(self, statement: Statement | JsonStatement, call: Call, context: Any) -> flight.FlightDataStream:
+        waited = self._slots.take(statement.timeout_seconds)
+        try:
+            if waited:
+                call.check()
+                statement = statement.later(waited)
+            result = self._json_result(statement, call) if isinstance(statement, JsonStatement) else self._result(statement, call)
+            return result_stream(result, call, context)
+        finally:
+            # Whoever reads a large result slowly from here on holds up nobody else.
+            self._slots.give()
 
     def _result(self, statement: Statement, call: Call) -> QueryResult:
         given, session = statement.parameters, engine_session(statement)

@@ -11,29 +11,39 @@ from flight_server.render import human_bytes, human_seconds, new_table, printabl
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.table import Table
+
+_NO_STORES = "There are no stores yet: start a Spark job with a LiveStateSink, or run `livestate load`."
 
 
 def stores_table(status: pa.Table) -> RenderableType:
     """A table of stores for a terminal.
 
     Args:
-        status: The rows of `SHOW STORES`: the fields of `engine.scan.StoreStatus`.
+        status: The rows of `SHOW STORES`: a table of `engine.exec.catalog.STORES_SCHEMA`.
 
     Returns:
         What a rich console prints; a sentence if there are no stores.
     """
     if not status.num_rows:
-        return "There are no stores yet: start a Spark job with a LiveStateSink, or run `livestate load`."
-    table = new_table()
-    for heading in ("store", "group"):
-        table.add_column(heading, overflow="fold")
-    for heading in ("rows", "bytes", "partitions", "segments", "epoch", "lag"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    problems = any(row["problem"] for row in status.to_pylist())
+        return _NO_STORES
+    rows = status.to_pylist()
+    table = _headed(("store", "group"), ("rows", "bytes", "partitions", "segments", "epoch", "lag"))
+    problems = any(row["problem"] for row in rows)
     if problems:
         table.add_column("problem", style="red", overflow="fold")
-    for row in status.to_pylist():
+    for row in rows:
         table.add_row(*_cells(row), *([printable(row["problem"])] if problems else []))
+    return table
+
+
+def _headed(texts: Sequence[str], figures: Sequence[str]) -> Table:
+    """An empty table with columns of texts, and behind them columns of figures."""
+    table = new_table()
+    for heading in texts:
+        table.add_column(heading, overflow="fold")
+    for heading in figures:
+        table.add_column(heading, justify="right", no_wrap=True)
     return table
 
 
@@ -67,12 +77,8 @@ def replicas_shown(replicas: pa.Table) -> RenderableType:
         What a rich console prints; a sentence if there are no stores.
     """
     if not replicas.num_rows:
-        return "There are no stores yet: start a Spark job with a LiveStateSink, or run `livestate load`."
-    table = new_table()
-    for heading in ("store", "group", "host", "partitions"):
-        table.add_column(heading, overflow="fold")
-    for heading in ("moving", "rows", "bytes", "epoch", "lag"):
-        table.add_column(heading, justify="right", no_wrap=True)
+        return _NO_STORES
+    table = _headed(("store", "group", "host", "partitions"), ("moving", "rows", "bytes", "epoch", "lag"))
     for row in replicas.to_pylist():
         moves = [f"{row[name]} {name}" for name in ("coming", "leaving") if row[name]]
         table.add_row(
@@ -98,11 +104,7 @@ def hosts_shown(hosts: pa.Table) -> RenderableType:
     Returns:
         What a rich console prints.
     """
-    table = new_table()
-    for heading in ("host", "uri", "alive", "group"):
-        table.add_column(heading, overflow="fold")
-    for heading in ("partitions", "epoch", "lag"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = _headed(("host", "uri", "alive", "group"), ("partitions", "epoch", "lag"))
     for row in hosts.to_pylist():
         table.add_row(
             printable(row["host"]),

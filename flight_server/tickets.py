@@ -31,7 +31,7 @@ import pyarrow as pa
 from engine.cluster.wishes import NEWEST, EpochWish
 from engine.errors import InvalidInput
 from flight_server.messages import Message, new, parse, statement_handle
-from flight_server.wishes import WISHES, as_of_text, parse_wish
+from flight_server.wishes import WISHES, parse_wish, wish_values
 
 STATEMENT_MARK = b"\x00Q"
 COMMAND_MARK = b"\x00C"
@@ -43,7 +43,7 @@ METADATA_KEY = b"livestate"
 MAX_PARAMETER_BYTES = 16 << 20
 _PLAIN_TYPES = frozenset({pa.int64().id, pa.string().id})
 _JSON_FIELDS = frozenset(WISHES) | {"sql", "parameters", "dialect", "timeout"}
-LEAST_SECONDS = 0.001
+_LEAST_SECONDS = 0.001
 """What is left of a time that has run out: enough to be told so."""
 
 
@@ -178,9 +178,20 @@ class Statement:
 
     def later(self, seconds: float) -> Statement:
         """The same statement, with what is left of its time after some seconds."""
-        if self.timeout_seconds is None:
-            return self
-        return replace(self, timeout_seconds=max(self.timeout_seconds - seconds, LEAST_SECONDS))
+        return replace(self, timeout_seconds=seconds_left(self.timeout_seconds, seconds))
+
+
+def seconds_left(timeout_seconds: float | None, passed_seconds: float) -> float | None:
+    """What is left of a time limit.
+
+    Args:
+        timeout_seconds: The limit; None for none.
+        passed_seconds: What has passed of it.
+
+    Returns:
+        Seconds, above 0; None for no limit.
+    """
+    return None if timeout_seconds is None else max(timeout_seconds - passed_seconds, _LEAST_SECONDS)
 
 
 def execution_ticket(handle: bytes) -> bytes:
@@ -256,7 +267,7 @@ def parse_ticket(ticket: bytes, defaults: Callable[[], Statement]) -> Statement 
     if ticket.startswith(COMMAND_MARK):
         return Command(ticket[len(COMMAND_MARK) :])
     if ticket.startswith(b"{"):
-        return _parse_json(ticket, defaults())
+        return _json_statement(_json_document(ticket), defaults())
     try:
         sql = ticket.decode()
     except UnicodeDecodeError as error:
@@ -264,6 +275,39 @@ def parse_ticket(ticket: bytes, defaults: Callable[[], Statement]) -> Statement 
     if "\0" in sql:
         raise InvalidInput("The ticket is damaged, or not one of this host's: ask for a new one with GetFlightInfo.")
     return defaults().of(sql)
+
+
+@dataclass(frozen=True)
+class JsonCommand:
+    """A statement from a JSON descriptor of GetFlightInfo.
+
+    Attributes:
+        request: The statement.
+        by_partition: Its endpoints are to be one a partition, as far as it can be divided.
+    """
+
+    request: JsonStatement
+    by_partition: bool
+
+
+def parse_json_command(command: bytes, defaults: Statement) -> JsonCommand:
+    """What the descriptor of a GetFlightInfo asks for.
+
+    Args:
+        command: The JSON of a ticket, and a field `endpoints`, which is `one` (the default) or `partitions`.
+        defaults: A statement with dialect and time limit of the caller's session.
+
+    Returns:
+        The statement.
+
+    Raises:
+        InvalidInput: The bytes are none.
+    """
+    document = _json_document(command)
+    endpoints = document.pop("endpoints", "one")
+    if endpoints not in ("one", "partitions"):
+        raise InvalidInput('"endpoints" must be "one" or "partitions".')
+    return JsonCommand(_json_statement(document, defaults), endpoints == "partitions")
 
 
 def parse_handle(handle: bytes) -> Statement:
@@ -296,7 +340,7 @@ def _bound_values(message: Message) -> Parameters | PlainValue | None:
 
 def wish_message(wish: EpochWish) -> Message:
     """A wish as handles carry it."""
-    return new("EpochWish", min_epoch=wish.min_epoch, max_staleness=wish.max_staleness_seconds, as_of=as_of_text(wish))
+    return new("EpochWish", **wish_values(wish))
 
 
 def parsed_wish(message: Message) -> EpochWish:
@@ -329,11 +373,15 @@ def checked_timeout(timeout: object) -> float | None:
     return float(timeout)
 
 
-def _parse_json(ticket: bytes, defaults: Statement) -> JsonStatement:
+def _json_document(ticket: bytes) -> dict[str, Any]:
     try:
-        document = json.loads(ticket)
+        document: dict[str, Any] = json.loads(ticket)
     except (ValueError, RecursionError) as error:
         raise InvalidInput('The ticket starts with { and is not JSON; send {"sql": "…"} or plain SQL text.') from error
+    return document
+
+
+def _json_statement(document: Mapping[str, Any], defaults: Statement) -> JsonStatement:
     unknown = document.keys() - _JSON_FIELDS
     if unknown:
         raise InvalidInput(f"The ticket has a field {min(unknown)!r}; known are {', '.join(sorted(_JSON_FIELDS))}.")

@@ -51,6 +51,18 @@ def parse_wish(min_epoch: object = None, max_staleness: object = None, as_of: ob
     )
 
 
+def wish_values(wish: EpochWish) -> dict[str, object]:
+    """The options of a wish.
+
+    Args:
+        wish: What `parse_wish` made.
+
+    Returns:
+        What `parse_wish` takes to make it again, by the names in `WISHES`.
+    """
+    return {"min_epoch": wish.min_epoch, "max_staleness": wish.max_staleness_seconds, "as_of": as_of_text(wish)}
+
+
 def as_of_text(wish: EpochWish) -> str:
     """The `as_of` of a wish as text.
 
@@ -61,7 +73,7 @@ def as_of_text(wish: EpochWish) -> str:
         What `parse_wish` reads back; empty for none.
     """
     if wish.as_of:
-        return json.dumps({group: _moment_text(moment) for group, moment in wish.as_of.items()})
+        return json.dumps({group: _moment_text(moment) for group, moment in wish.as_of.items() if moment is not None})
     return "" if wish.as_of_default is None else _moment_text(wish.as_of_default)
 
 

@@ -3,44 +3,48 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# The same examples each time, however slow the machine; LIVESTATE_EXPLORE=1 looks for new ones, and prints what it fails on.
+settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None, print_blob=True)
+settings.load_profile("explore" if os.environ.get("LIVESTATE_EXPLORE") else "repeatable")
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The one Spark session of a test run, started by the first test that asks for it."""
-    from pyspark.sql import SparkSession  # noqa: PLC0415  pyspark takes half a second to import, and most tests do without
+    from spark_pipeline.kafka_broker import connector_jars, jars_directory  # noqa: PLC0415  as below
+    from tests.support.spark_session import start_session  # noqa: PLC0415  pyspark takes half a second to import, and most tests do without
 
-    from spark_pipeline import recommended_settings  # noqa: PLC0415  it imports pyspark
-
-    # Python workers run what the tests run, not whichever python3 is on the path.
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    scratch = tmp_path_factory.mktemp("spark")
-    # Two cores, and two attempts for each task.
-    builder = SparkSession.builder.master("local[2,2]").appName("livestate-tests")
     settings = {
-        **recommended_settings(),
-        "spark.ui.enabled": "false",
         "spark.driver.memory": "2g",
-        "spark.driver.host": "127.0.0.1",
         # The quick compiler alone: a test run is over before the optimising one pays off.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         # Small, so that a test can exceed it.
         "spark.driver.maxResultSize": "32m",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-        "spark.local.dir": str(scratch / "local"),
-        "spark.log.level": "ERROR",
+        # On the class path rather than in spark.jars, which Spark copies twice.
+        "spark.driver.extraClassPath": os.pathsep.join(connector_jars() if jars_directory() is not None else []),
     }
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    # Two cores, and two attempts for each task.
+    session = start_session("livestate-tests", tmp_path_factory.mktemp("spark"), "local[2,2]", settings)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where clients of a real Kafka broker connect: the one of a test run, started by the first test that asks for it."""
+    from spark_pipeline.kafka_broker import KafkaBroker, jars_directory  # noqa: PLC0415  as above
+
+    if jars_directory() is None:
+        pytest.skip("the jars of Kafka are not on this machine: make kafka, which needs Maven")
+    with KafkaBroker(tmp_path_factory.mktemp("kafka")) as broker:
+        yield broker.bootstrap

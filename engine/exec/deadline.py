@@ -11,8 +11,6 @@ from engine.errors import Cancelled, DeadlineExceeded, LivestateError
 
 POLL_SECONDS = 0.05
 """How often a caller is asked whether it took its request back, and how often a stubborn statement is interrupted again."""
-
-
 AWAKE_SECONDS = 1.0
 """How long the watcher goes on looking when there is nothing to watch: to wake it takes longer than most lookups."""
 

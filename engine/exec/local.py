@@ -27,7 +27,7 @@ from engine.plan.plans import CountPlan, EnginePlan, RowsPlan, lookup_points
 from engine.plan.statement import ReadyStatement
 from engine.scan import StoreSource, StoreView
 from engine.schema import StoreName
-from engine.sql.columns import has_pivot
+from engine.sql.columns import has_columns_of_rows
 from engine.sql.diagnose import located
 
 Views = Mapping[StoreName, StoreView]
@@ -145,8 +145,7 @@ class LocalExecutor:
         if limit == REFUSED_LIMIT:
             return None
         name = plan.reference.definition.name
-        resources = ExitStack()
-        with resources:
+        with ExitStack() as resources:
             views = resources.enter_context(request.pin.views(self._source, (name,)))
             scan = views[name].scan(plan.columns)
             metadata = metadata_of("rows", views, (scan.statistics,), request.seconds())
@@ -157,8 +156,7 @@ class LocalExecutor:
     def _engine_query(self, request: Request) -> QueryResult:
         # Lookups end sooner than a question to the caller is answered: Flight's takes 0.1 ms.
         request.deadline.check()
-        resources = ExitStack()
-        with resources:
+        with ExitStack() as resources:
             views = resources.enter_context(request.pin.views(self._source, request.statement.bound.stores))
             running = self._start(request, views)
             resources.callback(running.rows.close)
@@ -185,7 +183,7 @@ class LocalExecutor:
 
     def _widened(self, request: Request, error: BindingError) -> ReadyText:
         try:
-            widened = self._statements.widened(request.text, request.dialect, self._source.definitions())
+            widened = self._statements.widened(request.ready, request.dialect, self._source.definitions())
         except LivestateError as cause:
             raise _refused(request.ready, error) from cause
         if widened.statement.bound.stores != request.statement.bound.stores:
@@ -233,7 +231,7 @@ class LocalExecutor:
 
     def _bound(self, statement: ReadyStatement, types: tuple[pa.DataType | None, ...]) -> Bindable:
         # The values found make a pivot's columns, so there are none without rows.
-        return Bindable(statement, None if has_pivot(statement.bound.tree) else outputs_of(self._engine, statement, types))
+        return Bindable(statement, None if has_columns_of_rows(statement.bound.tree) else outputs_of(self._engine, statement, types))
 
     def explain(self, request: Request) -> list[str]:
         """The lines of EXPLAIN.

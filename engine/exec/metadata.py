@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from engine.exec.query_result import QueryMetadata
 from engine.scan import ScanStatistics, StoreView
@@ -35,14 +35,14 @@ def metadata_of(
         plan,
         epochs,
         age,
-        partitions_read=_sum(each.partitions_read for each in statistics),
-        partitions=_sum(each.partitions for each in statistics),
-        segments_read=_sum(each.segments_read for each in statistics),
-        segments=_sum(each.segments for each in statistics),
-        blocks_read=_sum(each.blocks_read for each in statistics),
-        blocks=_sum(each.blocks for each in statistics),
-        rows_read=_sum(each.rows_read for each in statistics),
-        rows=_sum(each.rows for each in statistics),
+        partitions_read=sum(each.partitions_read for each in statistics),
+        partitions=sum(each.partitions for each in statistics),
+        segments_read=sum(each.segments_read for each in statistics),
+        segments=sum(each.segments for each in statistics),
+        blocks_read=sum(each.blocks_read for each in statistics),
+        blocks=sum(each.blocks for each in statistics),
+        rows_read=sum(each.rows_read for each in statistics),
+        rows=sum(each.rows for each in statistics),
         seconds=seconds,
     )
 
@@ -64,7 +64,3 @@ def lookup_metadata(view: StoreView, rows: int, seconds: float) -> QueryMetadata
 def _age_seconds(committed_at: int) -> float:
     """Age of an epoch, which was committed at a number of microseconds since 1970; 0 for none."""
     return max(0.0, time.time() - committed_at / MICROSECONDS) if committed_at else 0.0
-
-
-def _sum(values: Iterable[int]) -> int:
-    return sum(values)

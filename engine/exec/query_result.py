@@ -81,6 +81,9 @@ class QueryResult:
         batches: The batches; a table where all of them are there already.
         release: Frees what the result holds; None if it holds nothing.
         interrupt: Makes a batch that another thread waits for end soon; None if batches never take long.
+
+    Attributes:
+        ready: All rows, where they are there already; else None.
     """
 
     def __init__(
@@ -110,11 +113,13 @@ class QueryResult:
         with self._busy:
             if self._closed:
                 raise StopIteration
+            batch = None
             try:
-                return next(self._batches)
-            except BaseException:
-                self._finish()
-                raise
+                batch = next(self._batches)
+            finally:
+                if batch is None:
+                    self._finish()
+            return batch
 
     def close(self) -> None:
         """Free what the result holds; batches not read yet are lost. May be called again, and from another thread."""

@@ -24,9 +24,8 @@ class Request:
     """One statement to run.
 
     Attributes:
-        text: What the user wrote.
-        dialect: Its dialect.
-        ready: The statement, made ready.
+        dialect: Dialect of its text.
+        ready: The text, and the statement made of it.
         arguments: Its parameters and lists.
         deadline: When it must end.
         started: When it came, by `time.perf_counter`.
@@ -34,7 +33,6 @@ class Request:
         pin: What of its stores is read here.
     """
 
-    text: str
     dialect: str
     ready: ReadyText
     arguments: Arguments

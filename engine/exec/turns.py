@@ -23,10 +23,12 @@ class Turns:
 
     Args:
         count: How many there are at once.
+        patience_seconds: The longest wait for one.
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, patience_seconds: float = PATIENCE_SECONDS) -> None:
         self._free = threading.BoundedSemaphore(count)
+        self._patience_seconds = patience_seconds
 
     @contextmanager
     def taken(self, read_bytes: int, deadline: Deadline) -> Iterator[None]:
@@ -45,7 +47,7 @@ class Turns:
         has_turn = self._free.acquire(blocking=False)
         if not has_turn:
             left = deadline.remaining_seconds
-            has_turn = self._free.acquire(timeout=PATIENCE_SECONDS if left is None else min(PATIENCE_SECONDS, left))
+            has_turn = self._free.acquire(timeout=self._patience_seconds if left is None else min(self._patience_seconds, left))
         try:
             deadline.check()
             yield

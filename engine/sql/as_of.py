@@ -9,20 +9,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
-from engine.cluster.wishes import AsOf, AsOfEpoch, AsOfTimestamp
+from engine.cluster.wishes import AsOf, AsOfEpoch, AsOfTimestamp, EpochWish
 from engine.errors import InvalidInput
 from engine.schema import Epoch, GroupName
 from engine.sql.bind import StoreReference
 from engine.sql.text import SourceText
+from engine.sql.versions import AsOfClause, AsOfParameter
 
 MAX_EPOCH = (1 << 63) - 1
 
 _HINTS = ("epoch", "timestamp", "version")
 _CLAUSE = r"\bAS\s+OF\s+(?:EPOCH|TIMESTAMP)\b|\bAT\s*\(\s*(?:VERSION|TIMESTAMP)\s*=>"
 _ANY_CLAUSE = re.compile(_CLAUSE, re.IGNORECASE)
+_MARKED_CLAUSE = re.compile(rf"(?:{_CLAUSE})\s*\?", re.IGNORECASE)
 _STRING = r"'(?:[^']|'')*+'"
 _COMMENT = r"--[^\n]*|/\*.*?\*/"
 _COMMON = rf"""
@@ -46,6 +49,7 @@ _OTHER_TOKENS = re.compile(
 )
 _EPOCH = re.compile(r"\s*(\d+)(?![\w.])")
 _TIMESTAMP = re.compile(r"\s*(?:TIMESTAMP\s*)?'([^']*)'", re.IGNORECASE)
+_PARAMETER = re.compile(r"\s*\$(\w+)")
 _CLOSING = re.compile(r"\s*\)")
 _END = re.compile(rf"(?:[\s;]|{_COMMENT})*\Z", re.DOTALL)
 _NOT_NEWLINE = re.compile(r"[^\n]")
@@ -62,33 +66,18 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True)
-class AsOfClause:
-    """One `AS OF` of a text.
-
-    Attributes:
-        as_of: What it asks for.
-        table: Name of the table before it, without schema; None where there is none.
-        is_last: Whether it ends the statement.
-        offset: Characters before it.
-    """
-
-    as_of: AsOf
-    table: str | None
-    is_last: bool
-    offset: int
-
-
-@dataclass(frozen=True)
 class AsOfText:
     """A text without its `AS OF`.
 
     Attributes:
         text: The text, of equal length, with blanks for the words.
         clauses: What was taken out, in the order of the text.
+        marked: The text with the words; where a `?` is among them, every `?` has become `$1`, `$2` and so on, as blanks leave no gap in a count.
     """
 
     text: str
     clauses: tuple[AsOfClause, ...] = ()
+    marked: str = ""
 
 
 def take_as_of(text: str, dialect: str = "duckdb") -> AsOfText:
@@ -106,8 +95,17 @@ def take_as_of(text: str, dialect: str = "duckdb") -> AsOfText:
     """
     lowered = text.lower()
     if not any(hint in lowered for hint in _HINTS) or not _ANY_CLAUSE.search(text):
-        return AsOfText(text)
-    return _Taker(text).run(_DUCKDB_TOKENS if dialect == "duckdb" else _OTHER_TOKENS)
+        return AsOfText(text, marked=text)
+    tokens = _DUCKDB_TOKENS if dialect == "duckdb" else _OTHER_TOKENS
+    marked = _numbered(text, tokens) if _MARKED_CLAUSE.search(text) else text
+    return replace(_Taker(marked).run(tokens), marked=marked)
+
+
+def _numbered(text: str, tokens: re.Pattern[str]) -> str:
+    """A text with numbers for its parameter marks."""
+    places = [found.start() for found in tokens.finditer(text) if found.lastgroup == "other" and found[0] == "?"]
+    parts = [f"{text[start + 1 : stop]}${number}" for number, (start, stop) in enumerate(pairwise([-1, *places]), 1)]
+    return "".join([*parts, text[places[-1] + 1 :]]) if places else text
 
 
 @dataclass
@@ -200,25 +198,32 @@ class _Taker:
         self._copied = end
         return end
 
-    def _moment(self, found: re.Match[str]) -> tuple[AsOf, int]:
+    def _moment(self, found: re.Match[str]) -> tuple[AsOf | AsOfParameter, int]:
         """The moment behind the words, and where it ends."""
         is_timestamp = "TIMESTAMP" in found[0].upper()
+        parameter = _PARAMETER.match(self._text, found.end()) if is_timestamp else None
+        if parameter is not None:
+            return AsOfParameter(parameter[1]), self._closed(found, parameter.end())
         value = (_TIMESTAMP if is_timestamp else _EPOCH).match(self._text, found.end())
         if value is None:
             wanted = (
                 "a timestamp in quotes, such as AS OF TIMESTAMP '2026-01-31 12:00:00'" if is_timestamp else "a whole number, such as AS OF EPOCH 7"
             )
             raise self._source.error(f"AS OF needs {wanted}.", found.end())
-        end = value.end()
-        if found[0].endswith(">"):
-            closing = _CLOSING.match(self._text, end)
-            if closing is None:
-                raise self._source.error("The bracket of AT (…) is not closed behind its value.", end)
-            end = closing.end()
+        end = self._closed(found, value.end())
         try:
             return (_timestamp(value[1]) if is_timestamp else _epoch(value[1])), end
         except InvalidInput as error:
             raise self._source.error(error.message, value.start(1)) from error
+
+    def _closed(self, found: re.Match[str], end: int) -> int:
+        """Where a clause ends whose value ends somewhere."""
+        if not found[0].endswith(">"):
+            return end
+        closing = _CLOSING.match(self._text, end)
+        if closing is None:
+            raise self._source.error("The bracket of AT (…) is not closed behind its value.", end)
+        return closing.end()
 
 
 def _epoch(digits: str) -> AsOfEpoch:
@@ -238,7 +243,7 @@ def _timestamp(text: str) -> AsOfTimestamp:
 
 
 def resolve_as_of(source: SourceText, clauses: Sequence[AsOfClause], references: Sequence[StoreReference]) -> dict[GroupName, AsOf]:
-    """Tie the `AS OF` of a statement to the groups that it reads.
+    """Tie the `AS OF` of a statement to the groups that it reads. A moment of a versioned store is none of an epoch: binding has seen to it.
 
     Args:
         source: The text, for places in errors.
@@ -253,8 +258,11 @@ def resolve_as_of(source: SourceText, clauses: Sequence[AsOfClause], references:
     """
     found: dict[GroupName, AsOf] = {}
     for clause in clauses:
+        as_of = clause.as_of
         for group in _groups_of(source, clause, references):
-            if found.setdefault(group, clause.as_of) != clause.as_of:
+            if isinstance(as_of, AsOfParameter):
+                raise source.error(f"Group {group} has no versioned store here: AS OF TIMESTAMP takes a parameter for these only.", clause.offset)
+            if found.setdefault(group, as_of) != as_of:
                 raise source.error(f"Group {group} is to be read as of two moments; all of its stores are read at one epoch.", clause.offset)
     return found
 
@@ -264,11 +272,27 @@ def _groups_of(source: SourceText, clause: AsOfClause, references: Sequence[Stor
     named = named or [each for each in references if clause.table is not None and each.definition.name.lower() == clause.table.lower()]
     if not named and not clause.is_last:
         raise source.error(f"{clause.table} is no store: AS OF stands behind the name of a store, or at the end of the statement.", clause.offset)
-    groups = sorted({each.definition.group for each in named or references})
-    if not groups:
+    meant = named or references
+    groups = sorted({each.definition.group for each in meant if isinstance(clause.as_of, AsOfEpoch) or not each.is_held})
+    if not meant:
         raise source.error("The statement reads no store that AS OF could mean.", clause.offset)
     if len(groups) > 1 and isinstance(clause.as_of, AsOfEpoch):
         raise source.error(
             f"The statement reads the groups {', '.join(groups)}, which count their epochs apart: say AS OF EPOCH per table.", clause.offset
         )
     return groups
+
+
+def without_moments(wish: EpochWish, references: Sequence[StoreReference]) -> dict[GroupName, AsOf | None]:
+    """What to read of groups by a session's wish, whose moments are no epochs where all that is read of a group are versions.
+
+    Args:
+        wish: The wish.
+        references: Where a statement reads stores.
+
+    Returns:
+        The wish for each group that has one of its own, or is to be read at its newest epoch in spite of the session's moment.
+    """
+    by_epoch = {each.definition.group for each in references if not each.is_held}
+    groups = {each.definition.group for each in references} - by_epoch
+    return {**wish.as_of, **{group: None for group in groups if isinstance(wish.of(group), AsOfTimestamp)}}

@@ -20,6 +20,7 @@ from engine.sql.output_names import name_outputs_over
 from engine.sql.parameters import ParameterSlot, bind_parameters
 from engine.sql.parse import Kind, ParsedStatement, offset_of
 from engine.sql.text import SourceText, did_you_mean
+from engine.sql.versions import HISTORY, NO_MOMENTS, Moments, is_versioned, read_at, with_times
 
 CATALOG = "livestate"
 SCHEMA = "main"
@@ -35,12 +36,19 @@ class StoreReference:
         alias: Name that qualifies its columns in the statement.
         definition: The store.
         columns: Columns of the store that the statement can touch, in the store's order; may be empty.
+        is_held: Whether the store keeps versions and the tree reads only those that hold at a moment.
     """
 
     scan: str
     alias: str
     definition: StoreDefinition
     columns: tuple[str, ...]
+    is_held: bool = False
+
+    @property
+    def table(self) -> tuple[str, str]:
+        """Schema and name of the table that has all rows of the scan."""
+        return HISTORY if is_versioned(self.definition) else SCHEMA, self.definition.name
 
 
 @dataclass(frozen=True)
@@ -72,7 +80,12 @@ class BoundStatement:
 
 
 def bind(
-    parsed: ParsedStatement, lists: tuple[LiteralList, ...], definitions: Mapping[StoreName, StoreDefinition], *, all_columns: bool = False
+    parsed: ParsedStatement,
+    lists: tuple[LiteralList, ...],
+    definitions: Mapping[StoreName, StoreDefinition],
+    *,
+    all_columns: bool = False,
+    moments: Moments = NO_MOMENTS,
 ) -> BoundStatement:
     """Tie the names of a statement to stores.
 
@@ -81,6 +94,7 @@ def bind(
         lists: Lists that were lifted out of its text.
         definitions: All stores.
         all_columns: Give every reference all columns, whatever the statement seems to touch.
+        moments: For which moments versioned stores are to be read.
 
     Returns:
         The bound statement.
@@ -102,11 +116,16 @@ def bind(
     wanted = needed_columns(parsed.tree, [(table, definition) for table, definition in found])
     name_outputs_over(table for table, _ in found)
     prefix = _unused_prefix(parsed.source.text)
+    places = [(definition, _offset_in_text(parsed.source, table)) for table, definition in found]
     references = []
-    for number, (table, definition) in enumerate(found):
+    for number, ((table, definition), moment) in enumerate(zip(found, moments.at(places), strict=True)):
         columns = tuple(definition.schema.names) if all_columns or wanted[number] is ALL_COLUMNS else tuple(wanted[number])
-        references.append(StoreReference(f"{prefix}{number}", table.alias_or_name, definition, columns))
+        is_held = is_versioned(definition) and table.db.lower() != HISTORY
+        columns = with_times(columns, definition) if is_held else columns
+        references.append(StoreReference(f"{prefix}{number}", table.alias_or_name, definition, columns, is_held))
         _rename(table, references[-1])
+        if is_held:
+            read_at(table, references[-1].alias, definition, moment)
     _drop_schema_qualifiers(parsed.tree, references)
     parameters = bind_parameters(parsed.source, parsed.tree, references)
     return BoundStatement(parsed.kind, parsed.source, parsed.tree, tuple(references), parameters, listed)
@@ -120,11 +139,18 @@ class _StoreNames:
         self._source = source
 
     def find(self, table: exp.Table) -> StoreDefinition:
-        name = StoreName(table.name)
-        if (table.db and table.db.lower() != SCHEMA) or (table.catalog and table.catalog.lower() != CATALOG):
+        schema = table.db.lower() or SCHEMA
+        if schema not in (SCHEMA, HISTORY) or (table.catalog and table.catalog.lower() != CATALOG):
             raise self._not_found(
                 table, f"There is no schema {'.'.join(part for part in (table.catalog, table.db) if part)}: stores are in {CATALOG}.{SCHEMA}."
             )
+        found = self._named(table)
+        if schema == HISTORY and not is_versioned(found):
+            raise self._not_found(table, f"The store {found.name} keeps no versions, so it has no history: ask {SCHEMA}.{found.name}.")
+        return found
+
+    def _named(self, table: exp.Table) -> StoreDefinition:
+        name = StoreName(table.name)
         if name in self._definitions:
             return self._definitions[name]
         matches = [known for known in self._definitions if known.lower() == name.lower()]
@@ -175,6 +201,12 @@ def _is_cte(table: exp.Table) -> bool:
     return False
 
 
+def _offset_in_text(source: SourceText, table: exp.Table) -> int:
+    """Characters of the user's text before a table's name."""
+    offset = offset_of(table)
+    return -1 if offset is None else source.position(offset).offset
+
+
 def _unused_prefix(text: str) -> str:
     prefix = "__scan_"
     lowered = text.lower()
@@ -195,9 +227,9 @@ def _rename(table: exp.Table, reference: StoreReference) -> None:
 
 
 def _drop_schema_qualifiers(tree: exp.Expr, references: list[StoreReference]) -> None:
-    """`main.plays.song_id` reads `plays.song_id` once `plays` is an alias."""
+    """`main.plays.song_id` reads `plays.song_id` once `plays` is an alias, and so does `history.plays.song_id`."""
     aliases = {reference.alias.lower() for reference in references}
     for column in tree.find_all(exp.Column):
-        if column.table and column.table.lower() in aliases and column.db and column.db.lower() == SCHEMA:
+        if column.table and column.table.lower() in aliases and column.db and column.db.lower() in (SCHEMA, HISTORY):
             column.set("db", None)
             column.set("catalog", None)

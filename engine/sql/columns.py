@@ -33,9 +33,15 @@ def needed_columns(tree: exp.Expr, tables: Sequence[tuple[exp.Table, StoreDefini
     return [uses.of(table, definition) for table, definition in tables]
 
 
-def has_pivot(tree: exp.Expr | None) -> bool:
-    """Whether a statement turns values into columns, so that its result's columns depend on its rows."""
-    return tree is not None and tree.find(exp.Pivot) is not None
+def has_columns_of_rows(tree: exp.Expr | None) -> bool:
+    """Whether a statement turns values into columns without saying which values, so that its result's columns depend on its rows."""
+    pivots = (pivot for pivot in tree.find_all(exp.Pivot) if not pivot.args.get("unpivot")) if tree is not None else ()
+    return any(not _lists_values(pivot) for pivot in pivots)
+
+
+def _lists_values(pivot: exp.Pivot) -> bool:
+    turned = pivot.args.get("fields") or pivot.expressions
+    return all(isinstance(each, exp.In) and each.expressions for each in turned)
 
 
 def _only_asks_for_rows(select: exp.Select) -> bool:

@@ -1,8 +1,8 @@
-"""The process that makes play events: `python -m flight_server.demo.generator DIRECTORY`.
+"""The process that makes play events: `python -m flight_server.demo.generator DIRECTORY`, or `--kafka HOST:PORT`.
 
 It writes a small Parquet file several times a second, under a hidden name that it then renames, so that Spark's file source
-never sees half a file. An event's time is the moment at which it was made; waiting for its file to be written is part of
-its way to the reader, and of the freshness that the demo shows.
+never sees half a file; or it sends messages to a Kafka broker as often. An event's time is the moment at which it was made; waiting for
+its file to be written is part of its way to the reader, and of the freshness that the demo shows.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -101,14 +103,14 @@ class Schedule:
         return max(0, int(elapsed * self.rate) - made)
 
 
-def generate(directory: Path, plays: Plays, schedule: Schedule, stop: threading.Event) -> int:
-    """Write events until told to stop.
+def generate(write: Callable[[int, pa.Table], None], plays: Plays, schedule: Schedule, stop: threading.Event) -> int:
+    """Make events until told to stop.
 
     Args:
-        directory: Where the files `plays-00000001.parquet`, … go.
+        write: Takes events, with the number of the call, from 1.
         plays: What draws the events.
         schedule: How many, and how often.
-        stop: Ends the loop; the file underway is finished.
+        stop: Ends the loop; what is underway is finished.
 
     Returns:
         How many events were written.
@@ -121,7 +123,7 @@ def generate(directory: Path, plays: Plays, schedule: Schedule, stop: threading.
         count = schedule.due(now - start, made)
         if not count:
             continue
-        write_file(directory, number, plays.draw(count, previous, now))
+        write(number, plays.draw(count, previous, now))
         made += count
         previous = now
     return made
@@ -151,7 +153,9 @@ def main(arguments: list[str]) -> int:
         The exit code.
     """
     parser = argparse.ArgumentParser(prog="python -m flight_server.demo.generator", description="Write play events for the music charts.")
-    parser.add_argument("directory", type=Path, help="where the files go")
+    place = parser.add_mutually_exclusive_group(required=True)
+    place.add_argument("directory", type=Path, nargs="?", help="where the files go")
+    place.add_argument("--kafka", metavar="HOST:PORT", help="a broker, for messages instead of files")
     parser.add_argument("--rate", type=float, default=6000.0, help="events a second")
     parser.add_argument("--songs", type=int, default=SONGS, help="how many songs there are")
     parser.add_argument("--seed", type=int, default=1, help="equal seeds draw equal events")
@@ -159,8 +163,16 @@ def main(arguments: list[str]) -> int:
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda number, frame: stop.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    generate(options.directory, Plays(options.songs, options.seed), Schedule(options.rate), stop)
+    generate(_writer(options.directory, options.kafka), Plays(options.songs, options.seed), Schedule(options.rate), stop)
     return 0
+
+
+def _writer(directory: Path, bootstrap: str | None) -> Callable[[int, pa.Table], None]:
+    if bootstrap is None:
+        return partial(write_file, directory)
+    from flight_server.demo.topic import PlaysProducer  # noqa: PLC0415  only this way needs Kafka's client
+
+    return PlaysProducer(bootstrap)
 
 
 if __name__ == "__main__":

@@ -137,6 +137,16 @@ def check_spark() -> None:
         )
 
 
+def check_kafka() -> None:
+    """Make sure that Kafka's client for Python is there.
+
+    Raises:
+        Unavailable: It is missing.
+    """
+    if find_spec("confluent_kafka") is None:
+        raise Unavailable("The demo sends its plays to Kafka, and the client for it is not installed: pip install 'livestate[kafka]'.")
+
+
 def java_version() -> int | None:
     """The main version of the Java that Spark will use; None if there is none."""
     home = os.environ.get("JAVA_HOME")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 SHORTEST_PLAY_SECONDS = 30
@@ -16,22 +18,33 @@ FILES_KEPT = 300
 """Files that stay after the job has counted them: it needs its last ones again when it restarts."""
 
 
-class Recount:
-    """Counts the files of events as they appear, each once.
+class Recount(ABC):
+    """Counts events as they appear, each once.
 
     Args:
-        directory: Where the generator writes.
         songs: The catalogue, `song_id` counting from 1.
+
+    Attributes:
+        events: How many there were so far.
     """
 
-    def __init__(self, directory: Path, songs: pa.Table) -> None:
-        self._directory = directory
+    def __init__(self, songs: pa.Table) -> None:
         self._genre = songs["genre"].to_numpy(zero_copy_only=False)
         self._plays = np.zeros(songs.num_rows + 1, np.int64)
-        self._next_file = 1
-        self._files: deque[tuple[Path, int]] = deque()
         self._made: tuple[float, float] | None = None
         self.events = 0
+
+    @abstractmethod
+    def advance(self) -> None:
+        """Count what has appeared since the last call."""
+
+    @abstractmethod
+    def drop(self, visible: int) -> None:
+        """Delete what the job is done with, so that an endless demo does not fill the disk.
+
+        Args:
+            visible: Plays that the stores have counted. The job counts them in their order.
+        """
 
     @property
     def seconds(self) -> float:
@@ -43,26 +56,17 @@ class Recount:
         """Plays of 30 seconds or more so far."""
         return int(self._plays.sum())
 
-    def advance(self) -> None:
-        """Count the files that have appeared since the last call."""
-        while (file := self._directory / f"plays-{self._next_file:08d}.parquet").exists():
-            events = pq.read_table(file, columns=["song_id", "duration_seconds", "event_time"])
-            long_enough = events["duration_seconds"].to_numpy() >= SHORTEST_PLAY_SECONDS
-            self._plays += np.bincount(events["song_id"].to_numpy()[long_enough], minlength=len(self._plays))
-            self.events += events.num_rows
-            first, last = (events["event_time"][place].as_py().timestamp() for place in (0, -1))
-            self._made = (self._made[0] if self._made is not None else first, last)
-            self._files.append((file, self.counted))
-            self._next_file += 1
-
-    def drop_files(self, visible: int) -> None:
-        """Delete files that the job is done with, so that an endless demo does not fill the disk.
+    def count(self, events: pa.Table) -> None:
+        """Count some events.
 
         Args:
-            visible: Plays that the stores have counted. The job counts the files in their order.
+            events: `song_id`, `duration_seconds`, `event_time`; not empty.
         """
-        while len(self._files) > FILES_KEPT and self._files[FILES_KEPT][1] <= visible:
-            self._files.popleft()[0].unlink()
+        long_enough = events["duration_seconds"].to_numpy() >= SHORTEST_PLAY_SECONDS
+        self._plays += np.bincount(events["song_id"].to_numpy()[long_enough], minlength=len(self._plays))
+        self.events += events.num_rows
+        first, last = (moment.timestamp() for moment in pc.min_max(events["event_time"]).as_py().values())
+        self._made = (first, last) if self._made is None else (min(first, self._made[0]), max(last, self._made[1]))
 
     def per_song(self) -> dict[int, int]:
         """Song id to its plays; songs without any are left out."""
@@ -75,3 +79,30 @@ class Recount:
         genres, places = np.unique(self._genre.astype(str), return_inverse=True)
         plays = np.bincount(places, weights=self._plays[1:].astype(np.float64)).astype(np.int64)
         return {str(genre): int(count) for genre, count in zip(genres, plays, strict=True) if count}
+
+
+class FileRecount(Recount):
+    """Counts the files of events.
+
+    Args:
+        directory: Where the generator writes.
+        songs: The catalogue, `song_id` counting from 1.
+    """
+
+    def __init__(self, directory: Path, songs: pa.Table) -> None:
+        super().__init__(songs)
+        self._directory = directory
+        self._next_file = 1
+        self._files: deque[tuple[Path, int]] = deque()
+
+    def advance(self) -> None:
+        """Count the files that have appeared since the last call."""
+        while (file := self._directory / f"plays-{self._next_file:08d}.parquet").exists():
+            self.count(pq.read_table(file, columns=["song_id", "duration_seconds", "event_time"]))
+            self._files.append((file, self.counted))
+            self._next_file += 1
+
+    def drop(self, visible: int) -> None:
+        """Delete files; the job counts them in their order."""
+        while len(self._files) > FILES_KEPT and self._files[FILES_KEPT][1] <= visible:
+            self._files.popleft()[0].unlink()

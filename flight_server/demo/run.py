@@ -16,14 +16,15 @@ from pathlib import Path
 from types import FrameType
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 
 from engine.errors import DeadlineExceeded, InvalidInput, LivestateError
 from flight_server.client import Client
 from flight_server.demo.measure import ChartRow, Measurements, Observation, Observer, Percentiles, answers
-from flight_server.demo.processes import Child, Children, check_spark
-from flight_server.demo.recount import Recount
+from flight_server.demo.processes import Child, Children, check_kafka, check_spark
+from flight_server.demo.recount import FileRecount, Recount
 from flight_server.demo.screen import View, open_screen
 from flight_server.demo.songs import SONGS, make_songs
 from flight_server.demo.summary import Outcome, print_summary
@@ -39,6 +40,8 @@ CATCH_UP_SECONDS = 30.0
 WARM_UP_SECONDS = 5.0
 """Spark compiles its first batches; what is measured meanwhile does not count."""
 RATE_SECONDS = 5.0
+BROKER_SERVES = "Kafka serves"
+"""How the broker's process says that clients can connect."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,7 @@ class DemoOptions:
         port: Port of the host, or of the first; None takes 8815, or a free one.
         keep: Directory in which everything stays; None uses a temporary one.
         seed: Of the songs and the events.
+        kafka: The plays go through a Kafka topic rather than files.
     """
 
     duration: float | None = None
@@ -60,6 +64,7 @@ class DemoOptions:
     port: int | None = None
     keep: Path | None = None
     seed: int = 1
+    kafka: bool = False
 
     @property
     def warm_up(self) -> float:
@@ -101,20 +106,24 @@ def _place(keep: Path | None) -> Iterator[Place]:
     place = Place(keep.absolute() if keep is not None else Path(tempfile.mkdtemp(prefix="livestate-demo-")))
     for directory in (place.plays, place.logs):
         directory.mkdir(parents=True, exist_ok=True)
+    failed = False
     try:
         yield place
     except LivestateError:
-        if keep is None:
-            for entry in place.root.iterdir():
-                if entry != place.logs:
-                    shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+        failed = True
         raise
-    except BaseException:
+    finally:
         if keep is None:
-            shutil.rmtree(place.root)
-        raise
-    if keep is None:
+            _remove(place, with_logs=not failed)
+
+
+def _remove(place: Place, *, with_logs: bool) -> None:
+    if with_logs:
         shutil.rmtree(place.root)
+        return
+    for entry in place.root.iterdir():
+        if entry != place.logs:
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
 
 
 @contextmanager
@@ -166,6 +175,9 @@ class Demo:
         children: The processes.
         stopping: Set when the user wants it to end.
         console: Where to show it.
+        measured: What was measured so far.
+        random: Chooses the songs that are looked up.
+        bootstrap: Where the Kafka broker is, if there is one.
     """
 
     options: DemoOptions
@@ -175,6 +187,7 @@ class Demo:
     console: Console
     measured: Measurements = field(default_factory=Measurements)
     random: np.random.Generator = field(default_factory=np.random.default_rng)
+    bootstrap: str | None = field(default=None, init=False)
 
     def run(self) -> bool:
         """All of it; see `run_demo`."""
@@ -183,13 +196,15 @@ class Demo:
         first = self.options.port or free_ports(HOST, PORT, self.options.hosts)[0]
         uris = [f"grpc://{HOST}:{first + number}" for number in range(self.options.hosts)]
         uri = uris[0]
-        host = self._start_hosts(first)
+        if self.options.kafka and not self._broker_started():
+            return True
+        self._start_hosts(first)
         self._start_job(uris)
         with Client(uri) as client:
             observer = Observer(client)
-            if not (self._host_answers(client, host) and self._job_started(observer, uri)):
+            if not (self._wait("the host", lambda: answers(client.health)) and self._job_started(observer, uri)):
                 return True
-            recount = Recount(self.place.plays, songs)
+            recount = self._recount(songs)
             generator = self._start_generator()
             if not self._wait("the first chart", lambda: answers(observer.look)):
                 return True
@@ -200,26 +215,48 @@ class Demo:
         print_summary(self.console, outcome)
         return outcome.passed
 
-    def _start_hosts(self, port: int) -> Child:
+    def _start_hosts(self, port: int) -> None:
         command = ["-m", "flight_server.cli", "serve", "--changelog", str(self.place.root / "changelog"), "--data", str(self.place.root / "data")]
         several = ["--processes", str(self.options.hosts)] if self.options.hosts > 1 else []
-        return self.children.start("The host", [sys.executable, *command, "--address", HOST, "--port", str(port), *several])
+        self.children.start("The host", [sys.executable, *command, "--address", HOST, "--port", str(port), *several])
 
-    def _start_job(self, uris: list[str]) -> Child:
+    def _broker_started(self) -> bool:
+        """Start the broker with its topic; False if the user has enough."""
+        check_kafka()
+        from flight_server.demo.topic import create_plays_topic  # noqa: PLC0415  only this demo needs Kafka's client
+
+        port = free_ports(HOST, 0, 1)[0]
         # By name alone: the server's side imports nothing of the Spark side.
-        places = ["--plays", str(self.place.plays), "--songs", str(self.place.songs), "--checkpoint", str(self.place.root / "checkpoint")]
-        command = ["-m", "spark_pipeline.pipelines.music_charts", *places, "--changelog", str(self.place.root / "changelog")]
+        command = ["-m", "spark_pipeline.kafka_broker", "--port", str(port), "--data", str(self.place.root / "kafka")]
+        broker = self.children.start("The Kafka broker", [sys.executable, *command])
+        if not self._wait("the Kafka broker", lambda: BROKER_SERVES in broker.log.read_text(errors="replace")):
+            return False
+        self.bootstrap = f"{HOST}:{port}"
+        create_plays_topic(self.bootstrap)
+        return True
+
+    def _start_job(self, uris: list[str]) -> None:
+        # By name alone, likewise.
+        events = ["files", "--directory", str(self.place.root)] if self.bootstrap is None else ["kafka", "--bootstrap", self.bootstrap]
+        places = ["--tables", str(self.place.root), "--checkpoint", str(self.place.root / "checkpoint")]
+        command = ["-m", "spark_pipeline.pipelines", "music_charts", "--source", *events, "--no-feed", *places]
+        command += ["--changelog", (self.place.root / "changelog").as_uri()]
         command += [argument for uri in uris for argument in ("--notify", uri)]
-        return self.children.start(
+        self.children.start(
             "The Spark job", [sys.executable, *command], {"SPARK_LOCAL_DIRS": str(self.place.root / "spark"), "PYSPARK_PYTHON": sys.executable}
         )
 
     def _start_generator(self) -> Child:
-        command = ["-m", "flight_server.demo.generator", str(self.place.plays), "--rate", str(self.options.rate), "--seed", str(self.options.seed)]
+        place = [str(self.place.plays)] if self.bootstrap is None else ["--kafka", self.bootstrap]
+        command = ["-m", "flight_server.demo.generator", *place, "--rate", str(self.options.rate), "--seed", str(self.options.seed)]
         return self.children.start("The generator", [sys.executable, *command])
 
-    def _host_answers(self, client: Client, host: Child) -> bool:
-        return self._wait("the host", lambda: answers(client.health))
+    def _recount(self, songs: pa.Table) -> Recount:
+        if self.bootstrap is None:
+            return FileRecount(self.place.plays, songs)
+        from flight_server.demo.topic import TopicRecount  # noqa: PLC0415  as above
+
+        return TopicRecount(self.bootstrap, songs)
 
     def _job_started(self, observer: Observer, uri: str) -> bool:
         # Lines that can be pasted: the terminal may wrap them, and nothing else.
@@ -253,7 +290,7 @@ class Demo:
                     return
                 recount.advance()
                 seen = self._measure(observer, seconds)
-                recount.drop_files(seen.plays)
+                recount.drop(seen.plays)
                 if seconds >= next_chart:
                     next_chart = seconds + CHART_SECONDS
                     charts, took = observer.charts()

@@ -19,7 +19,7 @@ import pytest
 from engine.changelog import Changelog, StoreAppender, open_appender
 from engine.schema import define_store
 from flight_server.client import Client
-from tests.protocol.waiting import wait_until
+from tests.support.waiting import wait_until
 
 ACCOUNTS, KILLS, SEED = 200, 5, 20261120
 STORES = [
@@ -115,4 +115,4 @@ def test_a_clean_stop_ends_by_itself(tmp_path: Path, stop: signal.Signals) -> No
     with host(tmp_path / "changelog", tmp_path / "data") as (process, client):
         wait_until(lambda: client.stores().num_rows == 2)
         process.send_signal(stop)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0

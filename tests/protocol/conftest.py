@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import shutil
+import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import adbc_driver_flightsql.dbapi as flight_sql
@@ -80,6 +83,32 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     host.wait_until_ready(timeout_seconds=60)
     yield host
     assert host.stop()
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What a server speaks TLS with, and its clients trust.
+
+    Attributes:
+        chain: The certificate, PEM.
+        key: Its private key, PEM.
+    """
+
+    chain: bytes
+    key: bytes
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
+    """A certificate of this machine that nobody else has signed."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl is needed to make a certificate")
+    directory: Path = tmp_path_factory.mktemp("certificate")
+    chain, key = directory / "certificate.pem", directory / "key.pem"
+    request = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
+    subprocess.run([openssl, *request.split(), "-out", chain, "-keyout", key], check=True, capture_output=True)
+    return Certificate(chain.read_bytes(), key.read_bytes())
 
 
 @pytest.fixture

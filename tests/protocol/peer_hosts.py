@@ -50,13 +50,11 @@ class Runner:
 
     Attributes:
         requests: What it was asked.
-        ended_at: When work last ended, by the monotonic clock.
     """
 
     def __init__(self) -> None:
         self.requests: list[FragmentRequest] = []
         self.running = 0
-        self.ended_at = 0.0
         self._lock = threading.Lock()
 
     def execute_fragment(self, request: FragmentRequest, cancelled: Callable[[], bool]) -> QueryResult:
@@ -94,7 +92,6 @@ class Runner:
     def _ended(self) -> None:
         with self._lock:
             self.running -= 1
-        self.ended_at = time.monotonic()
 
 
 @dataclass

@@ -16,7 +16,7 @@ from adbc_driver_manager.dbapi import Connection
 
 from flight_server.host import Host
 from tests.protocol.conftest import BIG_ROWS, NOON, SONGS, TYPED, TYPED_ROWS
-from tests.protocol.waiting import wait_until
+from tests.support.waiting import wait_until
 
 
 def test_rows_come_as_tuples_arrow_and_pandas(adbc: Connection) -> None:
@@ -199,7 +199,7 @@ def test_cancel_interrupts_a_running_query(adbc: Connection, host: Host) -> None
         wait_until(lambda: host.running_queries == 1)
         cursor.adbc_cancel()
         with pytest.raises(OperationalError):
-            running.result(timeout=20)
+            running.result(timeout=60)
         wait_until(lambda: host.running_queries == 0)
     with adbc.cursor() as cursor:
         cursor.execute("SELECT 1 AS one")

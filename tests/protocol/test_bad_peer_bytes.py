@@ -21,7 +21,7 @@ from flight_server.fragments import FRAGMENT_MARK, UPLOAD_SCHEMA, FragmentTicket
 from flight_server.peers import REPORT_ACTION
 from flight_server.reports import SentReport
 from tests.protocol.peer_hosts import GROUP, PeerHost, Stores, entries, peer_host
-from tests.protocol.waiting import wait_until
+from tests.support.waiting import wait_until
 
 ROWS = pa.table({"n": pa.array([1, 2], pa.int64())})
 TICKET = FragmentTicket.of(

@@ -8,9 +8,12 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from flight_server.catalog import like
+from engine.kinds import Behaviour, Versioned
+from engine.schema import define_store
+from flight_server.catalog import command_table, like
 from flight_server.messages import new, pack
-from tests.protocol.conftest import TYPED
+from tests.protocol.conftest import SONGS, TYPED
+from tests.support.memory_source import MemorySource, memory_view
 
 _TEXT, _INT = pa.string(), pa.int32()
 
@@ -127,6 +130,24 @@ def test_the_key_of_a_store_is_its_primary_key(plain: flight.FlightClient) -> No
     assert (row["table_name"], row["column_name"], row["key_sequence"]) == ("songs", "song_id", 1)
     assert ask(plain, new("CommandGetPrimaryKeys", table="nowhere")).num_rows == 0
     assert ask(plain, new("CommandGetPrimaryKeys", table="songs", db_schema="other")).num_rows == 0
+
+
+def test_a_store_that_keeps_versions_is_a_table_of_two_schemas() -> None:
+    rows = pa.schema([("symbol", pa.string()), ("at", pa.timestamp("us")), ("price", pa.int64())])
+    prices = define_store("prices", rows, ["symbol"], partitions=1, behaviour=Behaviour(Versioned("at")))
+    songs = define_store("songs", SONGS.schema, ["song_id"])
+    source = MemorySource([memory_view(prices, prices.schema.empty_table()), memory_view(songs, SONGS)])
+
+    def found(name: str, **fields: Any) -> list[tuple[Any, ...]]:
+        table = command_table(name, new(name, **fields), source)
+        assert table is not None
+        return [tuple(row.values())[1:4] for row in table.to_pylist()]
+
+    assert found("CommandGetDbSchemas") == [("history",), ("main",)]
+    assert found("CommandGetTables") == [("history", "prices", "TABLE"), ("main", "prices", "TABLE"), ("main", "songs", "TABLE")]
+    assert found("CommandGetTables", db_schema_filter_pattern="hist%") == [("history", "prices", "TABLE")]
+    assert found("CommandGetPrimaryKeys", table="prices", db_schema="history") == [("history", "prices", "symbol"), ("history", "prices", "at")]
+    assert found("CommandGetPrimaryKeys", table="songs", db_schema="history") == []
 
 
 def test_facts_come_whole_or_as_asked_for(plain: flight.FlightClient) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -27,7 +25,8 @@ from flight_server.host import Host, HostOptions
 from flight_server.messages import new, pack
 from flight_server.ports import free_ports
 from flight_server.wishes import parse_wish
-from tests.protocol.waiting import wait_until
+from tests.protocol.conftest import Certificate
+from tests.support.waiting import wait_until
 
 ROWS = pa.table({"id": pa.array(range(1000), pa.int64()), "n": pa.array([1] * 1000, pa.int64())})
 STORE = define_store("numbers", ROWS.schema, ["id"], partitions=8)
@@ -63,15 +62,9 @@ def total(client: Client) -> int:
     return found
 
 
-def test_hosts_speak_tls_and_show_each_other_the_token(tmp_path: Path) -> None:
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("openssl is needed to make a certificate")
-    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
-    request = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
-    subprocess.run([openssl, *request.split(), "-out", certificate, "-keyout", key], check=True, capture_output=True)
-    roots = certificate.read_bytes()
-    tls = {"tls_certificate": roots, "tls_key": key.read_bytes(), "tls_roots": roots, "token": "secret"}
+def test_hosts_speak_tls_and_show_each_other_the_token(tmp_path: Path, certificate: Certificate) -> None:
+    roots = certificate.chain
+    tls = {"tls_certificate": roots, "tls_key": certificate.key, "tls_roots": roots, "token": "secret"}
     with pair(tmp_path, "grpc+tls", **tls) as hosts:
         for host in hosts:
             with Client(host.uri, token="secret", tls_roots=roots, timeout_seconds=60) as client:

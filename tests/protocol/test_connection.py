@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 import threading
+import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -11,6 +15,40 @@ from engine.errors import Unavailable
 from flight_server.client import Client
 
 ROUNDS = 40
+FAR_SECONDS = 0.5
+
+
+@contextmanager
+def far_away(uri: str) -> Iterator[str]:
+    """Another address of a host: one connection to it, over which the first bytes take long."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def relay() -> None:
+            near, _ = listener.accept()
+            with near, socket.create_connection(("127.0.0.1", int(uri.rpartition(":")[2]))) as far:
+                time.sleep(FAR_SECONDS)
+                back = threading.Thread(target=_copy, args=(far, near))
+                back.start()
+                _copy(near, far)
+                back.join()
+
+        relaying = threading.Thread(target=relay)
+        relaying.start()
+        yield f"grpc://127.0.0.1:{listener.getsockname()[1]}"
+        relaying.join()
+
+
+def _copy(source: socket.socket, sink: socket.socket) -> None:
+    with suppress(OSError):
+        while found := source.recv(1 << 16):
+            sink.sendall(found)
+    with suppress(OSError):
+        sink.shutdown(socket.SHUT_WR)
+
+
+def test_a_host_far_away_is_waited_for(uri: str) -> None:
+    with far_away(uri) as far, Client(far) as client:
+        assert client.query("SELECT 1 AS one").read_all().to_pylist() == [{"one": 1}]
 
 
 def test_a_connection_may_be_closed_under_statements(uri: str) -> None:

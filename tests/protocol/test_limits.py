@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 
 from engine.errors import LimitExceeded, Unavailable
 from flight_server.limits import Slots
-from tests.protocol.waiting import wait_until
+from tests.support.waiting import wait_until
+
+
+@contextmanager
+def one_waiting(slots: Slots) -> Iterator[Future[float]]:
+    """The one slot is taken, and another taker waits for it."""
+    slots.take()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(slots.take)
+        wait_until(lambda: slots.waiting == 1)
+        yield waiting
 
 
 def test_slots_are_given_in_order() -> None:
-    slots = Slots("max_statements", 2, max_waiting=10, max_wait_seconds=20)
+    slots = Slots("max_statements", 2, max_waiting=10, max_wait_seconds=60)
     order: list[int] = []
 
     def work(number: int) -> None:
@@ -28,14 +40,14 @@ def test_slots_are_given_in_order() -> None:
     assert slots.held == 2
     slots.give()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert order == [0, 1, 2, 3, 4]
     slots.give()
     assert (slots.held, slots.waiting) == (0, 0)
 
 
 def test_no_more_than_the_limit_at_once() -> None:
-    slots = Slots("max_statements", 3, max_waiting=100, max_wait_seconds=20)
+    slots = Slots("max_statements", 3, max_waiting=100, max_wait_seconds=60)
     lock, now, most = threading.Lock(), 0, 0
 
     def work(_: int) -> None:
@@ -65,36 +77,27 @@ def test_who_waits_too_long_is_told_the_limit() -> None:
 
 
 def test_a_wait_is_told_how_long_it_was() -> None:
-    slots = Slots("max_statements", 1, max_waiting=10, max_wait_seconds=20)
-    slots.take()
-    with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(slots.take)
-        wait_until(lambda: slots.waiting == 1)
+    slots = Slots("max_statements", 1, max_waiting=10, max_wait_seconds=60)
+    with one_waiting(slots) as waiting:
         slots.give()
-        assert waiting.result(20) > 0.0
+        assert waiting.result(60) > 0.0
 
 
 def test_too_many_may_not_even_wait() -> None:
-    slots = Slots("max_fragments", 1, max_waiting=1, max_wait_seconds=20)
-    slots.take()
-    with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(slots.take)
-        wait_until(lambda: slots.waiting == 1)
+    slots = Slots("max_fragments", 1, max_waiting=1, max_wait_seconds=60)
+    with one_waiting(slots) as waiting:
         with pytest.raises(LimitExceeded, match=r"max_fragments.*1 more wait"):
             slots.take()
         slots.give()
-        waiting.result(20)
+        waiting.result(60)
 
 
 def test_a_stop_refuses_those_who_wait() -> None:
-    slots = Slots("max_statements", 1, max_waiting=10, max_wait_seconds=20)
-    slots.take()
-    with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(slots.take)
-        wait_until(lambda: slots.waiting == 1)
+    slots = Slots("max_statements", 1, max_waiting=10, max_wait_seconds=60)
+    with one_waiting(slots) as waiting:
         slots.close()
         with pytest.raises(Unavailable, match="stopping"):
-            waiting.result(20)
+            waiting.result(60)
     with pytest.raises(Unavailable, match="stopping"):
         slots.take()
     slots.give()

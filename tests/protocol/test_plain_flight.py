@@ -16,7 +16,7 @@ from flight_server.client import Client
 from flight_server.host import Host
 from flight_server.messages import new, pack
 from tests.protocol.conftest import BIG_ROWS, NOON, SONGS
-from tests.protocol.waiting import wait_until
+from tests.support.waiting import wait_until
 
 SLOW = "SELECT count(*) FROM big a, big b, big c WHERE a.id + b.id + c.id = -1"
 

@@ -36,7 +36,7 @@ def test_a_host_spills_below_its_data_directory(options: HostOptions) -> None:
     host = Host(options)
     host.start()
     try:
-        host.wait_until_ready(20)
+        host.wait_until_ready(60)
         assert not (spill / "left").exists()
         with Client(host.uri, timeout_seconds=60) as client:
             assert client.query(SORTED).read_all().num_rows == NUMBERS.num_rows
@@ -49,7 +49,7 @@ def test_without_spilling_the_limit_is_an_error(options: HostOptions) -> None:
     host = Host(replace(options, queries=replace(options.queries, spill_limit_bytes=0)))
     host.start()
     try:
-        host.wait_until_ready(20)
+        host.wait_until_ready(60)
         assert not (options.data / "spill").exists()
         with Client(host.uri, timeout_seconds=60) as client, pytest.raises(LimitExceeded, match=r"memory_limit_bytes.*spill_limit_bytes"):
             client.query(SORTED).read_all()
@@ -62,7 +62,7 @@ def test_drivers_prepare_parameters_that_only_the_engine_can_type(options: HostO
     host = Host(options)
     host.start()
     try:
-        host.wait_until_ready(20)
+        host.wait_until_ready(60)
         with flight_sql.connect(host.uri, autocommit=True) as connection, connection.cursor() as cursor:
             cursor.execute(sql, (5, 10, 2, [7, 2]))
             assert cursor.fetchall() == [(7,)]

@@ -15,7 +15,7 @@ from flight_server.host import Host
 from flight_server.messages import new, pack, parse, unpack
 from flight_server.server import LivestateServer
 from tests.protocol.conftest import BIG_ROWS
-from tests.protocol.waiting import wait_until
+from tests.support.waiting import wait_until
 
 SLOW = "SELECT count(*) FROM big a, big b, big c WHERE a.id + b.id + c.id = -1"
 LARGE = "SELECT a.*, b.pad AS more FROM big a, (SELECT pad FROM big LIMIT 20) b"
@@ -86,7 +86,7 @@ def test_another_connection_cancels_a_query_by_its_info(uri: str, host: Host, pl
         wait_until(lambda: host.running_queries == 1)
         (result,) = other.do_action(flight.Action(action, body))
         with pytest.raises(flight.FlightCancelledError, match="cancelled"):
-            running.result(timeout=20)
+            running.result(timeout=60)
         wait_until(lambda: host.running_queries == 0)
         with pytest.raises(pa.ArrowKeyError, match="does not run"):
             list(other.do_action(flight.Action(action, body)))
@@ -113,8 +113,8 @@ def test_a_stop_lets_short_queries_end_and_cancels_long_ones(host: Host) -> None
         wait_until(lambda: server.running == 1)
         stopping = pool.submit(server.stop, 0.5)
         with pytest.raises(flight.FlightError):
-            running.result(timeout=20)
-        assert stopping.result(timeout=20)
+            running.result(timeout=60)
+        assert stopping.result(timeout=60)
         with pytest.raises(flight.FlightUnavailableError):
             client.do_get(flight.Ticket("SELECT 1")).read_all()
     service.close()

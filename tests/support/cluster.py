@@ -29,6 +29,7 @@ from engine.follower import Follower, FollowerOptions
 from engine.scan import StoreSource
 from engine.schema import Epoch, GroupName, StoreDefinition
 from engine.service import QueryOptions, QueryService
+from flight_server.repeated import Repeated, decoded
 from tests.support.held_source import HeldSource, placed
 
 SMALL = QueryOptions(memory_limit_bytes=512 << 20, threads=1)
@@ -51,9 +52,11 @@ class TravelledRows:
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for batch in self._result:
-            data = _bytes_of(pa.Table.from_batches([batch], self.schema))
-            self.nbytes += data.size
-            yield from pa.ipc.open_stream(data)
+            repeated = Repeated.of(self.schema, [batch])
+            travelling = repeated.encoded(batch)
+            self.nbytes += travelling.nbytes
+            for arrived in pa.ipc.open_stream(_bytes_of(pa.Table.from_batches([travelling], repeated.schema))):
+                yield decoded(arrived, self.schema)
 
     def close(self) -> None:
         self._result.close()

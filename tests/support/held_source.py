@@ -70,6 +70,9 @@ class HeldSource:
             views[name] = self._view(name, tuple(PartitionId(number) for number in sorted(asked)))
         yield views
 
+    def hold(self, epochs: Mapping[GroupName, Epoch], seconds: float) -> None:
+        """Its epoch never goes."""
+
     def _view(self, name: StoreName, numbers: tuple[PartitionId, ...]) -> MemoryView:
         if (name, numbers) not in self._views:
             missing = [number for number in numbers if number not in self._rows[name]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from flight_server.client import Client
 from flight_server.ports import free_ports
 from flight_server.process import SERVES
 from flight_server.serving import deployment_text
-from tests.protocol.waiting import wait_until
+from tests.support.waiting import wait_until
 
 START_SECONDS = 60.0
 
@@ -71,6 +72,8 @@ class HostProcess:
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
         try:
+            # On a busy machine its threads go on for a while: the system stops them when the first of them gets its turn.
+            os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)
             yield
         finally:
             self._process.send_signal(signal.SIGCONT)

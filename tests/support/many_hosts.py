@@ -13,8 +13,8 @@ from flight_server.client import Client
 from flight_server.host import Host, HostOptions
 from flight_server.limits import ServerLimits
 from flight_server.ports import free_ports
-from tests.protocol.waiting import wait_until
 from tests.support.plays import PARTITIONS, PLAYS, STORE
+from tests.support.waiting import wait_until
 
 NAMES = ("a", "b", "c")
 

@@ -144,6 +144,9 @@ class MemorySource:
         finally:
             self.pins -= 1
 
+    def hold(self, epochs: Mapping[GroupName, Epoch], seconds: float) -> None:
+        """Its epoch never goes."""
+
     def report(self) -> tuple[Mapping[GroupName, GroupReport], Mapping[StoreName, StoreReport]]:
         groups = {
             view.definition.group: GroupReport((ReadableEpoch(view.epoch, view.committed_at),), view.epoch, looked_at=view.committed_at)

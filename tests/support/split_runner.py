@@ -61,7 +61,8 @@ class SplitRunner:
         self._create(f'{WHOLE}."{_stored(definition)}"', rows)
         placed = partition_of([rows.column(name) for name in definition.partition_by], definition.partitions)
         for host in range(self._hosts):
-            mask = pa.array([self._host_of(definition, int(number)) == host for number in placed], pa.bool_())
+            is_global = definition.behaviour.is_global
+            mask = pa.array([is_global or self._host_of(definition, int(number)) == host for number in placed], pa.bool_())
             self._create(f'host_{host}."{_stored(definition)}"', rows.filter(mask))
 
     def _host_of(self, definition: StoreDefinition, partition: int) -> int:
@@ -69,7 +70,9 @@ class SplitRunner:
         return (partition * 5 + definition.partitions * 3) % self._hosts
 
     def _holders(self, references: Sequence[StoreReference]) -> list[int]:
-        return sorted({self._host_of(each.definition, number) for each in references for number in range(each.definition.partitions)})
+        """The hosts that run a fragment: those with partitions of its spread stores, or any one that has all of the global ones."""
+        spread = [each.definition for each in references if not each.definition.behaviour.is_global]
+        return sorted({self._host_of(definition, number) for definition in spread for number in range(definition.partitions)}) or [0]
 
     def _create(self, name: str, rows: pa.Table) -> None:
         self._connection.register("__rows", rows)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,6 +14,7 @@ from engine.schema import define_store
 from flight_server.cli import main
 from flight_server.client import Client
 from flight_server.host import Host, HostOptions
+from tests.support.waiting import wait_until
 
 SONGS = pa.table(
     {
@@ -35,7 +35,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     append_table(changelog, define_store('Odd "name"', odd.schema, ["the key"], partitions=1), odd)
     running = Host(HostOptions(changelog=str(directory / "changelog"), data=directory / "data", port=0))
     running.start()
-    wait_for(running.ready)
+    wait_until(running.ready)
     yield running
     running.stop()
 
@@ -56,11 +56,3 @@ def client(host_uri: str) -> Iterator[Client]:
 def livestate(*arguments: str | Path, stdin: str = "") -> Result:
     """Run the command in this process; its output is not a terminal."""
     return CliRunner().invoke(main, [str(argument) for argument in arguments], input=stdin, prog_name="livestate")
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 30.0) -> None:
-    """Wait until something is so."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)

@@ -16,7 +16,8 @@ import pytest
 from engine.changelog import Changelog, append_table
 from engine.schema import define_store
 from flight_server.client import Client
-from tests.unit.cli.conftest import SONGS, livestate, wait_for
+from tests.support.waiting import wait_until
+from tests.unit.cli.conftest import SONGS, livestate
 
 COMMAND = [sys.executable, "-m", "flight_server.cli"]
 
@@ -150,7 +151,7 @@ def test_a_reader_that_goes_away_is_no_error(host_uri: str) -> None:
     query.stdout.close()
     assert query.stderr.read() == b""
     query.stderr.close()
-    assert query.wait(30) == 0
+    assert query.wait(60) == 0
 
 
 def test_stores_say_how_they_stand(host_uri: str) -> None:
@@ -175,9 +176,9 @@ def test_serve_says_where_it_listens_and_stops_on_sigterm(tmp_path: Path) -> Non
         refused = livestate("stores", "--uri", uri)
         assert (refused.exit_code, refused.stdout) == (1, "")
         with Client(uri, token="secret") as client:
-            wait_for(lambda: bool(client.health()["ready"]))
+            wait_until(lambda: bool(client.health()["ready"]))
         counted = livestate("sql", "SELECT count(*) AS n FROM songs", "--uri", uri, "--token-file", tmp_path / "token", "--format", "csv")
         assert counted.stdout == '"n"\n3\n', counted.stderr
         host.send_signal(signal.SIGTERM)
-        assert host.wait(30) == 0
+        assert host.wait(60) == 0
         assert host.stdout.read() == ""

@@ -19,13 +19,13 @@ from engine.errors import InvalidInput, Unavailable
 from flight_server.demo.generator import Plays, Schedule, write_file
 from flight_server.demo.measure import ChartRow, Measurements, Percentiles
 from flight_server.demo.processes import Children, check_spark
-from flight_server.demo.recount import FILES_KEPT, Recount
+from flight_server.demo.recount import FILES_KEPT, FileRecount
 from flight_server.demo.run import DemoOptions, differences, run_demo
 from flight_server.demo.screen import PlainScreen, View, charts_screen
 from flight_server.demo.songs import GENRES, make_songs
 from flight_server.demo.summary import Outcome, print_summary
 from flight_server.ports import free_ports
-from tests.unit.cli.conftest import wait_for
+from tests.support.waiting import wait_until
 
 CHARTS = [ChartRow(genre, f"{genre} song {rank}", "An Artist", 1000 - rank) for genre in GENRES for rank in range(5)]
 
@@ -80,10 +80,10 @@ def test_the_schedule_makes_up_for_lateness() -> None:
 
 def test_the_generator_process_writes_whole_files_and_stops_when_told(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-m", "flight_server.demo.generator", str(tmp_path), "--rate", "5000"]) as generator:
-        wait_for(lambda: len(list(tmp_path.glob("*.parquet"))) >= 3)
+        wait_until(lambda: len(list(tmp_path.glob("*.parquet"))) >= 3)
         generator.send_signal(signal.SIGTERM)
-        assert generator.wait(10) == 0
-    recount = Recount(tmp_path, make_songs())
+        assert generator.wait(60) == 0
+    recount = FileRecount(tmp_path, make_songs())
     recount.advance()
     assert recount.events == sum(pq.read_metadata(file).num_rows for file in tmp_path.glob("*.parquet"))
     assert not [entry for entry in tmp_path.iterdir() if entry.suffix != ".parquet"]
@@ -92,7 +92,7 @@ def test_the_generator_process_writes_whole_files_and_stops_when_told(tmp_path: 
 
 def test_a_recount_counts_plays_of_30_seconds_once(tmp_path: Path) -> None:
     songs = pa.table({"song_id": [1, 2, 3], "genre": ["Rock", "Pop", "Rock"]})
-    recount = Recount(tmp_path, songs)
+    recount = FileRecount(tmp_path, songs)
 
     def write(number: int, rows: list[tuple[int, int]]) -> None:
         ids, seconds = zip(*rows, strict=True)
@@ -112,14 +112,14 @@ def test_a_recount_counts_plays_of_30_seconds_once(tmp_path: Path) -> None:
 
 
 def test_a_recount_drops_only_files_that_the_job_is_done_with(tmp_path: Path) -> None:
-    recount = Recount(tmp_path, make_songs(10))
+    recount = FileRecount(tmp_path, make_songs(10))
     plays = Plays(10)
     for number in range(1, FILES_KEPT + 21):
         write_file(tmp_path, number, plays.draw(5, number, number + 1))
     recount.advance()
-    recount.drop_files(0)
+    recount.drop(0)
     assert len(list(tmp_path.iterdir())) == FILES_KEPT + 20
-    recount.drop_files(recount.counted)
+    recount.drop(recount.counted)
     assert len(list(tmp_path.iterdir())) == FILES_KEPT
 
 
@@ -180,7 +180,7 @@ def test_children_stop_in_order_and_a_dead_one_is_named(tmp_path: Path) -> None:
         failing.process.wait()
         with pytest.raises(Unavailable, match=r"The failing one ended unexpectedly with exit code 1 \(no luck\); .*failing-one\.log"):
             children.check()
-        wait_for(lambda: steady.log.read_text() == "hello\n")
+        wait_until(lambda: steady.log.read_text() == "hello\n")
     assert steady.process.returncode == -signal.SIGTERM
 
 

@@ -18,11 +18,6 @@ from tests.unit.cli.conftest import livestate
 ROWS = pa.table({"id": pa.array(range(1000), pa.int64()), "name": [f"n{i}" for i in range(1000)]})
 
 
-@pytest.fixture
-def changelog(tmp_path: Path) -> Changelog:
-    return Changelog.open(str(tmp_path / "changelog"))
-
-
 def contents(changelog: Changelog, store: str) -> list[dict[str, object]]:
     """The rows of a store, by key; later epochs win."""
     definition = changelog.definition(StoreName(store))
@@ -177,6 +172,6 @@ def test_the_command_fails_with_one_line(tmp_path: Path) -> None:
 
 def test_collect_counts_what_it_deletes(tmp_path: Path, changelog: Changelog) -> None:
     load_file(changelog, written(tmp_path, "a.parquet"), LoadOptions("t", ["id"]))
-    assert livestate("collect", "--changelog", tmp_path / "changelog").stdout == "t: 0 files deleted\n"
+    assert livestate("collect", "--changelog", tmp_path / "changelog").stdout == "t: 0 files deleted, 0 epochs and 0 snapshots dropped\n"
     unknown = livestate("collect", "nope", "--changelog", tmp_path / "changelog")
     assert (unknown.exit_code, unknown.stderr) == (1, "Error: There is no store group nope; there are t.\n")

@@ -18,7 +18,7 @@ from engine.errors import Cancelled, LivestateError, NotFound
 from flight_server.client import Client
 from flight_server.host import Host
 from flight_server.prompt import Prompt, history_file, read_catalog, run_cancellable, run_prompt
-from tests.unit.cli.conftest import wait_for
+from tests.support.waiting import wait_until
 
 ENDLESS = "SELECT count(*) FROM generate_series(1, 3000000) a(n), generate_series(1, 3000000) b(m) WHERE n % 7 = m % 11"
 
@@ -81,7 +81,7 @@ def test_the_catalog_has_every_store_and_column(client: Client) -> None:
 
 def test_ctrl_c_ends_the_query_on_the_host_and_keeps_the_connection(host: Host, client: Client) -> None:
     def interrupt() -> None:
-        wait_for(lambda: host.running_queries == 1)
+        wait_until(lambda: host.running_queries == 1)
         os.kill(os.getpid(), signal.SIGINT)
 
     presser = threading.Thread(target=interrupt)
@@ -89,7 +89,7 @@ def test_ctrl_c_ends_the_query_on_the_host_and_keeps_the_connection(host: Host, 
     with pytest.raises(KeyboardInterrupt):
         run_cancellable(client, ENDLESS, 10)
     presser.join()
-    wait_for(lambda: host.running_queries == 0)
+    wait_until(lambda: host.running_queries == 0)
     assert run_cancellable(client, "SELECT 1 AS a", 10).table.to_pylist() == [{"a": 1}]
 
 
@@ -104,7 +104,7 @@ def test_a_cancelled_query_fails_as_cancelled(host: Host, client: Client) -> Non
 
     thread = threading.Thread(target=run)
     thread.start()
-    wait_for(lambda: host.running_queries == 1)
+    wait_until(lambda: host.running_queries == 1)
     client.cancel(b"by hand")
     thread.join()
     assert [type(error) for error in failed] == [Cancelled]

@@ -26,7 +26,8 @@ from flight_server.launcher import host_command
 from flight_server.ports import free_ports
 from flight_server.serving import ServeArguments, deployment_text, host_options, local_deployment
 from flight_server.stores import number_ranges
-from tests.unit.cli.conftest import livestate, wait_for
+from tests.support.waiting import wait_until
+from tests.unit.cli.conftest import livestate
 
 DEPLOYMENT = """
 version = 1
@@ -167,7 +168,7 @@ def test_three_processes_serve_restart_and_stop(tmp_path: Path) -> None:
     with processes(tmp_path, "--processes", "3") as (parent, uris):
         assert len(uris) == 3
         with Client(uris[0]) as client, Client(uris[2]) as other:
-            wait_for(lambda: all_alive(client) and held(client) == list(range(8)) == held(other))
+            wait_until(lambda: all_alive(client) and held(client) == list(range(8)) == held(other))
         shown = livestate("hosts", "--uri", uris[0])
         assert [line.split()[2:4] for line in shown.stdout.splitlines()[2:]] == [["yes", "songs"]] * 3
         replicas = livestate("stores", "--uri", uris[2])
@@ -177,9 +178,9 @@ def test_three_processes_serve_restart_and_stop(tmp_path: Path) -> None:
         assert "signal SIGKILL" in heard(parent, "Host 2 ended unexpectedly")
         heard(parent, "host 2 | livestate serves")
         with Client(uris[0]) as client:
-            wait_for(lambda: all_alive(client) and held(client) == list(range(8)))
+            wait_until(lambda: all_alive(client) and held(client) == list(range(8)))
         parent.send_signal(signal.SIGTERM)
-        assert parent.wait(30) == 0
+        assert parent.wait(60) == 0
     for uri in uris:
         with Client(uri) as client, pytest.raises(Unavailable):
             client.health()
@@ -207,8 +208,8 @@ def test_processes_do_not_outlive_their_parent(tmp_path: Path) -> None:
     with processes(tmp_path, "--processes", "2") as (parent, _):
         children = [host_process(parent.pid, name) for name in ("1", "2")]
         parent.kill()
-        parent.wait(20)
-        wait_for(lambda: not any(runs(child) for child in children))
+        parent.wait(60)
+        wait_until(lambda: not any(runs(child) for child in children))
 
 
 def runs(process: int) -> bool:

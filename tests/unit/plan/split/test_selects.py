@@ -125,3 +125,17 @@ def test_a_common_table_expression_whose_readers_must_agree_runs_once(runner: Sp
 )
 def test_order_by_means_an_output_before_a_merged_column(runner: SplitRunner, sql: str) -> None:
     assert check(runner, sql)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT DISTINCT ON (song) song, listener, times FROM plays ORDER BY song, listener DESC",
+        "SELECT DISTINCT ON (song) song, listener FROM plays ORDER BY listener DESC, song LIMIT 5",
+        "SELECT s.song, d.listener FROM songs s JOIN (SELECT DISTINCT ON (song) song, listener FROM plays ORDER BY listener DESC) d USING (song)",
+        "SELECT DISTINCT ON (song) song, row_number() OVER (PARTITION BY song ORDER BY listener) AS n FROM plays ORDER BY song, n DESC",
+        "SELECT DISTINCT ON (song) song, max(listener) AS m FROM plays GROUP BY song, times ORDER BY song, m DESC",
+    ],
+)
+def test_the_order_says_which_row_of_a_key_is_left(runner: SplitRunner, sql: str) -> None:
+    assert check(runner, sql)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 from sqlglot import exp
 
 from engine.plan.split.top_k import top_k
-from tests.unit.plan.split.random_rows import COLUMNS, random_rows
+from tests.unit.plan.split.random_rows import COLUMNS, check_many
 from tests.unit.plan.split.spread import PART, Spread
 
 ORDERED = [
@@ -52,9 +50,7 @@ NOT_SPLIT = [
 
 @pytest.mark.parametrize("sql", ORDERED)
 def test_the_first_rows(sql: str) -> None:
-    chance = random.Random(sql)
-    for count in (0, 1, 3, 10, 60):
-        Spread(COLUMNS, random_rows(chance, count), chance.randint(1, 4), chance.randrange(10**9)).check(sql, top_k, ordered=True)
+    check_many(sql, top_k, ordered=True)
 
 
 @pytest.mark.parametrize("sql", NOT_SPLIT)

@@ -1,0 +1,126 @@
+"""Answers partition by partition: JSON descriptors of GetFlightInfo, and holds of epochs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import flight
+
+from flight_server.host import Host
+from tests.protocol.conftest import BIG_ROWS
+from tests.support.many_hosts import three_hosts
+from tests.support.plays import PARTITIONS, ROWS
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Host]]:
+    """Hosts a, b and c, which share the store `plays`."""
+    with three_hosts(tmp_path_factory.mktemp("three")) as hosts:
+        yield {str(name): host for name, host in hosts.items()}
+
+
+def planned(client: flight.FlightClient, **command: Any) -> flight.FlightInfo:
+    return client.get_flight_info(flight.FlightDescriptor.for_command(json.dumps(command).encode()))
+
+
+def read(info: flight.FlightInfo, client: flight.FlightClient) -> list[pa.Table]:
+    """Each endpoint's rows, from its first location, or from a client where it has none."""
+    tables = []
+    for endpoint in info.endpoints:
+        if endpoint.locations:
+            with flight.connect(endpoint.locations[0]) as there:
+                tables.append(there.do_get(endpoint.ticket).read_all())
+        else:
+            tables.append(client.do_get(endpoint.ticket).read_all())
+    assert all(table.schema.equals(info.schema) for table in tables)
+    return tables
+
+
+def hold(client: flight.FlightClient, body: object) -> None:
+    list(client.do_action(flight.Action("livestate.hold", body if isinstance(body, bytes) else json.dumps(body).encode())))
+
+
+def test_a_host_alone_divides_by_partition(plain: flight.FlightClient) -> None:
+    info = planned(plain, sql="SELECT id FROM big", endpoints="partitions")
+    tables = read(info, plain)
+    assert len(tables) == 2
+    assert all(table.num_rows for table in tables)
+    assert sorted(pa.concat_tables(tables)["id"].to_pylist()) == list(range(BIG_ROWS))
+    assert json.loads(info.app_metadata) == {"epochs": {"big": 2}}
+
+
+def test_each_partition_is_at_the_host_that_holds_it(three: dict[str, Host]) -> None:
+    with flight.connect(three["a"].uri) as client:
+        info = planned(client, sql="SELECT song, plays FROM plays WHERE genre < ?", parameters=[9], endpoints="partitions")
+        assert len(info.endpoints) == PARTITIONS
+        assert {endpoint.locations[0].uri.decode() for endpoint in info.endpoints} == {host.uri for host in three.values()}
+        assert sum(table.num_rows for table in read(info, client)) == ROWS // 10 * 9
+
+
+@pytest.mark.parametrize("sql", ["SELECT count(*) AS n FROM plays", "SELECT genre AS n FROM plays ORDER BY song LIMIT 3"])
+def test_what_cannot_be_divided_is_one_ticket_at_that_epoch(three: dict[str, Host], sql: str) -> None:
+    with flight.connect(three["b"].uri) as client:
+        info = planned(client, sql=sql, endpoints="partitions")
+        (endpoint,) = info.endpoints
+        assert len(endpoint.locations) == 3
+        whole = client.do_get(endpoint.ticket).read_all()
+        assert read(info, client) == [whole]
+        assert json.loads(whole.schema.metadata[b"livestate"])["epochs"] == json.loads(info.app_metadata)["epochs"]
+
+
+def test_one_endpoint_is_the_default(plain: flight.FlightClient) -> None:
+    info = planned(plain, sql="SELECT title FROM songs WHERE song_id = ?", parameters=[2])
+    assert [table.to_pylist() for table in read(info, plain)] == [[{"title": "two"}]]
+
+
+def test_points_leave_partitions_out(plain: flight.FlightClient) -> None:
+    assert [table.num_rows for table in read(planned(plain, sql="SELECT * FROM songs WHERE song_id = 2", endpoints="partitions"), plain)] == [1]
+    assert not read(planned(plain, sql="SELECT * FROM songs WHERE song_id IN (NULL)", endpoints="partitions"), plain)
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (b"{", "is not JSON"),
+        (b'{"endpoints": "partitions"}', "lacks its statement"),
+        (b'{"sql": "SELECT 1", "endpoints": "all"}', '"endpoints" must be'),
+        (b'{"sql": "SELECT 1", "endpoints": ["one"]}', '"endpoints" must be'),
+        (b'{"sql": "SELECT 1", "more": 1}', "has a field 'more'"),
+    ],
+)
+def test_wrong_descriptors(plain: flight.FlightClient, command: bytes, message: str) -> None:
+    with pytest.raises(pa.ArrowInvalid, match=message):
+        plain.get_flight_info(flight.FlightDescriptor.for_command(command))
+
+
+def test_holds(plain: flight.FlightClient) -> None:
+    hold(plain, {"epochs": {}, "seconds": 1})
+    hold(plain, {"epochs": {"songs": 2, "big": 2}, "seconds": 0.5})
+    with pytest.raises(flight.FlightUnavailableError, match="Group songs cannot be read at epoch 7 on this host; the epochs there are: "):
+        hold(plain, {"epochs": {"songs": 7}, "seconds": 1})
+    with pytest.raises(KeyError, match="no store group nothing"):
+        hold(plain, {"epochs": {"nothing": 1}, "seconds": 1})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"\xff",
+        b"[1]",
+        {"epochs": {"songs": 2}},
+        {"epochs": ["songs"], "seconds": 1},
+        {"epochs": {"songs": "2"}, "seconds": 1},
+        {"epochs": {"songs": True}, "seconds": 1},
+        {"epochs": {"songs": 2}, "seconds": 0},
+        {"epochs": {"songs": 2}, "seconds": 601},
+        {"epochs": {"songs": 2}, "seconds": True},
+    ],
+)
+def test_wrong_holds(plain: flight.FlightClient, body: object) -> None:
+    with pytest.raises(pa.ArrowInvalid, match=r"The body of livestate.hold is"):
+        hold(plain, body)

@@ -1,0 +1,26 @@
+"""Waiting for a condition, with a deadline."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+PATIENCE_SECONDS = 60.0
+"""Far more than anything takes on a busy machine: a test that waits longer has found something that does not happen."""
+
+
+def wait_until(condition: Callable[[], bool], timeout_seconds: float = PATIENCE_SECONDS, pause_seconds: float = 0.005) -> None:
+    """Return once a condition holds.
+
+    Args:
+        condition: Looked at again and again; what it raises is not caught.
+        timeout_seconds: How long it may take.
+        pause_seconds: Between two looks.
+
+    Raises:
+        AssertionError: It did not come about in time.
+    """
+    deadline = time.monotonic() + timeout_seconds
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come about"
+        time.sleep(pause_seconds)
