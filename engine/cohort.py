@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, wait
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -271,11 +271,21 @@ class Cohort:
             changes[key] = known.then(written_at(batch, definitions[key[0]], commit.committed_at))
 
     def _apply_all(self, epoch: Epoch, changes: Mapping[PartitionKey, Changes]) -> None:
-        list(self._workers.map(lambda key: self._apply(epoch, key, changes[key]), changes))
+        self._side_by_side(lambda key: self._apply(epoch, key, changes[key]), changes)
         for key, store in self.partitions.items():
             if key not in changes:
                 store.advance(epoch)
         self.epoch = epoch
+
+    def _side_by_side(self, work: Callable[[PartitionKey], None], keys: Iterable[PartitionKey]) -> None:
+        """Do something to each of some partitions. Also where it fails for one, all are done when this ends.
+
+        What is tried next is made for the epochs that the partitions have reached: one that still came to another would fold its rows twice.
+        """
+        begun = [self._workers.submit(work, key) for key in keys]
+        wait(begun)
+        for each in begun:
+            each.result()
 
     def _apply(self, epoch: Epoch, key: PartitionKey, changes: Changes) -> None:
         store = self.partitions[key]
@@ -303,7 +313,7 @@ class Cohort:
                 store.restore(snapshot.epoch, snapshots.batches(snapshot, definitions[key[0]], key[1]), snapshot.cutoffs.get(key[0]))
                 self._touched(store)
 
-        list(self._workers.map(restore, self.partitions))
+        self._side_by_side(restore, self.partitions)
         self.epoch = snapshot.epoch
         self._forget()
 

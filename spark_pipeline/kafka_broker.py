@@ -19,6 +19,7 @@ import time
 import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
@@ -78,19 +79,20 @@ class KafkaBroker:
         """Start it, for the first time or again, and wait until clients can connect.
 
         Raises:
-            Unavailable: Java or the jars are missing, or it ended; the message says why.
+            Unavailable: Java or the jars are missing, the port is taken, or it ended; the message says why.
             DeadlineExceeded: It did not come up in time.
         """
+        if _listens(self._port):
+            raise Unavailable(f"Something else serves {self.bootstrap} already: stop it, or choose another port.")
         settings = self._write_settings()
         if not (self._directory / "data" / "meta.properties").exists():
             cluster = urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
             self._java("kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", f"--config={settings}").wait()
         self._process = self._java("kafka.Kafka", str(settings))
-        try:
+        with ExitStack() as unless_started:
+            unless_started.callback(self.stop)
             self._wait(self._process)
-        except BaseException:
-            self.stop()
-            raise
+            unless_started.pop_all()
 
     def stop(self) -> None:
         """End it; what it has stays in the directory."""

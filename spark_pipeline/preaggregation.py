@@ -115,7 +115,7 @@ def _check(events: DataFrame, store: str, plain: Sequence[str], columns: Sequenc
 
 
 def _fragments(events: DataFrame, key: Sequence[str], kind: Session, time: str) -> DataFrame:
-    """Events of a key that are closer together than the gap, in one row; Spark leaves those at exactly the gap apart, and the store joins them."""
+    """Events of a key that are no further apart than the gap, in one row."""
     aggregates = [aggregate for column in kind.columns for aggregate in _aggregates(events, column, None)]
     ends = [F.min(time).alias(kind.start), F.max(time).alias(kind.end)]
     window = F.session_window(time, f"{kind.gap_microseconds} microseconds")

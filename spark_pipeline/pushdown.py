@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import Context, Decimal
 
 from pyspark.sql import types as spark
 from pyspark.sql.datasource import (
@@ -29,6 +29,7 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
+from engine.sql_types import MAX_DECIMAL_DIGITS
 from spark_pipeline.reader_options import quoted
 
 _COMPARED = {
@@ -44,6 +45,8 @@ _TEXT: dict[type[Filter], str] = {StringStartsWith: "starts_with", StringEndsWit
 
 _EXACT_CHARACTERS = 16
 """A number with a point that is no longer has at most 15 digits: whole and power of ten are doubles, so that their quotient is the nearest one."""
+_DIGITS = Context(prec=MAX_DECIMAL_DIGITS, traps=[])
+"""As many digits as a decimal can have; what takes more becomes NaN rather than an error."""
 
 
 def sql_condition(condition: Filter, schema: spark.StructType) -> str | None:
@@ -106,8 +109,8 @@ def _decimal(value: object, kind: spark.DataType) -> str | None:
     assert isinstance(kind, spark.DecimalType)
     if not isinstance(value, Decimal) or not value.is_finite():
         return None
-    exact = value.quantize(Decimal(1).scaleb(-kind.scale)) if len(value.as_tuple().digits) <= kind.precision else None
-    return None if exact is None or exact != value else f"{exact:f}"
+    exact = value.quantize(Decimal(1).scaleb(-kind.scale), context=_DIGITS)
+    return f"{exact:f}" if exact == value and len(exact.as_tuple().digits) <= kind.precision else None
 
 
 def _text(value: object, kind: spark.DataType) -> str | None:

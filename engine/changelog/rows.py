@@ -33,7 +33,7 @@ def partition_rows(
         definition: The store.
         rows: The rows; of those with one key, the last wins.
         tombstone_column: Boolean column of `rows` beside the store's own that says which rows remove their key (null: does not);
-            their other columns do not matter.
+            their other columns do not matter, but for the end of what a session store removes.
         batch_name: What messages call these rows, such as "batch 7".
 
     Returns:

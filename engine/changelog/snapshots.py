@@ -60,12 +60,14 @@ class Snapshots:
         Raises:
             Corrupt: It is damaged, or of a format that this version does not know.
         """
-        if epoch not in self._known:
+        known = self._known.get(epoch)
+        if known is None:
             data = self._objects.get(snapshot_path(self.group, epoch))
             if data is None:
                 return None
-            self._known[epoch] = decode_snapshot(self.group, epoch, data)
-        return self._known[epoch]
+            # Another thread, whose listing is older, may forget it at once.
+            known = self._known[epoch] = decode_snapshot(self.group, epoch, data)
+        return known
 
     def all(self) -> list[Snapshot]:
         """All snapshots that can be read, in order of epoch. Damaged ones are left out: older ones, and the epochs after these, take their place."""

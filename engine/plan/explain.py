@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from engine.scan import Interval, ScanStatistics, Wanted
 from engine.sql.bind import StoreReference
+from engine.sql.versions import HISTORY
 
 SHOWN_POINTS = 3
 
@@ -63,9 +64,10 @@ def explain_pruned(reference: StoreReference, wanted: Wanted, partitions: int) -
 
 
 def _reference(reference: StoreReference, wanted: Wanted) -> list[str]:
-    name = reference.definition.name
+    schema, name = reference.table
+    shown = f"{schema}.{name}" if schema == HISTORY and not reference.is_held else name
     alias = "" if reference.alias == name else f" as {reference.alias}"
-    return [f"store: {name}{alias}", f"  columns: {', '.join(reference.columns) or 'none'}", *_wanted(wanted)]
+    return [f"store: {shown}{alias}", f"  columns: {', '.join(reference.columns) or 'none'}", *_wanted(wanted)]
 
 
 def _wanted(wanted: Wanted) -> list[str]:

@@ -50,6 +50,9 @@ class Memory:
     def flush(self) -> None:
         """Nothing is to be done."""
 
+    def reclaim(self) -> None:
+        """Nothing is to be done."""
+
     def pairs(self, prefix: bytes) -> Iterator[Pair]:
         """As `Storage.pairs`."""
         with self._lock:

@@ -52,6 +52,8 @@ EPOCHS_BETWEEN_NOTES = 256
 """An untouched partition notes its epoch this often, so that a restart reads no more of the changelog than that."""
 DELTAS_PER_SEGMENT = 64
 """Deltas of dead rows that a segment gathers before they are folded into one delete vector."""
+RECLAIM_BYTES, RECLAIM_TIMES = 16 * MIB, 4
+"""Space is given back when segments have gone that were this large together, and this many times as large as what is left."""
 UNLOGGED_BYTES = 4 * MIB
 """Merges, and segments of a snapshot, from this size on bypass the write-ahead log and are flushed instead: half the bytes written."""
 
@@ -61,6 +63,7 @@ class _Retired:
     """A segment that no version refers to any more."""
 
     segment: SegmentId
+    nbytes: int
     cached: Sequence[CacheKey]
 
 
@@ -104,6 +107,7 @@ class PartitionStore:
         self.context = PartitionContext(cache.new_partition(), definition.stored_schema, key, codec, self._storage, cache)
         self._retired: deque[_Retired] = deque()
         self._deltas: dict[SegmentId, int] = {}
+        self._unreclaimed = 0
         self._lock, self._merging = Lock(), Lock()
         try:
             self._manifest = self._read_manifest(definition, partition)
@@ -165,7 +169,7 @@ class PartitionStore:
 
     def _track(self, segment: Segment) -> Segment:
         """Let the segment's bytes go once no version refers to it. The finalizer only notes it: it may run inside anybody's lock."""
-        weakref.finalize(segment, self._retired.append, _Retired(segment.id, segment.cache_keys())).atexit = False
+        weakref.finalize(segment, self._retired.append, _Retired(segment.id, segment.record.nbytes, segment.cache_keys())).atexit = False
         return segment
 
     # ---- applying epochs
@@ -196,31 +200,35 @@ class PartitionStore:
             if epoch <= self.version.epoch or epoch <= self.applied:
                 return self.version
             before, expired = self._expire(() if replaces else self.version.with_graves, cutoff)
+            cutoff = self._risen(cutoff)
             stored = StoredRows(before, self.context)
-            rows = None if rows is None else self._folded(rows, stored)
+            rows = None if rows is None else self._folded(rows, stored, cutoff)
             if rows is None or not rows.num_rows:
-                return self._install(epoch, before, expired, [])
+                return self._install(epoch, before, expired, [], cutoff=cutoff)
             keys, order = stored.ordered(rows)
             segments, died = stored.supersede(sort_keys.take(keys, order))
             added = self._write_rows(rows, keys, _without_tombstones(rows, order))
             graves = self._write_graves(rows, order)
-            return self._install(epoch, [*segments, *added], _all_died(expired, died), added, graves)
+            return self._install(epoch, [*segments, *added], _all_died(expired, died), added, graves, cutoff)
 
     def lets_go_at(self, cutoff: int) -> bool:
         """Whether a cutoff is later than the one that the partition knows."""
         return self._manifest.cutoff is None or cutoff > self._manifest.cutoff
 
     def _expire(self, segments: Sequence[LiveSegment], cutoff: int | None) -> tuple[Sequence[LiveSegment], Mapping[SegmentId, Rows]]:
-        """Let go of rows that are past their retention, and remember the cutoff for those that are still to come."""
+        """Let go of rows that are past their retention."""
         name = self._time_column
         if not name or cutoff is None or not self.lets_go_at(cutoff):
             return segments, {}
-        self._manifest = replace(self._manifest, cutoff=cutoff)
         return expire(segments, self.context.schema.get_field_index(name), name, cutoff)
 
-    def _folded(self, rows: pa.RecordBatch, stored: StoredRows) -> pa.RecordBatch:
+    def _risen(self, cutoff: int | None) -> int | None:
+        """The later of a cutoff and the one that the partition knows. It is known once an epoch is installed with it: one that fails is tried again."""
+        return cutoff if self._time_column and cutoff is not None and self.lets_go_at(cutoff) else self._manifest.cutoff
+
+    def _folded(self, rows: pa.RecordBatch, stored: StoredRows, cutoff: int | None) -> pa.RecordBatch:
         """Rows as they are to be stored; without those that come too late."""
-        name, cutoff = self._time_column, self._manifest.cutoff
+        name = self._time_column
         is_told = name in rows.schema.names
         if cutoff is not None and is_told:
             rows = without_old(rows, name, cutoff)
@@ -257,9 +265,7 @@ class PartitionStore:
                 added += self._write_rows(rows, keys, sort_keys.order(keys), logged=not is_large)
                 if is_large:
                     self._storage.flush()
-            if self._time_column and cutoff is not None and self.lets_go_at(cutoff):
-                self._manifest = replace(self._manifest, cutoff=cutoff)
-            return self._install(epoch, added, {}, added, graves)
+            return self._install(epoch, added, {}, added, graves, self._risen(cutoff))
 
     def advance(self, epoch: Epoch) -> None:
         """Note, now and then, that the partition has no rows in the epochs up to this one.
@@ -307,6 +313,7 @@ class PartitionStore:
         died: Mapping[SegmentId, Rows],
         added: Sequence[LiveSegment],
         graves: Sequence[LiveSegment] = (),
+        cutoff: int | None = None,
     ) -> Version:
         """Make segments whose blocks are written count, in one atomic write, and only then visible.
 
@@ -316,6 +323,7 @@ class PartitionStore:
             died: Rows that have died in them.
             added: Those that are new.
             graves: New ones that have graves.
+            cutoff: The time before which rows are gone; None where it is what it was.
         """
         buried = self._manifest.graves
         old = tuple(entry for entry in segments if entry.segment.id in buried) if buried else ()
@@ -327,6 +335,7 @@ class PartitionStore:
             next_segment=self._next_segment,
             segments=tuple(entry.segment.id for entry in version.segments),
             graves=tuple(entry.segment.id for entry in version.graves),
+            cutoff=self._manifest.cutoff if cutoff is None else cutoff,
         )
         pairs: list[Pair] = [(segment_key(entry.segment.id), entry.segment.record.to_bytes()) for entry in (*added, *graves)]
         removed = self._retired_ranges()
@@ -365,6 +374,9 @@ class PartitionStore:
             if chosen:
                 self._merge(chosen)
         self.release()
+        if self._unreclaimed > max(RECLAIM_BYTES, RECLAIM_TIMES * self.version.nbytes):
+            self._unreclaimed = 0
+            self._storage.reclaim()
         return bool(chosen)
 
     def _sizes(self, segments: Iterable[LiveSegment]) -> Sequence[SegmentSize]:
@@ -423,6 +435,7 @@ class PartitionStore:
         while self._retired:
             retired = self._retired.popleft()
             self.context.cache.drop(retired.cached)
+            self._unreclaimed += retired.nbytes
             self._deltas.pop(retired.segment, None)
             ranges += segment_ranges(retired.segment)
         return ranges

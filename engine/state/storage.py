@@ -31,6 +31,9 @@ class Storage(Protocol):
     def flush(self) -> None:
         """Bring all that was written to where a crash leaves it."""
 
+    def reclaim(self) -> None:
+        """Give back the space of what was removed, as far as it is not given back already. Takes a while; readers and writers go on."""
+
     def pairs(self, prefix: bytes) -> Iterator[Pair]:
         """All pairs whose key starts with a prefix, in key order."""
 

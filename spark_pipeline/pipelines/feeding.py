@@ -23,7 +23,11 @@ class Feed(Protocol):
     """Takes events."""
 
     def write(self, topic: Topic, events: pa.Table) -> None:
-        """Take some, all or none of them."""
+        """Take some, all or none of them.
+
+        Raises:
+            Unavailable: They cannot be taken.
+        """
 
 
 class FileFeed:
@@ -40,7 +44,17 @@ class FileFeed:
         self._written: dict[str, int] = {}
 
     def write(self, topic: Topic, events: pa.Table) -> None:
-        """See `Feed`."""
+        """See `Feed`.
+
+        Raises:
+            Unavailable: The file cannot be written.
+        """
+        try:
+            self._write(topic, events)
+        except OSError as error:
+            raise Unavailable(f"Events of {topic.name} cannot be written: {error.strerror or 'the disk refuses'}.") from error
+
+    def _write(self, topic: Topic, events: pa.Table) -> None:
         directory = self._directory / topic.name
         directory.mkdir(parents=True, exist_ok=True)
         number = self._written.get(topic.name, len(list(directory.glob(f"*.{self._form}"))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -72,9 +72,13 @@ def create_topic(bootstrap: str, name: str, partitions: int = 2, settings: Mappi
         settings: Such as `{"cleanup.policy": "compact"}`.
 
     Raises:
-        Unavailable: The broker does not answer.
+        Unavailable: The broker does not answer, or refuses.
     """
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
-    if name not in admin.list_topics(timeout=_PATIENCE_SECONDS).topics:
-        (created,) = admin.create_topics([NewTopic(name, partitions, 1, config=dict(settings or {}))]).values()
-        created.result(_PATIENCE_SECONDS)
+    try:
+        if name not in admin.list_topics(timeout=_PATIENCE_SECONDS).topics:
+            (created,) = admin.create_topics([NewTopic(name, partitions, 1, config=dict(settings or {}))]).values()
+            created.result(_PATIENCE_SECONDS)
+    except (KafkaException, TimeoutError) as error:
+        reason = error.args[0].str() if isinstance(error, KafkaException) else "it does not answer"
+        raise Unavailable(f"The Kafka broker did not create the topic {name}: {reason}.") from error

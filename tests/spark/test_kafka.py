@@ -43,7 +43,8 @@ def test_a_killed_driver_loses_and_repeats_no_message(spark: SparkSession, kafka
     places = ["--source", "kafka", "--bootstrap", kafka, "--no-feed", "--changelog", uri, "--checkpoint", str(checkpoint)]
     with (tmp_path / "output").open("w") as output:
         command = [sys.executable, "-m", "spark_pipeline.pipelines", pipeline.name, *places]
-        job = subprocess.Popen(command, cwd=_ROOT, stdout=output, stderr=output, start_new_session=True)
+        environment = {**os.environ, "TMPDIR": str(tmp_path)}
+        job = subprocess.Popen(command, cwd=_ROOT, env=environment, stdout=output, stderr=output, start_new_session=True)
         try:
             wait_until(lambda: job.poll() is not None or fed_until_epoch(1), _START_SECONDS, pause_seconds=0.2)
             # The fence, and three batches: it is in the middle of the next then.

@@ -29,6 +29,8 @@ _VERSION, _VERSION_OF_SINGLE = 1, 2
 _FAMILY = 15
 _IS_EMPTY, _IS_LEVEL_ZERO_SORTED, _IS_SINGLE = 1, 2, 4
 _SMALLEST_LEVEL = 8
+_MOST_LEVELS = 61
+"""DataSketches reads no more."""
 _GOLDEN = 0x9E37_79B9_7F4A_7C15
 _MIX = 0xBF58_476D_1CE4_E5B9
 _WORD = (1 << 64) - 1
@@ -104,7 +106,7 @@ class QuantileSketch:
 
 def _read(data: bytes) -> QuantileSketch | None:
     preamble, version, family, flags, k, smallest_level = _HEADER.unpack_from(data)
-    if family != _FAMILY or version not in (_VERSION, _VERSION_OF_SINGLE) or smallest_level != _SMALLEST_LEVEL:
+    if family != _FAMILY or version not in (_VERSION, _VERSION_OF_SINGLE) or smallest_level != _SMALLEST_LEVEL or k < _SMALLEST_LEVEL:
         raise ValueError("The bytes are no KLL sketch of DataSketches.")
     if flags & _IS_EMPTY:
         return None
@@ -114,10 +116,16 @@ def _read(data: bytes) -> QuantileSketch | None:
     if preamble != _LONG_PREAMBLE:
         raise ValueError("The bytes are no KLL sketch of DataSketches.")
     seen, smallest_k, count = _COUNTS.unpack_from(data, _HEADER.size)
+    if not 1 <= count <= _MOST_LEVELS:
+        raise ValueError("A quantile sketch has no such number of levels.")
     start = _HEADER.size + _COUNTS.size
     places = [*struct.unpack_from(f"<{count}I", data, start), _capacity(k, count)]
     smallest, largest = struct.unpack_from("<2d", data, start + 4 * count)
-    values = np.frombuffer(data, "<f8", places[-1] - places[0], start + 4 * count + 16)
+    sizes = [high - low for low, high in pairwise(places)]
+    # A value of level h stands for 2^h of those that were seen.
+    if min(sizes) < 0 or sum(size << height for height, size in enumerate(sizes)) != seen:
+        raise ValueError("The levels of a quantile sketch do not make up what it has seen.")
+    values = np.frombuffer(data, "<f8", sum(sizes), start + 4 * count + 16)
     bounds = [place - places[0] for place in places]
     levels = [values[low:high] for low, high in pairwise(bounds)]
     return QuantileSketch(k, smallest_k, seen, smallest, largest, [np.sort(levels[0]), *levels[1:]])

@@ -72,8 +72,8 @@ def service(cluster: Cluster) -> QueryService:
 
 BY_KEY = "SELECT session_start, session_end, events, last_page FROM sessions WHERE user = 7 ORDER BY session_start"
 BY_TIME = """SELECT session_start, session_end FROM sessions
-    WHERE user = 7 AND session_start <= TIMESTAMPTZ '2026-01-01 13:30+00' AND session_end >= TIMESTAMPTZ '2026-01-01 12:50+00'"""
-ACTIVE = "SELECT count(*), min(user) FROM sessions WHERE session_end > TIMESTAMPTZ '2026-01-01 14:50+00'"
+    WHERE user = 7 AND session_start <= TIMESTAMPTZ '2026-01-01 13:30:00+00' AND session_end >= TIMESTAMPTZ '2026-01-01 12:50:00+00'"""
+ACTIVE = "SELECT count(*), min(user) FROM sessions WHERE session_end > TIMESTAMPTZ '2026-01-01 14:50:00+00'"
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,10 @@ def lines(service: QueryService, sql: str) -> list[str]:
             [(10, 20)],
         ),
         ("SELECT a.price, b.price FROM prices a JOIN prices AS OF TIMESTAMP '2026-01-01 13:30' b USING (symbol) WHERE symbol = 's3'", [(30, 20)]),
+        (
+            "SELECT now.price - past.price FROM prices now JOIN prices AS OF TIMESTAMP '2026-01-01 12:30' past USING (symbol) WHERE symbol = 's3'",
+            [(20,)],
+        ),
         ("SELECT sum(price) FROM trades JOIN prices USING (symbol)", [(19 * 2 * 30,)]),
         ("SELECT sum(price), count(*) FROM trades LEFT JOIN prices USING (symbol)", [(19 * 2 * 30, 40)]),
         ("SELECT count(*) FROM trades WHERE NOT EXISTS (SELECT 1 FROM prices WHERE prices.symbol = trades.symbol)", [(2,)]),
@@ -202,6 +206,7 @@ def test_one_key_is_one_partition(cluster: Cluster, service: QueryService) -> No
 def test_what_is_asked_for_can_be_seen(cluster: Cluster, service: QueryService) -> None:
     found = lines(service, "SELECT price FROM prices AS OF TIMESTAMP '2026-01-01 12:30' WHERE symbol = 's7'")
     assert "store: prices" in found
+    assert "store: history.prices as h" in lines(service, "SELECT h.price FROM history.prices h WHERE h.symbol = 's7'")
     assert "  interval: at <= 2026-01-01 12:30:00+00:00" in found
     joined = lines(service, "SELECT count(*) FROM prices JOIN trades USING (symbol)")
     if len(cluster.hosts) > 1:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.cluster.wishes import AsOf, AsOfEpoch, AsOfTimestamp
+from engine.cluster.wishes import NEWEST, AsOf, AsOfEpoch, AsOfTimestamp, EpochWish
 from engine.errors import InvalidInput
+from engine.kinds import Behaviour, Versioned
 from engine.schema import Epoch, GroupName, define_store
 from engine.sql.as_of import resolve_as_of, take_as_of
 from engine.sql.bind import bind
 from engine.sql.literals import lift
 from engine.sql.parse import parse
 from engine.sql.text import SourceText
+from engine.sql.versions import AsOfParameter, Moments
 
 SCHEMA = pa.schema([("k", pa.int64()), ("epoch", pa.int64()), ("of", pa.int64())])
 STORES = {
@@ -132,6 +136,46 @@ def test_mistakes(text: str, message: str, column: int) -> None:
         read(text)
     assert caught.value.position is not None
     assert caught.value.position.column == column
+
+
+@pytest.mark.parametrize(
+    ("text", "rest", "names"),
+    [
+        ("SELECT * FROM plays AS OF TIMESTAMP $at WHERE k = $k", "SELECT * FROM plays                     WHERE k = $k", ["at"]),
+        ("SELECT ? FROM plays AS OF TIMESTAMP ? WHERE k = ?", "SELECT $1 FROM plays                    WHERE k = $3", ["2"]),
+        ("SELECT '?' FROM plays AT (TIMESTAMP => ?) -- ?", "SELECT '?' FROM plays                      -- ?", ["1"]),
+        (
+            "SELECT * FROM plays AS OF TIMESTAMP ?, plays AS OF TIMESTAMP ?",
+            "SELECT * FROM plays                   , plays                   ",
+            ["1", "2"],
+        ),
+    ],
+)
+def test_a_moment_may_be_a_parameter(text: str, rest: str, names: list[str]) -> None:
+    taken = take_as_of(text)
+    assert taken.text == rest
+    assert len(taken.marked) == len(rest)
+    assert [clause.as_of for clause in taken.clauses] == [AsOfParameter(name) for name in names]
+
+
+def test_each_place_has_its_moment() -> None:
+    prices = define_store("prices", pa.schema([("k", pa.int64()), ("at", pa.timestamp("us"))]), ["k"], behaviour=Behaviour(Versioned("at")))
+    other, session = AsOfTimestamp(1), AsOfTimestamp(2)
+
+    def moments(text: str, wish: EpochWish = NEWEST) -> list[object]:
+        taken = take_as_of(text)
+        places = [place.start() for place in re.finditer("prices", taken.text)]
+        return list(Moments.of(taken.clauses, wish).at([(prices, place) for place in places]))
+
+    new_year, of_session = "AS OF TIMESTAMP '2026-01-01'", EpochWish(as_of_default=session, as_of={prices.group: other})
+    assert moments("FROM prices, prices") == [None, None]
+    assert moments(f"FROM prices {new_year}, prices") == [NEW_YEAR, None]
+    assert moments(f"FROM prices, prices b {new_year}") == [None, NEW_YEAR]
+    assert moments(f"FROM prices, prices WHERE true {new_year}") == [NEW_YEAR, NEW_YEAR]
+    assert moments(f"FROM prices AS OF TIMESTAMP $1, prices WHERE true {new_year}") == [AsOfParameter("1"), NEW_YEAR]
+    assert moments("FROM prices AS OF EPOCH 5, prices") == [None, None]
+    assert moments(f"FROM prices {new_year}, prices", of_session) == [NEW_YEAR, other]
+    assert moments("FROM prices", EpochWish(as_of_default=session)) == [session]
 
 
 def test_long_lists_are_passed_over() -> None:
