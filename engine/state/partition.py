@@ -52,7 +52,7 @@ EPOCHS_BETWEEN_NOTES = 256
 """An untouched partition notes its epoch this often, so that a restart reads no more of the changelog than that."""
 DELTAS_PER_SEGMENT = 64
 """Deltas of dead rows that a segment gathers before they are folded into one delete vector."""
-RECLAIM_BYTES, RECLAIM_TIMES = 16 * MIB, 4
+RECLAIM_BYTES, RECLAIM_TIMES = 8 * MIB, 4
 """Space is given back when segments have gone that were this large together, and this many times as large as what is left."""
 UNLOGGED_BYTES = 4 * MIB
 """Merges, and segments of a snapshot, from this size on bypass the write-ahead log and are flushed instead: half the bytes written."""
@@ -223,7 +223,7 @@ class PartitionStore:
         return expire(segments, self.context.schema.get_field_index(name), name, cutoff)
 
     def _risen(self, cutoff: int | None) -> int | None:
-        """The later of a cutoff and the one that the partition knows. It is known once an epoch is installed with it: one that fails is tried again."""
+        """The later of a cutoff and the one that the partition knows. Known once its epoch is installed: one that fails comes again."""
         return cutoff if self._time_column and cutoff is not None and self.lets_go_at(cutoff) else self._manifest.cutoff
 
     def _folded(self, rows: pa.RecordBatch, stored: StoredRows, cutoff: int | None) -> pa.RecordBatch:

@@ -349,12 +349,13 @@ class PointScan:
 
     @cached_property
     def statistics(self) -> ScanStatistics:
-        """What the points leave: partitions by their hash; segments and blocks are not counted one by one."""
+        """What the points leave: partitions by their hash. Segments and blocks are not counted one by one; there are no more than pieces of rows."""
         everything = PieceScan(self.view, self.columns, []).statistics
         read = {id(version) for version, _ in self.view.routed(self.points)}
         found = self._found.num_rows
         chunks = self._found.column(0).num_chunks if self.columns else 0
-        return ScanStatistics(len(read), everything.partitions, chunks, everything.segments, chunks, everything.blocks, found, everything.rows)
+        segments, blocks = min(chunks, everything.segments), min(chunks, everything.blocks)
+        return ScanStatistics(len(read), everything.partitions, segments, everything.segments, blocks, everything.blocks, found, everything.rows)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows."""

@@ -17,7 +17,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, In, IsNotNull, LessThan, LessThanOrEqual
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DecimalType, StructField, StructType
 
 import pyspark_livestate
 from engine.changelog import Changelog, append_table, open_appender
@@ -311,6 +311,15 @@ def test_pushed_conditions_keep_the_rows_that_spark_keeps(spark: SparkSession, t
     for condition in _CONDITIONS:
         pushed = load(spark, typed, store="typed", pushdown="true").where(condition)
         assert values(pushed.select("id")) == values(everything.where(condition).select("id")), condition
+
+
+def test_decimals_of_many_digits_are_pushed() -> None:
+    schema = StructType([StructField("amount", DecimalType(38, 5))])
+    assert sql_condition(EqualTo(("amount",), Decimal("123456789012345678901234567890.5")), schema) == (
+        '"amount" = 123456789012345678901234567890.50000'
+    )
+    assert sql_condition(EqualTo(("amount",), Decimal("1e37")), schema) is None
+    assert sql_condition(EqualTo(("amount",), Decimal("0.000001")), schema) is None
 
 
 def test_a_condition_on_the_key_leaves_partitions_out(spark: SparkSession, three: str) -> None:

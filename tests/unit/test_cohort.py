@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.cohort import stopping_point
-from engine.schema import Epoch
+from engine.changelog import Changelog, open_appender
+from engine.cohort import Cohort, stopping_point
+from engine.errors import Unavailable
+from engine.schema import Epoch, PartitionId
+from engine.state.cache import ColumnCache
+from engine.state.options import MIB, StateOptions
+from engine.state.partition import PartitionStore
+from tests.support.following import GROUP, define
 
 epochs = st.integers(1, 10_000).map(Epoch)
 steps = st.lists(st.integers(1, 64), min_size=300, max_size=300)
@@ -48,6 +60,36 @@ def test_hosts_that_see_different_stretches_meet(one: list[int], other: list[int
     highest = max(1 << (max(reaches) - 1).bit_length() for reaches in (one, other))
     common = stops(one, end) & stops(other, end)
     assert common >= {epoch for epoch in range(1, end + 1) if epoch % highest == 0}
+
+
+def test_no_partition_goes_on_behind_a_failure(changelog: Changelog, tmp_path: Path) -> None:
+    """The next try may be for more epochs: a partition that still came to these would fold rows twice."""
+    store = define("debit")
+    failed, done = threading.Event(), threading.Event()
+
+    def touched(partition: PartitionStore) -> None:
+        if partition is stores[0]:
+            failed.set()
+            raise Unavailable("The disk does not answer.")
+        failed.wait(60.0)
+        done.wait(0.3)  # what does not wait for this is found out
+        done.set()
+
+    with open_appender(changelog, [store]) as appender:
+        appender.append({"debit": pa.table({"account": pa.array(range(40), pa.int64()), "amount": pa.array(range(40), pa.int64())})})
+    stores = [PartitionStore(store, PartitionId(number), tmp_path / str(number), ColumnCache(MIB), StateOptions()) for number in range(2)]
+    with ThreadPoolExecutor(2) as workers:
+        cohort = Cohort(GROUP, changelog, workers, touched, Epoch(0))
+        cohort.partitions.update({(store.name, PartitionId(number)): partition for number, partition in enumerate(stores)})
+        while cohort.epoch < 1:
+            cohort.look_ahead(last=Epoch(1))
+            cohort.take(lambda commit: {store.name: store})
+        cohort.look_ahead()
+        with pytest.raises(Unavailable):
+            cohort.take(lambda commit: {store.name: store})
+        assert done.is_set()
+    for partition in stores:
+        partition.close()
 
 
 def test_one_after_the_other_skips_nothing() -> None:

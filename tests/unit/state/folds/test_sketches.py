@@ -91,6 +91,17 @@ def test_a_quantile_sketch_is_read_and_written_as_it_was() -> None:
         )
 
 
+@pytest.mark.parametrize(("place", "value"), [(4, 0), (8, 7), (16, 200), (18, 0), (18, 2), (18, 200), (20, 255), (21, 1)])
+def test_a_quantile_sketch_that_does_not_fit_together_counts_as_null(place: int, value: int) -> None:
+    """Size, values seen, smallest size, levels, and where levels begin, by their bytes in the preamble."""
+    data = bytearray(quantile_sketch(np.arange(300.0)))
+    data[place] = value
+    merged = merged_quantiles(pa.array([bytes(data), quantile_sketch(np.arange(3.0))], pa.binary()), one_group(2))
+    found = quantiles(merged, [0.0])[0].as_py()
+    assert found == 0.0
+    assert kll_doubles_sketch.deserialize(merged[0].as_py()).n in (3, 303)
+
+
 def test_what_is_no_sketch_counts_as_null() -> None:
     bad = [b"", b"\x00", b"no sketch at all", None, distinct_sketch(range(3))[:9], quantile_sketch(np.arange(500.0))[:40]]
     good, empty = quantile_sketch(np.arange(3.0)), kll_doubles_sketch(200).serialize()
