@@ -23,14 +23,14 @@ java: ## make sure that Java 17 or newer is there, for Spark
 	@sh tools/java.sh
 
 jdbc: ## fetch the JDBC driver that one test talks through; without Maven the test is skipped
-	@if command -v mvn >/dev/null 2>&1; then mvn --quiet --batch-mode dependency:get -Dartifact=$(JDBC_DRIVER) -Dtransitive=false; fi
+	@if command -v mvn >/dev/null 2>&1; then mvn --quiet --batch-mode -Dstyle.color=never dependency:get -Dartifact=$(JDBC_DRIVER) -Dtransitive=false; fi
 
 kafka: $(VENV)/.kafka ## fetch Kafka and Spark's connector to it; without Maven the tests that need them are skipped
 
 $(VENV)/.kafka: tools/kafka.xml | setup
 	@if command -v mvn >/dev/null 2>&1; then \
 		rm -rf $(KAFKA) && \
-		mvn --quiet --batch-mode --file $< dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$(KAFKA) && \
+		mvn --quiet --batch-mode -Dstyle.color=never --file $< dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$(KAFKA) && \
 		touch $@; \
 	fi
 

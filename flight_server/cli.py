@@ -404,9 +404,11 @@ def collect(changelog: str, groups: Sequence[str], snapshots_kept: int | None, s
     with _failures():
         opened = Changelog.open(changelog)
         known = opened.groups()
+        if not known:
+            raise InvalidInput("The changelog has no store groups: check its URI, or write a store first.")
         unknown = [group for group in groups if group not in known]
         if unknown:
-            raise InvalidInput(f"There is no store group {', '.join(unknown)}; there are {', '.join(known) or 'none'}.")
+            raise InvalidInput(f"There is no store group {', '.join(unknown)}; there are {', '.join(known)}.")
         retention = snapshot_retention(snapshots_kept, snapshot_tail)
         for group in [GroupName(name) for name in groups] or known:
             dropped = opened.drop(group, retention, time.time_ns() // 1000)

@@ -214,7 +214,10 @@ def _check(options: HostOptions) -> None:
     if options.token is not None and not options.token:
         raise InvalidInput("The token is empty; leave it out for an open host.")
     if options.token is None and not options.open_to_all and not _is_loopback(options.address):
-        raise InvalidInput(f"On {options.address} other machines can reach the host: give it a token, or say that it is to be open to all.")
+        raise InvalidInput(
+            f"On {options.address} other machines can reach the host: give it a token (--token-file), "
+            "or say that it is to be open to all (--open-to-all)."
+        )
     if urlsplit(f"//{options.address}").username is not None or "/" in options.address:
         raise InvalidInput(f"{options.address!r} is no address to listen on; give a name or number such as 127.0.0.1.")
 

@@ -24,13 +24,12 @@ from pathlib import Path
 from types import TracebackType
 
 from engine.errors import DeadlineExceeded, Unavailable
+from spark_pipeline.processes import LOOPBACK, free_port, stop_process
 
-ADDRESS = "127.0.0.1"
 PORT = 9092
 JARS_VARIABLE = "LIVESTATE_KAFKA_JARS"
 CONNECTOR_JARS = ("spark-sql-kafka-0-10", "spark-token-provider-kafka-0-10", "commons-pool2", "kafka-clients")
 START_SECONDS = 90.0
-_STOP_SECONDS = 15.0
 _POLL_SECONDS = 0.05
 _MEMORY = "256m"
 
@@ -71,9 +70,9 @@ class KafkaBroker:
 
     def __init__(self, directory: Path, port: int | None = None) -> None:
         self._directory = directory
-        self._port, self._controller_port = (port or _free_port()), _free_port()
+        self._port, self._controller_port = (port or free_port()), free_port()
         self._process: subprocess.Popen[bytes] | None = None
-        self.bootstrap = f"{ADDRESS}:{self._port}"
+        self.bootstrap = f"{LOOPBACK}:{self._port}"
 
     def start(self) -> None:
         """Start it, for the first time or again, and wait until clients can connect.
@@ -97,12 +96,7 @@ class KafkaBroker:
     def stop(self) -> None:
         """End it; what it has stays in the directory."""
         if self._process is not None:
-            self._process.terminate()
-            try:
-                self._process.wait(_STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+            stop_process(self._process)
             self._process = None
 
     def check(self) -> None:
@@ -143,9 +137,9 @@ class KafkaBroker:
         settings = {
             "process.roles": "broker,controller",
             "node.id": 1,
-            "controller.quorum.voters": f"1@{ADDRESS}:{self._controller_port}",
+            "controller.quorum.voters": f"1@{LOOPBACK}:{self._controller_port}",
             "controller.listener.names": "CONTROLLER",
-            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{ADDRESS}:{self._controller_port}",
+            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{LOOPBACK}:{self._controller_port}",
             "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
             "log.dirs": self._directory / "data",
@@ -184,16 +178,10 @@ class KafkaBroker:
         return f" ({lines[-1][:300].rstrip('.')})" if lines else ""
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((ADDRESS, 0))
-        return int(probe.getsockname()[1])
-
-
 def _listens(port: int) -> bool:
     with socket.socket() as probe:
         probe.settimeout(1.0)
-        return probe.connect_ex((ADDRESS, port)) == 0
+        return probe.connect_ex((LOOPBACK, port)) == 0
 
 
 def main(arguments: Sequence[str]) -> int:

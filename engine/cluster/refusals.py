@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from engine.cluster.readable import Bundle, GroupReading, Hosts
-from engine.cluster.reports import GroupReport, HostName, HostReport
+from engine.cluster.reports import LONE_HOST, GroupReport, HostName, HostReport
 from engine.cluster.wishes import AsOfEpoch, AsOfTimestamp, EpochWish
 from engine.errors import LivestateError, NotFound, Unavailable
 from engine.schema import Epoch, PartitionId, StoreName
@@ -58,7 +58,7 @@ def no_partition(
     rebuilt_by = [host for host, report in reports.items() if lacking in report.stores and number in report.stores[lacking].rebuilding]
     if rebuilt_by:
         return Unavailable(
-            f"Partition {number} of store {lacking} is being rebuilt on host {rebuilt_by[0]}, on its way to {wanted}: try again later."
+            f"Partition {number} of store {lacking} is being rebuilt on {_place(rebuilt_by[0])}, on its way to {wanted}: try again later."
         )
     best = next(iter(order[number]), None)
     if best is None:
@@ -89,8 +89,12 @@ def _gap(reading: GroupReading, epoch: Epoch, others: Hosts = frozenset()) -> _G
     return None
 
 
+def _place(host: HostName) -> str:
+    return host if host == LONE_HOST else f"host {host}"
+
+
 def _behind(gap: _Gap, wanted: Epoch) -> str:
-    return f"Partition {gap.number} of store {gap.store} is at epoch {gap.report.newest} on host {gap.host}, and epoch {wanted} is wanted"
+    return f"Partition {gap.number} of store {gap.store} is at epoch {gap.report.newest} on {_place(gap.host)}, and epoch {wanted} is wanted"
 
 
 def no_route(readings: Sequence[GroupReading]) -> Unavailable:
@@ -131,8 +135,8 @@ def _no_such_epoch(reading: GroupReading, epoch: Epoch) -> tuple[LivestateError,
     gone = _gap(reading, epoch, reading.hosts_on_the_way(epoch))
     if gone is not None:
         return NotFound(
-            f"Epoch {epoch} of group {reading.group} is not retained: partition {gone.number} of store {gone.store} can be read on host {gone.host} "
-            f"at epochs {epochs_in_words(gone.report.committed)}."
+            f"Epoch {epoch} of group {reading.group} is not retained: partition {gone.number} of store {gone.store} can be read "
+            f"on {_place(gone.host)} at epochs {epochs_in_words(gone.report.committed)}."
         ), False
     gap = _gap(reading, epoch)
     if gap is not None:

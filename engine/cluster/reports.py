@@ -11,6 +11,9 @@ from engine.schema import Epoch, GroupName, PartitionId, StoreName
 
 HostName = NewType("HostName", str)
 
+LONE_HOST = HostName("this host")
+"""Name of a host that belongs to no deployment."""
+
 _BEFORE_FIRST = Epoch(0)
 
 

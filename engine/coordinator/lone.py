@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Mapping
 
 from engine.cluster.fragments import FragmentRequest, FragmentRows
-from engine.cluster.reports import HostName, HostReport, Standing
+from engine.cluster.reports import LONE_HOST, HostName, HostReport, Standing
 from engine.coordinator.cluster import Cluster
 from engine.errors import Defect
 from engine.scan import StoreSource
 
-HERE = HostName("this host")
+HERE = LONE_HOST
 SECONDS_BETWEEN_LOOKS = 0.02
 
 

@@ -13,12 +13,13 @@ from rich.console import Console
 
 from engine.errors import InvalidInput, LivestateError
 from spark_pipeline.kafka_broker import KafkaBroker, connector_jars
-from spark_pipeline.pipelines.asking import Asker, HostProcess, free_port
+from spark_pipeline.pipelines.asking import Asker, HostProcess
 from spark_pipeline.pipelines.catalogue import PIPELINES
 from spark_pipeline.pipelines.feeding import Feed, Feeder, FileFeed
 from spark_pipeline.pipelines.pipeline import Job, Pipeline, Source, start_pipeline
 from spark_pipeline.pipelines.running import Stop, end, run_until, start_session
 from spark_pipeline.pipelines.sources import FileSource, KafkaSource, RateSource
+from spark_pipeline.processes import free_port
 
 _DESCRIPTION = """\
 Run a ready-made pipeline: events -> stores -> questions in SQL.
@@ -121,7 +122,7 @@ def _run(pipeline: Pipeline, options: argparse.Namespace, stop: Stop, resources:
     if asker is not None and failure is None:
         asker.ask("At the end")
     if failure is not None:
-        sys.stderr.write(f"{failure}\n")
+        sys.stderr.write(f"Error: {failure}\n")
     return 0 if failure is None else 1
 
 

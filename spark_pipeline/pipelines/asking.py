@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -16,10 +15,9 @@ from rich.console import Console
 from rich.table import Table
 
 from spark_pipeline.pipelines.pipeline import Pipeline, Question
+from spark_pipeline.processes import LOOPBACK, stop_process
 
 ASK_SECONDS = 5.0
-_ADDRESS = "127.0.0.1"
-_STOP_SECONDS = 15.0
 _SHOWN_ROWS = 10
 
 
@@ -35,9 +33,9 @@ class HostProcess:
     def __init__(self, changelog: str, directory: Path, port: int) -> None:
         # By name alone: the Spark side imports nothing of the server's side.
         serve = ["-m", "flight_server.cli", "serve", "--changelog", changelog, "--data", str(directory / "data")]
-        self._command = [sys.executable, *serve, "--address", _ADDRESS, "--port", str(port), "--supervised"]
+        self._command = [sys.executable, *serve, "--address", LOOPBACK, "--port", str(port), "--supervised"]
         self._log = directory / "host.log"
-        self.uri = f"grpc://{_ADDRESS}:{port}"
+        self.uri = f"grpc://{LOOPBACK}:{port}"
 
     def __enter__(self) -> HostProcess:
         with self._log.open("wb") as log:
@@ -48,21 +46,9 @@ class HostProcess:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        self._process.terminate()
-        try:
-            self._process.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        stop_process(self._process)
         assert self._process.stdin is not None
         self._process.stdin.close()
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind((_ADDRESS, 0))
-        return int(probe.getsockname()[1])
 
 
 class Asker:

@@ -11,13 +11,16 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 
 from py4j.protocol import Py4JError
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PySparkRuntimeError, StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from engine.errors import Unavailable
 from spark_pipeline import recommended_settings
 
 _POLL_SECONDS = 0.25
+_NO_JAVA = "JAVA_GATEWAY_EXITED"
+_PLAN = "\n=== Streaming Query ==="
 
 
 class Stop:
@@ -50,6 +53,9 @@ def start_session(name: str, jars: Sequence[str] = ()) -> SparkSession:
     Args:
         name: What it is called.
         jars: Jars that the job needs besides Spark's.
+
+    Raises:
+        Unavailable: Java is missing or too old.
     """
     # Python workers run what this process runs, not whichever python3 is on the path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -70,7 +76,12 @@ def start_session(name: str, jars: Sequence[str] = ()) -> SparkSession:
     builder = SparkSession.builder.master("local[2]").appName(f"livestate {name}")
     for setting, value in settings.items():
         builder = builder.config(setting, value)
-    return builder.getOrCreate()
+    try:
+        return builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        if error.getCondition() != _NO_JAVA:
+            raise
+        raise Unavailable("Spark did not start: it needs Java 17 or newer; install a JDK or set JAVA_HOME.") from error
 
 
 def run_until(stop: Stop, query: StreamingQuery, duration: float | None, look: Callable[[float], None]) -> None:
@@ -105,12 +116,17 @@ def end(stop: Stop, spark: SparkSession, query: StreamingQuery, *, catch_up: boo
     try:
         if catch_up and query.isActive and not stop.asked.is_set():
             query.processAllAvailable()
-        failure = None if stop.asked.is_set() or query.isActive else f"The streaming query ended: {query.exception()}"
+        failure = None if stop.asked.is_set() or query.isActive else _ended(query.exception())
         query.stop()
         spark.stop()
     except Py4JError:
         # A SIGTERM to the whole process group, as some supervisors send it, ends the JVM as well.
         return None if stop.asked.is_set() else "The JVM of the job ended unexpectedly."
     except StreamingQueryException as error:
-        return f"The streaming query ended: {error}"
+        return _ended(error)
     return failure
+
+
+def _ended(error: BaseException | None) -> str:
+    # Behind the reason Spark lists offsets and the plan.
+    return f"The streaming query ended: {str(error).partition(_PLAN)[0].rstrip()}"
