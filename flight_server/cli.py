@@ -365,8 +365,8 @@ def load(
 ) -> None:
     """Load FILE (Parquet, CSV or Arrow) into STORE, which is created on first use.
 
-    A row replaces the one with the same key. Rows become visible epoch by epoch. A job that writes the same store group is
-    refused from then on: stop it first, and start it again afterwards.
+    A row replaces the one with the same key; a merge store merges what is in the file. Rows become visible epoch by epoch. A job that writes
+    the same store group is refused from then on: stop it first, and start it again afterwards.
 
     \b
     Examples:
