@@ -14,22 +14,22 @@ from engine.state.formats import SegmentId
 from engine.state.keys import Rows
 from engine.state.version import LiveSegment
 
-DAY_MICROSECONDS = 86_400_000_000
-
-
-def microseconds_of(column: pa.Array) -> pa.Array:
-    """Times as microseconds since 1970 UTC, int64; NULL stays NULL.
-
-    Args:
-        column: Timestamps in microseconds, or dates.
-    """
-    if pa.types.is_date32(column.type):
-        return pc.multiply(column.view(pa.int32()).cast(pa.int64()), DAY_MICROSECONDS)
-    return column.view(pa.int64())
+_DAY_MICROSECONDS = 86_400_000_000
 
 
 def _is_old(column: pa.Array, cutoff: int) -> npt.NDArray[np.bool_]:
-    old: npt.NDArray[np.bool_] = pc.fill_null(pc.less(microseconds_of(column), cutoff), False).to_numpy(zero_copy_only=False)
+    """Which times are before a cutoff; NULL is not.
+
+    Args:
+        column: Timestamps in microseconds, or dates.
+        cutoff: Microseconds since 1970 UTC.
+    """
+    if pa.types.is_date32(column.type):
+        # In days, as the last dates have no microseconds in 64 bits; a date is old if the cutoff is behind its midnight.
+        ticks, least = column.view(pa.int32()).cast(pa.int64()), -(-cutoff // _DAY_MICROSECONDS)
+    else:
+        ticks, least = column.view(pa.int64()), cutoff
+    old: npt.NDArray[np.bool_] = pc.fill_null(pc.less(ticks, least), False).to_numpy(zero_copy_only=False)
     return old
 
 

@@ -17,15 +17,35 @@ import pyarrow as pa
 import pytest
 
 from engine.changelog import Changelog, StoreAppender, open_appender
+from engine.kinds import Behaviour, Function, Merge, MergedColumn, Session
 from engine.schema import define_store
 from flight_server.client import Client
 from tests.support.waiting import wait_until
 
 ACCOUNTS, KILLS, SEED = 200, 5, 20261120
-STORES = [
+MINUTE = 60_000_000
+TIME = pa.timestamp("us", "UTC")
+AMOUNTS = [
     define_store(name, pa.schema([("account", pa.int64()), ("amount", pa.int64())]), ["account"], partitions=4, group="bank")
     for name in ("debit", "credit")
 ]
+FLOWS = define_store(
+    "flows",
+    pa.schema([("account", pa.int64()), ("total", pa.int64()), ("moves", pa.int64())]),
+    ["account"],
+    partitions=4,
+    group="bank",
+    behaviour=Behaviour(Merge((MergedColumn("total", Function.SUM), MergedColumn("moves", Function.COUNT)))),
+)
+VISITS = define_store(
+    "visits",
+    pa.schema([("account", pa.int64()), ("session_start", TIME), ("session_end", TIME), ("moves", pa.int64())]),
+    ["account"],
+    partitions=4,
+    group="bank",
+    behaviour=Behaviour(Session(MINUTE, (MergedColumn("moves", Function.COUNT),))),
+)
+STORES = [*AMOUNTS, FLOWS, VISITS]
 
 
 @contextmanager
@@ -47,9 +67,14 @@ def host(changelog: Path, data: Path) -> Iterator[tuple[subprocess.Popen[str], C
 
 
 class Producer:
-    """Moves amounts between accounts, an epoch a move, in a thread: all amounts of both stores always sum to zero."""
+    """Moves amounts between accounts, an epoch a move, in a thread: all amounts of both stores always sum to zero, and so do all flows.
+
+    Attributes:
+        flows: What each account has got and given in all, and how often.
+    """
 
     def __init__(self, appender: StoreAppender) -> None:
+        self.flows: dict[int, tuple[int, int]] = {}
         self._appender = appender
         self._random = random.Random(SEED)
         self._stopping = threading.Event()
@@ -69,10 +94,24 @@ class Producer:
             amounts = [self._random.randrange(1000) for _ in accounts]
             debit = pa.table({"account": accounts, "amount": amounts})
             credit = pa.table({"account": accounts, "amount": [-amount for amount in amounts]})
-            self._appender.append({"debit": debit, "credit": credit})
+            self._appender.append({"debit": debit, "credit": credit, **self._folded(accounts, amounts)})
+
+    def _folded(self, accounts: list[int], amounts: list[int]) -> dict[str, pa.Table]:
+        """Each account gets its amount, and the next one gives it, at any minute of a day."""
+        moved = [*zip(accounts, amounts, strict=True), *((account + 1, -amount) for account, amount in zip(accounts, amounts, strict=True))]
+        for account, amount in moved:
+            total, moves = self.flows.get(account, (0, 0))
+            self.flows[account] = total + amount, moves + 1
+        who, once = [account for account, _ in moved], [1] * len(moved)
+        times = pa.array([self._random.randrange(1440) * MINUTE for _ in moved]).cast(TIME)
+        flows = pa.table({"account": who, "total": [amount for _, amount in moved], "moves": once})
+        return {"flows": flows, "visits": pa.table({"account": who, "session_start": times, "session_end": times, "moves": once})}
 
 
-TOTAL = "SELECT (SELECT coalesce(sum(amount), 0) FROM debit) + (SELECT coalesce(sum(amount), 0) FROM credit) AS total"
+TOTAL = """SELECT (SELECT coalesce(sum(amount), 0) FROM debit) + (SELECT coalesce(sum(amount), 0) FROM credit) AS total,
+(SELECT coalesce(sum(total), 0) FROM flows) AS flows,
+(SELECT coalesce(sum(moves), 0) FROM flows) - (SELECT coalesce(sum(moves), 0) FROM visits) AS moves"""
+NOTHING = {"total": 0, "flows": 0, "moves": 0}
 
 
 def epoch_of(client: Client) -> int:
@@ -80,7 +119,7 @@ def epoch_of(client: Client) -> int:
 
 
 def reached(client: Client, epoch: int) -> Callable[[], bool]:
-    return lambda: client.stores().num_rows == 2 and epoch_of(client) >= epoch
+    return lambda: client.stores().num_rows == len(STORES) and epoch_of(client) >= epoch
 
 
 def test_killed_while_epochs_land(tmp_path: Path) -> None:
@@ -88,17 +127,19 @@ def test_killed_while_epochs_land(tmp_path: Path) -> None:
     appender = open_appender(Changelog.open(str(changelog)), STORES)
     chance = random.Random(SEED)
     seen = 0
-    with Producer(appender):
+    with Producer(appender) as producer:
         for _ in range(KILLS):
             with host(changelog, data) as (process, client):
                 wait_until(reached(client, seen + chance.randrange(1, 30)))
                 for _ in range(5):
-                    assert client.query(TOTAL).read_all().to_pylist() == [{"total": 0}]
+                    assert client.query(TOTAL).read_all().to_pylist() == [NOTHING]
                 seen = epoch_of(client)
                 process.send_signal(signal.SIGKILL)
     with host(changelog, data) as (_, client):
         wait_until(reached(client, appender.epoch))
         kept = answers(client)
+        flows = client.query("SELECT account, total, moves FROM flows").read_all().to_pylist()
+        assert {row["account"]: (row["total"], row["moves"]) for row in flows} == producer.flows
     shutil.rmtree(data)
     with host(changelog, data) as (_, client):
         wait_until(reached(client, appender.epoch))
@@ -106,13 +147,13 @@ def test_killed_while_epochs_land(tmp_path: Path) -> None:
 
 
 def answers(client: Client) -> list[object]:
-    return [client.query(f"SELECT * FROM {name} ORDER BY account").read_all().to_pylist() for name in ("debit", "credit")]
+    return [client.query(f"SELECT * FROM {store.name} ORDER BY ALL").read_all().to_pylist() for store in STORES]
 
 
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
 def test_a_clean_stop_ends_by_itself(tmp_path: Path, stop: signal.Signals) -> None:
     open_appender(Changelog.open(str(tmp_path / "changelog")), STORES)
     with host(tmp_path / "changelog", tmp_path / "data") as (process, client):
-        wait_until(lambda: client.stores().num_rows == 2)
+        wait_until(lambda: client.stores().num_rows == len(STORES))
         process.send_signal(stop)
         assert process.wait(60) == 0
