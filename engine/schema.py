@@ -1,18 +1,19 @@
 """Store definitions: names, columns, key, partitions, and the text forms of the types.
 
 A definition is stored in the changelog as JSON with SQL type names, so that a person can read it:
-`{"format": 1, "name": "plays", "columns": [{"name": "song_id", "type": "BIGINT"}], …}`.
+`{"format": 2, "name": "plays", "columns": [{"name": "song_id", "type": "BIGINT"}], …}`.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NewType
 
 import pyarrow as pa
 
+from engine.columns import Column, columns_as_created
 from engine.errors import Corrupt, InvalidInput
 from engine.kinds import PLAIN, RESERVED_PREFIX, Behaviour, Merge, Session, check_behaviour, key_with_time, schemas_of, time_of
 from engine.sql_types import arrow_type, canonical_type, sql_type
@@ -24,6 +25,8 @@ PartitionId = NewType("PartitionId", int)
 
 DEFINITION_FORMAT = 2
 """Format 1 had key-value stores only, and reads as this one."""
+MIGRATED_FORMAT = 3
+"""A definition that a migration made; its columns say which numbers they have."""
 MAX_PARTITIONS = 4096
 MAX_NAME_BYTES = 200
 TOMBSTONE_COLUMN = "__tombstone"
@@ -32,7 +35,7 @@ TOMBSTONE_COLUMN = "__tombstone"
 
 @dataclass(frozen=True)
 class StoreDefinition:
-    """What a store is, frozen at its creation.
+    """What a store is. Only a migration changes it, into another definition (`engine.evolution`).
 
     Attributes:
         name: Name of the store, and of its table in SQL.
@@ -44,6 +47,9 @@ class StoreDefinition:
         behaviour: Its kind, how long rows stay, and where they are held.
         row_schema: Arrow schema of the rows that a job writes; `schema` unless the kind says otherwise (`engine.kinds`).
         stored_schema: Arrow schema of segments: `schema`, then hidden columns.
+        columns: What tells each column of `stored_schema` from all others that the store ever had.
+        next_column: The number that the next new column gets.
+        generation: Number of the migration that made this of the store; 0 as it was created.
     """
 
     name: StoreName
@@ -55,6 +61,18 @@ class StoreDefinition:
     behaviour: Behaviour
     row_schema: pa.Schema
     stored_schema: pa.Schema
+    columns: tuple[Column, ...]
+    next_column: int
+    generation: int = 0
+
+    def is_as(self, other: StoreDefinition) -> bool:
+        """Whether users see no difference to another definition: it differs in the numbers of its columns at most."""
+        return self == replace(other, columns=self.columns, next_column=self.next_column, generation=self.generation)
+
+    def column(self, name: str) -> Column:
+        """A stored column by its name."""
+        place: int = self.stored_schema.get_field_index(name)
+        return self.columns[place]
 
     @property
     def key_schema(self) -> pa.Schema:
@@ -75,7 +93,7 @@ class StoreDefinition:
             UTF-8 JSON that `from_json` reads back to an equal definition.
         """
         document = {
-            "format": DEFINITION_FORMAT,
+            "format": MIGRATED_FORMAT if self.generation else DEFINITION_FORMAT,
             "name": self.name,
             "group": self.group,
             "columns": [{"name": f.name, "type": sql_type(f.type)} for f in self.row_schema],
@@ -84,6 +102,9 @@ class StoreDefinition:
             "partitions": self.partitions,
             **self.behaviour.to_document(),
         }
+        if self.generation:
+            stored = {f.name: _column_document(column) for f, column in zip(self.stored_schema, self.columns, strict=True)}
+            document |= {"generation": self.generation, "next_column": self.next_column, "stored": stored}
         return json.dumps(document, indent=1).encode()
 
     @staticmethod
@@ -102,7 +123,7 @@ class StoreDefinition:
         document = _document(data)
         try:
             schema = pa.schema([pa.field(c["name"], arrow_type(c["type"])) for c in document["columns"]])
-            return define_store(
+            definition = define_store(
                 document["name"],
                 schema,
                 document["key"],
@@ -111,6 +132,7 @@ class StoreDefinition:
                 group=document["group"],
                 behaviour=Behaviour.from_document(document),
             )
+            return definition if document["format"] != MIGRATED_FORMAT else _with_numbers(definition, document)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise Corrupt("A store definition in the changelog lacks a field or has one of the wrong type; restore it from a backup.") from error
         except InvalidInput as error:
@@ -133,6 +155,22 @@ def time_in_key(definition: StoreDefinition) -> str:
     return next(times, "")
 
 
+def _column_document(column: Column) -> dict[str, Any]:
+    older = [[number, sql_type(kind)] for number, kind in column.older]
+    return {"number": column.number, **({} if column.default is None else {"default": column.default}), **({"older": older} if older else {})}
+
+
+def _with_numbers(definition: StoreDefinition, document: Mapping[str, Any]) -> StoreDefinition:
+    stored = [document["stored"][name] for name in definition.stored_schema.names]
+    columns = tuple(
+        Column(int(entry["number"]), entry.get("default"), tuple((int(number), arrow_type(kind)) for number, kind in entry.get("older", ())))
+        for entry in stored
+    )
+    for field, column in zip(definition.stored_schema, columns, strict=True):
+        column.default_value(field.type)
+    return replace(definition, columns=columns, next_column=int(document["next_column"]), generation=int(document["generation"]))
+
+
 def _document(data: bytes) -> Mapping[str, Any]:
     try:
         document = json.loads(data)
@@ -140,8 +178,8 @@ def _document(data: bytes) -> Mapping[str, Any]:
         raise Corrupt("A store definition in the changelog is not JSON; restore it from a backup.") from error
     if not isinstance(document, dict):
         raise Corrupt("A store definition in the changelog is not a JSON object; restore it from a backup.")
-    if document.get("format") not in (1, DEFINITION_FORMAT):
-        raise Corrupt(f"A store definition has format {document.get('format')!r}; this version reads up to {DEFINITION_FORMAT}: upgrade livestate.")
+    if document.get("format") not in (1, DEFINITION_FORMAT, MIGRATED_FORMAT):
+        raise Corrupt(f"A store definition has format {document.get('format')!r}; this version reads up to {MIGRATED_FORMAT}: upgrade livestate.")
     return document
 
 
@@ -198,6 +236,8 @@ def define_store(
         behaviour,
         schemas.rows,
         schemas.stored,
+        columns_as_created(len(schemas.stored)),
+        len(schemas.stored),
     )
     _check_key_types(definition)
     return definition

@@ -12,14 +12,13 @@ from typing import NoReturn
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from engine.errors import InvalidInput, LivestateError, Unavailable
 from spark_pipeline import lease
 from spark_pipeline.host_calls import HostConnection, HostLostError, ReadPlan, Share
-from spark_pipeline.pushdown import sql_condition
 from spark_pipeline.reader_options import ReaderOptions, parse_options, quoted
 from spark_pipeline.settings import PUSHDOWN_SETTING
 from spark_pipeline.type_mapping import spark_schema
@@ -37,8 +36,8 @@ def register(spark: SparkSession) -> None:
     ```
 
     Args:
-        spark: The session. Its setting `spark.sql.python.filterPushdown.enabled` is turned on: the option `pushdown` needs it, and with it frames
-            that have conditions are planned anew for each use.
+        spark: The session. Its setting `spark.sql.python.filterPushdown.enabled` is turned on: with it frames that have conditions are planned
+            anew for each use, so that each batch of a stream reads the newest epoch.
     """
     spark.conf.set(PUSHDOWN_SETTING, "true")
     spark.dataSource.register(LiveStateSource)
@@ -79,8 +78,7 @@ class LiveStateSource(DataSource):
             options = parse_options(self.options)
         except LivestateError as error:
             _refuse(error)
-        is_whole = schema.names == self._names
-        return PushingReader(options, schema, is_whole) if options.pushdown else LiveStateReader(options, schema, is_whole)
+        return LiveStateReader(options, schema, is_whole=schema.names == self._names)
 
 
 @dataclass
@@ -99,6 +97,9 @@ class StorePartition(InputPartition):
 class LiveStateReader(DataSourceReader):
     """Plans a read on the driver, and does it in tasks.
 
+    It leaves all conditions to Spark (`pushFilters` stays as it is): Spark 4.3 keeps one plan for all uses of a frame, so that rows
+    left out for one use would be missing in the others.
+
     Args:
         options: What is read, and where.
         schema: The columns.
@@ -109,7 +110,6 @@ class LiveStateReader(DataSourceReader):
         self._options = options
         self._schema = schema
         self._is_whole = is_whole
-        self._conditions: list[str] = []
 
     def partitions(self) -> Sequence[InputPartition]:
         """One partition for each of the store's that can have rows.
@@ -154,36 +154,11 @@ class LiveStateReader(DataSourceReader):
         raise refusal
 
     def _sql(self) -> str:
-        """The statement that gives the columns, of the rows for which the conditions hold."""
-        if self._is_whole and not self._conditions:
+        """The statement that gives the columns."""
+        if self._is_whole:
             return self._options.sql
         columns = ", ".join(quoted(name) for name in self._schema.names)
-        where = f" WHERE {' AND '.join(self._conditions)}" if self._conditions else ""
-        return f"SELECT {columns} FROM {self._options.source}{where}"
-
-
-class PushingReader(LiveStateReader):
-    """Passes conditions on to the hosts.
-
-    Spark 4.3 keeps one plan for all uses of a frame that was loaded: a use with other conditions, or none, would read the rows of the use before it.
-    So users choose this reader for frames that they use once.
-    """
-
-    def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802  Spark's name
-        """Take the conditions that hosts evaluate just as Spark does.
-
-        Args:
-            filters: Conditions that must all hold.
-
-        Yields:
-            Those that Spark has to evaluate.
-        """
-        for each in filters:
-            condition = sql_condition(each, self._schema)
-            if condition is None:
-                yield each
-            else:
-                self._conditions.append(condition)
+        return f"SELECT {columns} FROM {self._options.source}"
 
 
 def _command(options: ReaderOptions, sql: str) -> dict[str, object]:

@@ -11,8 +11,7 @@ from typing import TypeVar
 from engine.errors import InvalidInput
 
 T = TypeVar("T")
-_KNOWN = ("uri", "store", "query", "token", "tls_roots", "epoch", "min_epoch", "max_staleness", "timeout", "pushdown")
-_FLAGS = {"true": True, "false": False}
+_KNOWN = ("uri", "store", "query", "token", "tls_roots", "epoch", "min_epoch", "max_staleness", "timeout")
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,6 @@ class ReaderOptions:
         timeout_seconds: How long the hosts may take for a partition; None: as long as they allow.
         token: What the hosts want to be shown.
         tls_roots: PEM certificates that vouch for the hosts; empty: the system's.
-        pushdown: Spark's conditions are passed on to the hosts.
     """
 
     uris: tuple[str, ...]
@@ -37,7 +35,6 @@ class ReaderOptions:
     timeout_seconds: float | None = None
     token: str | None = field(default=None, repr=False)
     tls_roots: bytes = field(default=b"", repr=False)
-    pushdown: bool = False
 
 
 def quoted(name: str) -> str:
@@ -57,6 +54,11 @@ def parse_options(given: Mapping[str, str]) -> ReaderOptions:
     Raises:
         InvalidInput: An option is unknown or missing, or a value is none of its option.
     """
+    if "pushdown" in given:
+        raise InvalidInput(
+            "There is no option pushdown: Spark keeps one plan for all uses of a frame, so one use would get the rows of another's conditions; "
+            'write conditions into .option("query", "SELECT … WHERE …") instead.'
+        )
     unknown = sorted(set(given).difference(_KNOWN))
     if unknown:
         raise InvalidInput(f"There is no option {unknown[0]!r}; there are {', '.join(_KNOWN)}.")
@@ -76,7 +78,6 @@ def parse_options(given: Mapping[str, str]) -> ReaderOptions:
         timeout_seconds=_value(given, "timeout", _seconds, "a number of seconds above 0"),
         token=given.get("token"),
         tls_roots=_value(given, "tls_roots", _file, "a file with PEM certificates that the driver can read") or b"",
-        pushdown=_value(given, "pushdown", lambda text: _FLAGS[text.lower()], "true or false") or False,
     )
 
 

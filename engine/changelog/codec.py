@@ -4,11 +4,7 @@ Numbers are little-endian; a checksum is a CRC-32 (ISO 3309, as zlib computes it
 
 A commit:
 
-    8 bytes   magic, "LSCOMMIT"
-    4 bytes   format version, 1
-    4 bytes   length of the header
-    4 bytes   checksum of the header
-    header    UTF-8 JSON, padded with spaces until magic to header are a multiple of 64 bytes
+    header    a document in a frame (`engine.changelog.frames`) with the magic "LSCOMMIT", padded to a multiple of 64 bytes
     body      the slices of an epoch that is small enough to travel inside its commit, else nothing
 
 A data file:
@@ -37,6 +33,7 @@ from typing import Any
 import pyarrow as pa
 
 from engine.changelog.commit import Commit, CommittedBatch, DataFile, Slice
+from engine.changelog.frames import Frame, damaged
 from engine.errors import Corrupt
 from engine.schema import MAX_PARTITIONS, TOMBSTONE_COLUMN, Epoch, GroupName, PartitionId, StoreName
 
@@ -44,11 +41,9 @@ COMMIT_FORMAT = 1
 DATA_FORMAT = 1
 DATA_HEADER_LENGTH = 64
 
-_COMMIT_MAGIC = b"LSCOMMIT"
+_COMMIT = Frame(b"LSCOMMIT", COMMIT_FORMAT, alignment=64)
 _DATA_MAGIC = b"LSEPOCH\0"
-_COMMIT_PREFIX = struct.Struct("<8sIII")
 _DATA_PREFIX = struct.Struct("<8sI52x")
-_ALIGNMENT = 64
 _FILE_NAME = re.compile(r"[A-Za-z0-9_%~-][A-Za-z0-9_%~.-]*")
 
 Tables = Mapping[StoreName, Mapping[PartitionId, pa.RecordBatch]]
@@ -191,10 +186,7 @@ def encode_commit(commit: Commit) -> list[pa.Buffer]:
         "batches": {query: [batch.batch_id, batch.epoch] for query, batch in commit.batches.items()},
         "files": [file_document(file) for file in commit.files],
     }
-    text = json.dumps(document, separators=(",", ":")).encode()
-    text += b" " * (-(_COMMIT_PREFIX.size + len(text)) % _ALIGNMENT)
-    prefix = _COMMIT_PREFIX.pack(_COMMIT_MAGIC, COMMIT_FORMAT, len(text), zlib.crc32(text))
-    return [pa.py_buffer(prefix + text), *(file.content for file in inline)]
+    return [pa.py_buffer(_COMMIT.encode(document)), *(file.content for file in inline)]
 
 
 def decode_commit(group: GroupName, epoch: Epoch, data: pa.Buffer) -> Commit:
@@ -211,25 +203,14 @@ def decode_commit(group: GroupName, epoch: Epoch, data: pa.Buffer) -> Commit:
     Raises:
         Corrupt: The bytes are not a commit of that group and epoch, are damaged, or are of another format.
     """
-    damaged = f"The commit of {describe(group, epoch)} is damaged: restore the changelog from a backup."
-    if data.size < _COMMIT_PREFIX.size:
-        raise Corrupt(damaged)
-    magic, version, length, checksum = _COMMIT_PREFIX.unpack(data.slice(0, _COMMIT_PREFIX.size))
-    if magic != _COMMIT_MAGIC:
-        raise Corrupt(damaged)
-    if version != COMMIT_FORMAT:
-        raise Corrupt(f"The commit of {describe(group, epoch)} has format {version}; this version reads format {COMMIT_FORMAT}: upgrade livestate.")
-    text = data.slice(_COMMIT_PREFIX.size, length).to_pybytes() if _COMMIT_PREFIX.size + length <= data.size else b""
-    if len(text) != length or zlib.crc32(text) != checksum:
-        raise Corrupt(damaged)
+    what = f"The commit of {describe(group, epoch)}"
+    document, body = _COMMIT.decode(data, what)
     try:
-        commit = _commit_of(json.loads(text), data.slice(_COMMIT_PREFIX.size + length))
+        commit = _commit_of(document, body)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise Corrupt(damaged) from error
+        raise damaged(what) from error
     if (commit.group, commit.epoch) != (group, epoch):
-        raise Corrupt(
-            f"The commit of {describe(group, epoch)} is that of {describe(commit.group, commit.epoch)}: restore the changelog from a backup."
-        )
+        raise Corrupt(f"{what} is that of {describe(commit.group, commit.epoch)}: restore the changelog from a backup.")
     return commit
 
 
@@ -299,6 +280,6 @@ def _slices_of(document: Mapping[str, Any], start: int) -> Iterable[Slice]:
     offsets = accumulate(document["lengths"], initial=start)
     columns = (document["stores"], document["partitions"], document["lengths"], document["rows"], document["crc32"])
     for number, (offset, (store, partition, length, rows, checksum)) in enumerate(zip(offsets, zip(*columns, strict=True), strict=False)):
-        if not (0 <= partition < MAX_PARTITIONS and length > 0 and rows > 0):
+        if not (0 <= store < len(names) and 0 <= partition < MAX_PARTITIONS and length > 0 and rows > 0):
             raise ValueError("slice")
         yield Slice(names[store], partition, offset, length, rows, checksum, number in tombstones)

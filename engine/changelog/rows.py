@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.changelog.codec import Tables, with_tombstones
+from engine.columns import cast_exactly
 from engine.errors import InvalidInput, LimitExceeded, NotFound
 from engine.partitioning import partition_of
 from engine.schema import GroupName, PartitionId, StoreDefinition, StoreName
-from engine.sql_types import MAX_DECIMAL_DIGITS, canonical_type, sql_type
+from engine.sql_types import canonical_type, sql_type
 
 
 def partition_rows(
@@ -116,7 +117,7 @@ def _canonical_column(definition: StoreDefinition, rows: pa.Table | pa.RecordBat
         if not _casts(column.type, target):
             raise _mismatch(definition, rows.schema, batch_name)
         try:
-            column = _cast(column, target)
+            column = cast_exactly(column, target)
         except pa.ArrowInvalid as error:
             raise InvalidInput(
                 f"Store {definition.name}, {batch_name}: the column {name} is {_type_name(rows.column(name).type)} and holds values "
@@ -127,13 +128,6 @@ def _canonical_column(definition: StoreDefinition, rows: pa.Table | pa.RecordBat
     if isinstance(column, pa.ChunkedArray):
         raise LimitExceeded(f"Store {definition.name}, {batch_name}: the column {name} is longer than 2 GiB; append fewer rows at a time.")
     return column
-
-
-def _cast(column: pa.ChunkedArray | pa.Array, target: pa.DataType) -> pa.ChunkedArray | pa.Array:
-    if pa.types.is_integer(column.type) and pa.types.is_decimal(target):
-        # Arrow asks for room for every integer of the width; room for those that are there is asked by the second cast.
-        column = column.cast(pa.decimal128(MAX_DECIMAL_DIGITS, target.scale))
-    return column.cast(target)
 
 
 def _casts(source: pa.DataType, target: pa.DataType) -> bool:

@@ -1,21 +1,11 @@
 """The stored bytes of snapshots: of what makes one count, and of the parts that hosts write. Their data files are those of epochs.
 
-Numbers are little-endian:
-
-    8 bytes   magic, "LSSNAPSH" or "LSSNPART"
-    4 bytes   format version, 1
-    4 bytes   length of the document
-    4 bytes   CRC-32 of the document (ISO 3309, as zlib computes it)
-    document  UTF-8 JSON
-
-What makes a snapshot count repeats the documents of its parts, so that a reader needs one request to know where every row is.
+Each is one document in a frame (`engine.changelog.frames`) with the magic "LSSNAPSH" or "LSSNPART". What makes a snapshot count repeats
+the documents of its parts, so that a reader needs one request to know where every row is.
 """
 
 from __future__ import annotations
 
-import json
-import struct
-import zlib
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
@@ -23,15 +13,15 @@ from typing import Any
 import pyarrow as pa
 
 from engine.changelog.codec import describe, file_document, file_of
+from engine.changelog.frames import Frame, damaged
 from engine.changelog.snapshot import Snapshot, SnapshotPart
 from engine.errors import Corrupt
 from engine.schema import Epoch, GroupName
 
 SNAPSHOT_FORMAT = 1
 
-_SNAPSHOT_MAGIC = b"LSSNAPSH"
-_PART_MAGIC = b"LSSNPART"
-_PREFIX = struct.Struct("<8sIII")
+_SNAPSHOT = Frame(b"LSSNAPSH", SNAPSHOT_FORMAT)
+_PART = Frame(b"LSSNPART", SNAPSHOT_FORMAT)
 
 
 def encode_snapshot(snapshot: Snapshot) -> pa.Buffer:
@@ -44,7 +34,7 @@ def encode_snapshot(snapshot: Snapshot) -> pa.Buffer:
         "cutoffs": dict(snapshot.cutoffs),
         "parts": [_part_document(part) for part in snapshot.parts],
     }
-    return _encoded(_SNAPSHOT_MAGIC, document)
+    return pa.py_buffer(_SNAPSHOT.encode(document))
 
 
 def decode_snapshot(group: GroupName, epoch: Epoch, data: pa.Buffer) -> Snapshot:
@@ -59,7 +49,7 @@ def decode_snapshot(group: GroupName, epoch: Epoch, data: pa.Buffer) -> Snapshot
         Corrupt: The bytes are not a snapshot of that group and epoch, are damaged, or are of another format.
     """
     what = f"The snapshot at {describe(group, epoch)}"
-    document = _decoded(_SNAPSHOT_MAGIC, data, what)
+    document = _decoded(_SNAPSHOT, data, what)
     try:
         parts = tuple(_part_of(part) for part in document["parts"])
         snapshot = Snapshot(
@@ -71,7 +61,7 @@ def decode_snapshot(group: GroupName, epoch: Epoch, data: pa.Buffer) -> Snapshot
             parts=parts,
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise Corrupt(_damaged(what)) from error
+        raise damaged(what) from error
     if (snapshot.group, snapshot.epoch) != (group, epoch):
         raise Corrupt(f"{what} is that of {describe(snapshot.group, snapshot.epoch)}: restore the changelog from a backup.")
     return snapshot
@@ -79,7 +69,7 @@ def decode_snapshot(group: GroupName, epoch: Epoch, data: pa.Buffer) -> Snapshot
 
 def encode_part(group: GroupName, epoch: Epoch, part: SnapshotPart) -> pa.Buffer:
     """The stored form of a part."""
-    return _encoded(_PART_MAGIC, {"group": group, "epoch": epoch, **_part_document(part)})
+    return pa.py_buffer(_PART.encode({"group": group, "epoch": epoch, **_part_document(part)}))
 
 
 def decode_part(group: GroupName, epoch: Epoch, data: pa.Buffer) -> SnapshotPart:
@@ -94,13 +84,13 @@ def decode_part(group: GroupName, epoch: Epoch, data: pa.Buffer) -> SnapshotPart
         Corrupt: The bytes are not a part of a snapshot of that group and epoch, are damaged, or are of another format.
     """
     what = f"A part of the snapshot at {describe(group, epoch)}"
-    document = _decoded(_PART_MAGIC, data, what)
+    document = _decoded(_PART, data, what)
     try:
         if (document["group"], document["epoch"]) != (group, epoch):
             raise Corrupt(f"{what} is of another one: restore the changelog from a backup.")
         return _part_of(document)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise Corrupt(_damaged(what)) from error
+        raise damaged(what) from error
 
 
 def _part_document(part: SnapshotPart) -> dict[str, Any]:
@@ -130,30 +120,8 @@ def _part_of(document: Mapping[str, Any]) -> SnapshotPart:
     )
 
 
-def _encoded(magic: bytes, document: Mapping[str, Any]) -> pa.Buffer:
-    text = json.dumps(document, separators=(",", ":")).encode()
-    return pa.py_buffer(_PREFIX.pack(magic, SNAPSHOT_FORMAT, len(text), zlib.crc32(text)) + text)
-
-
-def _decoded(magic: bytes, data: pa.Buffer, what: str) -> Mapping[str, Any]:
-    if data.size < _PREFIX.size:
-        raise Corrupt(_damaged(what))
-    found, version, length, checksum = _PREFIX.unpack(data.slice(0, _PREFIX.size))
-    if found != magic:
-        raise Corrupt(_damaged(what))
-    if version != SNAPSHOT_FORMAT:
-        raise Corrupt(f"{what} has format {version}; this version reads format {SNAPSHOT_FORMAT}: upgrade livestate.")
-    text = data.slice(_PREFIX.size).to_pybytes()
-    if len(text) != length or zlib.crc32(text) != checksum:
-        raise Corrupt(_damaged(what))
-    try:
-        document = json.loads(text)
-    except ValueError as error:
-        raise Corrupt(_damaged(what)) from error
-    if not isinstance(document, dict):
-        raise Corrupt(_damaged(what))
+def _decoded(frame: Frame, data: pa.Buffer, what: str) -> Mapping[str, Any]:
+    document, rest = frame.decode(data, what)
+    if rest.size:
+        raise damaged(what)
     return document
-
-
-def _damaged(what: str) -> str:
-    return f"{what} is damaged: restore the changelog from a backup."

@@ -338,11 +338,11 @@ class PartitionStore:
             cutoff=self._manifest.cutoff if cutoff is None else cutoff,
         )
         pairs: list[Pair] = [(segment_key(entry.segment.id), entry.segment.record.to_bytes()) for entry in (*added, *graves)]
-        removed = self._retired_ranges()
+        removed: list[Range] = []
         for entry in version.with_graves:
             if entry.segment.id in died:
                 pairs += self._dead_rows(entry, epoch, died[entry.segment.id], removed)
-        self._storage.write_atomically([*pairs, (MANIFEST, manifest.to_bytes())], removed)
+        self._write_and_let_go([*pairs, (MANIFEST, manifest.to_bytes())], removed)
         self._manifest, self.version = manifest, version
         return version
 
@@ -428,17 +428,19 @@ class PartitionStore:
         """Remove the bytes of segments that no version refers to any more."""
         if self._retired:
             with self._lock:
-                self._storage.write_atomically((), self._retired_ranges())
+                self._write_and_let_go()
 
-    def _retired_ranges(self) -> list[Range]:
-        ranges: list[Range] = []
-        while self._retired:
-            retired = self._retired.popleft()
-            self.context.cache.drop(retired.cached)
-            self._unreclaimed += retired.nbytes
-            self._deltas.pop(retired.segment, None)
-            ranges += segment_ranges(retired.segment)
-        return ranges
+    def _write_and_let_go(self, pairs: Iterable[Pair] = (), removed: Iterable[Range] = ()) -> None:
+        """Write atomically, and remove with it what is stored of segments that are noted as retired. They stay noted where that fails."""
+        # By place, not by iteration: finalizers of other threads may add behind these at any time.
+        retired = [self._retired[place] for place in range(len(self._retired))]
+        ranges = [entry for each in retired for entry in segment_ranges(each.segment)]
+        self._storage.write_atomically(pairs, [*ranges, *removed])
+        for each in retired:
+            self._retired.popleft()
+            self.context.cache.drop(each.cached)
+            self._unreclaimed += each.nbytes
+            self._deltas.pop(each.segment, None)
 
     def close(self, epoch: Epoch | None = None) -> None:
         """Close the partition.

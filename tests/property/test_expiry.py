@@ -77,7 +77,7 @@ def after(state: dict[int, tuple[int | None, int]], cutoff: int | None, commit: 
     return found
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(commits, min_size=1, max_size=8))
 @example([Commit(((1, 100, False),), None, False, False), Commit((), 120, False, False), Commit(((1, 1, False),), None, False, True)])
 @example([Commit(((1, 100, False), (2, 10, False)), None, False, True), Commit(((2, None, True),), 150, False, False), Commit((), 200, False, True)])

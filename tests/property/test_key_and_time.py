@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
-
 import pyarrow as pa
 import pyarrow.compute as pc
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.scan import Interval, Wanted
-from engine.schema import Epoch, PartitionId, define_store
-from engine.state.cache import ColumnCache
-from engine.state.options import StateOptions
-from engine.state.partition import PartitionStore
-from engine.state.view import StateView
+from engine.schema import Epoch, define_store
+from tests.support.partitions import new_partition, view_of
 
-SMALL = StateOptions(cache_bytes=1 << 20, block_rows=4, block_bytes=1 << 20, fan_out=3)
 TIME = pa.timestamp("us")
 SCHEMA = pa.schema([("s", pa.string()), ("start", TIME), ("end", TIME), ("n", pa.int64())])
 WINDOWS = define_store("windows", SCHEMA, ["s", "start", "end"], partition_by=["s"], partitions=1)
@@ -32,15 +25,14 @@ def interval(low: int | None, high: int | None, *, is_open: bool) -> Interval:
     return Interval(low_bound, high_bound, is_open, is_open)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(ROWS, BOUND, BOUND, BOUND, st.booleans(), st.lists(st.sampled_from(["a", "b", "c"]), max_size=3))
 def test_a_key_and_a_time(epochs: list[list[Row]], low: int | None, high: int | None, end: int | None, is_open: bool, asked: list[str]) -> None:
     points = pa.RecordBatch.from_arrays([pa.array(asked, pa.string())], ["s"])
     wanted = Wanted(points, {"start": interval(low, high, is_open=is_open), "end": interval(None, end, is_open=is_open)})
     for definition in (WINDOWS, EVENTS):
         expected: dict[Row | tuple[str, int], tuple[Row, int]] = {}
-        with tempfile.TemporaryDirectory() as directory:
-            store = PartitionStore(definition, PartitionId(0), Path(directory), ColumnCache(SMALL.cache_bytes), SMALL)
+        with new_partition(definition) as store:
             for number, rows in enumerate(epochs):
                 columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], []]
                 arrays = [pa.array(columns[0], pa.string()), *(pa.array(times, pa.int64()).cast(TIME) for times in columns[1:])]
@@ -48,8 +40,7 @@ def test_a_key_and_a_time(epochs: list[list[Row]], low: int | None, high: int | 
                 store.apply(Epoch(number + 1), batch if rows else None)
                 store.compact()
                 expected |= {(row if definition is WINDOWS else row[:2]): (row, number) for row in rows}
-            table = StateView(definition, store.version.epoch, 0, {PartitionId(0): store.version}).scan(SCHEMA.names, wanted).to_table()
-            store.close()
+            table = view_of(store, definition).scan(SCHEMA.names, wanted).to_table()
         # What lies outside the intervals may be there or not; nothing may be there twice, and nothing of other keys.
         assert pc.all(pc.is_in(table["s"], pa.array(asked, pa.string()))).as_py() in (True, None)
         values = [(table[name] if name == "s" else table[name].cast(pa.int64())).to_pylist() for name in SCHEMA.names]

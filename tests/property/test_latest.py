@@ -16,15 +16,12 @@ from hypothesis import strategies as st
 
 from engine.changelog import Changelog, open_appender
 from engine.kinds import Behaviour, KeyValue, Retention
-from engine.scan import LIVE_COLUMN
 from engine.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition, define_store
-from engine.state.cache import ColumnCache
 from engine.state.live_rows import live_rows
-from engine.state.options import StateOptions
 from engine.state.partition import PartitionStore
-from engine.state.view import StateView
+from tests.support import following
+from tests.support.partitions import new_partition, open_partition, view_of
 
-SMALL = StateOptions(cache_bytes=1 << 20, block_rows=4, block_bytes=1 << 20, fan_out=3)
 SCHEMA = pa.schema([("k", pa.int64()), ("seen", pa.timestamp("us")), ("n", pa.int64())])
 FOR_EVER = define_store("store", SCHEMA, ["k"], partitions=1, behaviour=Behaviour(KeyValue("seen")))
 FOR_A_TIME = define_store("store", SCHEMA, ["k"], partitions=1, behaviour=Behaviour(KeyValue("seen"), Retention(1, "seen")))
@@ -105,24 +102,14 @@ def batch_of(rows: Sequence[Row], first: int) -> pa.RecordBatch | None:
     return batch.append_column(pa.field(TOMBSTONE_COLUMN, pa.bool_(), nullable=False), pa.array([row.gone for row in rows]))
 
 
-def opened(definition: StoreDefinition, directory: Path) -> PartitionStore:
-    return PartitionStore(definition, PartitionId(0), directory, ColumnCache(SMALL.cache_bytes), SMALL)
-
-
 def contents(definition: StoreDefinition, store: PartitionStore) -> dict[int, tuple[int | None, int]]:
-    table = StateView(definition, store.version.epoch, 0, {PartitionId(0): store.version}).scan(SCHEMA.names).to_table()
-    if LIVE_COLUMN in table.schema.names:
-        table = table.filter(pc.equal(table[LIVE_COLUMN], 1))
-    return values_of(table)
-
-
-def values_of(table: pa.Table) -> dict[int, tuple[int | None, int]]:
+    table = following.live_rows(view_of(store, definition))
     columns = [table[name].cast(pa.int64()).to_pylist() for name in ("k", "seen", "n")]
     assert len(set(columns[0])) == len(columns[0])
     return {key: (seen, number) for key, seen, number in zip(*columns, strict=True)}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(STEPS, st.booleans())
 @example([Step((Row(1, 5),)), Step((Row(1, 7, gone=True),)), Step((Row(1, 6),), then="move"), Step((Row(1, 6),)), Step((Row(1, 7),))], False)
 @example([Step((Row(1, 5, gone=True), Row(1, None, gone=True), Row(1, 1)), then="compact")], False)
@@ -132,7 +119,7 @@ def test_the_latest_row_wins_in_any_order_of_arrival(steps: list[Step], expires:
     model, number = Model(), 0
     with tempfile.TemporaryDirectory() as directory:
         home = Path(directory) / "first"
-        store = opened(definition, home)
+        store = open_partition(definition, home)
         try:
             for place, step in enumerate(steps):
                 cutoff = step.cutoff if expires else None
@@ -146,24 +133,23 @@ def test_the_latest_row_wins_in_any_order_of_arrival(steps: list[Step], expires:
                 if step.then == "move":
                     # Another host begins with a snapshot of this one.
                     home = Path(directory) / str(place)
-                    other = opened(definition, home)
+                    other = open_partition(definition, home)
                     other.restore(store.version.epoch, live_rows(store.version, 100), model.cutoff)
                     store.close()
                     store = other
                 if step.then in ("restart", "move"):
                     store.close()
-                    store = opened(definition, home)
+                    store = open_partition(definition, home)
                 assert contents(definition, store) == model.alive()
         finally:
             store.close()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(ROW, min_size=1, max_size=25), st.lists(st.booleans(), min_size=25, max_size=25))
 def test_any_cut_into_epochs_gives_the_same_rows(rows: list[Row], cuts: list[bool]) -> None:
     model = Model()
-    with tempfile.TemporaryDirectory() as directory:
-        store = opened(FOR_EVER, Path(directory))
+    with new_partition(FOR_EVER) as store:
         begin = 0
         for end in range(1, len(rows) + 1):
             model.take(rows[end - 1], end - 1)
@@ -171,7 +157,6 @@ def test_any_cut_into_epochs_gives_the_same_rows(rows: list[Row], cuts: list[boo
                 store.apply(Epoch(end), batch_of(rows[begin:end], begin))
                 begin = end
         assert contents(FOR_EVER, store) == model.alive()
-        store.close()
 
 
 @pytest.mark.parametrize(
@@ -186,7 +171,7 @@ def test_any_cut_into_epochs_gives_the_same_rows(rows: list[Row], cuts: list[boo
 def test_orders_of_every_type(tmp_path: Path, kind: pa.DataType, rising: list[Any]) -> None:
     definition = define_store("store", pa.schema([("k", pa.int64()), ("at", kind)]), ["k"], partitions=1, behaviour=Behaviour(KeyValue("at")))
     values = pa.array([*rising, None], None if pa.types.is_floating(kind) else pa.string()).cast(kind)
-    store = opened(definition, tmp_path)
+    store = open_partition(definition, tmp_path)
     for epoch, place in enumerate([1, 0, len(rising) - 1, len(rising), 1]):
         store.apply(Epoch(epoch + 1), pa.RecordBatch.from_arrays([pa.array([1]), values[place : place + 1]], schema=definition.row_schema))
     (entry,) = (entry for entry in store.version.segments if entry.live_rows)
@@ -195,7 +180,7 @@ def test_orders_of_every_type(tmp_path: Path, kind: pa.DataType, rising: list[An
 
 
 def test_graves_are_merged_and_their_space_comes_back(tmp_path: Path) -> None:
-    store = opened(FOR_A_TIME, tmp_path)
+    store = open_partition(FOR_A_TIME, tmp_path)
     for epoch in range(1, 30):
         store.apply(Epoch(epoch), batch_of([Row(epoch, epoch, gone=True)], epoch))
         while store.compact():
@@ -215,7 +200,7 @@ def test_a_snapshot_has_graves(tmp_path: Path) -> None:
     rows = [Row(1, 5), Row(2, 6), Row(1, 7, gone=True)]
     with open_appender(changelog, [FOR_EVER]) as appender:
         commit = appender.append({})
-    store, other = opened(FOR_EVER, tmp_path / "store"), opened(FOR_EVER, tmp_path / "other")
+    store, other = open_partition(FOR_EVER, tmp_path / "store"), open_partition(FOR_EVER, tmp_path / "other")
     store.apply(commit.epoch, batch_of(rows, 0))
     snapshots, place = changelog.snapshots(FOR_EVER.group), (FOR_EVER.name, PartitionId(0))
     snapshots.write_part(commit.epoch, {FOR_EVER.name: FOR_EVER}, [place], ((place, batch) for batch in live_rows(store.version, 100)))

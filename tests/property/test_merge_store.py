@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
-import tempfile
 from collections.abc import Sequence
+from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -16,14 +16,10 @@ from hypothesis import strategies as st
 
 from engine.kinds import Behaviour, Function, Merge, MergedColumn
 from engine.scan import LIVE_COLUMN
-from engine.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition, define_store
-from engine.state.cache import ColumnCache
-from engine.state.options import StateOptions
+from engine.schema import TOMBSTONE_COLUMN, Epoch, StoreDefinition, define_store
 from engine.state.partition import PartitionStore
-from engine.state.view import StateView
 from tests.support.merged_rows import Partial, finished, folded, same
-
-SMALL = StateOptions(cache_bytes=1 << 20, block_rows=4, block_bytes=1 << 20, fan_out=3)
+from tests.support.partitions import STEPS, apply_in_epochs, open_partition, view_of
 
 COLUMNS = (
     MergedColumn("total", Function.SUM),
@@ -143,12 +139,8 @@ def recomputed(rows: Sequence[Row]) -> dict[tuple[str, int], dict[str, Any]]:
         return {key: partial | finished(COLUMNS, partial) for key, partial in partials.items()}
 
 
-def opened(directory: Path) -> PartitionStore:
-    return PartitionStore(DEFINITION, PartitionId(0), directory, ColumnCache(SMALL.cache_bytes), SMALL)
-
-
 def contents(store: PartitionStore) -> dict[tuple[str, int], dict[str, Any]]:
-    view = StateView(DEFINITION, store.version.epoch, 0, {PartitionId(0): store.version})
+    view = view_of(store, DEFINITION)
     seen = {(row["name"], row["number"]): row for row in view.scan(DEFINITION.schema.names).to_table().to_pylist() if row.pop(LIVE_COLUMN, 1)}
     hidden: dict[tuple[str, int], dict[str, Any]] = {}
     for entry in store.version.segments:
@@ -171,41 +163,16 @@ def check(store: PartitionStore, rows: Sequence[Row]) -> None:
         assert not wrong, (key, wrong)
 
 
-STEPS = ("epoch", "epoch", "go on", "compact", "restart")
-
-
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(ROWS, st.lists(st.sampled_from(STEPS), min_size=14, max_size=14))
 @example([(("", 0), dict.fromkeys(TYPES))], ["epoch"] * 14)
 def test_any_cut_into_epochs_equals_a_recomputation(rows: list[Row], steps: list[str]) -> None:
-    with tempfile.TemporaryDirectory() as directory:
-        store = opened(Path(directory))
-        try:
-            waiting: list[Row] = []
-            for place, (row, step) in enumerate(zip(rows, steps, strict=False)):
-                waiting.append(row)
-                if step == "go on" and place < len(rows) - 1:
-                    continue
-                batch, waiting = batch_of(waiting), []
-                epoch = Epoch(store.applied + 1)
-                store.apply(epoch, batch)
-                if step == "compact":
-                    store.compact_fully()
-                if step == "restart":
-                    store.close()
-                    store = opened(Path(directory))
-                store.apply(epoch, batch)  # an epoch that comes again changes nothing
-                check(store, rows[: place + 1])
-        finally:
-            store.close()
+    apply_in_epochs(DEFINITION, rows, steps, batch_of, check)
 
 
 def test_complete_mode_begins_anew(tmp_path: Path) -> None:
     partial = dict.fromkeys(TYPES) | {"total": 5, "events": 1}
-    store = opened(tmp_path)
-    try:
+    with closing(open_partition(DEFINITION, tmp_path)) as store:
         store.apply(Epoch(1), batch_of([(("a", 1), partial), (("b", 1), partial)]))
         store.apply(Epoch(2), batch_of([(("a", 1), partial), (("a", 1), partial)]), replaces=True)
         check(store, [(("a", 1), partial), (("a", 1), partial)])
-    finally:
-        store.close()

@@ -130,7 +130,7 @@ STEPS = ("compact", "compact fully", "restart", "pin", "unpin")
 
 @pytest.mark.parametrize("options", [SMALL, TINY_CACHE], ids=["small", "tiny cache"])
 @pytest.mark.parametrize("kind", KEY_KINDS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_any_history_equals_a_dict(kind: str, options: StateOptions, data: st.DataObject) -> None:
     with model(kind, options) as pair:
@@ -157,7 +157,7 @@ def take(pair: Model, step: str, changes: list[tuple[Key, Any, bool]]) -> None:
 
 
 @pytest.mark.parametrize("kind", KEY_KINDS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_lookups_find_exactly_their_rows(kind: str, data: st.DataObject) -> None:
     with model(kind, SMALL) as pair:
@@ -185,7 +185,7 @@ def test_lookups_find_exactly_their_rows(kind: str, data: st.DataObject) -> None
 
 
 @pytest.mark.parametrize("kind", KEY_KINDS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_intervals_never_lose_a_row(kind: str, data: st.DataObject) -> None:
     with model(kind, SMALL) as pair:

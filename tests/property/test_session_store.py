@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from engine.kinds import WRITTEN_COLUMN, Behaviour, Function, MergedColumn, Retention, Session
-from engine.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition, define_store
-from engine.state.cache import ColumnCache
-from engine.state.options import StateOptions
+from engine.schema import TOMBSTONE_COLUMN, Epoch, StoreDefinition, define_store
 from engine.state.partition import PartitionStore
-from engine.state.view import StateView
 from tests.support.following import live_rows
 from tests.support.merged_rows import finished, folded, same
+from tests.support.partitions import STEPS, apply_in_epochs, new_partition, open_partition, view_of
 
-SMALL = StateOptions(cache_bytes=1 << 20, block_rows=4, block_bytes=1 << 20, fan_out=3)
 GAP = 5
 COLUMNS = (
     MergedColumn("events", Function.COUNT),
@@ -110,13 +108,8 @@ def batch_of(rows: Sequence[Fragment], definition: StoreDefinition) -> pa.Record
     return batch.append_column(pa.field(TOMBSTONE_COLUMN, pa.bool_(), nullable=False), pa.array(flags)) if any(flags) else batch
 
 
-def opened(definition: StoreDefinition, directory: Path) -> PartitionStore:
-    return PartitionStore(definition, PartitionId(0), directory, ColumnCache(SMALL.cache_bytes), SMALL)
-
-
 def contents(store: PartitionStore, definition: StoreDefinition) -> dict[tuple[Any, ...], dict[str, Any]]:
-    view = StateView(definition, store.version.epoch, 0, {PartitionId(0): store.version})
-    table = live_rows(view)
+    table = live_rows(view_of(store, definition))
     for name in ("session_start", "session_end"):
         table = table.set_column(table.schema.get_field_index(name), name, table[name].cast(pa.int64()))
     rows = table.to_pylist()
@@ -132,7 +125,6 @@ def check(store: PartitionStore, definition: StoreDefinition, expected: Sequence
         assert not wrong, (key, wrong)
 
 
-STEPS = ("epoch", "epoch", "go on", "go on", "compact", "restart")
 PLAIN = (1, 0.1, 0.2, 1, "a", 1, "a", 1)
 
 
@@ -141,7 +133,7 @@ def at(start: int, end: int | None = None, *, is_tombstone: bool = False) -> Fra
     return Fragment(("a", 0), start, end, None if is_tombstone else (1, start / 10, 1e16 / (start + 1), 1, *(str(start), 1) * 2))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.lists(FRAGMENTS, min_size=1, max_size=16), st.lists(st.sampled_from(STEPS), min_size=16, max_size=16))
 @example([at(0), at(5), at(11)], ["go on"] * 16)
 @example([at(10), at(0), at(1), at(11), at(6)], ["go on"] * 16)
@@ -152,31 +144,15 @@ def at(start: int, end: int | None = None, *, is_tombstone: bool = False) -> Fra
 @example([at(10), at(0), at(20), at(5), at(3, 11, is_tombstone=True), at(4)], ["go on"] * 16)
 def test_any_cut_into_epochs_equals_a_recomputation(rows: list[Fragment], steps: list[str]) -> None:
     definition = define()
-    with tempfile.TemporaryDirectory() as directory:
-        store = opened(definition, Path(directory))
-        try:
-            waiting: list[Fragment] = []
-            expected: list[Live] = []
-            for place, (row, step) in enumerate(zip(rows, steps, strict=False)):
-                waiting.append(row)
-                expected = after(expected, row, definition.row_schema)
-                if step == "go on" and place < len(rows) - 1:
-                    continue
-                batch, waiting = batch_of(waiting, definition), []
-                epoch = Epoch(store.applied + 1)
-                store.apply(epoch, batch)
-                if step == "compact":
-                    store.compact_fully()
-                if step == "restart":
-                    store.close()
-                    store = opened(definition, Path(directory))
-                store.apply(epoch, batch)  # an epoch that comes again changes nothing
-                check(store, definition, expected)
-        finally:
-            store.close()
+
+    def equals_a_recomputation(store: PartitionStore, taken: Sequence[Fragment]) -> None:
+        none: Sequence[Live] = []
+        check(store, definition, reduce(partial(after, schema=definition.row_schema), taken, none))
+
+    apply_in_epochs(definition, rows, steps, partial(batch_of, definition=definition), equals_a_recomputation)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(USERS, TIMES), min_size=1, max_size=40), st.integers(1, 40))
 def test_sessions_are_those_of_all_events(events: list[tuple[tuple[str, int], int]], together: int) -> None:
     """However late an event is, sessions are what is left between the pauses that are longer than the gap."""
@@ -187,15 +163,11 @@ def test_sessions_are_those_of_all_events(events: list[tuple[tuple[str, int], in
         begins = [place for place, time in enumerate(times) if not place or time - times[place - 1] > GAP]
         for first, last in zip(begins, [*begins[1:], len(times)], strict=True):
             expected[*user, times[first], times[last - 1]] = last - first
-    with tempfile.TemporaryDirectory() as directory:
-        store = opened(definition, Path(directory))
-        try:
-            for first in range(0, len(events), together):
-                rows = [Fragment(user, time, time, PLAIN) for user, time in events[first : first + together]]
-                store.apply(Epoch(store.applied + 1), batch_of(rows, definition))
-            assert {key: row["events"] for key, row in contents(store, definition).items()} == expected
-        finally:
-            store.close()
+    with new_partition(definition) as store:
+        for first in range(0, len(events), together):
+            rows = [Fragment(user, time, time, PLAIN) for user, time in events[first : first + together]]
+            store.apply(Epoch(store.applied + 1), batch_of(rows, definition))
+        assert {key: row["events"] for key, row in contents(store, definition).items()} == expected
 
 
 @dataclass(frozen=True)
@@ -209,52 +181,44 @@ class Commit:
 COMMITS = st.builds(Commit, st.lists(FRAGMENTS, max_size=4).map(tuple), st.none() | st.none() | TIMES)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.sampled_from(["session_start", "session_end"]), st.lists(COMMITS, min_size=1, max_size=8))
 @example("session_end", [Commit((at(0, 3), at(20)), None), Commit((at(8), at(14)), 5), Commit((at(2, 9),), None)])
 def test_what_is_past_its_retention_is_gone(column: str, commits: list[Commit]) -> None:
     definition = define(Retention(10, column))
     expected: list[Live] = []
     cutoff: int | None = None
-    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
-        alone, together = opened(definition, Path(one)), opened(definition, Path(other))
+    with new_partition(definition) as alone, new_partition(definition) as together:
         waiting: list[Fragment] = []
         known: int | None = None
-        try:
-            for number, commit in enumerate(commits, 1):
-                if commit.cutoff is not None and (cutoff is None or commit.cutoff > cutoff):
-                    if waiting:
-                        together.apply(Epoch(number - 1), batch_of(waiting, definition), cutoff=known)
-                        waiting = []
-                    known = cutoff = commit.cutoff
-                    expected = [session for session in expected if (session.start if column == "session_start" else session.end) >= cutoff]
-                for row in commit.rows:
-                    time = row.start if column == "session_start" else row.end
-                    if row.partials is None or cutoff is None or time is None or time >= cutoff:
-                        expected = after(expected, row, definition.row_schema)
-                alone.apply(Epoch(number), batch_of(commit.rows, definition) if commit.rows else None, cutoff=cutoff)
-                waiting += commit.rows
-                check(alone, definition, expected)
-            together.apply(Epoch(len(commits)), batch_of(waiting, definition) if waiting else None, cutoff=known)
-            check(together, definition, expected)
-        finally:
-            alone.close()
-            together.close()
+        for number, commit in enumerate(commits, 1):
+            if commit.cutoff is not None and (cutoff is None or commit.cutoff > cutoff):
+                if waiting:
+                    together.apply(Epoch(number - 1), batch_of(waiting, definition), cutoff=known)
+                    waiting = []
+                known = cutoff = commit.cutoff
+                expected = [session for session in expected if (session.start if column == "session_start" else session.end) >= cutoff]
+            for row in commit.rows:
+                time = row.start if column == "session_start" else row.end
+                if row.partials is None or cutoff is None or time is None or time >= cutoff:
+                    expected = after(expected, row, definition.row_schema)
+            alone.apply(Epoch(number), batch_of(commit.rows, definition) if commit.rows else None, cutoff=cutoff)
+            waiting += commit.rows
+            check(alone, definition, expected)
+        together.apply(Epoch(len(commits)), batch_of(waiting, definition) if waiting else None, cutoff=known)
+        check(together, definition, expected)
 
 
 def test_rows_that_go_by_their_commit_are_as_new_as_their_last_fragment(tmp_path: Path) -> None:
     definition = define(Retention(10))
-    store = opened(definition, tmp_path)
 
     def written(when: int, *rows: Fragment) -> pa.RecordBatch:
         times = pa.array([when] * len(rows), TIME)
         return batch_of(rows, definition).append_column(definition.stored_schema.field(WRITTEN_COLUMN), times)
 
-    try:
+    with closing(open_partition(definition, tmp_path)) as store:
         store.apply(Epoch(1), written(100, at(0), at(20)))
         store.apply(Epoch(2), written(200, at(4)))
         assert [key[2:] for key in contents(store, definition)] == [(20, 20), (0, 4)]
         store.apply(Epoch(3), None, cutoff=150)
         assert [key[2:] for key in contents(store, definition)] == [(0, 4)]
-    finally:
-        store.close()

@@ -295,7 +295,7 @@ def world() -> Iterator[World]:
                 host.close()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(ACTIONS, max_size=25))
 def test_whatever_happens_the_rows_are_those_of_a_dict(actions: list[Action]) -> None:
     with world() as there:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from engine.kinds import WRITTEN_COLUMN, Behaviour, Retention, Versioned
-from engine.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition, define_store
-from engine.state.cache import ColumnCache
-from engine.state.options import StateOptions
+from engine.schema import TOMBSTONE_COLUMN, Epoch, StoreDefinition, define_store
 from engine.state.partition import PartitionStore
-from engine.state.view import StateView
 from tests.support.following import live_rows
+from tests.support.partitions import STEPS, apply_in_epochs, new_partition, open_partition, view_of
 
-SMALL = StateOptions(cache_bytes=1 << 20, block_rows=4, block_bytes=1 << 20, fan_out=3)
 TIME = pa.timestamp("us")
 SCHEMA = pa.schema([("price", pa.float64()), ("symbol", pa.string()), ("at", TIME), ("tags", pa.list_(pa.int64()))])
 
@@ -43,6 +41,11 @@ class Row:
 
 Store = dict[tuple[str, int], Row]
 Seen = dict[tuple[str, int], tuple[Any, ...]]
+
+
+def by_key(rows: Sequence[Row]) -> Store:
+    """The newest row of each version."""
+    return {(row.symbol, row.at): row for row in rows}
 
 
 def seen(store: Store) -> Seen:
@@ -80,49 +83,25 @@ def batch_of(rows: Sequence[Row], definition: StoreDefinition) -> pa.RecordBatch
     return batch.append_column(pa.field(TOMBSTONE_COLUMN, pa.bool_(), nullable=False), pa.array(flags)) if any(flags) else batch
 
 
-def opened(definition: StoreDefinition, directory: Path) -> PartitionStore:
-    return PartitionStore(definition, PartitionId(0), directory, ColumnCache(SMALL.cache_bytes), SMALL)
-
-
 def contents(store: PartitionStore, definition: StoreDefinition) -> Seen:
-    table = live_rows(StateView(definition, store.version.epoch, 0, {PartitionId(0): store.version}))
+    table = live_rows(view_of(store, definition))
     assert table.schema.names == [*SCHEMA.names, "valid_to"]
     for name in ("at", "valid_to"):
         table = table.set_column(table.schema.get_field_index(name), name, table[name].cast(pa.int64()))
     return {(row["symbol"], row["at"]): (row["price"], row["tags"], row["valid_to"]) for row in table.to_pylist()}
 
 
-STEPS = ("epoch", "epoch", "go on", "go on", "compact", "restart")
-
-
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.lists(ROWS, min_size=1, max_size=14), st.lists(st.sampled_from(STEPS), min_size=14, max_size=14))
 @example([Row("a", 5, 1.0, None), Row("a", 9, 1.0, None), Row("a", 7, 0.5, (), True), Row("a", 6, 0.5, None)], ["epoch"] * 14)
 @example([Row("a", 5, 1.0, (1,), True), Row("a", 5, 1.0, None), Row("a", 5, 0.5, (2,))], ["go on"] * 14)
 def test_any_cut_into_epochs_equals_a_recomputation(rows: list[Row], steps: list[str]) -> None:
     definition = define()
-    with tempfile.TemporaryDirectory() as directory:
-        store = opened(definition, Path(directory))
-        try:
-            waiting: list[Row] = []
-            expected: Store = {}
-            for place, (row, step) in enumerate(zip(rows, steps, strict=False)):
-                waiting.append(row)
-                expected[row.symbol, row.at] = row
-                if step == "go on" and place < len(rows) - 1:
-                    continue
-                batch, waiting = batch_of(waiting, definition), []
-                epoch = Epoch(store.applied + 1)
-                store.apply(epoch, batch)
-                if step == "compact":
-                    store.compact_fully()
-                if step == "restart":
-                    store.close()
-                    store = opened(definition, Path(directory))
-                store.apply(epoch, batch)  # an epoch that comes again changes nothing
-                assert contents(store, definition) == seen(expected)
-        finally:
-            store.close()
+
+    def equals_a_recomputation(store: PartitionStore, taken: Sequence[Row]) -> None:
+        assert contents(store, definition) == seen(by_key(taken))
+
+    apply_in_epochs(definition, rows, steps, partial(batch_of, definition=definition), equals_a_recomputation)
 
 
 def kept(store: Store, cutoff: int | None) -> Store:
@@ -131,38 +110,31 @@ def kept(store: Store, cutoff: int | None) -> Store:
     return {key: row for key, row in store.items() if cutoff is None or stops[key] is None or stops[key] >= cutoff}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.lists(ROWS, max_size=4), st.none() | st.integers(0, 12)), min_size=1, max_size=8))
 @example([([Row("a", 1, 1.0, None), Row("a", 5, 0.5, None)], 6), ([Row("a", 3, 1.0, None), Row("a", 9, 1.0, None)], None), ([], 9), ([], 10)])
 def test_versions_that_ended_before_the_cutoff_are_gone(commits: list[tuple[list[Row], int | None]]) -> None:
     definition = define(Retention(10, "valid_to"))
     expected: Store = {}
     cutoff: int | None = None
-    with tempfile.TemporaryDirectory() as directory:
-        store = opened(definition, Path(directory))
-        try:
-            for number, (rows, moved) in enumerate(commits, 1):
-                cutoff = max((time for time in (cutoff, moved) if time is not None), default=None)
-                expected = kept(expected, cutoff)
-                expected = kept(expected | {(row.symbol, row.at): row for row in rows}, cutoff)
-                store.apply(Epoch(number), batch_of(rows, definition) if rows else None, cutoff=cutoff)
-                assert contents(store, definition) == seen(expected)
-        finally:
-            store.close()
+    with new_partition(definition) as store:
+        for number, (rows, moved) in enumerate(commits, 1):
+            cutoff = max((time for time in (cutoff, moved) if time is not None), default=None)
+            expected = kept(expected, cutoff)
+            expected = kept(expected | by_key(rows), cutoff)
+            store.apply(Epoch(number), batch_of(rows, definition) if rows else None, cutoff=cutoff)
+            assert contents(store, definition) == seen(expected)
 
 
 def test_a_version_that_is_followed_later_keeps_the_time_of_its_own_commit(tmp_path: Path) -> None:
     definition = define(Retention(10))
-    store = opened(definition, tmp_path)
 
     def written(when: int, row: Row) -> pa.RecordBatch:
         return batch_of([row], definition).append_column(definition.stored_schema.field(WRITTEN_COLUMN), pa.array([when], pa.timestamp("us", "UTC")))
 
-    try:
+    with closing(open_partition(definition, tmp_path)) as store:
         store.apply(Epoch(1), written(100, Row("a", 1, 1.0, None)))
         store.apply(Epoch(2), written(200, Row("a", 2, 1.0, None)))
         assert contents(store, definition) == {("a", 1): (1.0, None, 2), ("a", 2): (1.0, None, None)}
         store.apply(Epoch(3), None, cutoff=150)
         assert contents(store, definition) == {("a", 2): (1.0, None, None)}
-    finally:
-        store.close()

@@ -15,7 +15,8 @@ from adbc_driver_manager import NotSupportedError, OperationalError, Programming
 from adbc_driver_manager.dbapi import Connection
 
 from flight_server.host import Host
-from tests.protocol.conftest import BIG_ROWS, NOON, SONGS, TYPED, TYPED_ROWS
+from tests.protocol.conftest import BIG_ROWS, SONGS, TYPED, TYPED_ROWS
+from tests.support.typed_rows import NOON
 from tests.support.waiting import wait_until
 
 

@@ -144,7 +144,7 @@ def test_what_there_is_not_is_refused(plain: flight.FlightClient) -> None:
 
 
 @given(st.binary(max_size=200))
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_bytes_bring_the_host_out_of_step(plain: flight.FlightClient, noise: bytes) -> None:
     for prefix in (b"", b"\x00Q", b"\x00C", b"{"):
         with contextlib.suppress(*_FAILURES):
@@ -154,7 +154,7 @@ def test_no_bytes_bring_the_host_out_of_step(plain: flight.FlightClient, noise: 
 
 
 @given(st.data())
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_handle_with_a_flipped_byte_is_refused_or_answered(plain: flight.FlightClient, data: st.DataObject) -> None:
     value = data.draw(st.sampled_from([pa.array([1]), pa.array(["a"]), pa.array([1], pa.int32())]))
     handle = bytearray(Statement("SELECT title FROM songs WHERE song_id = ?").bound(pa.record_batch([value], ["1"])).to_bytes())

@@ -29,7 +29,7 @@ TICKET = FragmentTicket.of(
 )
 PIECE = next(upload_pieces({"one": ROWS}))
 REPORT = SentReport(HostReport(HostName("a"), *Stores().report()), "id", 5, 7).to_bytes()
-OFTEN = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+OFTEN = settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.cluster.fragments import FragmentRequest
@@ -75,7 +75,6 @@ def test_a_request_that_cannot_be_is_refused(data: bytes, words: str) -> None:
         parse_fragment(data)
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_a_damaged_request_is_refused_or_another_request(data: st.DataObject) -> None:
     whole = FragmentTicket.of(REQUEST).to_bytes()

@@ -21,6 +21,7 @@ from engine.schema import define_store
 from flight_server.client import Client
 from flight_server.host import Host, HostOptions
 from tests.protocol.conftest import SONGS, Certificate
+from tests.support.started_host import started
 from tests.support.waiting import wait_until
 
 DEFINITION = define_store("songs", SONGS.schema, ["song_id"], partitions=2)
@@ -38,17 +39,6 @@ print("stopped", flush=True)
 def options(tmp_path: Path) -> HostOptions:
     append_table(Changelog.open(str(tmp_path / "changelog")), DEFINITION, SONGS)
     return HostOptions(changelog=str(tmp_path / "changelog"), data=tmp_path / "data", port=0)
-
-
-@contextmanager
-def started(options: HostOptions) -> Iterator[Host]:
-    host = Host(options)
-    host.start()
-    try:
-        host.wait_until_ready(60)
-        yield host
-    finally:
-        assert host.stop()
 
 
 def test_a_host_serves_what_comes_once_it_is_notified(options: HostOptions) -> None:

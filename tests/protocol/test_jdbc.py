@@ -23,7 +23,7 @@ catalogs (livestate)
 table types (TABLE)
 tables [main.songs]
 columns [id:BIGINT, tiny:TINYINT, unsigned:UBIGINT, single:FLOAT, amount:DECIMAL(12,3), name:VARCHAR, raw:BLOB, flag:BOOLEAN, day:DATE, \
-moment:TIMESTAMP, instant:TIMESTAMP WITH TIME ZONE, tags:VARCHAR[], point:STRUCT("x" BIGINT, "y" VARCHAR), counts:MAP(VARCHAR, BIGINT)]
+moment:TIMESTAMP, instant:TIMESTAMP WITH TIME ZONE, tags:VARCHAR[], counts:MAP(VARCHAR, BIGINT), point:STRUCT("x" BIGINT, "y" VARCHAR)]
 key song_id 1
 refused false true
 spark (two)

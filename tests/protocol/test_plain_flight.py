@@ -15,7 +15,8 @@ from engine.errors import DeadlineExceeded, InvalidInput, LivestateError, NotFou
 from flight_server.client import Client
 from flight_server.host import Host
 from flight_server.messages import new, pack
-from tests.protocol.conftest import BIG_ROWS, NOON, SONGS
+from tests.protocol.conftest import BIG_ROWS, SONGS
+from tests.support.typed_rows import NOON
 from tests.support.waiting import wait_until
 
 SLOW = "SELECT count(*) FROM big a, big b, big c WHERE a.id + b.id + c.id = -1"

@@ -31,11 +31,6 @@ _ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return (tmp_path / "changelog").as_uri()
-
-
-@pytest.fixture
 def numbers(spark: SparkSession, tmp_path: Path) -> FileStream:
     stream = FileStream(spark, tmp_path / "numbers", "number BIGINT, text STRING")
     for batch in range(3):

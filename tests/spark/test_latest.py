@@ -10,14 +10,13 @@ from pyspark.sql import SparkSession
 from engine.errors import InvalidInput
 from engine.kinds import KeyValue
 from spark_pipeline import LiveStateSink, StoreOutput
+from tests.spark.served import rows_of, served
 from tests.spark.streams import FileStream, drain
-from tests.spark.test_merge_stores import rows_of, served
 
 SCHEMA = "song STRING, seen BIGINT, title STRING"
 
 
-def test_an_older_row_replaces_nothing_and_a_null_value_removes(spark: SparkSession, tmp_path: Path) -> None:
-    uri = (tmp_path / "changelog").as_uri()
+def test_an_older_row_replaces_nothing_and_a_null_value_removes(spark: SparkSession, uri: str, tmp_path: Path) -> None:
     stream = FileStream(spark, tmp_path / "songs", SCHEMA)
     stream.add([{"song": "a", "seen": 5, "title": "five"}, {"song": "a", "seen": 3, "title": "three"}, {"song": "b", "seen": 4, "title": "four"}])
     stream.add([{"song": "a", "seen": 4, "title": "four"}, {"song": "b", "seen": 6, "title": None}, {"song": "c", "seen": 1, "title": None}])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +12,10 @@ from pyspark.sql import functions as F  # noqa: N812  the name that PySpark's ow
 
 from engine.changelog import Changelog
 from engine.errors import InvalidInput
-from engine.follower import Follower, FollowerOptions
 from engine.kinds import SKETCHES, Merge, Session
-from engine.schema import GroupName, StoreName
-from engine.service import QueryService
+from engine.schema import StoreName
 from spark_pipeline import LiveStateSink, StoreOutput, merged
+from tests.spark.served import rows_of, served
 from tests.spark.streams import PATHS, FileStream, drain
 
 EVENTS = "song STRING, at TIMESTAMP, user BIGINT, seconds INT, rating DOUBLE, price DECIMAL(8,2), title STRING, gone BOOLEAN"
@@ -37,30 +34,6 @@ KIND: Merge = merged.columns(
     middle=merged.quantiles("seconds", 0.5),
     spread=merged.quantiles("seconds", 0.0, 1.0),
 )
-
-
-@contextmanager
-def served(uri: str, directory: Path, group: str) -> Iterator[QueryService]:
-    changelog = Changelog.open(uri)
-    follower = Follower(changelog, directory, FollowerOptions(poll_seconds=3600.0))
-    follower.start()
-    try:
-        follower.notify()
-        assert follower.wait_for(GroupName(group), changelog.newest_epoch(GroupName(group)), 60)
-        with closing(QueryService(follower)) as service:
-            yield service
-    finally:
-        follower.stop()
-
-
-def rows_of(service: QueryService, sql: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = service.execute(sql).read_all().to_pylist()
-    return rows
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return (tmp_path / "changelog").as_uri()
 
 
 @pytest.fixture

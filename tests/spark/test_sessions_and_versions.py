@@ -5,22 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
 from pyspark.sql import SparkSession
 
 from engine.kinds import Session, Versioned
 from spark_pipeline import LiveStateSink, StoreOutput, merged
+from tests.spark.served import rows_of, served
 from tests.spark.streams import FileStream, drain
-from tests.spark.test_merge_stores import served
 
 MINUTE = 60_000_000
 PRICES = "symbol STRING, at TIMESTAMP, price DOUBLE, gone BOOLEAN"
 VISITS = "user BIGINT, session_start TIMESTAMP, session_end TIMESTAMP, events BIGINT, gone BOOLEAN"
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return (tmp_path / "changelog").as_uri()
 
 
 def price(hour: int, value: float | None) -> dict[str, Any]:
@@ -36,8 +30,7 @@ def test_versions(spark: SparkSession, uri: str, tmp_path: Path) -> None:
     with served(uri, tmp_path / "data", "g") as service:
 
         def prices(sql: str) -> list[float | None]:
-            found: list[float | None] = service.execute(sql).read_all()["price"].to_pylist()
-            return found
+            return [row["price"] for row in rows_of(service, sql)]
 
         assert prices("SELECT price FROM prices WHERE symbol = 'X'") == []
         assert prices("SELECT price FROM prices AS OF TIMESTAMP '2026-01-01 11:30:00' WHERE symbol = 'X'") == [2.0]
@@ -57,5 +50,5 @@ def test_fragments_and_tombstones_of_sessions(spark: SparkSession, uri: str, tmp
     output = StoreOutput("visits", key=["user"], kind=kind, is_partial=True, tombstone_column="gone")
     drain(stream.frame(), LiveStateSink(changelog=uri, stores=[output], group="g"), tmp_path / "checkpoint")
     with served(uri, tmp_path / "data", "g") as service:
-        rows = service.execute("SELECT hour(session_start), hour(session_end), events FROM visits ORDER BY 1").read_all().to_pylist()
+        rows = rows_of(service, "SELECT hour(session_start), hour(session_end), events FROM visits ORDER BY 1")
     assert [tuple(row.values()) for row in rows] == [(10, 12, 3), (20, 20, 1)]

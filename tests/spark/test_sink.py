@@ -22,11 +22,6 @@ PLAYS = "song STRING, genre STRING, user BIGINT, seconds INT"
 
 
 @pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return (tmp_path / "changelog").as_uri()
-
-
-@pytest.fixture
 def plays(spark: SparkSession, tmp_path: Path) -> FileStream:
     """Three batches of plays: 60 rows, some songs in all of them."""
     stream = FileStream(spark, tmp_path / "plays", PLAYS)

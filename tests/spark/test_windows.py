@@ -16,8 +16,8 @@ from engine.errors import InvalidInput
 from engine.kinds import KEY_VALUE, Kind, Versioned
 from engine.schema import StoreName
 from spark_pipeline import LiveStateSink, StoreOutput, merged
+from tests.spark.served import rows_of, served
 from tests.spark.streams import FileStream, commits, drain
-from tests.spark.test_merge_stores import rows_of, served
 
 TRADES = "symbol STRING, at TIMESTAMP, price BIGINT"
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -26,11 +26,6 @@ WINDOWS = [("10 minutes", None), ("10 minutes", "5 minutes")]
 
 def at(minute: int) -> str:
     return (START + dt.timedelta(minutes=minute)).strftime("%Y-%m-%d %H:%M:%S")
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return (tmp_path / "changelog").as_uri()
 
 
 @pytest.fixture

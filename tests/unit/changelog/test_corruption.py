@@ -58,7 +58,7 @@ def untouched(stored: Stored) -> Iterator[Stored]:
         path.write_bytes(data)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damage_anywhere_is_noticed(stored: Stored, data: st.DataObject) -> None:
     path = data.draw(st.sampled_from(stored.objects))

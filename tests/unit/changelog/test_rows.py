@@ -156,7 +156,7 @@ def test_tombstones() -> None:
         partition_rows(single, table.drop_columns(["gone"]), tombstone_column="gone")
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     st.lists(st.tuples(st.integers(-5, 5), st.text(max_size=3), st.booleans()), max_size=30),
     st.sampled_from([1, 2, 7, 256, 257, 4096]),

@@ -256,7 +256,7 @@ def test_tricky_answers_equal_those_over_all_rows(service: QueryService, sql: st
 
 
 @given(sql=st.builds(lambda sql, source: sql.replace("rows r", source), queries(), st.sampled_from(SOURCES)))
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_answers_equal_those_over_all_rows(service: QueryService, sql: str) -> None:
     try:
         wanted = expected(sql, TABLES)

@@ -94,7 +94,7 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 @given(body=row_lists())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_rows_are_those_of_the_engine(connection: duckdb.DuckDBPyConnection, body: str) -> None:
     expected = connection.sql(f"FROM (VALUES {body})").to_arrow_table()
     found = row_values(body)
@@ -105,7 +105,7 @@ def test_rows_are_those_of_the_engine(connection: duckdb.DuckDBPyConnection, bod
 
 
 @given(items=st.sampled_from(sorted(ITEMS)).flatmap(lambda kind: st.lists(ITEMS[kind], min_size=1, max_size=9)))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_items_are_those_of_the_engine(connection: duckdb.DuckDBPyConnection, items: list[str]) -> None:
     found = list_values(", ".join(items))
     assert found is not None
@@ -116,7 +116,7 @@ INTEGERS = st.lists(st.tuples(BLANKS, st.sampled_from(["0", "-0", "007", str(2**
 
 
 @given(items=INTEGERS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_integers_are_read_as_any_items_are(items: list[str]) -> None:
     assert integer_list(",".join(items)) == list_values(",".join(items))
     rows = " , ".join(f"({item})" for item in items)

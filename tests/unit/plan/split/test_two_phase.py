@@ -76,7 +76,7 @@ NOT_SPLIT = [
 ]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.data())
 def test_groups_and_aggregates(data: st.DataObject) -> None:
     """Any aggregates over any grouping of any rows on any hosts are those of all rows."""
