@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from engine.changelog import Changelog, StoreAppender
 from engine.follower import Follower, FollowerOptions
 from engine.schema import Epoch, GroupName
 from engine.state.options import StateOptions
-from flight_server.process import SWITCH_INTERVAL_SECONDS
+from flight_server.process import SWITCH_INTERVAL_SECONDS, settle
 
 _NEVER_POLL = 3600.0
 _TIMEOUT_SECONDS = 900.0
@@ -21,13 +22,15 @@ _TIMEOUT_SECONDS = 900.0
 
 @contextmanager
 def host_like_interpreter() -> Iterator[None]:
-    """Let threads take turns as often as they do in a host process."""
+    """Let threads take turns as often as they do in a host process, and garbage collection pass over what its start has left."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
+    settle()
     try:
         yield
     finally:
         sys.setswitchinterval(before)
+        gc.unfreeze()
 
 
 @dataclass(frozen=True)

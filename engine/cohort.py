@@ -16,12 +16,15 @@ from engine.errors import Corrupt, LivestateError
 from engine.kinds import WRITTEN_COLUMN, is_applied_alone, time_column
 from engine.schema import TOMBSTONE_COLUMN, Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 from engine.state.partition import PartitionStore
+from engine.state.shape import Migrated
 
 MOST_SEGMENTS = 48
 """A partition with more segments waits for compaction before it takes the next epoch: reads stay fast however fast epochs come."""
 MOST_EPOCHS_TOGETHER = 64
 ENOUGH_ROWS_TOGETHER = 500_000
 """Partitions that are behind take epochs together until they have this many rows."""
+ENOUGH_BYTES_TOGETHER = 128 << 20
+"""Or this many stored bytes of them: rows can be large, and all of these are in memory."""
 
 PartitionKey = tuple[StoreName, PartitionId]
 Definitions = Mapping[StoreName, StoreDefinition]
@@ -54,11 +57,13 @@ class Changes:
         batches: Rows, in commit order.
         replaces: Whether all rows of before are removed first.
         cutoff: The time before which rows are gone, for a store with retention.
+        migrated: What the store is from the first of the epochs on; None where the group was not migrated.
     """
 
     batches: tuple[pa.RecordBatch, ...] = ()
     replaces: bool = False
     cutoff: int | None = None
+    migrated: Migrated | None = None
 
     def then(self, batch: pa.RecordBatch) -> Changes:
         """These changes, and rows of a later epoch."""
@@ -81,8 +86,10 @@ def _with_tombstones(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _goes_with(before: Commit, commit: Commit, definitions: Definitions) -> bool:
-    """Whether a commit may be taken together with those before it: rows come and go as if they were taken one by one."""
-    return commit.cutoffs == before.cutoffs and not any(is_applied_alone(definitions[store].behaviour) for store in commit.stores)
+    """Whether a commit may be taken together with those before it: rows come and go, and stores are, as if they were taken one by one."""
+    if (commit.cutoffs, commit.generation) != (before.cutoffs, before.generation):
+        return False
+    return not any(is_applied_alone(definitions[store].behaviour) for store in commit.stores)
 
 
 def written_at(batch: pa.RecordBatch, definition: StoreDefinition, committed_at: int) -> pa.RecordBatch:
@@ -98,6 +105,27 @@ def written_at(batch: pa.RecordBatch, definition: StoreDefinition, committed_at:
     field = definition.stored_schema.field(WRITTEN_COLUMN)
     written = pa.repeat(pa.scalar(committed_at, field.type), batch.num_rows)
     return batch.add_column(len(definition.row_schema), field, written)
+
+
+@dataclass(frozen=True)
+class _Load:
+    """How much commits bring together.
+
+    Attributes:
+        rows: Rows.
+        nbytes: Their bytes in the changelog.
+    """
+
+    rows: int = 0
+    nbytes: int = 0
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether more would gain nothing, or take too much memory."""
+        return self.rows >= ENOUGH_ROWS_TOGETHER or self.nbytes >= ENOUGH_BYTES_TOGETHER
+
+    def __add__(self, other: _Load) -> _Load:
+        return _Load(self.rows + other.rows, self.nbytes + other.nbytes)
 
 
 class Way(Enum):
@@ -123,10 +151,12 @@ class Cohort:
         touched: Is told of each partition store that got rows, for compaction.
         epoch: The epoch that partitions without rows would be at.
         stops_at: Says at which epochs all partitions must stop, however many follow.
+        generation: As `Commit.generation` of `epoch`.
 
     Attributes:
         partitions: The partition stores; those that cannot all take an epoch are at different ones for a while.
         epoch: The epoch that all of them have reached.
+        generation: As `Commit.generation` of that epoch.
         way: How they get on.
     """
 
@@ -138,9 +168,11 @@ class Cohort:
         touched: Callable[[PartitionStore], None],
         epoch: Epoch,
         stops_at: Callable[[Commit], bool] = never_stop,
+        generation: int = 0,
     ) -> None:
         self.partitions: dict[PartitionKey, PartitionStore] = {}
         self.epoch = epoch
+        self.generation = generation
         self._group = group
         self._changelog = changelog
         self._workers = workers
@@ -173,8 +205,8 @@ class Cohort:
             LivestateError: The very next commit cannot be read.
         """
         known = len(self._ahead)
-        rows = sum(self._rows(commit) for commit in self._ahead)
-        while len(self._ahead) < MOST_EPOCHS_TOGETHER and rows < ENOUGH_ROWS_TOGETHER and self._stop is None:
+        load = sum((self._load(commit) for commit in self._ahead), _Load())
+        while len(self._ahead) < MOST_EPOCHS_TOGETHER and not load.is_enough and self._stop is None:
             following = Epoch(self.epoch + len(self._ahead) + 1)
             if last is not None and following > last:
                 break
@@ -190,7 +222,7 @@ class Cohort:
             if commit is None:
                 break
             self._ahead.append(commit)
-            rows += self._rows(commit)
+            load += self._load(commit)
         before = Epoch(self.epoch + known)
         if len(self._ahead) > known and before and not self._changelog.holds(self._group, before):
             # What was found behind an epoch that was dropped may not be what was first committed there. Epoch 1 never has rows.
@@ -206,9 +238,10 @@ class Cohort:
         self._ahead.clear()
         self._stop = None
 
-    def _rows(self, commit: Commit) -> int:
-        """Rows of a commit for partitions of this cohort."""
-        return sum(part.rows for file in commit.files for part in file.slices if (part.store, part.partition) in self.partitions)
+    def _load(self, commit: Commit) -> _Load:
+        """What a commit has for partitions of this cohort."""
+        parts = [part for file in commit.files for part in file.slices if (part.store, part.partition) in self.partitions]
+        return _Load(sum(part.rows for part in parts), sum(part.length for part in parts))
 
     def take(self, stores_of: Callable[[Commit], Definitions]) -> Commit:
         """Apply the commits that `look_ahead` found, up to a good one to stop at.
@@ -216,7 +249,7 @@ class Cohort:
         Sorting, searching and merging cost less for many rows than for the same rows in parts, so a host that falls behind catches up.
 
         Args:
-            stores_of: Gives the definitions of all stores that a commit has rows of.
+            stores_of: Gives the definitions of all stores of the partitions and of those that a commit has rows of, at the commit's generation.
 
         Returns:
             The commit that all partitions are at now.
@@ -244,6 +277,7 @@ class Cohort:
             newest = commit
         assert newest is not None
         self._apply_all(newest.epoch, changes)
+        self.generation = newest.generation
         while self._ahead and self._ahead[0].epoch <= newest.epoch:
             self._ahead.popleft()
         if self._stop is not None and self._stop <= newest.epoch:
@@ -266,6 +300,9 @@ class Cohort:
                 changes[key] = Changes(replaces=True, cutoff=cutoff)
             elif cutoff is not None and key not in changes and store.lets_go_at(cutoff):
                 changes[key] = Changes(cutoff=cutoff)
+            if commit.generation != store.generation:
+                migrated = Migrated(definitions[key[0]], commit.generation)
+                changes[key] = replace(changes.get(key, Changes(cutoff=cutoff)), migrated=migrated)
         for key, batch in rows.items():
             known = changes.get(key, Changes(cutoff=commit.cutoffs.get(key[0])))
             changes[key] = known.then(written_at(batch, definitions[key[0]], commit.committed_at))
@@ -291,7 +328,7 @@ class Cohort:
         store = self.partitions[key]
         if len(store.version.segments) > MOST_SEGMENTS:
             store.compact()
-        store.apply(epoch, changes.rows(), replaces=changes.replaces, cutoff=changes.cutoff)
+        store.apply(epoch, changes.rows(), replaces=changes.replaces, cutoff=changes.cutoff, migrated=changes.migrated)
         self._touched(store)
 
     def load(self, snapshot: Snapshot, definitions: Definitions) -> None:
@@ -299,7 +336,7 @@ class Cohort:
 
         Args:
             snapshot: A snapshot later than `epoch`.
-            definitions: All stores of the partitions.
+            definitions: All stores of the partitions, at the snapshot's generation.
 
         Raises:
             Corrupt: Its rows cannot be read; partitions may be at different epochs now, and all can go on from any way.
@@ -310,15 +347,29 @@ class Cohort:
         def restore(key: PartitionKey) -> None:
             store = self.partitions[key]
             if store.applied < snapshot.epoch:
-                store.restore(snapshot.epoch, snapshots.batches(snapshot, definitions[key[0]], key[1]), snapshot.cutoffs.get(key[0]))
+                definition = definitions[key[0]]
+                batches = snapshots.batches(snapshot, definition, key[1])
+                store.restore(snapshot.epoch, batches, snapshot.cutoffs.get(key[0]), Migrated(definition, snapshot.generation))
                 self._touched(store)
 
         self._side_by_side(restore, self.partitions)
-        self.epoch = snapshot.epoch
+        self.epoch, self.generation = snapshot.epoch, snapshot.generation
         self._forget()
 
-    def join(self, partitions: Mapping[PartitionKey, PartitionStore]) -> None:
-        """Take in partitions that are at the cohort's epoch, or have nothing to get from the epochs up to it."""
+    def join(self, partitions: Mapping[PartitionKey, PartitionStore], definitions: Definitions) -> None:
+        """Take in partitions that are at the cohort's epoch, or have nothing to get from the epochs up to it but what their store is by then.
+
+        Args:
+            partitions: The partitions.
+            definitions: All stores of them, at the cohort's generation.
+
+        Raises:
+            LimitExceeded: The disk is full; none is taken in.
+            Unavailable: The disk does not answer; likewise.
+        """
+        for key, store in partitions.items():
+            if store.generation < self.generation:
+                store.apply(self.epoch, None, migrated=Migrated(definitions[key[0]], self.generation))
         self.partitions.update(partitions)
 
     def close(self) -> None:

@@ -23,26 +23,45 @@ def microseconds_of_duration(duration: str | dt.timedelta) -> int:
     """
     if isinstance(duration, dt.timedelta):
         return duration // dt.timedelta(microseconds=1)
-    total, place = dt.timedelta(), 0
-    while place < len(duration.rstrip()):
-        part = _PART.match(duration, place)
+    # A plain number, say, is told what it lacks.
+    text = str(duration)
+    parts, place = [], 0
+    while place < len(text.rstrip()):
+        part = _PART.match(text, place)
         if part is None:
-            raise _unknown(duration)
-        total += _length(part[1], part[2].lower(), duration)
+            raise _unknown(text)
+        parts.append(float(part[1]) * _seconds(part[2].lower(), text))
         place = part.end()
-    if not place:
-        raise _unknown(duration)
-    return total // dt.timedelta(microseconds=1)
+    if not parts:
+        raise _unknown(text)
+    try:
+        return sum((dt.timedelta(seconds=part) for part in parts), dt.timedelta()) // dt.timedelta(microseconds=1)
+    except OverflowError as error:
+        raise InvalidInput(f"{text!r} is too long a time.") from error
 
 
-def _length(number: str, unit: str, duration: str) -> dt.timedelta:
+def duration_text(microseconds: int) -> str:
+    """A length of time as people write it, such as "1 hour 30 minutes"; `microseconds_of_duration` reads it back.
+
+    Args:
+        microseconds: The length, not negative.
+    """
+    parts, left = [], microseconds
+    for unit in ("day", "hour", "minute"):
+        count, left = divmod(left, _SECONDS[unit] * 1_000_000)
+        if count:
+            parts.append(f"{count} {unit}{'' if count == 1 else 's'}")
+    if left or not parts:
+        seconds = f"{left // 1_000_000}.{left % 1_000_000:06}".rstrip("0").rstrip(".")
+        parts.append(f"{seconds} second{'' if seconds == '1' else 's'}")
+    return " ".join(parts)
+
+
+def _seconds(unit: str, duration: str) -> int:
     name = _SHORT.get(unit, unit.removesuffix("s"))
     if name not in _SECONDS:
         raise _unknown(duration)
-    try:
-        return dt.timedelta(seconds=float(number) * _SECONDS[name])
-    except OverflowError as error:
-        raise InvalidInput(f"{duration!r} is too long a time.") from error
+    return _SECONDS[name]
 
 
 def _unknown(duration: str) -> InvalidInput:

@@ -80,7 +80,7 @@ def parse_changes(add: Sequence[str] = (), drop: Sequence[str] = (), rename: Seq
         InvalidInput: A text is none of these.
     """
     renamed = [RenameColumn(*_equation(text, "--rename old=new")) for text in rename]
-    widened = [WidenColumn(name, arrow_type(kind.upper())) for name, kind in (_equation(text, "--widen column=BIGINT") for text in widen)]
+    widened = [WidenColumn(name, arrow_type(kind)) for name, kind in (_equation(text, "--widen column=BIGINT") for text in widen)]
     return (*renamed, *widened, *(DropColumn(name) for name in drop), *(_added(text) for text in add))
 
 
@@ -102,7 +102,7 @@ def _added(text: str) -> AddColumn:
         if len(default) < 2 or not default.endswith("'"):
             raise InvalidInput(f"The default {default} lacks a quotation mark.")
         default = default[1:-1].replace("''", "'")
-    return AddColumn(_name(found), arrow_type(found["kind"].upper()), default)
+    return AddColumn(_name(found), arrow_type(found["kind"]), default)
 
 
 def _name(found: re.Match[str]) -> str:

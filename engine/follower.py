@@ -66,9 +66,10 @@ class FollowerOptions:
 
 @dataclass(frozen=True)
 class _Catalog:
-    """The stores that can be asked, and which group each is in; replaced as a whole when there are others."""
+    """The stores that can be asked, by which names, and which group each is in; replaced as a whole when anything of it is another."""
 
     definitions: Mapping[StoreName, StoreDefinition]
+    tables: Mapping[StoreName, StoreDefinition]
     owners: Mapping[StoreName, GroupState]
     groups: tuple[GroupState, ...]
 
@@ -106,7 +107,8 @@ class Follower:
         self._options = options or FollowerOptions()
         self._now = now
         self._groups: dict[GroupName, GroupState] = {}
-        self._catalog = _Catalog({}, {}, ())
+        self._catalog = _Catalog({}, {}, {}, ())
+        self._switches: Mapping[StoreName, StoreName] = {}
         self._listeners: tuple[Callable[[], None], ...] = ()
         self._problems: dict[_Task, str] = {}
         self._complained: dict[_Task, float] = {}
@@ -171,8 +173,10 @@ class Follower:
         """Look for new epochs now.
 
         Args:
-            group: Where one is expected; a hint, all groups are looked at.
+            group: Where one is expected; a hint, all groups are looked at. None: anything can be new, stores and what names mean included.
         """
+        if group is None:
+            self._definitions_at = float("-inf")
         self._wake.set()
 
     def on_change(self, listener: Callable[[], None]) -> None:
@@ -226,8 +230,9 @@ class Follower:
 
     def _look_for_stores(self) -> None:
         claim(self._setup.directory, self._changelog.identity())
+        stores, switches = self._changelog.catalog()
         by_group: dict[GroupName, list[StoreDefinition]] = {}
-        for definition in self._changelog.definitions().values():
+        for definition in stores.values():
             by_group.setdefault(definition.group, []).append(definition)
         new = []
         for name, definitions in by_group.items():
@@ -237,6 +242,7 @@ class Follower:
         for group in self._groups.values():
             for store in group.partitions:
                 store.release()
+        self._switches = switches
         self._renew_catalog()
         self._definitions_at = time.monotonic()
         if any(new):
@@ -245,17 +251,21 @@ class Follower:
     def _renew_catalog(self) -> None:
         groups = tuple(self._groups.values())
         definitions = {name: definition for group in groups for name, definition in group.definitions.items()}
-        if definitions != self._catalog.definitions or groups != self._catalog.groups:
+        switched = {name: definitions[store] for name, store in self._switches.items() if store in definitions}
+        tables = definitions | switched
+        if definitions != self._catalog.definitions or tables != self._catalog.tables or groups != self._catalog.groups:
             owners = {name: group for group in groups for name in group.definitions}
-            self._catalog = _Catalog(definitions, owners, groups)
+            self._catalog = _Catalog(definitions, tables if switched else definitions, owners, groups)
 
     def _catch_up(self, group: GroupState) -> bool:
         """Apply what is there; whether something was."""
         moved = False
+        generation = group.generation
         while not self._stopping.is_set() and self._attempt(_Task(group.group), group.step):
             moved = True
-            if not group.definitions.keys() <= self._catalog.definitions.keys():
+            if group.generation != generation or not group.definitions.keys() <= self._catalog.definitions.keys():
                 self._renew_catalog()
+                generation = group.generation
             self._changed()
         return moved
 
@@ -298,11 +308,22 @@ class Follower:
         """All stores that can be asked now."""
         return self._catalog.definitions
 
+    def definitions_of(self, generations: Mapping[GroupName, int]) -> Mapping[StoreName, StoreDefinition]:
+        """As `StoreSource.definitions_of`."""
+        catalog = self._catalog
+        named = {name: group.definition_at(name, generations[group.group]) for name, group in catalog.owners.items() if group.group in generations}
+        return {**catalog.definitions, **named}
+
+    def tables(self) -> Mapping[StoreName, StoreDefinition]:
+        """As `StoreSource.tables`."""
+        return self._catalog.tables
+
     def snapshot(
         self,
         stores: Collection[StoreName],
         epochs: Mapping[GroupName, Epoch] | None = None,
         partitions: Mapping[StoreName, Collection[PartitionId]] | None = None,
+        shapes: Mapping[StoreName, StoreDefinition] | None = None,
     ) -> AbstractContextManager[Mapping[StoreName, StoreView]]:
         """As `StoreSource.snapshot`. The views are immutable; holding them is what keeps their bytes."""
         views: dict[StoreName, StoreView] = {}
@@ -311,7 +332,7 @@ class Follower:
             group = self._group_of(store)
             wanted = None if partitions is None else partitions.get(store)
             if wanted is not None and not wanted:
-                views[store] = self._nothing_of(store, group, epochs)
+                views[store] = self._nothing_of((shapes or self._catalog.definitions)[store], group, epochs)
                 continue
             view = groups.get(group.group)
             if view is None:
@@ -319,10 +340,10 @@ class Follower:
             views[store] = view.store(store, wanted)
         return nullcontext(views)
 
-    def _nothing_of(self, store: StoreName, group: GroupState, epochs: Mapping[GroupName, Epoch] | None) -> StateView:
+    def _nothing_of(self, store: StoreDefinition, group: GroupState, epochs: Mapping[GroupName, Epoch] | None) -> StateView:
         """A store of which no partition is asked for: that can be had of any epoch."""
         epoch = (epochs or {}).get(group.group, group.epoch)
-        return StateView(self._catalog.definitions[store], epoch, 0, {})
+        return StateView(store, epoch, 0, {})
 
     def hold(self, epochs: Mapping[GroupName, Epoch], seconds: float) -> None:
         """As `StoreSource.hold`."""

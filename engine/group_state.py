@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from rocksdict import WriteBufferManager
@@ -68,10 +69,16 @@ class GroupSetup:
     now: Callable[[], int]
     clock: Callable[[], float]
 
-    def open(self, definition: StoreDefinition, partition: PartitionId) -> PartitionStore:
-        """Open one partition; its directory is made if it is not there."""
+    def open(self, definition: StoreDefinition, partition: PartitionId, definition_at: Callable[[int], StoreDefinition]) -> PartitionStore:
+        """Open one partition; its directory is made if it is not there.
+
+        Args:
+            definition: The store, in any of its shapes.
+            partition: Its partition.
+            definition_at: Gives the shape of a generation.
+        """
         path = self.directory / path_segment(definition.group) / path_segment(definition.name) / str(partition)
-        return PartitionStore(definition, partition, path, self.cache, self.options, self.buffers)
+        return PartitionStore(definition, partition, path, self.cache, self.options, self.buffers, definition_at)
 
 
 class GroupState:
@@ -93,6 +100,9 @@ class GroupState:
         self._setup = setup
         self._views = RetainedViews(group, setup.retention)
         self._definitions: dict[StoreName, StoreDefinition] = {}
+        """The stores that are known, each as it was when it was found."""
+        self._shapes: dict[int, Mapping[StoreName, StoreDefinition]] = {}
+        """The same stores as they are at a generation."""
         self._opened: dict[PartitionKey, PartitionStore] = {}
         self._schedule = Schedule(changelog, group, setup.snapshot_after)
         self._main = self._cohort(Epoch(0), self._schedule.is_due)
@@ -146,6 +156,24 @@ class GroupState:
         """How many epochs are past their retention and still read by queries."""
         return self._views.pinned_epochs
 
+    @property
+    def generation(self) -> int:
+        """As `GroupView.generation` of the newest epoch that can be read."""
+        view = self.view
+        return 0 if view is None else view.generation
+
+    def definition_at(self, store: StoreName, generation: int) -> StoreDefinition:
+        """What a store of the group is at a generation; also at one that is not here yet.
+
+        Raises:
+            Corrupt: Its definition or a migration is damaged or missing.
+            Unavailable: The changelog cannot be reached.
+        """
+        found = self._changelog.definition_at(store, generation)
+        if found is None:
+            raise Corrupt(f"The changelog has rows of store {store} and no definition of it: restore the definition from a backup.")
+        return found
+
     def epoch_of(self, store: StoreName) -> Epoch:
         """The newest epoch of a store that can be read with all partitions that are held here."""
         view, late = self.view, self._late
@@ -190,15 +218,15 @@ class GroupState:
             list(self._setup.workers.map(lambda number, store=definition: self._open(store, number), self._setup.held(definition)))
         if new:
             opened = {key: store for key, store in self._opened.items() if key[0] in new}
-            is_first = not self._definitions
-            self._definitions.update(new)
-            if is_first:
+            if not self._definitions:
                 self._begin(opened)
             elif self._main.partitions or not self._main.epoch:
-                self._main.join(opened)
+                self._main.join(opened, {name: self.definition_at(name, self._main.generation) for name in new})
             elif opened:
                 # Nothing was read up to this epoch, as no partition was here that it could have had rows for.
                 self._rebuild_later(opened)
+            self._definitions.update(new)
+            self._shapes.clear()
         if (new or self.view is None) and self._main.is_even:
             self._publish()
         return bool(new)
@@ -206,20 +234,30 @@ class GroupState:
     def _open(self, definition: StoreDefinition, number: PartitionId) -> None:
         # A partition that is open already is left of a try in which another one could not be opened.
         if (definition.name, number) not in self._opened:
-            self._opened[definition.name, number] = self._setup.open(definition, number)
+            store = self._setup.open(definition, number, partial(self.definition_at, definition.name))
+            self._opened[definition.name, number] = store
+            if not store.is_in_shape:
+                self._setup.touched(store)
 
     def _begin(self, opened: Mapping[PartitionKey, PartitionStore]) -> None:
         late = late_partitions(opened, FAR_BEHIND)
-        self._main.join({key: store for key, store in opened.items() if key not in late})
-        epochs = [store.applied for store in self._main.partitions.values()]
-        self._main.epoch = min(epochs) if epochs else self._changelog.newest_epoch(self.group)
+        self._main = self._at_the_last_of({key: store for key, store in opened.items() if key not in late}, self._schedule.is_due)
+        if not self._main.partitions:
+            self._main.epoch = epoch = self._changelog.newest_epoch(self.group)
+            commit = self._changelog.read_commit(self.group, epoch) if epoch else None
+            self._main.generation = commit.generation if commit else 0
         if late:
             self._rebuild_later({key: opened[key] for key in late})
 
     def _rebuild_later(self, partitions: Mapping[PartitionKey, PartitionStore]) -> None:
-        together = {**self._late.partitions, **partitions}
-        self._late = self._cohort(min(store.applied for store in together.values()))
-        self._late.join(together)
+        self._late = self._at_the_last_of({**self._late.partitions, **partitions})
+
+    def _at_the_last_of(self, partitions: Mapping[PartitionKey, PartitionStore], stops_at: Callable[[Commit], bool] = never_stop) -> Cohort:
+        """A cohort of partitions that are at several epochs: it begins at the first of these, and the others wait for it."""
+        cohort = self._cohort(min((store.applied for store in partitions.values()), default=Epoch(0)), stops_at)
+        cohort.generation = min((store.generation for store in partitions.values()), default=0)
+        cohort.partitions.update(partitions)
+        return cohort
 
     # ---- moving on
 
@@ -259,7 +297,7 @@ class GroupState:
 
         def load(snapshot: Snapshot) -> None:
             self._know(snapshot.stores)
-            cohort.load(snapshot, self._definitions)
+            cohort.load(snapshot, self._stores_at(snapshot.generation))
 
         is_blocked, cohort.way = cohort.way is Way.BLOCKED, Way.UNSURE
         found = restore(self._changelog, self.group, cohort.epoch, is_blocked=is_blocked, load=load)
@@ -285,12 +323,17 @@ class GroupState:
 
     def _stores_of(self, commit: Commit) -> Mapping[StoreName, StoreDefinition]:
         self._know(commit.stores)
-        return self._definitions
+        return self._stores_at(commit.generation)
+
+    def _stores_at(self, generation: int) -> Mapping[StoreName, StoreDefinition]:
+        if generation not in self._shapes:
+            self._shapes[generation] = {name: self.definition_at(name, generation) for name in self._definitions}
+        return self._shapes[generation]
 
     def _know(self, stores: Collection[StoreName]) -> None:
         unknown = set(stores) - set(self._definitions)
         if unknown:
-            self.add_stores(_definition(self._changelog, store) for store in sorted(unknown))
+            self.add_stores(self.definition_at(store, 0) for store in sorted(unknown))
 
     def rebuild(self) -> bool:
         """Bring the partitions that are far behind nearer to the others; those that have caught up can be read from then on.
@@ -317,7 +360,7 @@ class GroupState:
             return False
         if late.epoch < self._main.epoch or not (late.is_even and self._main.is_even):
             return True
-        self._main.join(late.partitions)
+        self._main.join(late.partitions, self._stores_at(self._main.generation))
         self._late = self._cohort(Epoch(0))
         self._publish()
         return True
@@ -355,11 +398,13 @@ class GroupState:
         self._show(commit.committed_at if commit else 0)
 
     def _show(self, committed_at: int) -> None:
-        versions: dict[StoreName, dict[PartitionId, Version]] = {name: {} for name in self._definitions}
+        generation = self._main.generation
+        definitions = self._stores_at(generation)
+        versions: dict[StoreName, dict[PartitionId, Version]] = {name: {} for name in definitions}
         for (name, number), store in self._main.partitions.items():
             versions[name][number] = store.version
-        views = {name: StateView(definition, self._main.epoch, committed_at, versions[name]) for name, definition in self._definitions.items()}
-        self._views.publish(GroupView(self.group, self._main.epoch, committed_at, views), self._setup.clock())
+        views = {name: StateView(definition, self._main.epoch, committed_at, versions[name]) for name, definition in definitions.items()}
+        self._views.publish(GroupView(self.group, self._main.epoch, committed_at, views, generation), self._setup.clock())
         self._newest_known = max(self._newest_known, self._main.epoch)
         self._report()
 
@@ -383,10 +428,3 @@ def _store_report(store: StateView, since: Epoch, late: Collection[PartitionKey]
         since=since,
         rebuilding=tuple(number for name, number in late if name == store.definition.name),
     )
-
-
-def _definition(changelog: Changelog, store: StoreName) -> StoreDefinition:
-    definition = changelog.definition(store)
-    if definition is None:
-        raise Corrupt(f"The changelog has rows of store {store} and no definition of it: restore the definition from a backup.")
-    return definition

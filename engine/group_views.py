@@ -44,13 +44,15 @@ class GroupView:
         group: The group.
         epoch: The epoch.
         committed_at: When it was committed, microseconds since 1970 UTC; 0 before the first.
-        stores: Every store of the group.
+        stores: Every store of the group, as it is at the epoch.
+        generation: How many migrations of the group are in effect.
     """
 
     group: GroupName
     epoch: Epoch
     committed_at: int
     stores: Mapping[StoreName, StateView]
+    generation: int = 0
 
     @cached_property
     def definitions(self) -> Mapping[StoreName, StoreDefinition]:
@@ -108,7 +110,7 @@ class RetainedViews:
     """The views of a group that can be read. One thread at a time publishes and expires them; any may read and hold them.
 
     A reader that needs an epoch for longer than it is retained holds it, for some time at once: whoever goes away without a word is soon forgotten.
-    What is held does not count against the retention of the others.
+    What is held does not count against the retention of the others; where it takes as much memory as they may, no other epochs are held.
 
     Args:
         group: The group.
@@ -146,15 +148,14 @@ class RetainedViews:
             view: The view.
             clock: The time, in seconds that never go back.
         """
-        before = self.newest
+        before, older = self.newest, list(self._older)
         self.since = {name: self._since(name, store, view.epoch) for name, store in view.stores.items()}
         if before is not None and before.epoch != view.epoch:
-            self._older.append(_Retained(before, clock + self._retention.seconds, _bytes_apart(before, view)))
-        elif self._older:
-            last = self._older.pop()
-            self._older.append(last._replace(bytes=_bytes_apart(last.view, view)))
-        self.newest = view
+            older.append(_Retained(before, clock + self._retention.seconds, _bytes_apart(before, view)))
+        elif older:
+            older[-1] = older[-1]._replace(bytes=_bytes_apart(older[-1].view, view))
         with self._changing:
+            self.newest, self._older = view, older
             self._let_go(clock)
             self._show()
 
@@ -168,13 +169,17 @@ class RetainedViews:
 
         Raises:
             Unavailable: The epoch is not there; the message names the epochs that are.
-            LimitExceeded: Too many epochs are held.
+            LimitExceeded: Too many epochs are held, or what is held takes too much memory.
         """
         with self._changing:
             self.at(epoch)
             held = {each: end for each, end in self._held_until.items() if end > clock}
-            if epoch not in held and len(held) >= MOST_HELD:
-                raise LimitExceeded(f"{MOST_HELD} epochs of group {self._group} are held by readers, as many as may be: try again shortly.")
+            size = sum(retained.bytes for retained in self._older if retained.view.epoch in held)
+            # Whoever holds an epoch already has begun to read it, and may go on.
+            if epoch not in held and (len(held) >= MOST_HELD or size > self._retention.bytes):
+                raise LimitExceeded(
+                    f"Readers hold {len(held)} epochs of group {self._group} with {size:,} bytes, as many as may be: try again shortly."
+                )
             self._held_until = {**held, epoch: max(until, held.get(epoch, until))}
 
     def _since(self, name: StoreName, store: StateView, epoch: Epoch) -> Epoch:
@@ -220,7 +225,7 @@ class RetainedViews:
         assert self.newest is not None
         views = [*(retained.view for retained in self._older), self.newest]
         self._by_epoch = {view.epoch: view for view in views}
-        self.readable = tuple(ReadableEpoch(view.epoch, view.committed_at) for view in views)
+        self.readable = tuple(ReadableEpoch(view.epoch, view.committed_at, view.generation) for view in views)
 
     @property
     def pinned_epochs(self) -> int:

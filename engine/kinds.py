@@ -20,10 +20,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from engine.durations import duration_text
 from engine.errors import InvalidInput
 from engine.sql_types import sql_type
 
 RESERVED_PREFIX = "__"
+LONGEST_MICROSECONDS = 1000 * 365 * 86_400 * 1_000_000
+"""The longest retention and gap, 1,000 years: with it no time of this era leaves the range of timestamps."""
 
 
 class Function(StrEnum):
@@ -89,6 +92,16 @@ class MergedColumn:
             return pa.float64() if len(self.ranks) == 1 else pa.list_(pa.float64())
         return pa.float64() if self.function is Function.AVG else rows.field(self.name).type
 
+    @property
+    def expression(self) -> str:
+        """What it is of its events, such as `last(title by played_at)`."""
+        by = f" by {_written(self.by)}" if self.by else ""
+        return f"{self.function}({_written(self.of)}{by}{''.join(f', {rank}' for rank in self.ranks)})"
+
+    def describe(self) -> str:
+        """As `livestate load --merge` takes it, such as `title=last(title by played_at)`."""
+        return f"{_written(self.name)}={self.expression}"
+
     def to_document(self) -> dict[str, Any]:
         """The stored form, JSON."""
         document: dict[str, Any] = {"name": self.name, "function": self.function.value}
@@ -100,6 +113,11 @@ class MergedColumn:
         """Read the stored form."""
         ranks = tuple(float(rank) for rank in document.get("ranks", ()))
         return MergedColumn(document["name"], Function(document["function"]), document.get("of", ""), document.get("by", ""), ranks)
+
+
+def _written(name: str) -> str:
+    """A column's name, in quotes where it has to be."""
+    return f'"{name}"' if any(letter in ' =(),"' for letter in name) else name
 
 
 @dataclass(frozen=True)
@@ -215,7 +233,7 @@ class Behaviour:
         """In words of SQL's kind, as errors show it; empty for a plain key-value store."""
         words = [_described(self.kind)]
         if self.retention is not None:
-            words.append(f"RETENTION {self.retention.microseconds / 1e6:g} s BY {self.retention.column or 'COMMIT'}")
+            words.append(f"RETENTION {duration_text(self.retention.microseconds)} BY {self.retention.column or 'COMMIT'}")
         words += [word for word, value in (("GLOBAL", self.is_global), ("IN MEMORY", self.in_memory)) if value]
         return " ".join(word for word in words if word)
 
@@ -262,6 +280,11 @@ def time_of(kind: Kind) -> str | None:
     return kind.start if isinstance(kind, Session) else kind.valid_from if isinstance(kind, Versioned) else None
 
 
+def end_of_rows(kind: Kind) -> str:
+    """The column with the time at which a row has come to its end, which retention goes by unless something else is said; empty without one."""
+    return kind.end if isinstance(kind, Session) else kind.valid_to if isinstance(kind, Versioned) else ""
+
+
 def key_with_time(kind: Kind, key: Sequence[str]) -> tuple[str, ...]:
     """The key that a store of a kind has, of the one that its user names."""
     time = time_of(kind)
@@ -289,6 +312,33 @@ def schemas_of(rows: pa.Schema, behaviour: Behaviour) -> Schemas:
     return Schemas(rows, pa.schema([*visible, *hidden]) if hidden else visible, visible)
 
 
+def check_numbers(store: str, behaviour: Behaviour) -> None:
+    """Refuse numbers out of range. What else there is to check takes a schema (`check_behaviour`).
+
+    Args:
+        store: Name of the store, for messages.
+        behaviour: What is to be checked.
+
+    Raises:
+        InvalidInput: A retention or gap is not longer than nothing or longer than 1,000 years, or the rank of a quantile is not from 0 to 1.
+    """
+    kind, retention = behaviour.kind, behaviour.retention
+    if isinstance(kind, Session):
+        _check_length(store, "the gap between sessions", kind.gap_microseconds)
+    for column in kind.columns if isinstance(kind, Merge | Session) else ():
+        if column.function is Function.QUANTILES and (not column.ranks or not all(0 <= rank <= 1 for rank in column.ranks)):
+            raise InvalidInput(f"Store {store}: the quantiles of {column.name} need ranks from 0 to 1, such as 0.5.")
+    if retention is not None:
+        _check_length(store, "a retention", retention.microseconds)
+
+
+def _check_length(store: str, what: str, microseconds: int) -> None:
+    if microseconds <= 0:
+        raise InvalidInput(f"Store {store}: {what} must be longer than nothing.")
+    if microseconds > LONGEST_MICROSECONDS:
+        raise InvalidInput(f"Store {store}: {what} must not be longer than 1,000 years.")
+
+
 def check_behaviour(store: str, rows: pa.Schema, key: Sequence[str], behaviour: Behaviour) -> None:
     """Refuse what does not fit together.
 
@@ -301,6 +351,7 @@ def check_behaviour(store: str, rows: pa.Schema, key: Sequence[str], behaviour: 
     Raises:
         InvalidInput: A column is missing or of a type that does not do, a number is out of range; the message says which.
     """
+    check_numbers(store, behaviour)
     kind = behaviour.kind
     if isinstance(kind, KeyValue) and kind.order_by:
         _check_ordered(store, rows, kind.order_by, "order_by")
@@ -334,8 +385,6 @@ def _check_column(store: str, rows: pa.Schema, column: MergedColumn) -> None:
     missing = [name for name in column.partials if name not in rows.names]
     if missing:
         raise InvalidInput(f"Store {store}: the merged column {column.name} is folded from {', '.join(missing)}, which the rows lack.")
-    if column.function is Function.QUANTILES and (not column.ranks or not all(0 <= rank <= 1 for rank in column.ranks)):
-        raise InvalidInput(f"Store {store}: the quantiles of {column.name} need ranks from 0 to 1, such as 0.5.")
     kinds = [rows.field(name).type for name in column.partials]
     if column.function in SKETCHES and not pa.types.is_binary(kinds[0]):
         raise InvalidInput(f"Store {store}: {column.partials[0]} is {sql_type(kinds[0])}, and a sketch is BLOB.")
@@ -357,13 +406,9 @@ def _check_session(store: str, rows: pa.Schema, kind: Session) -> None:
         _check_timestamp(store, rows, name)
     if rows.field(kind.start).type != rows.field(kind.end).type:
         raise InvalidInput(f"Store {store}: {kind.start} and {kind.end} are of different types; use one.")
-    if kind.gap_microseconds <= 0:
-        raise InvalidInput(f"Store {store}: the gap between sessions must be longer than nothing.")
 
 
 def _check_retention(store: str, visible: pa.Schema, retention: Retention) -> None:
-    if retention.microseconds <= 0:
-        raise InvalidInput(f"Store {store}: a retention must be longer than nothing.")
     if retention.column:
         _check_timestamp(store, visible, retention.column, or_date=True)
 
@@ -420,5 +465,5 @@ def _described(kind: Kind) -> str:
         return f"LATEST BY {kind.order_by}" if kind.order_by else ""
     if isinstance(kind, Versioned):
         return f"VERSIONED BY {kind.valid_from}"
-    merged = ", ".join(f"{column.function}({column.of}) AS {column.name}" for column in kind.columns)
-    return f"SESSIONS GAP {kind.gap_microseconds / 1e6:g} s MERGE ({merged})" if isinstance(kind, Session) else f"MERGE ({merged})"
+    merged = ", ".join(column.describe() for column in kind.columns)
+    return f"SESSIONS GAP {duration_text(kind.gap_microseconds)} MERGE ({merged})" if isinstance(kind, Session) else f"MERGE ({merged})"

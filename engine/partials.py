@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from datasketches import hll_sketch, kll_doubles_sketch, tgt_hll_type
 
 from engine.errors import InvalidInput
-from engine.kinds import SKETCHES, TIMED, Function, MergedColumn
+from engine.kinds import SKETCHES, TIMED, Function, MergedColumn, Session
 from engine.sql_types import MAX_DECIMAL_DIGITS, canonical_type, sql_type
 from engine.state.folds.aggregates import Aggregates
 from engine.state.keys import KeyCodec, Rows, groups_of
@@ -57,6 +57,27 @@ def partial_rows(events: pa.Table | pa.RecordBatch, key: Sequence[str], columns:
         return _table(fields, [arrays[name] for name in key], _reduced(columns, arrays, np.empty(0, np.intp), 0))
     some_row, groups = groups_of(KeyCodec([field.type for field in fields]).encode([arrays[name] for name in key]))
     return _table(fields, [arrays[name].take(pa.array(some_row)) for name in key], _reduced(columns, arrays, groups, len(some_row)))
+
+
+def session_fragments(events: pa.Table, key: Sequence[str], kind: Session, time: str) -> pa.Table:
+    """Session fragments of events. Those of one moment are aggregated, and the store joins the moments.
+
+    Args:
+        events: Rows with the key columns, the time, and the columns that the merged ones are of, in the order in which they came.
+        key: The key columns, without the session's start; no null in them.
+        kind: The store's kind.
+        time: Timestamp column with the time of the events; no null in it.
+
+    Returns:
+        The key columns, start and end, then the columns that the merged ones are folded from.
+
+    Raises:
+        InvalidInput: As `partial_rows`.
+    """
+    at = _column(events, time)
+    others = events.drop_columns([name for name in (kind.start,) if name in events.schema.names])
+    rows = partial_rows(others.append_column(kind.start, at), [*key, kind.start], kind.columns)
+    return rows.add_column(len(key) + 1, kind.end, rows[kind.start])
 
 
 def _needed(columns: Sequence[MergedColumn]) -> Iterator[str]:

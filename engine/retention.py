@@ -6,8 +6,10 @@ the same rows at the same epoch. The cutoff of an epoch holds before its rows ar
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable, Mapping
 
+from engine.errors import InvalidInput
 from engine.schema import StoreDefinition, StoreName
 
 Cutoffs = Mapping[StoreName, int]
@@ -15,6 +17,20 @@ Cutoffs = Mapping[StoreName, int]
 
 STEPS = 64
 """A cutoff moves in steps of this part of the retention: hosts take no epochs together across a step, and each looks through the store."""
+
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def microseconds_of_moment(watermark: dt.datetime) -> int:
+    """A watermark as commits have it, in microseconds since 1970 UTC.
+
+    Raises:
+        InvalidInput: It has no time zone.
+    """
+    if watermark.tzinfo is None:
+        raise InvalidInput("A watermark needs a time zone, such as datetime.now(UTC).")
+    return (watermark - _EPOCH) // dt.timedelta(microseconds=1)
 
 
 def cutoffs_of(definitions: Iterable[StoreDefinition], watermark: int | None, now: int) -> dict[StoreName, int]:

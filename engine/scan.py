@@ -210,13 +210,31 @@ class StoreSource(Protocol):
     """Where a query gets its stores."""
 
     def definitions(self) -> Mapping[StoreName, StoreDefinition]:
-        """All stores that can be asked now."""
+        """All stores that can be asked now, as they are at the newest epoch that can be read."""
+
+    def definitions_of(self, generations: Mapping[GroupName, int]) -> Mapping[StoreName, StoreDefinition]:
+        """All stores that can be asked now, some of them as they are at other epochs.
+
+        Args:
+            generations: How many migrations are in effect (`ReadableEpoch.generation`), by store group; the newest for groups that are not named.
+
+        Raises:
+            Unavailable: A definition is not known here, and the changelog cannot be reached.
+            Corrupt: A definition or a migration is damaged or missing.
+        """
+
+    def tables(self) -> Mapping[StoreName, StoreDefinition]:
+        """What SQL's names of stores mean now: the stores of these names, unless a name was switched to another store.
+
+        It never changes: a statement whose names are looked up in one of these means the same stores from its beginning to its end.
+        """
 
     def snapshot(
         self,
         stores: Collection[StoreName],
         epochs: Mapping[GroupName, Epoch] | None = None,
         partitions: Mapping[StoreName, Collection[PartitionId]] | None = None,
+        shapes: Mapping[StoreName, StoreDefinition] | None = None,
     ) -> AbstractContextManager[Mapping[StoreName, StoreView]]:
         """Pin one epoch of each named store; stores of one group share it. Views stay valid until the context ends.
 
@@ -224,6 +242,8 @@ class StoreSource(Protocol):
             stores: The stores.
             epochs: Which epoch of a store group; the newest for groups that are not named.
             partitions: Which partitions of a store, and to the view of it there are no others. All for stores that are not named.
+            shapes: What the stores are of which no partition is read; as they are at the newest epoch by default. All others are what they are at
+                their epoch.
 
         Raises:
             NotFound: A store does not exist (any more), or not at that epoch.

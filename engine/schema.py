@@ -210,8 +210,8 @@ def define_store(
     Raises:
         InvalidInput: A name, column, key or number is not acceptable; the message says which and why.
     """
-    _check_name("store", name)
-    _check_name("store group", group if group is not None else name)
+    check_name("store", name)
+    check_name("store group", group if group is not None else name)
     whole_key = key_with_time(behaviour.kind, key) if not isinstance(key, str) else key
     _check_columns(name, schema.names, behaviour)
     _check_key(name, schema, whole_key)
@@ -253,7 +253,16 @@ def _canonical(store: str, schema: pa.Schema, key: Sequence[str]) -> pa.Schema:
     return pa.schema(fields)
 
 
-def _check_name(what: str, name: str) -> None:
+def check_name(what: str, name: str) -> None:
+    """Whether a store or a store group can be called so.
+
+    Args:
+        what: `store` or `store group`, for the message.
+        name: The name.
+
+    Raises:
+        InvalidInput: It cannot; the message says why.
+    """
     if not isinstance(name, str) or not name:
         raise InvalidInput(f"A {what} needs a name that is not empty.")
     if len(name.encode(errors="replace")) > MAX_NAME_BYTES:

@@ -19,9 +19,11 @@ from engine.coordinator.division import Divider, Division
 from engine.coordinator.endpoints import Endpoints
 from engine.coordinator.key_rows import KeyAsked
 from engine.coordinator.lone import lone_cluster
-from engine.coordinator.plans import PlanCache, Splitter
+from engine.coordinator.plans import Definitions, PlanCache, Splitter
+from engine.coordinator.router import Router
 from engine.coordinator.routes import Routes
-from engine.errors import InvalidInput, LimitExceeded
+from engine.coordinator.shapes import Shapes
+from engine.errors import InvalidInput, LimitExceeded, Unavailable
 from engine.exec.catalog import (
     COLUMNS_SCHEMA,
     PLAN_SCHEMA,
@@ -38,14 +40,15 @@ from engine.exec.engine import BindingError, Engine
 from engine.exec.fragment_cache import FragmentCache
 from engine.exec.local import LocalExecutor
 from engine.exec.names import ColumnNames
-from engine.exec.pin import ALL_NEWEST, Pin
+from engine.exec.pin import ALL_NEWEST, MigratedError, Pin
 from engine.exec.query_result import QueryMetadata, QueryResult
 from engine.exec.request import REFUSED_LIMIT, Request
+from engine.exec.requests import MEANS_NOTHING, Requests
 from engine.exec.spill import SpillDirectory
 from engine.exec.standings import HOSTS_SCHEMA, hosts_table, store_statuses
 from engine.exec.statement_cache import MAX_CACHED_LENGTH, LeastRecentlyUsed, ReadyText, StatementCache
-from engine.plan.arguments import parameter_schema, parameter_values, shape_values
-from engine.plan.placement import all_partitions
+from engine.exec.texts import Texts, Told
+from engine.plan.arguments import parameter_schema, shape_values
 from engine.plan.plans import EnginePlan, RowsPlan, lookup_points
 from engine.plan.split.gather import gather
 from engine.plan.split.sizes import DEFAULT_LIMIT_BYTES
@@ -53,11 +56,8 @@ from engine.plan.split.split import split
 from engine.plan.statement import ReadyStatement
 from engine.plan.values import Arguments
 from engine.scan import StoreSource, StoreStatus
-from engine.sql.as_of import AsOfText, resolve_as_of, take_as_of, without_moments
-from engine.sql.literals import likely_shape, shape_of
+from engine.sql.literals import shape_of
 from engine.sql.parse import Kind
-from engine.sql.text import SourceText
-from engine.sql.versions import NO_MOMENTS, Moments, is_versioned
 
 __all__ = ["PreparedStatement", "QueryMetadata", "QueryOptions", "QueryResult", "QueryService", "Session"]
 
@@ -73,8 +73,9 @@ class QueryOptions:
         max_sql_bytes: Size of the longest statement text, in UTF-8.
         batch_bytes: Arrow bytes that a batch of a result should not exceed.
         cached_statements: How many statements are kept parsed and planned.
-        gather_limit_bytes: Arrow bytes of hosts' rows that the merge of one statement may hold.
-        total_gather_limit_bytes: What the merges of all statements may hold together.
+        merge_table_bytes: Arrow bytes of hosts' rows up to which a merge reads them as a table; where it can, it reads more as they come.
+        gather_limit_bytes: Arrow bytes of hosts' rows that one statement may hold for its merge.
+        total_gather_limit_bytes: What all statements may hold together.
         broadcast_limit_bytes: Arrow bytes that a statement may send to every host to be joined there.
         peer_threads: Threads that wait for hosts, for all statements together.
         spill_directory: Directory for what the engine's memory does not hold, used for nothing else: it is emptied at the start and
@@ -88,6 +89,7 @@ class QueryOptions:
     max_sql_bytes: int = 16 << 20
     batch_bytes: int = 8 << 20
     cached_statements: int = 1000
+    merge_table_bytes: int = 8 << 20
     gather_limit_bytes: int = 1 << 30
     total_gather_limit_bytes: int = 2 << 30
     broadcast_limit_bytes: int = DEFAULT_LIMIT_BYTES
@@ -123,12 +125,14 @@ class PreparedStatement:
         schema: Schema of its result.
         parameters: One field a parameter, in the order of the numbers: named `1`, `2`, … or by their names.
         dialect: Dialect of the text.
+        shapes: What its names meant, as `BoundStatement.shapes`; None where its columns follow from rows.
     """
 
     sql: str
     schema: pa.Schema
     parameters: pa.Schema
     dialect: str = "duckdb"
+    shapes: Told | None = None
 
 
 @dataclass(frozen=True)
@@ -153,19 +157,29 @@ class QueryService:
         self._options = options = options or QueryOptions()
         self._engine = Engine(options.memory_limit_bytes, options.threads, _spill_directory(options))
         self._statements = StatementCache(options.cached_statements, ColumnNames(self._engine.binder))
+        self._texts = Texts(source, self._statements, options.max_sql_bytes)
         self._fragments = FragmentCache(self._engine, options.cached_statements)
         self._prepared: LeastRecentlyUsed[_Prepared] = LeastRecentlyUsed(options.cached_statements)
         self._local = LocalExecutor(source, self._engine, self._statements, options.batch_bytes)
+        self._requests = Requests(self._texts, self._local)
         self._cluster = cluster or lone_cluster(source)
         self._routes = Routes(self._cluster, options.broadcast_limit_bytes)
+        self._shapes = Shapes(source)
+        self._router = Router(self._routes, self._shapes)
         plans = PlanCache(self._engine, self._fragments, Splitter(split, gather), options.cached_statements)
-        self._divider = Divider(self._cluster, self._routes, plans)
+        self._divider = Divider(self._cluster, self._routes, self._router, plans)
         self._coordinator = None if cluster is None else self._coordinating(cluster, plans)
 
     def _coordinating(self, cluster: Cluster, plans: PlanCache) -> Coordinator:
         options = self._options
-        limits = CoordinatorOptions(options.gather_limit_bytes, options.total_gather_limit_bytes, options.peer_threads, options.batch_bytes)
-        return Coordinator(cluster, self._engine, plans, self._routes, self._local, self.execute_fragment, limits)
+        limits = CoordinatorOptions(
+            gather_limit_bytes=options.gather_limit_bytes,
+            total_gather_limit_bytes=options.total_gather_limit_bytes,
+            peer_threads=options.peer_threads,
+            batch_bytes=options.batch_bytes,
+            merge_table_bytes=options.merge_table_bytes,
+        )
+        return Coordinator(cluster, self._engine, plans, self._routes, self._router, self._local, self.execute_fragment, limits)
 
     @property
     def source(self) -> StoreSource:
@@ -178,30 +192,62 @@ class QueryService:
             self._coordinator.close()
         self._engine.close()
 
-    def prepare(self, sql: str, session: Session = DEFAULT_SESSION) -> PreparedStatement:
+    def prepare(self, sql: str, session: Session = DEFAULT_SESSION, told: Told | None = None) -> PreparedStatement:
         """Check a statement and tell its types.
 
         Args:
             sql: One read-only statement.
             session: The client's choices.
+            told: What its names meant when its types were told before; None where they were not.
 
         Returns:
             The statement with the schemas of its result and parameters.
 
         Raises:
+            InvalidInput: It has other columns now than were told, and there is no epoch left at which it has these.
             LivestateError: The statement is not valid, as its kind and message say.
         """
         known = self._prepared.get((sql, session.dialect))
-        if known is not None and known.ready.is_current(self._source.definitions()):
+        is_known = known is not None and known.ready.is_current(self._source.tables()) and not self._may_be_migrated(known.ready, session.wish)
+        if known is not None and is_known and told in (None, known.prepared.shapes):
             return known.prepared
-        ready, wish = self._wished(sql, session.dialect, session.wish)
+        ready, wish = self._texts.ready(sql, session.dialect, session.wish)
         arguments, deadline = Arguments(lists=ready.lists), Deadline(self._timeout(session))
-        request = Request(session.dialect, ready, arguments, deadline, time.perf_counter(), wish)
-        prepared = PreparedStatement(sql, self._schema(request), parameter_schema(ready.statement.bound.parameters), session.dialect)
+        request = now = self._as_read(Request(session.dialect, ready, arguments, deadline, time.perf_counter(), wish))
+        if told is not None:
+            request = self._requests.as_told(now, told)
+            if request is not now:
+                self._router.check_readable(self._asked(request))
+        statement = request.statement
+        shapes = statement.bound.shapes if statement.bound.kind is Kind.QUERY and statement.has_fixed_columns else None
+        prepared = PreparedStatement(sql, self._schema(request), parameter_schema(statement.bound.parameters), session.dialect, shapes)
         # Without a store to refer to there is no telling whether a text still means the same.
-        if ready.statement.bound.references and not ready.lists and ready.statement.has_fixed_columns and len(sql) <= MAX_CACHED_LENGTH:
-            self._prepared.put((sql, session.dialect), _Prepared(ready.statement, prepared))
+        if request is now and statement.bound.references and not ready.lists and statement.has_fixed_columns and len(sql) <= MAX_CACHED_LENGTH:
+            self._prepared.put((sql, session.dialect), _Prepared(statement, prepared))
         return prepared
+
+    def _may_be_migrated(self, statement: ReadyStatement, wish: EpochWish) -> bool:
+        """Whether the stores of a statement may be something else at the epochs that it would read than at the newest ones here."""
+        stores = statement.bound.definitions.values()
+        if wish != NEWEST and any(definition.generation for definition in stores):
+            return True
+        return self._coordinator is not None and self._routes.differ({definition.group for definition in stores})
+
+    def _as_read(self, request: Request) -> Request:
+        """A request with what its stores are at the epochs that it would read now, as far as that can be told."""
+        if not self._may_be_migrated(request.statement, request.wish):
+            return request
+        generations = self._router.ahead(self._asked(request))
+        if generations is None:
+            return request
+        try:
+            other = self._requests.in_shapes(request, generations)
+            self._schema(other)
+        except MEANS_NOTHING:
+            if any(request.wish.of(group) is not None for group in generations):
+                raise
+            return request
+        return other
 
     def execute(
         self,
@@ -209,6 +255,7 @@ class QueryService:
         parameters: pa.RecordBatch | None = None,
         session: Session = DEFAULT_SESSION,
         cancelled: Callable[[], bool] | None = None,
+        told: Told | None = None,
     ) -> QueryResult:
         """Run a statement over one version of each store.
 
@@ -217,34 +264,39 @@ class QueryService:
             parameters: One row with a column a parameter; None for no parameters.
             session: The client's choices; the dialect is that of the prepared statement, if it is one.
             cancelled: Tells, from any thread, whether the client took the statement back.
+            told: What the names of a text meant when the client was told its columns; None where it was not.
 
         Returns:
-            The result; close it, or read it to its end.
+            The result; close it, or read it to its end. Its columns are those that were told: where a store was migrated since so that they would
+            be others, the newest epoch before is read, as long as there is one.
 
         Raises:
+            InvalidInput: Its columns would be others than were told.
             LivestateError: The statement is not valid or cannot be answered, as its kind and message say.
         """
         started = time.perf_counter()
         text, dialect = (statement, session.dialect) if isinstance(statement, str) else (statement.sql, statement.dialect)
-        found = self.row(text, dialect, parameters, session, cancelled)
+        told = told if isinstance(statement, str) else statement.shapes
+        found = self.row(text, dialect, parameters, session, cancelled, told)
         if found is not None:
             return found
         deadline = Deadline(self._timeout(session), cancelled)
         if parameters is None and dialect == "duckdb":
-            found = self._execute_shape(text, deadline, started, session.wish)
+            found = self._execute_shape(text, deadline, started, session.wish, told)
             if found is not None:
                 return found
-        ready, wish = self._wished(text, dialect, session.wish)
-        values = parameter_values(ready.statement.bound.parameters, parameters)
-        return self._run(Request(dialect, ready, Arguments(values, ready.lists), deadline, started, wish))
+        return self._run(replace(self._requests.made(text, dialect, parameters, session.wish, deadline, told), started=started))
 
-    def endpoints(self, sql: str, parameters: pa.RecordBatch | None = None, session: Session = DEFAULT_SESSION) -> Endpoints | None:
+    def endpoints(
+        self, sql: str, parameters: pa.RecordBatch | None = None, session: Session = DEFAULT_SESSION, told: Told | None = None
+    ) -> Endpoints | None:
         """What a client can ask of several hosts by itself to get a statement's answer, in place of having it gathered here.
 
         Args:
             sql: One read-only statement.
             parameters: One row with a column a parameter; None for no parameters.
             session: The client's choices.
+            told: As in `execute`.
 
         Returns:
             A fragment for each of at least two hosts, good as long as its epochs can be read; their rows together, in any order, are the
@@ -253,7 +305,7 @@ class QueryService:
         Raises:
             LivestateError: The statement is not valid or cannot be answered, as its kind and message say.
         """
-        request = self._request(sql, parameters, session)
+        request = self._request(sql, parameters, session, told)
         bound = request.statement.bound
         if self._coordinator is None or bound.kind is not Kind.QUERY or not bound.references:
             return None
@@ -276,33 +328,11 @@ class QueryService:
         request = self._request(sql, parameters, session)
         bound = request.statement.bound
         if bound.kind is not Kind.QUERY or not bound.references:
-            return Division({}, None)
+            return Division({}, None, None)
         return self._divider.divide(self._asked(request), self._timeout(session))
 
-    def _request(self, sql: str, parameters: pa.RecordBatch | None, session: Session) -> Request:
-        ready, wish = self._wished(sql, session.dialect, session.wish)
-        arguments = Arguments(parameter_values(ready.statement.bound.parameters, parameters), ready.lists)
-        return Request(session.dialect, ready, arguments, Deadline(self._timeout(session)), time.perf_counter(), wish)
-
-    def _wished(self, text: str, dialect: str, wish: EpochWish) -> tuple[ReadyText, EpochWish]:
-        """A statement without the epochs that its text asks for, and these in its wish."""
-        taken = take_as_of(text, dialect)
-        moments = self._moments(taken, wish)
-        ready = self._ready(taken.text, dialect, moments)
-        references = ready.statement.bound.references
-        if not taken.clauses and moments == NO_MOMENTS:
-            return ready, wish
-        as_of = resolve_as_of(SourceText(taken.marked, taken.marked), taken.clauses, references)
-        return ready, replace(wish, as_of={**without_moments(wish, references), **as_of})
-
-    def _moments(self, taken: AsOfText, wish: EpochWish) -> Moments:
-        """The moments that matter for versioned stores; none where none of these is named, so that the statement is shared with other moments."""
-        moments = Moments.of(taken.clauses, wish)
-        if moments == NO_MOMENTS:
-            return moments
-        text = taken.text.lower()
-        is_one_named = any(is_versioned(definition) and name.lower() in text for name, definition in self._source.definitions().items())
-        return moments if is_one_named else NO_MOMENTS
+    def _request(self, sql: str, parameters: pa.RecordBatch | None, session: Session, told: Told | None = None) -> Request:
+        return self._requests.made(sql, session.dialect, parameters, session.wish, Deadline(self._timeout(session)), told)
 
     def execute_fragment(self, request: FragmentRequest, cancelled: Callable[[], bool] | None = None) -> QueryResult:
         """Run a fragment over this host's partitions. It asks no other host for anything.
@@ -325,7 +355,7 @@ class QueryService:
         try:
             bound = self._fragments.bound(
                 request.sql,
-                self._source.definitions(),
+                self._stores_of(request),
                 {name: batch.schema for name, batch in inputs.items()},
                 tuple(value.type for value in values),
             )
@@ -333,11 +363,23 @@ class QueryService:
             raise InvalidInput(f"The engine refuses a fragment: {error}") from error
         pin = Pin(request.epochs, request.partitions)
         lookup = bound.statement.key_lookup
-        if lookup is not None and lookup.is_key(key := values[0].as_py()):
-            return self._local.row(lookup, key, pin, started)
-        ready = ReadyText(request.sql, bound.statement, inputs)
-        deadline = Deadline(request.timeout_seconds, cancelled)
-        return self._local.answer(Request("duckdb", ready, Arguments(values, inputs), deadline, started, pin=pin))
+        try:
+            if lookup is not None and lookup.is_key(key := values[0].as_py()):
+                return self._local.row(lookup, key, pin, started)
+            ready = ReadyText(request.sql, bound.statement, inputs)
+            deadline = Deadline(request.timeout_seconds, cancelled)
+            return self._local.answer(Request("duckdb", ready, Arguments(values, inputs), deadline, started, pin=pin))
+        except MigratedError as error:
+            raise Unavailable(error.message) from error
+
+    def _stores_of(self, request: FragmentRequest) -> Definitions:
+        """What stores are to a fragment."""
+        stores, generations = self._source.definitions(), request.generations
+        read = [stores[name] for name in request.partitions if name in stores]
+        # Nearly always they are what they are here now, and as their groups' newest migrations have made them.
+        if [each.generation for each in read] == [generations.get(each.group, 0) for each in read]:
+            return stores
+        return self._source.definitions_of({each.group: generations.get(each.group, 0) for each in read})
 
     def row(
         self,
@@ -346,6 +388,7 @@ class QueryService:
         parameters: pa.RecordBatch | Sequence[object] | None,
         session: Session = DEFAULT_SESSION,
         cancelled: Callable[[], bool] | None = None,
+        told: Told | None = None,
     ) -> QueryResult | None:
         """Answer the most frequent statement, one row by its key, past everything that other statements need.
 
@@ -355,9 +398,11 @@ class QueryService:
             parameters: One row with a column a parameter, or plain Python values; None where the text has literals.
             session: The client's other choices.
             cancelled: Tells, from any thread, whether the client took the statement back; only asked while another host is waited for.
+            told: As in `execute`.
 
         Returns:
-            The result; None where the statement asks for anything else or has not been made ready before, so that `execute` has to answer it.
+            The result; None where the statement asks for anything else, has not been made ready before, or was told other columns, so that `execute`
+            has to answer it.
 
         Raises:
             Unavailable: The store cannot be read now.
@@ -365,64 +410,44 @@ class QueryService:
         started = time.perf_counter()
         if session.wish is not NEWEST and session.wish != NEWEST:
             return None
-        found = self._shaped(text, dialect) if parameters is None else self._with_parameter(text, dialect, parameters)
+        texts = self._texts
+        found = texts.with_literal(text, dialect) if parameters is None else texts.with_parameter(text, dialect, parameters)
         if found is None:
             return None
         statement, key = found
         lookup = statement.key_lookup
-        if lookup is None or not lookup.is_key(key):
+        if lookup is None or not lookup.is_key(key) or (told is not None and told != statement.bound.shapes):
             return None
         if self._coordinator is None:
-            return self._local.row(lookup, key, ALL_NEWEST, started)
+            try:
+                return self._local.row(lookup, key, ALL_NEWEST, started)
+            except MigratedError:
+                return None
         return self._coordinator.row(KeyAsked(statement, lookup, key, self._source.definitions(), self._timeout(session), started, cancelled))
-
-    def _shaped(self, text: str, dialect: str) -> tuple[ReadyStatement, object] | None:
-        """The lookup of a text with one literal, and that literal."""
-        shape = likely_shape(text) if dialect == "duckdb" else None
-        if shape is None:
-            return None
-        known = self._statements.shaped(shape.text, self._source.definitions())
-        return None if known is None or known.key_lookup is None else (known, shape.values[0])
-
-    def _with_parameter(self, text: str, dialect: str, parameters: pa.RecordBatch | Sequence[object]) -> tuple[ReadyStatement, object] | None:
-        """The lookup of a text with one parameter, and that parameter's value."""
-        known = self._statements.known(text, dialect, self._source.definitions())
-        lookup = None if known is None else known.key_lookup
-        if known is None or lookup is None:
-            return None
-        if not isinstance(parameters, pa.RecordBatch):
-            return (known, parameters[0]) if len(parameters) == 1 else None
-        if parameters.num_rows != 1 or parameters.num_columns != 1:
-            return None
-        column = parameters.column(0)
-        return (known, column[0].as_py()) if column.type == lookup.key_type else None
 
     def _timeout(self, session: Session) -> float | None:
         limits = [limit for limit in (session.timeout_seconds, self._options.statement_timeout_seconds) if limit is not None]
         return min(limits, default=None)
 
-    def _ready(self, text: str, dialect: str, moments: Moments) -> ReadyText:
-        limit = self._options.max_sql_bytes
-        if len(text) > limit or (len(text) * 4 > limit and len(text.encode(errors="replace")) > limit):
-            raise LimitExceeded(f"The statement is longer than max_sql_bytes allows ({limit} bytes): pass values as parameters.")
-        return self._statements.ready(text, dialect, self._source.definitions(), moments)
-
-    def _execute_shape(self, text: str, deadline: Deadline, started: float, wish: EpochWish) -> QueryResult | None:
+    def _execute_shape(self, text: str, deadline: Deadline, started: float, wish: EpochWish, told: Told | None) -> QueryResult | None:
         """Answer a short lookup by the plan that all of its shape share; None if it is no such lookup, or not known yet."""
         shape = shape_of(text)
         if shape is None:
             return None
-        definitions = self._source.definitions()
-        known = self._statements.shaped(shape.text, definitions)
+        tables = self._source.tables()
+        known = self._statements.shaped(shape.text, tables)
         if known is None:
-            self._statements.learn_shape(shape.text, len(shape.values), definitions)
+            self._statements.learn_shape(shape.text, len(shape.values), tables)
             return None
         values = shape_values(known.bound.parameters, shape)
-        if values is None:
+        if values is None or (told is not None and told != known.bound.shapes):
             return None
-        request = Request("duckdb", ReadyText(text, known, {}), Arguments(values), deadline, started, wish)
+        request = Request("duckdb", ReadyText(text, known, {}), Arguments(values), deadline, started, wish, is_told=told is not None)
         if self._coordinator is None and wish == NEWEST:
-            return self._local.lookup(request)
+            try:
+                return self._local.lookup(request)
+            except MigratedError:
+                return None
         assert isinstance(known.plan, RowsPlan)
         is_lookup = request.limit != REFUSED_LIMIT and lookup_points(known.plan, request.arguments) is not None
         return self._query(request) if is_lookup else None
@@ -431,15 +456,15 @@ class QueryService:
         bound = request.statement.bound
         match bound.kind:
             case Kind.SHOW_TABLES:
-                return _catalog_result(show_tables(self._source.definitions().values()))
+                return _catalog_result(show_tables(self._source.tables()))
             case Kind.SHOW_STORES:
-                return _catalog_result(show_stores(self._store_statuses()))
+                return _catalog_result(show_stores(self._store_statuses(), self._source.definitions(), self._source.tables()))
             case Kind.SHOW_HOSTS:
                 return _catalog_result(hosts_table(self._cluster.uris, self._cluster.peers.standings(), self._source.definitions(), _now()))
             case Kind.DESCRIBE if bound.described is not None:
                 return _catalog_result(describe_store(bound.described))
             case Kind.DESCRIBE:
-                return _catalog_result(describe_schema(self._query_schema(request)))
+                return _catalog_result(describe_schema(self._query_schema(self._as_read(request))))
             case Kind.EXPLAIN:
                 return _catalog_result(plan_text(self._explained(request)))
             case Kind.EXPLAIN_ANALYZE:
@@ -456,18 +481,12 @@ class QueryService:
         return store_statuses(self._cluster.peers.reports(), self._source.definitions(), problems, _now())
 
     def _query(self, request: Request) -> QueryResult:
-        if self._coordinator is not None and request.statement.bound.references:
-            return self._coordinator.answer(self._asked(request)).result
-        return self._local.answer(self._pinned(request))
-
-    def _pinned(self, request: Request) -> Request:
-        """A request at the epochs that it wishes, where this host has everything."""
-        references = request.statement.bound.references
-        if request.wish == NEWEST or not references:
-            return request
-        needs = {reference.definition.name: tuple(sorted(all_partitions(reference.definition))) for reference in references}
-        route = self._routes.find(needs, self._source.definitions(), request.wish, request.deadline)
-        return replace(request, pin=Pin(route.epochs))
+        if not request.statement.bound.references:
+            return self._local.answer(request)
+        asked = self._asked(request)
+        if self._coordinator is not None:
+            return self._coordinator.answer(asked).result
+        return self._router.alone(asked, lambda found, pin: found.answer(pin))
 
     def _asked(self, request: Request) -> Asked:
         return Asked(
@@ -481,6 +500,8 @@ class QueryService:
             answer=lambda pin: self._local.answer(replace(request, pin=pin)),
             explain=lambda pin: self._local.explain(replace(request, pin=pin)),
             seconds=request.seconds,
+            in_shapes=lambda generations: self._asked(self._requests.in_shapes(request, generations)),
+            is_told=request.is_told,
         )
 
     def _schema(self, request: Request) -> pa.Schema:
@@ -505,9 +526,10 @@ class QueryService:
 
     def _explained(self, request: Request) -> list[str]:
         """The lines of EXPLAIN."""
-        if self._coordinator is not None and request.statement.bound.references:
-            return self._coordinator.explain(self._asked(request))
-        return self._local.explain(self._pinned(request))
+        if not request.statement.bound.references:
+            return self._local.explain(request)
+        asked = self._asked(request)
+        return self._router.alone(asked, lambda found, pin: found.explain(pin)) if self._coordinator is None else self._coordinator.explain(asked)
 
     def _analyzed(self, request: Request) -> list[str]:
         """The lines of EXPLAIN ANALYZE."""
@@ -517,7 +539,7 @@ class QueryService:
         running = replace(request, ready=replace(request.ready, statement=query), started=time.perf_counter())
         if self._coordinator is not None and statement.bound.references:
             return lines + self._coordinator.analyze(self._asked(running))
-        with self._local.answer(self._pinned(running)) as result:
+        with self._query(running) as result:
             rows = sum(batch.num_rows for batch in result)
             lines += [f"rows: {rows}", *(f"{step}: {seconds * 1000:.3f} ms" for step, seconds in result.metadata.seconds.items())]
             lines.append(f"all rows: {(time.perf_counter() - running.started) * 1000:.3f} ms")

@@ -115,7 +115,7 @@ class SnapshotMaker:
         covered = frozenset[StorePartition]().union(*(part.covers for part in snapshots.parts(view.epoch)))
         mine = [place for place in _places(view) if place not in covered and self._is_my_turn(view, place, waited)]
         if mine:
-            snapshots.write_part(view.epoch, view.definitions, mine, self._rows(view, mine))
+            snapshots.write_part(view.epoch, view.definitions, mine, self._rows(view, mine), view.generation)
         wanted = [(name, PartitionId(number)) for name, definition in view.definitions.items() for number in range(definition.partitions)]
         if not snapshots.commit(commit, wanted):
             return False

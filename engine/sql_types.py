@@ -145,7 +145,7 @@ def arrow_type(text: str) -> pa.DataType:
     """The canonical Arrow type of an SQL type name that `sql_type` made.
 
     Args:
-        text: Such as `BIGINT`, `DECIMAL(10,2)` or `STRUCT("a" BIGINT, "b" VARCHAR[])`.
+        text: Such as `BIGINT`, `DECIMAL(10,2)` or `STRUCT("a" BIGINT, "b" VARCHAR[])`; in small letters, too.
 
     Returns:
         The canonical type: `arrow_type(sql_type(t)) == t`.
@@ -153,12 +153,14 @@ def arrow_type(text: str) -> pa.DataType:
     Raises:
         InvalidInput: The text is no type name.
     """
+    text = _QUOTED_OR_NOT.sub(lambda part: part[0] if part[0].startswith('"') else part[0].upper(), text)
     kind, rest = _parse(text, 0)
     if rest.strip():
         raise InvalidInput(f"The type {text!r} is not understood from {rest.strip()!r} on.")
     return canonical_type(kind)
 
 
+_QUOTED_OR_NOT = re.compile(r'"(?:[^"]|"")*"|[^"]+')
 _SIMPLE = re.compile(r"\s*(TIMESTAMP WITH TIME ZONE|[A-Z]+)")
 _DECIMAL = re.compile(r"\s*DECIMAL\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 _FIELD = re.compile(r'\s*"((?:[^"]|"")*)"\s')

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from engine.scan import StoreSource
-from engine.schema import StoreDefinition
+from engine.schema import StoreDefinition, StoreName
 from engine.sql.versions import HISTORY, is_versioned
 from engine.sql_types import sql_type
 from flight_server import sql_info, xdbc_types
@@ -114,25 +114,26 @@ def _db_schemas(command: Message, source: StoreSource) -> pa.Table:
 
 def _wanted_schemas(command: Message, source: StoreSource) -> list[str]:
     """The schemas that a pattern matches, in order; that of histories only where a store has one."""
-    there = [HISTORY] if any(map(is_versioned, source.definitions().values())) else []
+    there = [HISTORY] if any(map(is_versioned, source.tables().values())) else []
     return [schema for schema in (*there, DB_SCHEMA) if _in_catalog(command) and _matches(command, "db_schema_filter_pattern", schema)]
 
 
 def _tables(command: Message, source: StoreSource) -> pa.Table:
-    rows = [(CATALOG, schema, str(d.name), TABLE_TYPE, d) for schema, d in _wanted_tables(command, source)]
+    wanted = _wanted_tables(command, source)
     if not command.include_schema:
-        return _rows(TABLES, [row[:4] for row in rows])
-    return _rows(TABLES_WITH_SCHEMA, [(*row[:4], table_schema(row[4], row[1]).serialize().to_pybytes()) for row in rows])
+        return _rows(TABLES, [(CATALOG, schema, str(name), TABLE_TYPE) for schema, name, _ in wanted])
+    schemas = ((schema, name, table_schema(definition, schema, name)) for schema, name, definition in wanted)
+    return _rows(TABLES_WITH_SCHEMA, [(CATALOG, schema, str(name), TABLE_TYPE, found.serialize().to_pybytes()) for schema, name, found in schemas])
 
 
-def _wanted_tables(command: Message, source: StoreSource) -> Iterator[tuple[str, StoreDefinition]]:
-    """Schema and store of each table, ordered by both."""
+def _wanted_tables(command: Message, source: StoreSource) -> Iterator[tuple[str, StoreName, StoreDefinition]]:
+    """Schema, name and store of each table, ordered by schema and name."""
     if command.table_types and TABLE_TYPE not in command.table_types:
         return
     for schema in _wanted_schemas(command, source):
-        for _, definition in sorted(source.definitions().items()):
-            if _matches(command, "table_name_filter_pattern", definition.name) and (schema == DB_SCHEMA or is_versioned(definition)):
-                yield schema, definition
+        for name, definition in sorted(source.tables().items()):
+            if _matches(command, "table_name_filter_pattern", name) and (schema == DB_SCHEMA or is_versioned(definition)):
+                yield schema, name, definition
 
 
 def _in_catalog(command: Message) -> bool:
@@ -157,24 +158,25 @@ def like(pattern: str) -> re.Pattern[str]:
     return re.compile("".join(marks.get(part) or re.escape(part[1:] if len(part) > 1 else part) for part in parts), re.DOTALL)
 
 
-def table_schema(definition: StoreDefinition, db_schema: str = DB_SCHEMA) -> pa.Schema:
+def table_schema(definition: StoreDefinition, db_schema: str, name: StoreName) -> pa.Schema:
     """A store's schema with what JDBC wants to know of each column.
 
     Args:
         definition: The store's.
         db_schema: The database schema whose table it is.
+        name: The table's name.
 
     Returns:
         Its schema; fields carry the metadata `ARROW:FLIGHT:SQL:…`.
     """
-    return pa.schema([field.with_metadata(_column_metadata(definition, db_schema, field)) for field in definition.schema])
+    return pa.schema([field.with_metadata(_column_metadata(db_schema, name, field)) for field in definition.schema])
 
 
-def _column_metadata(definition: StoreDefinition, db_schema: str, field: pa.Field) -> Mapping[str, str]:
+def _column_metadata(db_schema: str, name: StoreName, field: pa.Field) -> Mapping[str, str]:
     facts = {
         "CATALOG_NAME": CATALOG,
         "DB_SCHEMA_NAME": db_schema,
-        "TABLE_NAME": str(definition.name),
+        "TABLE_NAME": str(name),
         "TYPE_NAME": sql_type(field.type),
         "IS_AUTO_INCREMENT": "0",
         "IS_CASE_SENSITIVE": "1" if pa.types.is_string(field.type) else "0",
@@ -191,12 +193,12 @@ def _table_types(command: Message, source: StoreSource) -> pa.Table:
 
 
 def _primary_keys(command: Message, source: StoreSource) -> pa.Table:
-    definition = next((d for d in source.definitions().values() if d.name == command.table), None)
+    definition = source.tables().get(command.table)
     schema = command.db_schema if command.HasField("db_schema") else DB_SCHEMA
     if definition is None or not _in_catalog(command) or not (schema == DB_SCHEMA or (schema == HISTORY and is_versioned(definition))):
         return _rows(PRIMARY_KEYS, [])
     places = enumerate(definition.key, start=1)
-    return _rows(PRIMARY_KEYS, [(CATALOG, schema, str(definition.name), column, None, place) for place, column in places])
+    return _rows(PRIMARY_KEYS, [(CATALOG, schema, str(command.table), column, None, place) for place, column in places])
 
 
 def _no_foreign_keys(command: Message, source: StoreSource) -> pa.Table:

@@ -5,6 +5,7 @@ Only click is imported up front: everything else is imported by the command that
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import re
 import sys
@@ -83,6 +84,19 @@ class _Size(click.ParamType[int]):
         unit = (found[2] or " ").upper()
         base = 1024 if unit.endswith("I") else 1000
         return int(float(found[1]) * base ** " KMGT".index(unit[0]))
+
+
+class _Moment(click.ParamType[dt.datetime]):
+    """A point in time."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dt.datetime:
+        try:
+            moment = dt.datetime.fromisoformat(str(value))
+        except ValueError:
+            self.fail(f"{value!r} is not a time; write it like 2026-11-20T12:00:00, in UTC unless it has an offset.", param, ctx)
+        return moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
 
 
 class _ColumnType(click.ParamType[tuple[str, str]]):
@@ -304,7 +318,7 @@ def _interrupts_end_the_process() -> Iterator[None]:
 @_uri_option
 @_token_option
 def stores(uri: str, token_file: Path | None) -> None:
-    """List the stores: rows, bytes, partitions, segments, epoch, lag; in a deployment, for every host that holds some of them.
+    """List the stores: kind, key, retention, rows, bytes, partitions, segments, epoch, lag; in a deployment, for every host that holds some of them.
 
     \b
     Examples:
@@ -317,7 +331,7 @@ def stores(uri: str, token_file: Path | None) -> None:
         from flight_server.stores import replicas_shown, stores_table  # noqa: PLC0415  likewise
 
         try:
-            shown = replicas_shown(client.replicas())
+            shown = replicas_shown(client.replicas(), client.stores())
         except Unsupported:
             # A host of no deployment holds everything by itself.
             shown = stores_table(client.stores())
@@ -328,7 +342,7 @@ def stores(uri: str, token_file: Path | None) -> None:
 @_uri_option
 @_token_option
 def hosts(uri: str, token_file: Path | None) -> None:
-    """List the hosts of a deployment, as any one of them sees them: alive, epoch of each store group, lag, partitions.
+    """List the hosts of a deployment, as any one of them sees them: alive, epoch of each store group, lag, partitions; or the only host.
 
     \b
     Examples:
@@ -336,10 +350,15 @@ def hosts(uri: str, token_file: Path | None) -> None:
       livestate hosts --uri grpc://10.0.0.7:8815
     """
     with _failures(), _connect(uri, token_file) as client:
+        from engine.errors import Unsupported  # noqa: PLC0415  only this needs it
         from flight_server.render import terminal  # noqa: PLC0415  it imports pyarrow
         from flight_server.stores import hosts_shown  # noqa: PLC0415  likewise
 
-        terminal().print(hosts_shown(client.hosts()))
+        try:
+            terminal().print(hosts_shown(client.hosts()))
+        except Unsupported as alone:
+            terminal().print(hosts_shown(client.query("SHOW HOSTS").read_all()))
+            click.echo(f"{alone.message} Several hosts answer as one with livestate serve --processes N, or with --deployment FILE.")
 
 
 @main.command()
@@ -352,34 +371,108 @@ def hosts(uri: str, token_file: Path | None) -> None:
 @click.option("--format", "kind", type=click.Choice(["parquet", "csv", "arrow"]), help="Format of the file; its name tells by default.")
 @click.option("--batch-rows", default=250_000, show_default=True, type=click.IntRange(1), help="Rows of an epoch, at most.")
 @click.option("--type", "types", multiple=True, type=_ColumnType(), help="SQL type of a CSV column; inferred by default. Repeatable.")
-def load(
-    store: str,
-    file: Path,
-    changelog: str,
-    key: Sequence[str],
-    partition_by: Sequence[str],
-    partitions: int | None,
-    kind: Any,
-    batch_rows: int,
-    types: Sequence[tuple[str, str]],
-) -> None:
+@click.option("--order-by", metavar="COLUMN", default="", help="The row with the largest value of it wins, whatever comes last.")
+@click.option("--merge", multiple=True, metavar="NAME=FUNCTION(COLUMN)", help="A column that merges all rows of a key, as plays=count(). Repeatable.")
+@click.option("--gap", metavar="TIME", default="", help="Rows become sessions, which end when nothing comes for so long, as '30 minutes'.")
+@click.option("--time", metavar="COLUMN", default="", help="When a row happened, for sessions.")
+@click.option("--valid-from", metavar="COLUMN", default="", help="Keep all versions of a row; each holds from this time on.")
+@click.option("--retention", metavar="TIME", default="", help="How long rows stay, as '7 days'; for ever by default.")
+@click.option(
+    "--retention-column", metavar="COLUMN", default="", help="Time that the retention goes by; else the end of the session or version, or the commit."
+)
+@click.option("--watermark", type=_Moment(), help="Nothing earlier is waited for: lets rows go by --retention-column.")
+@click.option("--global", "is_global", is_flag=True, help="Every host holds all of the store.")
+@click.option("--in-memory", is_flag=True, help="Hosts keep the store in memory only, and rebuild it when they start.")
+def load(store: str, file: Path, changelog: str, kind: Any, types: Sequence[tuple[str, str]], **given: Any) -> None:
     """Load FILE (Parquet, CSV or Arrow) into STORE, which is created on first use.
 
-    A row replaces the one with the same key; a merge store merges what is in the file. Rows become visible epoch by epoch. A job that writes
-    the same store group is refused from then on: stop it first, and start it again afterwards.
+    Rows become visible epoch by epoch. A job that writes the same store group is refused from then on: stop it first, and start it again afterwards.
+
+    A row replaces the one with the same key, unless the new store is of another kind: --order-by keeps the latest row, --merge aggregates,
+    --gap makes sessions (with --merge for their columns), --valid-from keeps versions. MERGE functions are count, sum, min, max, avg,
+    first(a by t), last(a by t), count_distinct and quantiles(a, 0.5, …). A store that exists is what it is: leave these options out.
 
     \b
     Examples:
       livestate load songs songs.parquet --changelog file:///var/lib/livestate --key song_id
       livestate load prices prices.csv --changelog s3://bucket/livestate --key shop,item --partition-by shop --type price=DECIMAL(10,2)
+      livestate load sales sales.csv --changelog /var/lib/livestate --key shop --merge "total=sum(amount)" --merge "sales=count()"
+      livestate load visits clicks.csv --changelog /var/lib/livestate --key user --gap "30 minutes" --time at --merge "clicks=count()"
+      livestate load rates rates.csv --changelog /var/lib/livestate --key currency --valid-from at --retention "365 days"
     """
     from engine.changelog import Changelog  # noqa: PLC0415  it imports pyarrow and obstore
+    from flight_server.behaviour_text import BehaviourText  # noqa: PLC0415  likewise
     from flight_server.load import LoadOptions, load_file  # noqa: PLC0415  likewise
     from flight_server.load_progress import progress_shown  # noqa: PLC0415  it imports rich
 
-    options = LoadOptions(store, key, partition_by, partitions, kind, batch_rows, dict(types))
+    behaviour = BehaviourText(**{name: given.pop(name) for name in BehaviourText.__dataclass_fields__})
+    options = LoadOptions(store, format=kind, types=dict(types), behaviour=behaviour, **given)
     with _failures(), progress_shown(store) as report:
         load_file(Changelog.open(changelog), file, options, report)
+
+
+@main.command()
+@click.argument("store")
+@_changelog_option(required=True)
+@click.option("--add", multiple=True, metavar="COLUMN", help="A new column, as 'rating DOUBLE' or \"kind VARCHAR DEFAULT 'song'\". Repeatable.")
+@click.option("--drop", multiple=True, metavar="NAME", help="A column that goes, with its values. Repeatable.")
+@click.option("--rename", multiple=True, metavar="OLD=NEW", help="Another name for a column. Repeatable.")
+@click.option("--widen", multiple=True, metavar="NAME=TYPE", help="A type that has all values of the one before, as plays=BIGINT. Repeatable.")
+@click.option("--dry-run", is_flag=True, help="Show what would become of the store, and change nothing.")
+@click.option("--wait", default=10.0, show_default=True, type=click.FloatRange(0), metavar="SECONDS", help="How long to wait for a commit.")
+@click.option(
+    "--take-over", is_flag=True, help="Commit an empty epoch if none comes; a job that writes the store's group has to be started again then."
+)
+def migrate(store: str, changelog: str, **given: Any) -> None:
+    """Change the columns of STORE while jobs write it and hosts serve it.
+
+    The next commit of the store's group takes the change up: from this epoch on the store has the new columns on all hosts, rows of before and
+    after answer together, and AS OF an earlier epoch shows the old ones. A job that writes the old columns goes on; its rows get the new columns'
+    defaults. Hosts rewrite old rows in the background.
+
+    Without changes, waits for a commit that takes up what was changed before.
+
+    \b
+    Examples:
+      livestate migrate plays --changelog file:///var/lib/livestate --add 'rating DOUBLE' --dry-run
+      livestate migrate plays --changelog s3://bucket/livestate --rename title=name --widen count=BIGINT
+      livestate migrate plays --changelog /var/lib/livestate --drop rating --take-over
+    """
+    from engine.changelog import Changelog  # noqa: PLC0415  it imports pyarrow and obstore
+    from flight_server.migrate import MigrateOptions, migrate  # noqa: PLC0415  likewise
+
+    with _failures():
+        migrate(Changelog.open(changelog), MigrateOptions(store, **given), click.echo)
+
+
+@main.command()
+@click.argument("name")
+@click.argument("store")
+@_changelog_option(required=True)
+@click.option("--uri", "uris", multiple=True, help="Address of a host that is to take note at once; others do within a second. Repeatable.")
+@_token_option
+def switch(name: str, store: str, changelog: str, uris: Sequence[str], token_file: Path | None) -> None:
+    """Let NAME mean STORE in SQL, so that a store that was built beside another one takes its place.
+
+    NAME is that of a store, or a new one. Each statement looks its names up once, so none sees both stores. Jobs go on to write the stores that
+    they name, and `livestate switch NAME NAME` goes back.
+
+    \b
+    Examples:
+      livestate switch plays plays_by_country --changelog file:///var/lib/livestate
+      livestate switch plays plays --changelog file:///var/lib/livestate --uri grpc://10.0.0.7:8815
+    """
+    from engine.changelog import Changelog  # noqa: PLC0415  it imports pyarrow and obstore
+    from engine.schema import StoreName  # noqa: PLC0415  likewise
+
+    with _failures():
+        opened = Changelog.open(changelog)
+        opened.switch(StoreName(name), StoreName(store))
+        is_store = opened.definition(StoreName(store)) is not None
+        for uri in uris:
+            with _connect(uri, token_file) as client:
+                client.notify()
+    click.echo(f"SQL reads store {store} by the name {name}." if is_store else f"The name {name} means no store any more.")
 
 
 @main.command()

@@ -24,7 +24,8 @@ from flight_server.messages import Message, new, parse
 from flight_server.tickets import Parameters, checked_timeout
 
 FRAGMENT_MARK = b"\x00F"
-FORMAT = 1
+FORMAT = 2
+"""Format 1 had no generations."""
 PIECE_BYTES = 4 << 20
 """About how large a piece of an input is."""
 UPLOAD_SCHEMA = pa.schema([pa.field("input", pa.int32(), nullable=False), pa.field("piece", pa.large_binary(), nullable=False)])
@@ -73,6 +74,7 @@ class FragmentTicket:
             inputs=self.inputs,
             timeout=request.timeout_seconds,
             call_id=self.call_id,
+            generations=request.generations,
         )
         if request.parameters is not None:
             packed = Parameters.of(request.parameters)
@@ -104,6 +106,7 @@ def parse_fragment(data: bytes) -> FragmentTicket:
         partitions={StoreName(store): _partitions(store, each.partitions) for store, each in message.partitions.items()},
         parameters=parameters,
         timeout_seconds=checked_timeout(message.timeout if message.HasField("timeout") else None),
+        generations={GroupName(group): _generation(group, generation) for group, generation in message.generations.items()},
     )
     inputs = tuple(message.inputs)
     if not all(inputs) or len(set(inputs)) < len(inputs):
@@ -115,6 +118,12 @@ def _epoch(group: str, epoch: int) -> Epoch:
     if epoch < 0:
         raise InvalidInput(f"The fragment asks for epoch {epoch} of group {group!r}; there is none below 0.")
     return Epoch(epoch)
+
+
+def _generation(group: str, generation: int) -> int:
+    if generation < 1:
+        raise InvalidInput(f"The fragment asks for generation {generation} of group {group!r}; those that it names begin at 1.")
+    return generation
 
 
 def _partitions(store: str, given: Sequence[int]) -> tuple[PartitionId, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,10 +12,11 @@ import pyarrow.compute as pc
 
 from engine.changelog import Changelog, StoreAppender, open_appender
 from engine.errors import InvalidInput, LivestateError
-from engine.kinds import Merge
-from engine.partials import partial_rows
+from engine.kinds import PLAIN, Kind, Merge, Session, time_of
+from engine.partials import partial_rows, session_fragments
 from engine.schema import Epoch, StoreDefinition, StoreName, define_store
 from engine.sql_types import arrow_type
+from flight_server.behaviour_text import BehaviourText
 from flight_server.files import FileFormat, format_of, open_rows
 
 DEFAULT_BATCH_ROWS = 250_000
@@ -34,6 +36,10 @@ class LoadOptions:
         format: Format of the file; None goes by its name.
         batch_rows: Rows of an epoch, at most.
         types: SQL types of CSV columns by name.
+        behaviour: Kind, retention and placement of a new store; of one that is there, what is given has to be so.
+        time: Column with the time of the events, for a session store.
+        watermark: No event before it is waited for any more, with a time zone: rows that are past their retention by then go. None: rows that go
+            by the time of an event stay.
     """
 
     store: str
@@ -43,6 +49,9 @@ class LoadOptions:
     format: FileFormat | None = None
     batch_rows: int = DEFAULT_BATCH_ROWS
     types: Mapping[str, str] = field(default_factory=dict)
+    behaviour: BehaviourText = field(default_factory=BehaviourText)
+    time: str = ""
+    watermark: dt.datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -65,8 +74,8 @@ class Progress:
 def load_file(changelog: Changelog, file: Path, options: LoadOptions, report: Callable[[Progress], None] = lambda progress: None) -> Progress:
     """Append the rows of a file to a store, epoch by epoch.
 
-    In a key-value store a row replaces the one with the same key, so a load that failed underway can simply be run again. A merge store that is there
-    already is fed too: from a file of partial rows, or from one of events, which are aggregated first.
+    In a key-value store a row replaces the one with the same key, so a load that failed underway can simply be run again. A store that merges takes a
+    file of partial rows or session fragments, or one of events, which are aggregated first.
 
     Args:
         changelog: Where the store is, or will be.
@@ -84,18 +93,18 @@ def load_file(changelog: Changelog, file: Path, options: LoadOptions, report: Ca
         Unavailable: The changelog cannot be reached.
         LimitExceeded: The disk is full.
     """
-    there = changelog.definition(StoreName(options.store))
+    there = _there(changelog, file, options)
     rows = open_rows(file, format_of(file, options.format), _csv_types(there, options))
     definition = _definition(there, rows.schema, options)
     progress = Progress(total=rows.rows)
     appender = open_appender(changelog, [definition], writer_id=f"livestate load of {file.name}")
     try:
         for table in epochs(rows.batches, options.batch_rows):
-            progress = _append(appender, definition, table, progress)
+            progress = _append(appender, definition, table, progress, options)
             report(progress)
     except LivestateError as error:
         if progress.rows:
-            again = "counts them twice" if isinstance(definition.behaviour.kind, Merge) else "replaces them"
+            again = "counts them twice" if isinstance(definition.behaviour.kind, Merge | Session) else "replaces them"
             raise type(error)(f"{error.message} The {progress.rows:,} rows before it are loaded; loading the file again {again}.") from error
         raise
     return progress
@@ -127,22 +136,61 @@ def epochs(batches: Iterable[pa.RecordBatch], most_rows: int) -> Iterator[pa.Tab
         yield pa.Table.from_batches(held)
 
 
+def _there(changelog: Changelog, file: Path, options: LoadOptions) -> StoreDefinition | None:
+    """The store as it is; of the shapes that migrations have given it the newest that has the file's columns."""
+    shapes = changelog.shapes(StoreName(options.store))
+    if len(shapes) < 2:
+        return shapes[0] if shapes else None
+    names = sorted(open_rows(file, format_of(file, options.format), {}).schema.names)
+    fitting = [shape for shape in shapes if sorted(shape.row_schema.names) == names]
+    return (fitting or shapes)[-1]
+
+
 def _csv_types(there: StoreDefinition | None, options: LoadOptions) -> dict[str, pa.DataType]:
-    known = {} if there is None else {f.name: f.type for f in there.row_schema if not pa.types.is_nested(f.type)}
-    return known | {name: arrow_type(text.upper()) for name, text in options.types.items()}
+    known = {} if there is None else {f.name: f.type for f in _file_schema(there) if not pa.types.is_nested(f.type)}
+    return known | {name: arrow_type(text) for name, text in options.types.items()}
+
+
+def _file_schema(there: StoreDefinition) -> pa.Schema:
+    """The columns that a file for a store has to have: for a store that merges those of its key, as the file may have events or partial rows."""
+    kind = there.behaviour.kind
+    if not isinstance(kind, Merge | Session):
+        return there.row_schema
+    return pa.schema([column for column in there.key_schema if column.name != time_of(kind)])
 
 
 def _definition(there: StoreDefinition | None, schema: pa.Schema, options: LoadOptions) -> StoreDefinition:
-    if there is None:
-        if not options.key:
-            raise InvalidInput(f"Store {options.store} does not exist yet: say which columns identify a row, with --key a,b.")
-        for column in schema:
-            if pa.types.is_null(column.type):
-                raise InvalidInput(
-                    f"Store {options.store}: no value tells the type of the column {column.name}: say it, with --type {column.name}=VARCHAR."
-                )
-        partitions = 8 if options.partitions is None else options.partitions
-        return define_store(options.store, schema, options.key, partition_by=options.partition_by or None, partitions=partitions)
+    return _new_store(schema, options) if there is None else _same_store(there, options)
+
+
+def _new_store(schema: pa.Schema, options: LoadOptions) -> StoreDefinition:
+    if not options.key:
+        raise InvalidInput(f"Store {options.store} does not exist yet: say which columns identify a row, with --key a,b.")
+    for column in schema:
+        if pa.types.is_null(column.type):
+            raise InvalidInput(
+                f"Store {options.store}: no value tells the type of the column {column.name}: say it, with --type {column.name}=VARCHAR."
+            )
+    behaviour = options.behaviour.behaviour(options.store, PLAIN)
+    rows = _rows(options.store, options.key, behaviour.kind, schema.empty_table(), options.time)
+    return define_store(
+        options.store,
+        rows.schema,
+        options.key,
+        partition_by=options.partition_by or None,
+        partitions=8 if options.partitions is None else options.partitions,
+        behaviour=behaviour,
+    )
+
+
+def _same_store(there: StoreDefinition, options: LoadOptions) -> StoreDefinition:
+    """The store that is there, if it is what is asked for."""
+    behaviour = options.behaviour.behaviour(there.name, there.behaviour)
+    if behaviour != there.behaviour:
+        raise InvalidInput(
+            f"Store {there.name} exists and differs. It is: {there.describe()}. Asked for: {behaviour.describe() or 'a plain key-value store'}. "
+            "Leave the options of its kind, retention and placement out, or load into another store."
+        )
     asked = define_store(
         there.name,
         there.row_schema,
@@ -152,7 +200,7 @@ def _definition(there: StoreDefinition | None, schema: pa.Schema, options: LoadO
         group=there.group,
         behaviour=there.behaviour,
     )
-    if asked != there:
+    if not asked.is_as(there):
         raise InvalidInput(
             f"Store {there.name} exists and differs. It is: {there.describe()}. Asked for: {asked.describe()}. "
             "Leave --key, --partition-by and --partitions out, or load into another store."
@@ -160,23 +208,35 @@ def _definition(there: StoreDefinition | None, schema: pa.Schema, options: LoadO
     return there
 
 
-def _append(appender: StoreAppender, definition: StoreDefinition, table: pa.Table, progress: Progress) -> Progress:
-    _check_keys(definition, table, progress.rows)
-    commit = appender.append({definition.name: _partial(definition, table)})
+def _append(appender: StoreAppender, definition: StoreDefinition, table: pa.Table, progress: Progress, options: LoadOptions) -> Progress:
+    _check_keys(definition, table, progress.rows, options.time)
+    rows = _rows(definition.name, definition.key, definition.behaviour.kind, table, options.time)
+    commit = appender.append({definition.name: rows}, watermark=options.watermark)
     return Progress(progress.rows + table.num_rows, progress.total, progress.epochs + 1, commit.epoch)
 
 
-def _partial(definition: StoreDefinition, table: pa.Table) -> pa.Table:
-    """Rows for a merge store: as they are if they have the columns of partial rows, else aggregated."""
-    kind = definition.behaviour.kind
-    if not isinstance(kind, Merge) or set(definition.row_schema.names) <= set(table.schema.names):
+def _rows(store: str, key: Sequence[str], kind: Kind, table: pa.Table, time: str) -> pa.Table:
+    """Rows as the store takes them: those of a file of events are aggregated for a store that merges."""
+    if not isinstance(kind, Merge | Session) or _are_partial(kind, table.schema.names):
         return table
-    return partial_rows(table, definition.key, kind.columns)
+    if isinstance(kind, Merge):
+        return partial_rows(table, key, kind.columns)
+    if not time:
+        raise InvalidInput(f"Store {store}: say which column has the time of the events, with --time, or give {kind.start} and {kind.end}.")
+    return session_fragments(table, [name for name in key if name != kind.start], kind, time)
 
 
-def _check_keys(definition: StoreDefinition, table: pa.Table, before: int) -> None:
+def _are_partial(kind: Merge | Session, names: Sequence[str]) -> bool:
+    """Whether a file has partial rows: all of their columns, and one at least that its events could not have."""
+    times = {kind.start, kind.end} if isinstance(kind, Session) else set()
+    partials = {name for column in kind.columns for name in column.partials} | times
+    return partials <= set(names) and not partials <= {column.of for column in kind.columns}
+
+
+def _check_keys(definition: StoreDefinition, table: pa.Table, before: int, time: str) -> None:
     """Refuse null keys here, where the row's number in the file is known."""
-    for name in definition.key:
+    for name in dict.fromkeys([*definition.key, time]):
         if name in table.schema.names and table[name].null_count:
             place = pc.index(pc.is_null(table[name]), True).as_py()
-            raise InvalidInput(f"Store {definition.name}, row {before + place + 1:,}: the key column {name} is null; a key must not be null.")
+            what = "the key column" if name in definition.key else "the time of the event,"
+            raise InvalidInput(f"Store {definition.name}, row {before + place + 1:,}: {what} {name} is null; a key must not be null.")

@@ -93,7 +93,10 @@ _TABLE: Mapping[str, tuple[str, ...]] = {
         "optional int64 number = 8",
         "optional string text = 9",
         "bool parallel = 10",
+        "TableShapes told = 11",
     ),
+    "TableShapes": ("repeated TableShape tables = 1",),
+    "TableShape": ("string name = 1", "string store = 2", "int64 generation = 3"),
     "EpochWish": ("optional int64 min_epoch = 1", "optional double max_staleness = 2", "string as_of = 3"),
     "PartitionList": ("repeated int32 partitions = 1",),
     "FragmentRequest": (
@@ -106,6 +109,7 @@ _TABLE: Mapping[str, tuple[str, ...]] = {
         "repeated string inputs = 7",
         "optional double timeout = 8",
         "bytes call_id = 9",
+        "map int64 generations = 10",
     ),
 }
 

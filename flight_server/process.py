@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -33,6 +34,16 @@ def prepare() -> None:
     """Set this process up for answering calls of Flight quickly. Before the first server or client of gRPC, which reads its settings once."""
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     os.environ.setdefault("GRPC_EXPERIMENTS", GRPC_EXPERIMENTS)
+
+
+def settle() -> None:
+    """Take everything that is there by now out of garbage collection, as it stays for good: modules for the most part.
+
+    A full collection looks at all objects while every thread waits: 25 ms for the 115,000 of a host that has just started, and twice that and more
+    where others want the processors. Afterwards it takes 1 to 5 ms, for what statements and epochs have left.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def stop_with_standard_input() -> None:
@@ -69,6 +80,7 @@ def serve(options: HostOptions, started: Callable[[Host], None], *, supervised: 
     host = Host(options)
     try:
         host.start()
+        settle()
         started(host)
         signal.sigwait(STOP_SIGNALS)
     finally:

@@ -1,13 +1,14 @@
 """Reports on the wire: what a host says of itself to the others, as JSON with a format version.
 
 ```json
-{"format": 1, "host": "a", "changelog": "6f0c…", "started": 1789000000000000, "number": 17,
- "groups": {"plays": {"readable": [[41, 1789000000000000], [42, 1789000000100000]], "newest_known": 43, "unread_since": 1789000000200000,
+{"format": 2, "host": "a", "changelog": "6f0c…", "started": 1789000000000000, "number": 17,
+ "groups": {"plays": {"readable": [[41, 1789000000000000, 0], [42, 1789000000100000, 1]], "newest_known": 43, "unread_since": 1789000000200000,
                       "looked_at": 1789000000300000}},
  "stores": {"plays": {"partitions": [0, 3, 4], "rows": 10, "bytes": 200, "segments": 3, "stored_rows": 12, "since": 1, "rebuilding": []}}}
 ```
 
-The fields are those of `engine.cluster.reports`; `readable` has pairs of an epoch and the time of its commit. Times are microseconds since 1970 UTC.
+The fields are those of `engine.cluster.reports`; `readable` has epochs, each with the time of its commit and its generation. Times are microseconds
+since 1970 UTC.
 `started` tells one life of a host from the next, `number` counts the reports of one life.
 """
 
@@ -23,7 +24,8 @@ from engine.cluster.reports import GroupReport, HostName, HostReport, ReadableEp
 from engine.errors import InvalidInput
 from engine.schema import Epoch, GroupName, PartitionId, StoreName
 
-FORMAT = 1
+FORMAT = 2
+"""Format 1 had no generations."""
 MAX_REPORT_BYTES = 64 << 20
 _COUNTS = ("rows", "bytes", "segments", "stored_rows")
 _STORE_FIELDS = ("partitions", *_COUNTS, "since", "rebuilding")
@@ -61,7 +63,7 @@ class SentReport:
 
 
 def _group_document(group: GroupReport) -> Mapping[str, Any]:
-    readable = [(each.epoch, each.committed_at) for each in group.readable]
+    readable = [(each.epoch, each.committed_at, each.generation) for each in group.readable]
     return {"readable": readable, "newest_known": group.newest_known, "unread_since": group.unread_since, "looked_at": group.looked_at}
 
 
@@ -101,8 +103,8 @@ def _sent_report(document: Mapping[str, Any]) -> SentReport:
 
 
 def _group(document: Mapping[str, Any]) -> GroupReport:
-    readable = tuple(ReadableEpoch(Epoch(_number(epoch)), _number(committed_at)) for epoch, committed_at in document["readable"])
-    if any(before.epoch >= after.epoch for before, after in pairwise(readable)):
+    readable = tuple(ReadableEpoch(Epoch(_number(epoch)), _number(moment), _number(generation)) for epoch, moment, generation in document["readable"])
+    if any(before.epoch >= after.epoch or before.generation > after.generation for before, after in pairwise(readable)):
         raise ValueError(readable)
     unread_since = document["unread_since"]
     looked_at = _number(document["looked_at"])

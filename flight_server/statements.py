@@ -15,7 +15,7 @@ from engine.cluster.reports import HostName
 from engine.cluster.wishes import NEWEST, AsOfEpoch, EpochWish
 from engine.coordinator.division import Piece
 from engine.errors import InvalidInput, Unsupported
-from engine.service import DEFAULT_SESSION, QueryResult, QueryService, Session
+from engine.service import DEFAULT_SESSION, PreparedStatement, QueryResult, QueryService, Session
 from flight_server.calls import Call, Calls
 from flight_server.fragments import FragmentTicket
 from flight_server.limits import Slots
@@ -94,9 +94,13 @@ class Statements:
         """The schema of a statement's result.
 
         Raises:
+            InvalidInput: It is another one than was told when the statement was prepared.
             LivestateError: The statement cannot run, by kind.
         """
-        return self._service.prepare(statement.sql, engine_session(statement)).schema
+        return self._prepared(statement).schema
+
+    def _prepared(self, statement: Statement) -> PreparedStatement:
+        return self._service.prepare(statement.sql, engine_session(statement), statement.told)
 
     def flight_info(self, handle: bytes, descriptor: flight.FlightDescriptor) -> flight.FlightInfo:
         """Plan a statement.
@@ -113,18 +117,19 @@ class Statements:
             LivestateError: The statement cannot run, by kind.
         """
         statement = parse_handle(handle)
-        schema = self.schema(statement)
+        prepared = self._prepared(statement)
         if len(handle) > MAX_ECHOED_BYTES:
             descriptor = flight.FlightDescriptor.for_command(b"")
-        endpoints = self._parallel(statement) or [flight.FlightEndpoint(execution_ticket(handle), [])]
-        return flight.FlightInfo(schema, descriptor, endpoints)
+        told = prepared.shapes if statement.told is None else None
+        endpoints = self._parallel(statement, prepared) or [flight.FlightEndpoint(execution_ticket(handle, told), [])]
+        return flight.FlightInfo(prepared.schema, descriptor, endpoints)
 
-    def _parallel(self, statement: Statement) -> list[flight.FlightEndpoint]:
+    def _parallel(self, statement: Statement, prepared: PreparedStatement) -> list[flight.FlightEndpoint]:
         """An endpoint for each host that has rows of the answer; none where one host has to give it."""
         if not (statement.parallel and self._uris):
             return []
         values = None if statement.parameters is None else statement.parameters.batch()
-        fragments = self._service.endpoints(statement.sql, values, engine_session(statement)) or {}
+        fragments = self._service.endpoints(statement.sql, values, engine_session(statement), prepared.shapes) or {}
         return [
             flight.FlightEndpoint(FragmentTicket.of(request, os.urandom(CALL_ID_BYTES)).to_bytes(), [flight.Location(self._uris[host])])
             for host, request in fragments.items()
@@ -148,14 +153,16 @@ class Statements:
         statement = command.request.statement
         values = self._typed(command.request)
         statement = statement if values is None else statement.bound(values)
-        schema = self.schema(statement)
         if not command.by_partition:
-            return flight.FlightInfo(schema, descriptor, [flight.FlightEndpoint(execution_ticket(statement.to_bytes()), [])])
+            prepared = self._prepared(statement)
+            endpoint = flight.FlightEndpoint(execution_ticket(statement.to_bytes(), prepared.shapes), [])
+            return flight.FlightInfo(prepared.schema, descriptor, [endpoint])
         division = self._service.divide(statement.sql, values, engine_session(statement))
+        schema = self.schema(statement) if division.schema is None else division.schema
         if division.pieces is None:
             as_of = {group: AsOfEpoch(epoch) for group, epoch in division.epochs.items()}
             pinned = replace(statement, wish=EpochWish(as_of=as_of) if as_of else NEWEST)
-            endpoints = [flight.FlightEndpoint(execution_ticket(pinned.to_bytes()), list(self._uris.values()))]
+            endpoints = [flight.FlightEndpoint(execution_ticket(pinned.to_bytes(), None), list(self._uris.values()))]
         else:
             endpoints = [self._piece(piece) for piece in division.pieces]
         return flight.FlightInfo(schema, descriptor, endpoints, app_metadata=json.dumps({"epochs": dict(division.epochs)}))
@@ -201,10 +208,10 @@ class Statements:
     def _result(self, statement: Statement, call: Call) -> QueryResult:
         given, session = statement.parameters, engine_session(statement)
         if isinstance(given, PlainValue):
-            found = self._service.row(statement.sql, session.dialect, [given.value], session, call.cancelled)
+            found = self._service.row(statement.sql, session.dialect, [given.value], session, call.cancelled, statement.told)
             if found is not None:
                 return found
-        return self._service.execute(statement.sql, None if given is None else given.batch(), session, call.cancelled)
+        return self._service.execute(statement.sql, None if given is None else given.batch(), session, call.cancelled, statement.told)
 
     def _json_result(self, request: JsonStatement, call: Call) -> QueryResult:
         statement, given = request.statement, request.parameters
@@ -246,7 +253,7 @@ class Statements:
         prepared = self._service.prepare(statement.sql, engine_session(statement))
         return new(
             "ActionCreatePreparedStatementResult",
-            prepared_statement_handle=statement.to_bytes(),
+            prepared_statement_handle=replace(statement, told=prepared.shapes).to_bytes(),
             dataset_schema=prepared.schema.serialize().to_pybytes(),
             parameter_schema=prepared.parameters.serialize().to_pybytes() if len(prepared.parameters) else b"",
         )

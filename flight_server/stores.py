@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from rich.console import Group
 
 from flight_server.render import human_bytes, human_seconds, new_table, printable
 
@@ -17,7 +18,7 @@ _NO_STORES = "There are no stores yet: start a Spark job with a LiveStateSink, o
 
 
 def stores_table(status: pa.Table) -> RenderableType:
-    """A table of stores for a terminal.
+    """The stores for a terminal: what they are, and how they stand.
 
     Args:
         status: The rows of `SHOW STORES`: a table of `engine.exec.catalog.STORES_SCHEMA`.
@@ -34,6 +35,18 @@ def stores_table(status: pa.Table) -> RenderableType:
         table.add_column("problem", style="red", overflow="fold")
     for row in rows:
         table.add_row(*_cells(row), *([printable(row["problem"])] if problems else []))
+    return Group(_definitions(rows), "", table)
+
+
+def _definitions(rows: Sequence[dict[str, Any]]) -> Table:
+    """What the stores are; how they stand would not fit beside it."""
+    is_switched = any(row["sql_names"] != row["store"] for row in rows)
+    table = _headed(("store", *(["in SQL"] if is_switched else []), "kind", "key", "placed by", "retention"), ())
+    for row in rows:
+        held = "".join(f", {word}" for word, so in (("global", row["is_global"]), ("in memory", row["in_memory"])) if so)
+        names = [row["sql_names"] or "no name"] if is_switched else []
+        cells = (row["store"], *names, row["kind"] + held, row["key"], row["partition_by"], row["retention"] or "for ever")
+        table.add_row(*(printable(cell) for cell in cells))
     return table
 
 
@@ -67,11 +80,12 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def replicas_shown(replicas: pa.Table) -> RenderableType:
+def replicas_shown(replicas: pa.Table, status: pa.Table) -> RenderableType:
     """The stores of a deployment for a terminal, with a line for each host that holds some of their partitions.
 
     Args:
         replicas: A table of `flight_server.host_tables.REPLICAS_SCHEMA`.
+        status: The rows of `SHOW STORES`: it says what the stores are.
 
     Returns:
         What a rich console prints; a sentence if there are no stores.
@@ -92,7 +106,7 @@ def replicas_shown(replicas: pa.Table) -> RenderableType:
             "" if row["epoch"] is None else f"{row['epoch']:,}",
             _lag(row),
         )
-    return table
+    return Group(_definitions(status.to_pylist()), "", table)
 
 
 def hosts_shown(hosts: pa.Table) -> RenderableType:
@@ -108,7 +122,7 @@ def hosts_shown(hosts: pa.Table) -> RenderableType:
     for row in hosts.to_pylist():
         table.add_row(
             printable(row["host"]),
-            printable(row["uri"]),
+            printable(row["uri"] or ""),
             "yes" if row["alive"] else "no",
             printable(row["store_group"] or ""),
             "" if row["partitions"] is None else f"{row['partitions']:,}",

@@ -30,6 +30,9 @@ import pyarrow as pa
 
 from engine.cluster.wishes import NEWEST, EpochWish
 from engine.errors import InvalidInput
+from engine.exec.texts import Told
+from engine.schema import StoreName
+from engine.sql.bind import TableShape
 from flight_server.messages import Message, new, parse, statement_handle
 from flight_server.wishes import WISHES, parse_wish, wish_values
 
@@ -131,6 +134,7 @@ class Statement:
         call_id: What tells this execution from all others, so that it can be cancelled; empty: it cannot.
         wish: Which epochs it may read.
         parallel: Its result may be given as several endpoints, one a host.
+        told: What its names meant when the client was told the columns of its result (`engine.exec.texts.Told`); None: it was not.
     """
 
     sql: str
@@ -140,6 +144,7 @@ class Statement:
     call_id: bytes = b""
     wish: EpochWish = NEWEST
     parallel: bool = False
+    told: Told | None = None
 
     def to_bytes(self) -> bytes:
         """The ticket or handle that `parse_ticket` reads back."""
@@ -155,6 +160,10 @@ class Statement:
             message.timeout = self.timeout_seconds
         if self.wish is not NEWEST:
             message.wish.CopyFrom(wish_message(self.wish))
+        if self.told is not None:
+            message.told.SetInParent()
+            for each in self.told:
+                message.told.tables.add(name=each.name, store=each.store, generation=each.generation)
         return STATEMENT_MARK + bytes(message.SerializeToString())
 
     def bound(self, parameters: pa.RecordBatch) -> Statement:
@@ -170,7 +179,7 @@ class Statement:
             InvalidInput: They are larger than 16 MiB.
         """
         values = PlainValue.of(parameters) or Parameters.of(parameters)
-        return Statement(self.sql, self.dialect, self.timeout_seconds, values, self.call_id, self.wish, self.parallel)
+        return Statement(self.sql, self.dialect, self.timeout_seconds, values, self.call_id, self.wish, self.parallel, self.told)
 
     def of(self, sql: str) -> Statement:
         """Another text with the same session options."""
@@ -194,17 +203,23 @@ def seconds_left(timeout_seconds: float | None, passed_seconds: float) -> float 
     return None if timeout_seconds is None else max(timeout_seconds - passed_seconds, _LEAST_SECONDS)
 
 
-def execution_ticket(handle: bytes) -> bytes:
+def execution_ticket(handle: bytes, told: Told | None) -> bytes:
     """The ticket of one execution of a statement.
 
     Args:
-        handle: The statement's handle.
+        handle: The statement's handle, which says nothing of what its client was told.
+        told: What the statement's names meant when its client was told the columns of its result.
 
     Returns:
         A ticket for the same statement with a `call_id` of its own.
     """
     # A field written behind a protobuf message becomes part of it, so nothing has to be read and written again.
-    return handle + _CALL_ID_FIELD + os.urandom(CALL_ID_BYTES)
+    return handle + (b"" if told is None else _told_field(told)) + _CALL_ID_FIELD + os.urandom(CALL_ID_BYTES)
+
+
+@lru_cache(maxsize=256)
+def _told_field(told: Told) -> bytes:
+    return Statement("", told=told).to_bytes()[len(STATEMENT_MARK) :]
 
 
 @dataclass(frozen=True)
@@ -327,7 +342,15 @@ def parse_handle(handle: bytes) -> Statement:
     message: Message = parse("StatementHandle", handle[len(STATEMENT_MARK) :])
     timeout = message.timeout if message.HasField("timeout") else None
     wish = parsed_wish(message.wish) if message.HasField("wish") else NEWEST
-    return Statement(message.sql, message.dialect, checked_timeout(timeout), _bound_values(message), message.call_id, wish, message.parallel)
+    return Statement(
+        message.sql, message.dialect, checked_timeout(timeout), _bound_values(message), message.call_id, wish, message.parallel, _told(message)
+    )
+
+
+def _told(message: Message) -> Told | None:
+    if not message.HasField("told"):
+        return None
+    return tuple(TableShape(StoreName(each.name), StoreName(each.store), each.generation) for each in message.told.tables)
 
 
 def _bound_values(message: Message) -> Parameters | PlainValue | None:

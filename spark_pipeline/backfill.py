@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import socket
 from collections.abc import Mapping, Sequence
+from typing import Unpack
 
 from pyspark.sql import DataFrame
 
 from engine.changelog import Changelog
+from engine.retention import microseconds_of_moment
 from engine.schema import Epoch, GroupName
 from spark_pipeline.committer import Batch, Committer
 from spark_pipeline.notify import Notifier
-from spark_pipeline.outputs import OutputMode, StoreOutput, create_stores
+from spark_pipeline.outputs import StoreOutput, StoreSettings, create_stores
 from spark_pipeline.transfer import DEFAULT_DRIVER_BYTES, PathChooser, TransferPath
 
 _NOTIFY_SECONDS = 3.0
@@ -24,37 +27,33 @@ def write_store(
     changelog: str,
     store: str,
     key: Sequence[str],
-    partition_by: Sequence[str] | None = None,
-    partitions: int = 8,
-    mode: str = OutputMode.UPDATE,
-    tombstone_column: str | None = None,
-    is_global: bool = False,
+    watermark: dt.datetime | None = None,
     group: str | None = None,
     path: str = TransferPath.AUTO,
     driver_bytes: int = DEFAULT_DRIVER_BYTES,
     notify: str | Sequence[str] = (),
     changelog_options: Mapping[str, str] | None = None,
+    **settings: Unpack[StoreSettings],
 ) -> Epoch:
     """Write a batch frame to a store, as one epoch.
 
     It takes the store group over: a streaming query that writes the same group is refused from here on, and goes on when it is restarted.
-    So give tables that are only loaded a group of their own, which is the default.
+    So give tables that are only loaded a group of their own, which is the default. What comes into a store that merges is merged with what is there:
+    a frame that is written twice counts twice.
 
     Args:
         frame: The rows.
-        changelog: As for `LiveStateSink`, and so are all other arguments.
+        changelog: As for `LiveStateSink`.
         store: Name of the store.
         key: Columns that identify a row.
-        partition_by: Leading part of the key that places a row; the whole key by default.
-        partitions: How many partitions the store has.
-        mode: "update" or "append" to replace rows by key, "complete" to replace all.
-        tombstone_column: Boolean column that says which rows remove their key.
-        is_global: Whether every host holds all of the store.
+        watermark: No event before it is waited for any more, with a time zone: rows that are past their retention by then go. None: rows that go
+            by the time of an event stay, until a streaming query with a watermark writes the store.
         group: Store group; the store's name by default.
         path: "driver", "executors" or "auto"; a frame whose size Spark cannot tell beforehand goes from the executors.
         driver_bytes: Up to which size a frame goes through the driver when `path` is "auto".
         notify: Flight URIs of hosts to tell of the commit.
         changelog_options: Settings of the object store.
+        settings: All else about the store: the attributes of `StoreOutput`.
 
     Returns:
         The epoch that the rows are.
@@ -65,7 +64,8 @@ def write_store(
         Unavailable: The changelog cannot be reached.
         LimitExceeded: The disk is full.
     """
-    output = StoreOutput(store, key, None, partition_by, partitions, mode, tombstone_column, is_global=is_global)
+    output = StoreOutput(store, key, **settings)
+    passed = None if watermark is None else microseconds_of_moment(watermark)
     name = GroupName(group if group is not None else store)
     chooser = PathChooser(path, driver_bytes, unknown=TransferPath.EXECUTORS)
     opened = Changelog.open(changelog, changelog_options)
@@ -73,7 +73,7 @@ def write_store(
     writer = opened.writer(name, f"batch write on {socket.gethostname()}, process {os.getpid()}")
     locations = [notify] if isinstance(notify, str) else list(notify)
     notifiers = [Notifier(location, name) for location in locations]
-    commit = Committer(opened, writer, [output], definitions, chooser, notifiers).commit(Batch(frame))
+    commit = Committer(opened, writer, [output], definitions, chooser, notifiers).commit(Batch(frame, watermark=passed))
     for notifier in notifiers:
         # A script may end right after its write, and the notifiers' threads with it.
         notifier.wait(_NOTIFY_SECONDS)

@@ -24,7 +24,7 @@ from pathlib import Path
 from types import TracebackType
 
 from engine.errors import DeadlineExceeded, Unavailable
-from spark_pipeline.processes import LOOPBACK, free_port, stop_process
+from spark_pipeline.processes import LOOPBACK, Watcher, free_port, stop_process
 
 PORT = 9092
 JARS_VARIABLE = "LIVESTATE_KAFKA_JARS"
@@ -58,7 +58,7 @@ def _needed_jars() -> Path:
 
 
 class KafkaBroker:
-    """One broker; a context that starts and stops it.
+    """One broker; a context that starts and stops it. It ends with this process, too, however that does.
 
     Args:
         directory: For its data and what it says; what a broker left there before is served again.
@@ -72,6 +72,7 @@ class KafkaBroker:
         self._directory = directory
         self._port, self._controller_port = (port or free_port()), free_port()
         self._process: subprocess.Popen[bytes] | None = None
+        self._watcher: Watcher | None = None
         self.bootstrap = f"{LOOPBACK}:{self._port}"
 
     def start(self) -> None:
@@ -88,6 +89,7 @@ class KafkaBroker:
             cluster = urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
             self._java("kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", f"--config={settings}").wait()
         self._process = self._java("kafka.Kafka", str(settings))
+        self._watcher = Watcher(self._process.pid)
         with ExitStack() as unless_started:
             unless_started.callback(self.stop)
             self._wait(self._process)
@@ -95,6 +97,9 @@ class KafkaBroker:
 
     def stop(self) -> None:
         """End it; what it has stays in the directory."""
+        if self._watcher is not None:
+            self._watcher.stop()
+            self._watcher = None
         if self._process is not None:
             stop_process(self._process)
             self._process = None
@@ -200,7 +205,9 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--port", type=int, default=PORT, help=f"where clients connect; {PORT} by default")
     parser.add_argument("--data", type=Path, help="directory in which topics stay; a temporary one by default")
+    parser.add_argument("--supervised", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
+    parent = os.getppid()
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, frame: stopping.set())
@@ -211,7 +218,7 @@ def main(arguments: Sequence[str]) -> int:
             with KafkaBroker(directory, options.port) as broker:
                 sys.stdout.write(f"Kafka serves {broker.bootstrap}\n")
                 sys.stdout.flush()
-                while not stopping.wait(1.0):
+                while not stopping.wait(1.0) and not (options.supervised and os.getppid() != parent):
                     broker.check()
         except (Unavailable, DeadlineExceeded) as error:
             sys.stderr.write(f"Error: {error}\n")

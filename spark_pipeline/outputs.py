@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypedDict
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StringType
@@ -13,7 +14,7 @@ from pyspark.sql.types import StringType
 from engine.changelog import Changelog
 from engine.durations import microseconds_of_duration
 from engine.errors import InvalidInput
-from engine.kinds import KEY_VALUE, RESERVED_PREFIX, Behaviour, KeyValue, Kind, Merge, Retention, Session, Versioned
+from engine.kinds import KEY_VALUE, RESERVED_PREFIX, Behaviour, KeyValue, Kind, Merge, Retention, Session, check_numbers, end_of_rows
 from engine.schema import StoreDefinition, define_store
 from spark_pipeline.preaggregation import event_rows, partial_rows
 from spark_pipeline.type_mapping import arrow_schema
@@ -32,6 +33,26 @@ class OutputMode(StrEnum):
     """The same as append: the store is keyed."""
     COMPLETE = "complete"
     """The batch's rows are all that the store has from now on."""
+
+
+class StoreSettings(TypedDict, total=False):
+    """What a `StoreOutput` has beside its name and key, for those who take it as keyword arguments."""
+
+    query: Callable[[DataFrame], DataFrame] | None
+    partition_by: Sequence[str] | None
+    partitions: int
+    mode: str
+    tombstone_column: str | None
+    kind: Kind
+    time: str
+    is_partial: bool
+    window: str
+    retention: str | dt.timedelta | None
+    retention_column: str
+    is_global: bool
+    in_memory: bool
+    tombstone_when_null: str
+    aggregate_first: bool
 
 
 @dataclass(frozen=True)
@@ -91,6 +112,7 @@ class StoreOutput:
             raise InvalidInput(f"Store {self.store}: Spark promises no order of events, so those with tombstones are aggregated first.")
         if self.mode not in tuple(OutputMode):
             raise InvalidInput(f"Store {self.store}: the mode {self.mode!r} is none of {', '.join(OutputMode)}.")
+        check_numbers(self.store, self.behaviour)
 
     @property
     def tombstones(self) -> str | None:
@@ -122,9 +144,7 @@ class StoreOutput:
 
     def _time_of_rows(self) -> str:
         """The column with the time at which a row has come to its end; empty where there is none."""
-        if self.window:
-            return window_columns(self.window)[1]
-        return self.kind.end if isinstance(self.kind, Session) else self.kind.valid_to if isinstance(self.kind, Versioned) else ""
+        return window_columns(self.window)[1] if self.window else end_of_rows(self.kind)
 
     def frame(self, batch: DataFrame) -> DataFrame:
         """The store's rows of a batch, a tombstone column among them.

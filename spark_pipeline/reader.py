@@ -6,6 +6,7 @@ reads one partition as Arrow batches from a host that holds it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
@@ -146,6 +147,9 @@ class LiveStateReader(DataSourceReader):
         refusal: LivestateError | None = None
         for _ in range(_TRIES):
             plan = _planned(self._options, command)
+            if self._asks_for_all and plan.schema.names != self._schema.names:
+                named = f"{', '.join(plan.schema.names)} now, and not {', '.join(self._schema.names)}"
+                raise InvalidInput(f"The query gives the columns {named}: load the frame anew.")
             _check_columns(plan.schema, self._schema)
             plan, refusal = lease.take(plan, self._options)
             if all(share.uris for share in plan.shares):
@@ -153,9 +157,14 @@ class LiveStateReader(DataSourceReader):
         assert refusal is not None
         raise refusal
 
+    @property
+    def _asks_for_all(self) -> bool:
+        """Whether the columns are not named. Those of a store are: it may have others by the time that the frame is used."""
+        return self._is_whole and not self._options.is_store
+
     def _sql(self) -> str:
         """The statement that gives the columns."""
-        if self._is_whole:
+        if self._asks_for_all:
             return self._options.sql
         columns = ", ".join(quoted(name) for name in self._schema.names)
         return f"SELECT {columns} FROM {self._options.source}"
@@ -224,5 +233,10 @@ def _fitted(batch: pa.RecordBatch, expected: pa.Schema) -> pa.RecordBatch:
 
 
 def _refuse(error: LivestateError) -> NoReturn:
-    """Raise an error anew: Spark shows the lines that it passed on its way, and these help no user."""
+    """Raise an error anew, so that Spark shows its sentence, and not the lines that it passed on its way, which help no user.
+
+    A process of Spark's that this variable is set in tells the error alone (`pyspark.util.handle_worker_exception`), and then ends.
+    """
+    if os.environ.get("SPARK_PYTHON_RUNTIME") == "PYTHON_WORKER":
+        os.environ["SPARK_HIDE_TRACEBACK"] = "1"
     raise error.with_traceback(None) from None

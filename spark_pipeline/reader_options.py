@@ -22,6 +22,7 @@ class ReaderOptions:
         uris: Flight addresses of hosts; the first that answers plans the read.
         source: What is read, as it stands behind FROM: a store's name in quotes, or a query in parentheses.
         sql: The statement that gives all of it.
+        is_store: It is a store, and no query.
         wish: Which epochs will do: fields of a JSON ticket.
         timeout_seconds: How long the hosts may take for a partition; None: as long as they allow.
         token: What the hosts want to be shown.
@@ -31,6 +32,7 @@ class ReaderOptions:
     uris: tuple[str, ...]
     source: str
     sql: str
+    is_store: bool
     wish: Mapping[str, int | float] = field(default_factory=dict)
     timeout_seconds: float | None = None
     token: str | None = field(default=None, repr=False)
@@ -74,6 +76,7 @@ def parse_options(given: Mapping[str, str]) -> ReaderOptions:
         uris=uris,
         source=source,
         sql=sql,
+        is_store="store" in given,
         wish=_wish(given),
         timeout_seconds=_value(given, "timeout", _seconds, "a number of seconds above 0"),
         token=given.get("token"),

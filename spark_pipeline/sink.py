@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import os
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Unpack
 
 from pyspark.sql import DataFrame
 
 from engine.changelog import Changelog
 from engine.errors import InvalidInput
-from engine.kinds import KEY_VALUE, Kind
 from engine.schema import GroupName
 from spark_pipeline.committer import Batch, Committer
 from spark_pipeline.interruption import quiet_stop
 from spark_pipeline.notify import Notifier
-from spark_pipeline.outputs import OutputMode, StoreOutput, create_stores
+from spark_pipeline.outputs import StoreOutput, StoreSettings, create_stores
 from spark_pipeline.transfer import DEFAULT_DRIVER_BYTES, PathChooser, TransferPath
 from spark_pipeline.watermark import batch_watermark, has_watermark
 
@@ -74,24 +73,13 @@ class LiveStateSink:
         changelog: URI of the changelog: `file:///…`, `s3://…`, `gs://…`, `az://…`.
         store: Name of the store, when there is one; `stores` otherwise.
         key: Columns that identify a row.
-        partition_by: Leading part of the key that places a row; the whole key by default.
-        partitions: How many partitions the store has, for ever.
-        mode: What rows do to the store: "update" and "append" replace rows by key, "complete" replaces all. As the query's output mode.
-        tombstone_column: Boolean column that says which rows remove their key; it is not a column of the store.
         group: Store group; the store's name by default, required with several stores.
         stores: The stores, when there are several or one needs a query of its own.
         path: How rows get to the changelog: "driver", "executors", or "auto", by their size.
         driver_bytes: Up to which size a batch goes through the driver when `path` is "auto", in bytes of Arrow data.
-        kind: How rows become rows of the store, when there is one store: as `StoreOutput.kind`, and so are `time` and `is_partial`.
-        time: Column with the time of the events, for a session store.
-        is_partial: Whether the rows for a store that merges are partial rows already.
-        aggregate_first: Whether Spark aggregates events by key before they are written: as `StoreOutput.aggregate_first`.
-        tombstone_when_null: Column of the store; rows where it is null remove their key.
-        window: Column that Spark's `window()` made, to be part of the key; as `StoreOutput.window`, and so are the next two.
-        retention: How long rows stay, such as "7 days"; None for ever.
-        retention_column: Column whose time retention goes by, against the query's watermark.
         notify: Flight URIs of hosts to tell of each commit, so that they need not poll: one or a sequence of `grpc://host:port`.
         changelog_options: Settings of the object store, such as its `endpoint`.
+        settings: All else about the store, when there is one: the attributes of `StoreOutput`.
 
     Raises:
         InvalidInput: Arguments contradict each other, or one is not understood.
@@ -103,46 +91,20 @@ class LiveStateSink:
         changelog: str,
         store: str | None = None,
         key: Sequence[str] = (),
-        partition_by: Sequence[str] | None = None,
-        partitions: int = 8,
-        mode: str = OutputMode.UPDATE,
-        tombstone_column: str | None = None,
-        kind: Kind = KEY_VALUE,
-        time: str = "",
-        is_partial: bool = False,
-        aggregate_first: bool = True,
-        tombstone_when_null: str = "",
-        window: str = "",
-        retention: str | dt.timedelta | None = None,
-        retention_column: str = "",
         group: str | None = None,
         stores: Sequence[StoreOutput] = (),
         path: str = TransferPath.AUTO,
         driver_bytes: int = DEFAULT_DRIVER_BYTES,
         notify: str | Sequence[str] = (),
         changelog_options: Mapping[str, str] | None = None,
+        **settings: Unpack[StoreSettings],
     ) -> None:
         if (store is None) == (not stores):
             raise InvalidInput("LiveStateSink needs either a store with its key, or stores.")
-        self._outputs = tuple(stores)
-        if store is not None:
-            one = StoreOutput(
-                store,
-                key,
-                partition_by=partition_by,
-                partitions=partitions,
-                mode=mode,
-                tombstone_column=tombstone_column,
-                kind=kind,
-                time=time,
-                is_partial=is_partial,
-                aggregate_first=aggregate_first,
-                tombstone_when_null=tombstone_when_null,
-                window=window,
-                retention=retention,
-                retention_column=retention_column,
-            )
-            self._outputs = (one,)
+        misplaced = [*(["key"] if key else []), *settings] if stores else []
+        if misplaced:
+            raise InvalidInput(f"Each of the stores says for itself what it is: give {', '.join(misplaced)} to its StoreOutput.")
+        self._outputs = tuple(stores) if store is None else (StoreOutput(store, key, **settings),)
         self._needs_watermark = any(output.goes_by_watermark for output in self._outputs)
         names = [output.store for output in self._outputs]
         if len(set(names)) != len(names):

@@ -1,17 +1,19 @@
 """The changelog: the durable, ordered record of every store's epochs. Start at `Changelog.open`.
 
 `layout` says where objects are, `codec` what is in them, `frames` what it is wrapped in; `objects` and `local` store them;
-`epochs` holds the epochs of one group, `writer` the one writer of it, `snapshots` what takes the place of older epochs, and
-`changelog` puts them together. `rows` and `appender` are the way in for tables.
+`definitions` knows what stores are and were, `migrations` what changed them; `epochs` holds the epochs of one group, `writer` the one writer of it,
+`snapshots` what takes the place of older epochs, and `changelog` puts them together. `rows` and `appender` are the way in for tables.
 """
 
 from engine.changelog.appender import StoreAppender, append_table, open_appender
 from engine.changelog.changelog import Changelog, Dropped
 from engine.changelog.codec import Tables, decode_file, encode_file
 from engine.changelog.commit import Commit, CommittedBatch, DataFile, Slice
+from engine.changelog.migrations import Migration
 from engine.changelog.rows import partition_rows
 from engine.changelog.snapshot import Snapshot, SnapshotRetention
 from engine.changelog.snapshots import Snapshots
+from engine.changelog.switches import Switch
 from engine.changelog.writer import Writer
 
 __all__ = [
@@ -20,11 +22,13 @@ __all__ = [
     "CommittedBatch",
     "DataFile",
     "Dropped",
+    "Migration",
     "Slice",
     "Snapshot",
     "SnapshotRetention",
     "Snapshots",
     "StoreAppender",
+    "Switch",
     "Tables",
     "Writer",
     "append_table",

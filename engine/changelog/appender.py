@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -21,10 +21,8 @@ from engine.changelog.commit import Commit
 from engine.changelog.rows import partition_rows
 from engine.changelog.writer import Writer
 from engine.errors import InvalidInput, NotFound
-from engine.retention import cutoffs_of
+from engine.retention import cutoffs_of, microseconds_of_moment
 from engine.schema import Epoch, StoreDefinition, StoreName
-
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 class StoreAppender:
@@ -33,7 +31,8 @@ class StoreAppender:
     There is nothing to close: the term ends when another writer opens one. As a context manager it only marks the scope.
     """
 
-    def __init__(self, definitions: Mapping[StoreName, StoreDefinition], writer: Writer) -> None:
+    def __init__(self, changelog: Changelog, definitions: Mapping[StoreName, StoreDefinition], writer: Writer) -> None:
+        self._changelog = changelog
         self._definitions = dict(definitions)
         self._writer = writer
 
@@ -61,7 +60,8 @@ class StoreAppender:
         """Commit tables as one epoch: all become visible together, and are durable on return.
 
         Args:
-            tables: Rows by store; columns are found by name. Of rows with one key, the last wins.
+            tables: Rows by store; columns are found by name, and are those of the store as the appender was opened, or as migrations have it.
+                Of rows with one key, the last wins.
             tombstone_column: Boolean column that says which rows remove their key; it counts in the tables that have it.
             replaced: Stores whose former rows all go.
             query_id: Names a source whose batches are numbered, to append each once however often it is tried.
@@ -85,21 +85,24 @@ class StoreAppender:
         placed = {}
         for name, table in tables.items():
             column = tombstone_column if tombstone_column in table.schema.names else None
-            placed[StoreName(name)] = partition_rows(self._definition(name), table, tombstone_column=column, batch_name=batch_name)
+            shape = self._shape(name, [field for field in table.schema.names if field != column])
+            placed[StoreName(name)] = partition_rows(shape, table, tombstone_column=column, batch_name=batch_name)
         stores = [self._definition(name).name for name in replaced]
-        cutoffs = cutoffs_of(self._definitions.values(), None if watermark is None else _microseconds(watermark), time.time_ns() // 1000)
+        cutoffs = cutoffs_of(self._definitions.values(), None if watermark is None else microseconds_of_moment(watermark), time.time_ns() // 1000)
         return self._writer.append(placed, replaced=stores, query_id=query_id, batch_id=batch_id, cutoffs=cutoffs)
+
+    def _shape(self, name: str, columns: Sequence[str]) -> StoreDefinition:
+        """The store as it was when some columns were what it has; if it never had these, as it is."""
+        opened = self._definition(name)
+        if sorted(opened.row_schema.names) == sorted(columns):
+            return opened
+        shapes = self._changelog.shapes(opened.name)
+        return next((shape for shape in reversed(shapes) if sorted(shape.row_schema.names) == sorted(columns)), shapes[-1])
 
     def _definition(self, name: str) -> StoreDefinition:
         if name not in self._definitions:
             raise NotFound(f"This appender writes {', '.join(sorted(self._definitions))}, and not {name}: open one with its definition.")
         return self._definitions[StoreName(name)]
-
-
-def _microseconds(moment: dt.datetime) -> int:
-    if moment.tzinfo is None:
-        raise InvalidInput("A watermark needs a time zone, such as datetime.now(UTC).")
-    return (moment - _EPOCH) // dt.timedelta(microseconds=1)
 
 
 def open_appender(changelog: Changelog, definitions: Iterable[StoreDefinition], *, writer_id: str = "python") -> StoreAppender:
@@ -119,9 +122,8 @@ def open_appender(changelog: Changelog, definitions: Iterable[StoreDefinition], 
     groups = sorted({definition.group for definition in stores.values()})
     if len(groups) != 1:
         raise InvalidInput(f"An appender writes the stores of one store group, not of {', '.join(groups) or 'none'}: give them the same group.")
-    for definition in stores.values():
-        changelog.create_store(definition)
-    return StoreAppender(stores, changelog.writer(groups[0], writer_id))
+    found = {name: changelog.create_store(definition) for name, definition in stores.items()}
+    return StoreAppender(changelog, found, changelog.writer(groups[0], writer_id))
 
 
 def append_table(

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import json
-import re
 import secrets
-import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from engine.changelog.codec import Tables
 from engine.changelog.commit import BEFORE_FIRST, Commit, DataFile
+from engine.changelog.definitions import Definitions
 from engine.changelog.epochs import Epochs
-from engine.changelog.layout import FORMAT_PATH, LAYOUT_FORMAT, STORES_PATH, definition_path, is_definition
+from engine.changelog.layout import FORMAT_PATH, LAYOUT_FORMAT, STORES_PATH
+from engine.changelog.migrations import Migration
 from engine.changelog.objects import Objects, open_objects
-from engine.changelog.rows import check_tables
+from engine.changelog.sealed import sealed, unsealed
 from engine.changelog.snapshot import SnapshotRetention, oldest_kept
 from engine.changelog.snapshots import Snapshots
+from engine.changelog.switches import Switch, Switches
 from engine.changelog.writer import Writer
-from engine.errors import Corrupt, InvalidInput, Unavailable, Unsupported
-from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
-
-_CHECKSUM = re.compile(rb',\n "crc32": ([0-9]+)\n\}\Z')
+from engine.errors import Corrupt, InvalidInput, NotFound, Unsupported
+from engine.evolution import Change
+from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName, check_name
 
 
 @dataclass(frozen=True)
@@ -42,15 +42,16 @@ class Dropped:
 class Changelog:
     """The durable, ordered record of every store's epochs. `Changelog.open` makes one; it can be used from several threads, and pickled.
 
-    It is the truth that all hosts follow, and it is made of immutable objects only (`engine.changelog.layout`). A definition,
-    once written, never changes.
+    It is the truth that all hosts follow, and it is made of immutable objects only (`engine.changelog.layout`). A store changes by numbered
+    migrations, which its group's commits take up: `Commit.generation` says how many are in effect, and so which shape each store has at an epoch.
     """
 
     def __init__(self, uri: str, options: Mapping[str, str], objects: Objects) -> None:
         self.uri = uri
         self._options = dict(options)
         self._objects = objects
-        self._definitions: dict[str, StoreDefinition] = {}
+        self._stores = Definitions(objects)
+        self._switches = Switches(objects)
         self._groups: dict[GroupName, Epochs] = {}
         self._identity: str | None = None
 
@@ -95,56 +96,144 @@ class Changelog:
         return self._identity
 
     def definitions(self) -> dict[StoreName, StoreDefinition]:
-        """All stores, by name. Definitions read once are not read again.
+        """All stores as they are now, by name; migrations that no commit has taken up yet included. Definitions read once are not read again.
 
         Raises:
-            Corrupt: A definition is damaged, or the changelog is of another format.
+            Corrupt: A definition or a migration is damaged, or the changelog is of another format.
             Unavailable: The changelog cannot be reached.
         """
         self.identity()
-        found = [self._read_definition(path) for path in sorted(self._objects.list(STORES_PATH)) if is_definition(path)]
-        return {definition.name: definition for definition in found if definition is not None}
+        return self._stores.newest()
 
     def definition(self, store: StoreName) -> StoreDefinition | None:
-        """What a store is; None if there is no such store.
+        """What a store is now, migrations that no commit has taken up yet included; None if there is no such store.
 
         Raises:
-            Corrupt: The definition is damaged.
+            Corrupt: A definition or a migration is damaged.
             Unavailable: The changelog cannot be reached.
         """
-        return self._read_definition(definition_path(store))
+        shapes = self.shapes(store)
+        return shapes[-1] if shapes else None
+
+    def shapes(self, store: StoreName) -> Sequence[StoreDefinition]:
+        """All that a store has been so far, oldest first, the shape that it is to have now included; empty if there is no such store.
+
+        Raises:
+            Corrupt: A definition or a migration is damaged.
+            Unavailable: The changelog cannot be reached.
+        """
+        first = self._stores.created(store)
+        return () if first is None else self._stores.shapes(store, self._stores.generation(first.group))
+
+    def generation(self, group: GroupName, known: int = 0) -> int:
+        """How many migrations a group's stores have, those included that no commit has taken up yet. One request where nothing is new.
+
+        Args:
+            group: The store group.
+            known: A number that some migration is known to have.
+
+        Raises:
+            Unavailable: The changelog cannot be reached.
+        """
+        return self._stores.generation(group, known)
+
+    def definition_at(self, store: StoreName, generation: int) -> StoreDefinition | None:
+        """What a store is at a generation of its group, such as `Commit.generation`; None if there is no such store.
+
+        Args:
+            store: The store.
+            generation: A number of migrations that there are.
+
+        Raises:
+            Corrupt: A definition or a migration is damaged or missing.
+            Unavailable: The changelog cannot be reached; what was read once is not read again.
+        """
+        return self._stores.at(store, generation)
+
+    def definitions_at(self, group: GroupName, generation: int) -> dict[StoreName, StoreDefinition]:
+        """The stores of a group at one of its generations, by name: see `definition_at`. One listing."""
+        return self._stores.all_at(group, generation)
 
     def create_store(self, definition: StoreDefinition) -> StoreDefinition:
-        """Create a store, or find the very same one there.
+        """Create a store, or find it there.
+
+        A store that was migrated is what is asked for in any shape that it has had: a job goes on writing rows in an older one.
 
         Args:
             definition: What the store is to be.
 
         Returns:
-            The definition that is stored now; equal to the one given.
+            The shape that is the one given, the newest if several are; but for the order of the columns, which are found by name.
 
         Raises:
-            InvalidInput: The store is there and differs; the message shows both definitions.
+            InvalidInput: The store is there and differs; the message shows both definitions, and the migration that makes the difference.
             Unsupported: The object store does not honour create-only writes, so that epochs would not be safe on it.
             Unavailable: The changelog cannot be reached.
             LimitExceeded: The disk is full.
         """
         self._ensure_format()
-        path = definition_path(definition.name)
-        self._objects.create(path, [pa.py_buffer(_with_checksum(definition.to_json()))])
-        there = self.definition(definition.name)
-        if there is None:
-            raise Unavailable(f"The definition of store {definition.name} was written and cannot be read: try again later.")
-        if there != definition:
-            raise InvalidInput(
-                f"Store {definition.name} exists and differs. It is: {there.describe()}. Asked for: {definition.describe()}. "
-                "Use the definition that is there, or another name."
-            )
-        return there
+        return self._stores.create(definition)
+
+    def migrate_store(self, store: StoreName, changes: Sequence[Change]) -> Migration:
+        """Change the columns of a store. It takes effect with the next commit of the store's group, on all hosts at this epoch.
+
+        Args:
+            store: The store.
+            changes: What to change, in this order (`engine.evolution`).
+
+        Returns:
+            What the store was, and what it is from then on.
+
+        Raises:
+            NotFound: There is no such store.
+            InvalidInput: The store cannot be changed so; the message shows what it is and what was asked for.
+            Unavailable: The changelog cannot be reached; the migration may have been written all the same.
+            LimitExceeded: The disk is full.
+        """
+        return self._stores.migrate(store, changes)
+
+    def switch(self, name: StoreName, store: StoreName) -> Switch:
+        """Make SQL mean a store by a name from now on, or from when a host next looks; nothing changes for those who write.
+
+        Args:
+            name: The name: that of a store, or any other that a store could have.
+            store: What it is to mean. The name itself to go back; where there is no store of that name, it means nothing again.
+
+        Returns:
+            What the name means now.
+
+        Raises:
+            InvalidInput: No store could have the name.
+            NotFound: There is no such store.
+            Corrupt: A switch of the name is damaged.
+            Unavailable: The changelog cannot be reached.
+            LimitExceeded: The disk is full.
+        """
+        check_name("store", name)
+        is_back = store == name and self._switches.newest(name).number > 0
+        if self._stores.created(store) is None and not is_back:
+            raise NotFound(f"There is no store {store}: {name} keeps its meaning.")
+        return self._switches.create(name, store)
+
+    def switches(self) -> dict[StoreName, StoreName]:
+        """Names by which SQL means another store than that of the name, and that store. Switches read once are not read again.
+
+        Raises:
+            Corrupt: A switch is damaged.
+            Unavailable: The changelog cannot be reached.
+        """
+        return self._switches.among(self._objects.list(STORES_PATH))
+
+    def catalog(self) -> tuple[dict[StoreName, StoreDefinition], dict[StoreName, StoreName]]:
+        """What `definitions` and `switches` return, by one listing of the stores."""
+        self.identity()
+        paths = list(self._objects.list(STORES_PATH))
+        return self._stores.newest(paths), self._switches.among(paths)
 
     def groups(self) -> list[GroupName]:
         """The store groups that have a store, in order of name."""
-        return sorted({definition.group for definition in self.definitions().values()})
+        self.identity()
+        return sorted({definition.group for definition in self._stores.all_created()})
 
     def newest_epoch(self, group: GroupName, known: Epoch = BEFORE_FIRST) -> Epoch:
         """The newest committed epoch of a group; 0 before the first.
@@ -177,16 +266,16 @@ class Changelog:
 
         Args:
             commit: What `read_commit` returned.
-            definitions: Definitions of at least the stores asked for.
+            definitions: Definitions of at least the stores asked for, in the shapes that rows are to have: of the commit's generation or a later one.
             partitions: Says which partitions are asked for; None for all.
 
         Returns:
-            Rows by store and partition, in commit order, in the store's schema; `TOMBSTONE_COLUMN` (boolean, no nulls) is the last column
+            Rows by store and partition, in commit order, in the store's row schema; `TOMBSTONE_COLUMN` (boolean, no nulls) is the last column
             where a row is a tombstone. Partitions without rows are left out.
 
         Raises:
             Corrupt: A data file is missing or damaged; the message names group and epoch.
-            NotFound: Rows asked for belong to a store that `definitions` lacks.
+            NotFound: Rows asked for belong to a store that `definitions` lacks, or has in a shape of before they were written.
             Unavailable: The changelog cannot be reached.
         """
         return self._epochs(commit.group).rows(commit, definitions, partitions)
@@ -204,7 +293,7 @@ class Changelog:
             LimitExceeded: The disk is full.
         """
         self._ensure_format()
-        return Writer.open(self._epochs(group), writer_id, lambda tables: check_tables(group, tables, self.definition))
+        return Writer.open(self._epochs(group), writer_id)
 
     def stage(self, group: GroupName, epoch: Epoch, tables: Tables, *, task: str) -> DataFile:
         """Write one durable data file of an epoch that is yet to be committed; only `Writer.commit` makes it count.
@@ -214,7 +303,7 @@ class Changelog:
         Args:
             group: The store group.
             epoch: The epoch to come: `Writer.next_epoch`.
-            tables: Rows by store and partition, as `partition_rows` returns them.
+            tables: Rows by store and partition, as `partition_rows` returns them, in any shape that their stores have had.
             task: Name of the task, a part of the file's name.
 
         Returns:
@@ -226,8 +315,9 @@ class Changelog:
             Unavailable: The changelog cannot be reached.
             LimitExceeded: The disk is full.
         """
-        check_tables(group, tables, self.definition)
-        return self._epochs(group).stage(epoch, tables, task)
+        epochs = self._epochs(group)
+        generation = epochs.generation(0)
+        return epochs.stage(epoch, epochs.fitted(tables, generation), task, generation)
 
     def collect(self, group: GroupName) -> int:
         """Delete the data files that no commit names: those of crashed, fenced or repeated tasks. Safe at any time, beside a writer too.
@@ -272,28 +362,14 @@ class Changelog:
         return Dropped(epochs.drop(oldest.epoch), epochs.snapshots.drop(oldest.epoch))
 
     def _epochs(self, group: GroupName) -> Epochs:
-        return self._groups.setdefault(group, Epochs(self._objects, group))
-
-    def _read_definition(self, path: str) -> StoreDefinition | None:
-        if path not in self._definitions:
-            data = self._objects.get(path)
-            if data is None:
-                return None
-            document = _without_checksum(data.to_pybytes())
-            if document is None:
-                raise Corrupt("A store definition in the changelog is damaged: restore it from a backup.")
-            definition = StoreDefinition.from_json(document)
-            if definition_path(definition.name) != path:
-                raise Corrupt(f"The definition of store {definition.name} lies where another one's should be: restore the changelog from a backup.")
-            self._definitions[path] = definition
-        return self._definitions[path]
+        return self._groups.setdefault(group, Epochs(self._objects, group, self._stores))
 
     def _ensure_format(self) -> None:
         """Mark a new changelog, and use the occasion to see that a create-only write is refused where something is."""
         if self._identity is not None:
             return
         document = json.dumps({"format": LAYOUT_FORMAT, "identity": secrets.token_hex(16)}, indent=1)
-        marker = [pa.py_buffer(_with_checksum(document.encode()))]
+        marker = [pa.py_buffer(sealed(document.encode()))]
         if self._objects.create(FORMAT_PATH, marker) and self._objects.create(FORMAT_PATH, marker):
             raise Unsupported("This object store ignores the condition of create-only writes, which epochs rely on: use another one.")
         self.identity()
@@ -308,18 +384,6 @@ def _identity_of(data: bytes) -> str:
         raise Corrupt(damaged) from error
     if version != LAYOUT_FORMAT:
         raise Corrupt(f"The changelog has format {version!r}; this version reads format {LAYOUT_FORMAT}: upgrade livestate.")
-    if _without_checksum(data) is None:
+    if unsealed(data) is None:
         raise Corrupt(damaged)
     return str(identity)
-
-
-def _with_checksum(document: bytes) -> bytes:
-    """A JSON object with the CRC-32 of its bytes as one more field: a person still reads it, and no flipped letter renames a column."""
-    return document.removesuffix(b"}").rstrip() + f',\n "crc32": {zlib.crc32(document)}\n}}'.encode()
-
-
-def _without_checksum(data: bytes) -> bytes | None:
-    """What `_with_checksum` was given; None if it is not that any more."""
-    found = _CHECKSUM.search(data)
-    document = data[: found.start()] + b"\n}" if found else b""
-    return document if found and zlib.crc32(document) == int(found[1]) else None

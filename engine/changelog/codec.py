@@ -10,18 +10,21 @@ A commit:
 A data file:
 
     8 bytes   magic, "LSEPOCH\0"
-    4 bytes   format version, 1
+    4 bytes   format version
     52 bytes  zero
     slices    one after another, without gaps
 
 A slice is the rows of one partition as an encapsulated Arrow IPC record batch message (Arrow columnar format, "Encapsulated
-message format") in the schema of the store, with `TOMBSTONE_COLUMN` behind it where a row is a tombstone. Each
+message format") in the row schema of the store, with `TOMBSTONE_COLUMN` behind it where a row is a tombstone. Each
 slice has its own checksum in the commit's index, so that a host can fetch and check only the partitions it holds. The index is held by
 column (`{"stores": [0, 0], "partitions": [3, 5], "lengths": [...], ...}`): some 25 bytes a slice, and offsets follow from the lengths.
+
+The format version of a data file is that of a commit of its generation.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import struct
@@ -33,15 +36,13 @@ from typing import Any
 import pyarrow as pa
 
 from engine.changelog.commit import Commit, CommittedBatch, DataFile, Slice
-from engine.changelog.frames import Frame, damaged
+from engine.changelog.frames import NEWEST_FORMAT, Frame, damaged, format_of
 from engine.errors import Corrupt
 from engine.schema import MAX_PARTITIONS, TOMBSTONE_COLUMN, Epoch, GroupName, PartitionId, StoreName
 
-COMMIT_FORMAT = 1
-DATA_FORMAT = 1
 DATA_HEADER_LENGTH = 64
 
-_COMMIT = Frame(b"LSCOMMIT", COMMIT_FORMAT, alignment=64)
+_COMMIT = Frame(b"LSCOMMIT", alignment=64)
 _DATA_MAGIC = b"LSEPOCH\0"
 _DATA_PREFIX = struct.Struct("<8sI52x")
 _FILE_NAME = re.compile(r"[A-Za-z0-9_%~-][A-Za-z0-9_%~.-]*")
@@ -75,22 +76,23 @@ def encode_slices(tables: Tables, start: int) -> tuple[list[pa.Buffer], tuple[Sl
     return chunks, tuple(slices)
 
 
-def inline_file(epoch: Epoch, tables: Tables) -> DataFile:
-    """Rows as the file that a commit carries inside."""
+def inline_file(epoch: Epoch, tables: Tables, generation: int) -> DataFile:
+    """Rows of a generation as the file that a commit carries inside."""
     chunks, slices = encode_slices(tables, 0)
-    return DataFile(epoch, "", sum(part.length for part in slices), slices, pa.py_buffer(b"".join(chunks)))
+    return DataFile(epoch, "", sum(part.length for part in slices), slices, pa.py_buffer(b"".join(chunks)), generation)
 
 
-def data_header() -> pa.Buffer:
-    """The first `DATA_HEADER_LENGTH` bytes of a data file."""
-    return pa.py_buffer(_DATA_PREFIX.pack(_DATA_MAGIC, DATA_FORMAT))
+def data_header(generation: int) -> pa.Buffer:
+    """The first `DATA_HEADER_LENGTH` bytes of a data file with rows of a generation."""
+    return pa.py_buffer(_DATA_PREFIX.pack(_DATA_MAGIC, format_of(generation)))
 
 
-def check_data_header(header: pa.Buffer, where: str) -> None:
+def check_data_header(header: pa.Buffer, generation: int, where: str) -> None:
     """Refuse a data file that this version cannot read.
 
     Args:
         header: Its first `DATA_HEADER_LENGTH` bytes.
+        generation: The generation that its rows are of.
         where: Group and epoch, for the message.
 
     Raises:
@@ -99,9 +101,9 @@ def check_data_header(header: pa.Buffer, where: str) -> None:
     if header.size != DATA_HEADER_LENGTH or header.to_pybytes()[:8] != _DATA_MAGIC:
         raise Corrupt(f"A data file of {where} does not start like one: restore the changelog from a backup.")
     _, version = _DATA_PREFIX.unpack(header.to_pybytes())
-    if version != DATA_FORMAT:
-        raise Corrupt(f"A data file of {where} has format {version}; this version reads format {DATA_FORMAT}: upgrade livestate.")
-    if header.to_pybytes() != data_header().to_pybytes():
+    if not 1 <= version <= NEWEST_FORMAT:
+        raise Corrupt(f"A data file of {where} has format {version}; this version reads up to {NEWEST_FORMAT}: upgrade livestate.")
+    if header.to_pybytes() != data_header(generation).to_pybytes():
         raise Corrupt(f"The start of a data file of {where} is damaged: restore the changelog from a backup.")
 
 
@@ -185,6 +187,7 @@ def encode_commit(commit: Commit) -> list[pa.Buffer]:
         "written": commit.written,
         "batches": {query: [batch.batch_id, batch.epoch] for query, batch in commit.batches.items()},
         "files": [file_document(file) for file in commit.files],
+        **generation_document(commit.generation),
     }
     return [pa.py_buffer(_COMMIT.encode(document)), *(file.content for file in inline)]
 
@@ -222,7 +225,10 @@ def describe(group: GroupName, epoch: Epoch) -> str:
 def _commit_of(document: Mapping[str, Any], body: pa.Buffer) -> Commit:
     files = [file_of(entry) for entry in document["files"]]
     inline = [file for file in files if not file.name]
-    if len(inline) > 1 or body.size != sum(file.size for file in inline) or any(file.epoch != document["epoch"] for file in files):
+    generation = generation_of(document)
+    if len(inline) > 1 or body.size != sum(file.size for file in inline):
+        raise ValueError("files")
+    if any(file.epoch != document["epoch"] or file.generation > generation for file in files):
         raise ValueError("files")
     return Commit(
         group=document["group"],
@@ -237,7 +243,8 @@ def _commit_of(document: Mapping[str, Any], body: pa.Buffer) -> Commit:
         cutoffs={store: int(cutoff) for store, cutoff in document.get("cutoffs", {}).items()},
         written=document.get("written", 0),
         batches={query: CommittedBatch(*pair) for query, pair in document["batches"].items()},
-        files=tuple(file if file.name else DataFile(file.epoch, "", file.size, file.slices, body) for file in files),
+        files=tuple(file if file.name else dataclasses.replace(file, content=body) for file in files),
+        generation=generation,
     )
 
 
@@ -256,6 +263,7 @@ def file_document(file: DataFile) -> dict[str, Any]:
         "rows": [part.rows for part in file.slices],
         "crc32": [part.crc32 for part in file.slices],
         "tombstones": [number for number, part in enumerate(file.slices) if part.tombstones],
+        **generation_document(file.generation),
     }
 
 
@@ -271,7 +279,24 @@ def file_of(document: Mapping[str, Any]) -> DataFile:
     size = start + sum(part.length for part in slices)
     if (name and not is_file_name(name)) or size != document["size"]:
         raise ValueError("file")
-    return DataFile(Epoch(document["epoch"]), name, size, slices)
+    return DataFile(Epoch(document["epoch"]), name, size, slices, generation=generation_of(document))
+
+
+def generation_document(generation: int) -> dict[str, int]:
+    """What a document says of its generation: nothing as long as nothing was migrated."""
+    return {"generation": generation} if generation else {}
+
+
+def generation_of(document: Mapping[str, Any]) -> int:
+    """Read what `generation_document` made.
+
+    Raises:
+        ValueError: It is no generation; TypeError likewise.
+    """
+    generation = document.get("generation", 0)
+    if isinstance(generation, bool) or not isinstance(generation, int) or generation < 0:
+        raise ValueError("generation")
+    return generation
 
 
 def _slices_of(document: Mapping[str, Any], start: int) -> Iterable[Slice]:

@@ -46,6 +46,7 @@ class DataFile:
         size: Bytes.
         slices: What is in it, in the order of the bytes.
         content: The bytes, when they are inside the commit.
+        generation: Of the store group; the rows of each store are in the shape that it has there.
     """
 
     epoch: Epoch
@@ -53,6 +54,7 @@ class DataFile:
     size: int
     slices: tuple[Slice, ...]
     content: pa.Buffer | None = field(default=None, repr=False, compare=False)
+    generation: int = 0
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,7 @@ class Commit:
         cutoffs: Stores with retention to the time before which their rows are gone, from before the rows of this epoch on; microseconds since
             1970 UTC, never falling.
         written: Bytes of the files of all epochs up to this one.
+        generation: How many of the group's migrations are in effect, this epoch's rows included; never falls from one epoch to the next.
     """
 
     group: GroupName
@@ -102,6 +105,7 @@ class Commit:
     files: tuple[DataFile, ...] = ()
     cutoffs: Mapping[StoreName, int] = field(default_factory=dict)
     written: int = 0
+    generation: int = 0
 
     @property
     def nbytes(self) -> int:

@@ -20,11 +20,14 @@ from engine.changelog.codec import (
     with_tombstones,
 )
 from engine.changelog.commit import BEFORE_FIRST, Commit, DataFile, Slice
+from engine.changelog.definitions import Definitions
 from engine.changelog.files import read_slices
 from engine.changelog.layout import commit_path, data_epoch, data_path, epoch_path, group_path, path_segment
 from engine.changelog.objects import Objects
+from engine.changelog.rows import fitted_tables
 from engine.changelog.snapshots import Snapshots
 from engine.errors import Corrupt, NotFound, Unavailable
+from engine.evolution import convert_rows
 from engine.schema import TOMBSTONE_COLUMN, Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 
 Wants = Callable[[StoreName, PartitionId], bool]
@@ -36,12 +39,14 @@ class Epochs:
     Args:
         objects: The changelog's objects.
         group: The store group.
+        stores: The changelog's definitions.
     """
 
-    def __init__(self, objects: Objects, group: GroupName) -> None:
+    def __init__(self, objects: Objects, group: GroupName, stores: Definitions) -> None:
         self.group = group
         self.snapshots = Snapshots(objects, group)
         self._objects = objects
+        self._stores = stores
         self._settled = Epoch(0)
 
     def newest(self, known: Epoch = BEFORE_FIRST) -> Epoch:
@@ -135,12 +140,20 @@ class Epochs:
         found = self.read(commit.epoch)
         return found is not None and found.nonce == commit.nonce
 
-    def stage(self, epoch: Epoch, tables: Tables, task: str) -> DataFile:
-        """Write a data file of an epoch that is not committed yet, under a name of its own."""
+    def generation(self, known: int) -> int:
+        """The generation of a commit that is created now: how many migrations there are, from a number of them that is known."""
+        return self._stores.generation(self.group, known)
+
+    def fitted(self, tables: Tables, generation: int) -> Tables:
+        """Rows in the shapes that their stores have at a generation: see `rows.fitted_tables`."""
+        return fitted_tables(self.group, tables, lambda store: self._stores.shapes(store, generation))
+
+    def stage(self, epoch: Epoch, tables: Tables, task: str, generation: int) -> DataFile:
+        """Write a data file of an epoch that is not committed yet, under a name of its own, of rows of a generation."""
         chunks, slices = encode_slices(tables, DATA_HEADER_LENGTH)
         name = f"{path_segment(task)}-{secrets.token_hex(6)}.arrow"
-        self._objects.put(data_path(self.group, epoch, name), [data_header(), *chunks])
-        return DataFile(epoch, name, DATA_HEADER_LENGTH + sum(part.length for part in slices), slices)
+        self._objects.put(data_path(self.group, epoch, name), [data_header(generation), *chunks])
+        return DataFile(epoch, name, DATA_HEADER_LENGTH + sum(part.length for part in slices), slices, generation=generation)
 
     def rows(
         self, commit: Commit, definitions: Mapping[StoreName, StoreDefinition], wants: Wants | None
@@ -149,14 +162,30 @@ class Epochs:
         found: dict[tuple[StoreName, PartitionId], list[pa.RecordBatch]] = defaultdict(list)
         where = describe(self.group, commit.epoch)
         for file in commit.files:
+            shapes: dict[StoreName, StoreDefinition] = {}
             wanted = [part for part in file.slices if wants is None or wants(part.store, part.partition)]
             for part, content in zip(wanted, self._contents(file, wanted, where), strict=True):
                 if part.store not in definitions:
                     raise NotFound(
                         f"The changelog has rows of store {part.store} in {where}, but no definition of it was given: read the definitions again."
                     )
-                found[part.store, part.partition].append(decode_slice(part, content, definitions[part.store].row_schema, where))
+                if part.store not in shapes:
+                    shapes[part.store] = self._shape(part.store, file.generation)
+                shape, definition = shapes[part.store], definitions[part.store]
+                if shape.generation > definition.generation:
+                    raise NotFound(
+                        f"Store {part.store} was migrated before {where}, and its former definition was given: read the definitions again."
+                    )
+                rows = decode_slice(part, content, shape.row_schema, where)
+                found[part.store, part.partition].append(convert_rows(rows, shape, definition))
         return {place: _joined(batches) for place, batches in found.items()}
+
+    def _shape(self, store: StoreName, generation: int) -> StoreDefinition:
+        """What a store is at a generation."""
+        found = self._stores.at(store, generation)
+        if found is None:
+            raise Corrupt(f"The changelog has rows of store {store} and no definition of it: restore the definition from a backup.")
+        return found
 
     def _contents(self, file: DataFile, wanted: Sequence[Slice], where: str) -> list[pa.Buffer]:
         if file.content is not None:

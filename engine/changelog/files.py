@@ -38,7 +38,7 @@ def read_slices(objects: Objects, path: str, file: DataFile, wanted: Sequence[Sl
     buffers = objects.get_ranges(path, file.size, ranges)
     if buffers is None:
         raise Corrupt(f"A data file of {where} is missing or has lost bytes: restore the changelog from a backup.")
-    check_data_header(buffers[0].slice(0, DATA_HEADER_LENGTH), where)
+    check_data_header(buffers[0].slice(0, DATA_HEADER_LENGTH), file.generation, where)
     contents = []
     current = 0
     for part in wanted:

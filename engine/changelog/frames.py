@@ -7,6 +7,8 @@ Numbers are little-endian; the checksum is a CRC-32 (ISO 3309, as zlib computes 
     4 bytes   length of the document
     4 bytes   checksum of the document
     document  UTF-8 JSON, an object; spaces may follow it up to its length
+
+What has a generation above 0 is of format 2, and all else still of format 1: whoever knows of no migrations would take the rows for others.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ import pyarrow as pa
 
 from engine.errors import Corrupt
 
+NEWEST_FORMAT = 2
+
 _PREFIX = struct.Struct("<8sIII")
 
 
@@ -31,19 +35,17 @@ class Frame:
 
     Attributes:
         magic: Its first 8 bytes.
-        version: The format version that is written and read.
         alignment: The frame's length is padded to a multiple of this.
     """
 
     magic: bytes
-    version: int
     alignment: int = 1
 
     def encode(self, document: Mapping[str, Any]) -> bytes:
         """The stored form of a document."""
         text = json.dumps(document, separators=(",", ":")).encode()
         text += b" " * (-(_PREFIX.size + len(text)) % self.alignment)
-        return _PREFIX.pack(self.magic, self.version, len(text), zlib.crc32(text)) + text
+        return _PREFIX.pack(self.magic, format_of(document.get("generation", 0)), len(text), zlib.crc32(text)) + text
 
     def decode(self, data: pa.Buffer, what: str) -> tuple[Mapping[str, Any], pa.Buffer]:
         """Read a stored document.
@@ -63,8 +65,8 @@ class Frame:
         magic, version, length, checksum = _PREFIX.unpack(data.slice(0, _PREFIX.size))
         if magic != self.magic:
             raise damaged(what)
-        if version != self.version:
-            raise Corrupt(f"{what} has format {version}; this version reads format {self.version}: upgrade livestate.")
+        if not 1 <= version <= NEWEST_FORMAT:
+            raise Corrupt(f"{what} has format {version}; this version reads up to {NEWEST_FORMAT}: upgrade livestate.")
         end = _PREFIX.size + length
         text = data.slice(_PREFIX.size, length).to_pybytes() if end <= data.size else b""
         if len(text) != length or zlib.crc32(text) != checksum:
@@ -73,9 +75,14 @@ class Frame:
             document = json.loads(text)
         except ValueError as error:
             raise damaged(what) from error
-        if not isinstance(document, dict):
+        if not isinstance(document, dict) or version != format_of(document.get("generation", 0)):
             raise damaged(what)
         return document, data.slice(end)
+
+
+def format_of(generation: int) -> int:
+    """The format of what has a generation: the oldest whose readers understand it."""
+    return 2 if generation else 1
 
 
 def damaged(what: str) -> Corrupt:

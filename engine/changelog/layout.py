@@ -2,13 +2,15 @@
 
     FORMAT                                          the format of this layout, and the changelog's identity
     stores/<store>/definition.json                  one store definition
+    stores/<name>/switches/<number>.json            which store SQL means by a name from then on, numbered from 1, create-only
     groups/<group>/<epoch>/<task>-<nonce>.arrow     data files of an epoch
     groups/<group>/<epoch>.commit                   written last, create-only: the epoch exists from here on
+    groups/<group>/migrations/<number>.json         what a store of the group becomes, numbered from 1, create-only
     groups/<group>/snapshots/<epoch>/<nonce>-<n>.arrow   rows of a snapshot
     groups/<group>/snapshots/<epoch>/<nonce>.part   what one host wrote of it
     groups/<group>/snapshots/<epoch>.snapshot       written last, create-only: the snapshot counts from here on
 
-Epochs are written with 20 digits, so that names sort as numbers do.
+Epochs are written with 20 digits and numbers of migrations and switches with 10, so that names sort as numbers do.
 """
 
 from __future__ import annotations
@@ -28,6 +30,10 @@ TEMPORARY_SUFFIX = ".tmp"
 
 _DEFINITION = "definition.json"
 _COMMIT_SUFFIX = ".commit"
+_MIGRATIONS = "migrations"
+_NUMBER_DIGITS = 10
+_SWITCHES = "switches"
+_SWITCH = re.compile(r"/switches/(\d{10})\.json\Z", re.ASCII)
 _SNAPSHOTS = "snapshots"
 _SNAPSHOT_SUFFIX = ".snapshot"
 _PART_SUFFIX = ".part"
@@ -68,9 +74,30 @@ def is_definition(path: str) -> bool:
     return path.endswith("/" + _DEFINITION)
 
 
+def switches_path(name: StoreName) -> str:
+    """The directory of the switches of a name."""
+    return f"{STORES_PATH}/{path_segment(name)}/{_SWITCHES}"
+
+
+def switch_path(name: StoreName, number: int) -> str:
+    """Where a switch of a name is."""
+    return f"{switches_path(name)}/{number:0{_NUMBER_DIGITS}d}.json"
+
+
+def switch_number(path: str) -> int:
+    """The number of a switch by its path; 0 for anything else."""
+    found = _SWITCH.search(path)
+    return int(found[1]) if found else 0
+
+
 def group_path(group: GroupName) -> str:
     """The directory of a store group."""
     return f"groups/{path_segment(group)}"
+
+
+def migration_path(group: GroupName, number: int) -> str:
+    """Where a migration of a group's stores is."""
+    return f"{group_path(group)}/{_MIGRATIONS}/{number:0{_NUMBER_DIGITS}d}.json"
 
 
 def epoch_path(group: GroupName, epoch: Epoch) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from engine.changelog.codec import Tables, with_tombstones
 from engine.columns import cast_exactly
 from engine.errors import InvalidInput, LimitExceeded, NotFound
+from engine.evolution import convert_rows
 from engine.partitioning import partition_of
 from engine.schema import GroupName, PartitionId, StoreDefinition, StoreName
 from engine.sql_types import canonical_type, sql_type
@@ -53,32 +54,42 @@ def partition_rows(
     return _placed(definition, columns, tombstones)
 
 
-def check_tables(group: GroupName, tables: Tables, definition_of: Callable[[StoreName], StoreDefinition | None]) -> None:
-    """Refuse rows that readers could not take: the last line of defence before they are stored.
+def fitted_tables(group: GroupName, tables: Tables, shapes_of: Callable[[StoreName], Sequence[StoreDefinition]]) -> Tables:
+    """Rows in the newest shapes of their stores; refuses those that readers could not take: the last line of defence before they are stored.
 
     Args:
         group: The store group that is written.
-        tables: Rows by store and partition.
-        definition_of: Finds a store's definition.
+        tables: Rows by store and partition, each batch in any shape that its store has had: of several with its schema, in the newest.
+        shapes_of: Gives all shapes of a store, oldest first; none if there is no such store.
+
+    Returns:
+        The same rows, in the newest shapes.
 
     Raises:
         NotFound: There is no such store.
         InvalidInput: The store belongs to another group, or a batch is not in its schema, has a partition number beyond the last, or a null key.
     """
+    fitted = {}
     for store, partitions in tables.items():
-        definition = definition_of(store)
-        if definition is None:
+        shapes = shapes_of(store)
+        if not shapes:
             raise NotFound(f"There is no store {store} in the changelog: create it first.")
-        if definition.group != group:
-            raise InvalidInput(f"Store {store} belongs to store group {definition.group} and cannot be written in a commit of {group}.")
-        schemas = (definition.row_schema, with_tombstones(definition.row_schema))
-        for partition, batch in partitions.items():
-            if not 0 <= partition < definition.partitions:
-                raise InvalidInput(f"Store {store} has {definition.partitions} partitions, and rows came for partition {partition}.")
-            if batch.schema not in schemas:
-                raise _mismatch(definition, batch.schema, "the batch")
-            for name in definition.key:
-                _check_key(definition, name, batch.column(name), "the batch")
+        if shapes[0].group != group:
+            raise InvalidInput(f"Store {store} belongs to store group {shapes[0].group} and cannot be written in a commit of {group}.")
+        for partition in partitions:
+            if not 0 <= partition < shapes[0].partitions:
+                raise InvalidInput(f"Store {store} has {shapes[0].partitions} partitions, and rows came for partition {partition}.")
+        fitted[store] = {partition: _in_newest_shape(shapes, batch) for partition, batch in partitions.items()}
+    return fitted
+
+
+def _in_newest_shape(shapes: Sequence[StoreDefinition], batch: pa.RecordBatch) -> pa.RecordBatch:
+    shape = next((shape for shape in reversed(shapes) if batch.schema in (shape.row_schema, with_tombstones(shape.row_schema))), None)
+    if shape is None:
+        raise _mismatch(shapes[-1], batch.schema, "the batch")
+    for name in shape.key:
+        _check_key(shape, name, batch.column(name), "the batch")
+    return convert_rows(batch, shape, shapes[-1])
 
 
 def _matching_names(definition: StoreDefinition, schema: pa.Schema, tombstone_column: str | None, batch_name: str) -> list[str]:

@@ -27,12 +27,14 @@ class SnapshotPart:
         stores: The stores, and the columns in which their rows are stored.
         covers: The partitions; those that no file has rows of are empty.
         files: Where the rows are.
+        generation: As `Snapshot.generation`.
     """
 
     name: str
     stores: Mapping[StoreName, StoredColumns]
     covers: frozenset[StorePartition]
     files: tuple[DataFile, ...]
+    generation: int = 0
 
     @property
     def nbytes(self) -> int:
@@ -51,6 +53,7 @@ class Snapshot:
         written: As `Commit.written` of the epoch.
         cutoffs: As `Commit.cutoffs` of the epoch.
         parts: What hosts wrote. A partition is read from the first part that covers it; one that none covers is empty.
+        generation: As `Commit.generation` of the epoch: its rows are in the stored schemas that the stores have there.
     """
 
     group: GroupName
@@ -59,6 +62,7 @@ class Snapshot:
     written: int
     cutoffs: Mapping[StoreName, int]
     parts: tuple[SnapshotPart, ...]
+    generation: int = 0
 
     @property
     def nbytes(self) -> int:

@@ -12,16 +12,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.changelog.codec import describe, file_document, file_of
+from engine.changelog.codec import describe, file_document, file_of, generation_document, generation_of
 from engine.changelog.frames import Frame, damaged
 from engine.changelog.snapshot import Snapshot, SnapshotPart
 from engine.errors import Corrupt
 from engine.schema import Epoch, GroupName
 
-SNAPSHOT_FORMAT = 1
-
-_SNAPSHOT = Frame(b"LSSNAPSH", SNAPSHOT_FORMAT)
-_PART = Frame(b"LSSNPART", SNAPSHOT_FORMAT)
+_SNAPSHOT = Frame(b"LSSNAPSH")
+_PART = Frame(b"LSSNPART")
 
 
 def encode_snapshot(snapshot: Snapshot) -> pa.Buffer:
@@ -33,6 +31,7 @@ def encode_snapshot(snapshot: Snapshot) -> pa.Buffer:
         "written": snapshot.written,
         "cutoffs": dict(snapshot.cutoffs),
         "parts": [_part_document(part) for part in snapshot.parts],
+        **generation_document(snapshot.generation),
     }
     return pa.py_buffer(_SNAPSHOT.encode(document))
 
@@ -51,7 +50,8 @@ def decode_snapshot(group: GroupName, epoch: Epoch, data: pa.Buffer) -> Snapshot
     what = f"The snapshot at {describe(group, epoch)}"
     document = _decoded(_SNAPSHOT, data, what)
     try:
-        parts = tuple(_part_of(part) for part in document["parts"])
+        generation = generation_of(document)
+        parts = tuple(_part_of(part, generation) for part in document["parts"])
         snapshot = Snapshot(
             group=document["group"],
             epoch=document["epoch"],
@@ -59,6 +59,7 @@ def decode_snapshot(group: GroupName, epoch: Epoch, data: pa.Buffer) -> Snapshot
             written=document["written"],
             cutoffs={store: int(cutoff) for store, cutoff in document["cutoffs"].items()},
             parts=parts,
+            generation=generation,
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise damaged(what) from error
@@ -88,7 +89,7 @@ def decode_part(group: GroupName, epoch: Epoch, data: pa.Buffer) -> SnapshotPart
     try:
         if (document["group"], document["epoch"]) != (group, epoch):
             raise Corrupt(f"{what} is of another one: restore the changelog from a backup.")
-        return _part_of(document)
+        return _part_of(document, generation_of(document))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise damaged(what) from error
 
@@ -104,19 +105,21 @@ def _part_document(part: SnapshotPart) -> dict[str, Any]:
             for store, columns in part.stores.items()
         ],
         "files": [file_document(file) for file in part.files],
+        **generation_document(part.generation),
     }
 
 
-def _part_of(document: Mapping[str, Any]) -> SnapshotPart:
+def _part_of(document: Mapping[str, Any], generation: int) -> SnapshotPart:
     stores = document["stores"]
     files = tuple(file_of(file) for file in document["files"])
-    if any(not file.name for file in files):
+    if generation_of(document) != generation or any(not file.name or file.generation != generation for file in files):
         raise ValueError("file")
     return SnapshotPart(
         name=document["name"],
         stores={store["name"]: {column["name"]: column["type"] for column in store["columns"]} for store in stores},
         covers=frozenset((store["name"], partition) for store in stores for partition in store["partitions"]),
         files=files,
+        generation=generation,
     )
 
 

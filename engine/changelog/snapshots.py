@@ -91,7 +91,7 @@ class Snapshots:
 
         Args:
             snapshot: The snapshot.
-            definition: The store.
+            definition: The store, in the shape that it has at the snapshot's generation.
             partition: Its partition.
 
         Yields:
@@ -126,15 +126,21 @@ class Snapshots:
         return found
 
     def write_part(
-        self, epoch: Epoch, definitions: Mapping[StoreName, StoreDefinition], covers: Collection[StorePartition], rows: StoredRows
+        self,
+        epoch: Epoch,
+        definitions: Mapping[StoreName, StoreDefinition],
+        covers: Collection[StorePartition],
+        rows: StoredRows,
+        generation: int = 0,
     ) -> SnapshotPart:
         """Write all rows of some partitions. Several hosts may write the same ones: one of them is taken.
 
         Args:
             epoch: The epoch at which the rows are.
-            definitions: The stores of the partitions.
+            definitions: The stores of the partitions, in the shapes that they have at the epoch.
             covers: The partitions.
             rows: All their live rows, each batch no larger than `FILE_BYTES` if possible.
+            generation: As `Commit.generation` of the epoch.
 
         Returns:
             What was written. It is durable, and counts once `commit` has made a snapshot of it.
@@ -147,8 +153,9 @@ class Snapshots:
         files: list[DataFile] = []
         try:
             for tables in _by_file(rows):
-                files.append(self._write_file(epoch, f"{name}-{len(files)}.arrow", tables))
-            part = SnapshotPart(name, {store: stored_columns(definitions[store]) for store, _ in covers}, frozenset(covers), tuple(files))
+                files.append(self._write_file(epoch, f"{name}-{len(files)}.arrow", tables, generation))
+            stores = {store: stored_columns(definitions[store]) for store, _ in covers}
+            part = SnapshotPart(name, stores, frozenset(covers), tuple(files), generation)
             self._objects.put(part_path(self.group, epoch, name), [encode_part(self.group, epoch, part)])
         except LivestateError:
             with contextlib.suppress(LivestateError):
@@ -156,10 +163,10 @@ class Snapshots:
             raise
         return part
 
-    def _write_file(self, epoch: Epoch, name: str, tables: dict[StoreName, dict[PartitionId, pa.RecordBatch]]) -> DataFile:
+    def _write_file(self, epoch: Epoch, name: str, tables: dict[StoreName, dict[PartitionId, pa.RecordBatch]], generation: int) -> DataFile:
         chunks, slices = encode_slices(tables, DATA_HEADER_LENGTH)
-        self._objects.put(snapshot_data_path(self.group, epoch, name), [data_header(), *chunks])
-        return DataFile(epoch, name, DATA_HEADER_LENGTH + sum(part.length for part in slices), slices)
+        self._objects.put(snapshot_data_path(self.group, epoch, name), [data_header(generation), *chunks])
+        return DataFile(epoch, name, DATA_HEADER_LENGTH + sum(part.length for part in slices), slices, generation=generation)
 
     def commit(self, commit: Commit, wanted: Collection[StorePartition]) -> bool:
         """Make a snapshot count, if hosts have written all of it.
@@ -178,10 +185,10 @@ class Snapshots:
         there = self.epochs()
         if there and there[-1] >= commit.epoch:
             return commit.epoch in there
-        parts = combined(self.parts(commit.epoch), wanted)
+        parts = combined((part for part in self.parts(commit.epoch) if part.generation == commit.generation), wanted)
         if parts is None:
             return False
-        snapshot = Snapshot(self.group, commit.epoch, commit.committed_at, commit.written, commit.cutoffs, parts)
+        snapshot = Snapshot(self.group, commit.epoch, commit.committed_at, commit.written, commit.cutoffs, parts, commit.generation)
         self._objects.create(snapshot_path(self.group, commit.epoch), [encode_snapshot(snapshot)])
         return True
 

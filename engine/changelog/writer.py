@@ -11,7 +11,9 @@ Why two writers never interleave, and nothing but create-only writes is needed:
    fence there are only epochs of that term until the next fence.
 4. Epochs that snapshots have made dispensable are dropped in order, and never the newest. A writer that stands among them could create an
    epoch that was there before; so it asks after each create whether the epoch that it stands on is there still (`Epochs.create`).
-5. What a fenced writer staged lies in the directories of epochs that have another's commit. No commit names it; it is garbage.
+5. Migrations are created beside the epochs and never dropped, and each commit takes up all that are there: so its generation is that of the commit
+   before or a later one, and rows that were staged meanwhile are of this generation or an earlier one.
+6. What a fenced writer staged lies in the directories of epochs that have another's commit. No commit names it; it is garbage.
 
 Exactly once follows from 1 and 3: each commit carries the last batch of each streaming query, taken over from the commit before
 it, so the newest commit alone tells a new writer what is in.
@@ -23,7 +25,7 @@ import dataclasses
 import secrets
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
 from engine.changelog.codec import Tables, inline_file
@@ -52,21 +54,19 @@ class Writer:
     writer or on a new one: a batch that turns out to be committed is not committed twice.
     """
 
-    def __init__(self, epochs: Epochs, fence: Commit, check: Callable[[Tables], None]) -> None:
+    def __init__(self, epochs: Epochs, fence: Commit) -> None:
         self._epochs = epochs
-        self._check = check
         self._head = fence
         self._fenced: Fenced | None = None
         self._lock = threading.Lock()
 
     @staticmethod
-    def open(epochs: Epochs, writer_id: str, check: Callable[[Tables], None]) -> Writer:
+    def open(epochs: Epochs, writer_id: str) -> Writer:
         """Commit the fence of a new term, and delete what the terms before left unfinished.
 
         Args:
             epochs: The epochs of the group.
             writer_id: Who writes; any printable text.
-            check: Raises if rows do not fit their stores.
 
         Raises:
             InvalidInput: `writer_id` is empty or not printable.
@@ -81,10 +81,11 @@ class Writer:
             if newest and before is None:
                 newest = Epoch(0)  # snapshots have made it dispensable since it was found
                 continue
-            fence = _next_commit(epochs, before, writer_id, (before.token if before else 0) + 1)
+            generation = epochs.generation(before.generation if before else 0)
+            fence = _next_commit(epochs, before, writer_id, (before.token if before else 0) + 1, generation)
             if epochs.create(fence):
                 epochs.collect_of([newest, fence.epoch])
-                return Writer(epochs, fence, check)
+                return Writer(epochs, fence)
         raise Unavailable(f"Other writers keep taking over store group {epochs.group}: make sure that one job writes it, and try again.")
 
     @property
@@ -127,7 +128,7 @@ class Writer:
         """Commit one epoch with these rows. It is durable, and visible to every reader, on return.
 
         Args:
-            tables: Rows by store and partition, as `partition_rows` returns them; may be empty.
+            tables: Rows by store and partition, as `partition_rows` returns them, in any shape that their stores have had; may be empty.
             query_id: Streaming query that this is a batch of.
             batch_id: Number of the batch; given if and only if `query_id` is.
             replaced: Stores whose former rows all go; only those of this epoch stay.
@@ -147,11 +148,14 @@ class Writer:
             repeated = self._begin(query_id, batch_id)
             if repeated is not None:
                 return repeated
-            self._check({**{store: {} for store in replaced}, **tables})
-            size = sum(batch.nbytes + _SLICE_OVERHEAD for partitions in tables.values() for batch in partitions.values())
-            inline = size <= INLINE_LIMIT
-            file = inline_file(self.next_epoch, tables) if inline else self._epochs.stage(self.next_epoch, tables, "driver")
-            return self._commit([file], query_id, batch_id, replaced, cutoffs)
+            generation = self._epochs.generation(self._head.generation)
+            fitted = self._epochs.fitted({**{store: {} for store in replaced}, **tables}, generation)
+            size = sum(batch.nbytes + _SLICE_OVERHEAD for partitions in fitted.values() for batch in partitions.values())
+            if size <= INLINE_LIMIT:
+                file = inline_file(self.next_epoch, fitted, generation)
+            else:
+                file = self._epochs.stage(self.next_epoch, fitted, "driver", generation)
+            return self._commit([file], generation, query_id, batch_id, replaced, cutoffs)
 
     def commit(
         self,
@@ -184,11 +188,12 @@ class Writer:
             repeated = self._begin(query_id, batch_id)
             if repeated is not None:
                 return repeated
-            self._check({store: {} for store in replaced})
+            generation = self._epochs.generation(max(self._head.generation, *(file.generation for file in files), 0))
+            self._epochs.fitted({store: {} for store in replaced}, generation)
             strange = next((file for file in files if file.epoch != self.next_epoch or not file.name), None)
             if strange is not None:
                 raise InvalidInput(f"A data file was staged for epoch {strange.epoch}, and the next one is {self.next_epoch}: stage it again.")
-            return self._commit(files, query_id, batch_id, replaced, cutoffs)
+            return self._commit(files, generation, query_id, batch_id, replaced, cutoffs)
 
     def _begin(self, query_id: str | None, batch_id: int | None) -> Commit | None:
         """Check what every commit needs; returns the commit that holds the batch already, if any."""
@@ -208,9 +213,15 @@ class Writer:
         return found
 
     def _commit(
-        self, files: Sequence[DataFile], query_id: str | None, batch_id: int | None, replaced: Collection[StoreName], cutoffs: Cutoffs
+        self,
+        files: Sequence[DataFile],
+        generation: int,
+        query_id: str | None,
+        batch_id: int | None,
+        replaced: Collection[StoreName],
+        cutoffs: Cutoffs,
     ) -> Commit:
-        empty = _next_commit(self._epochs, self._head, self._head.writer, self._head.token)
+        empty = _next_commit(self._epochs, self._head, self._head.writer, self._head.token, generation)
         commit = dataclasses.replace(
             empty,
             query_id=query_id,
@@ -250,7 +261,7 @@ class Writer:
         raise Unavailable(f"An earlier append to store group {commit.group} had taken place after all, as epoch {found.epoch}: do this one again.")
 
 
-def _next_commit(epochs: Epochs, before: Commit | None, writer_id: str, token: int) -> Commit:
+def _next_commit(epochs: Epochs, before: Commit | None, writer_id: str, token: int, generation: int) -> Commit:
     """An empty commit behind another one."""
     return Commit(
         group=epochs.group,
@@ -264,6 +275,7 @@ def _next_commit(epochs: Epochs, before: Commit | None, writer_id: str, token: i
         batches=before.batches if before else {},
         cutoffs=before.cutoffs if before else {},
         written=before.written if before else 0,
+        generation=generation,
     )
 
 

@@ -23,6 +23,8 @@ class FragmentRequest:
         parameters: One row with a column a parameter of `sql`, named `1`, `2`, …; None for no parameters.
         inputs: Rows that the statement reads as tables of these names.
         timeout_seconds: Time that it may take until its last batch is read; None for no limit.
+        generations: How many migrations of a group are in effect at its epoch, and so what its stores are to the statement; 0 for groups that are
+            not named.
     """
 
     sql: str
@@ -31,6 +33,7 @@ class FragmentRequest:
     parameters: pa.RecordBatch | None = None
     inputs: Mapping[str, pa.Table] = field(default_factory=dict)
     timeout_seconds: float | None = None
+    generations: Mapping[GroupName, int] = field(default_factory=dict)
 
 
 class FragmentRows(Protocol):

@@ -138,6 +138,11 @@ class GroupReading:
         """When an epoch that a host can read was committed, microseconds since 1970 UTC."""
         return next(report.committed[epoch] for report in self.reports.values() if epoch in report.committed)
 
+    def generation(self, epoch: Epoch) -> int:
+        """How many migrations are in effect at an epoch that a host can read."""
+        found = (each for report in self.reports.values() if epoch in report.committed for each in reversed(report.readable))
+        return next(each.generation for each in found if each.epoch == epoch)
+
     def hosts_at(self, epoch: Epoch, store: StoreName) -> Hosts:
         """The hosts that can read what they hold of a store at an epoch."""
         since = self.since[store]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from engine.cluster.readable import Bundle, GroupReading, Hosts
 from engine.cluster.reports import LONE_HOST, GroupReport, HostName, HostReport
 from engine.cluster.wishes import AsOfEpoch, AsOfTimestamp, EpochWish
-from engine.errors import LivestateError, NotFound, Unavailable
+from engine.errors import InvalidInput, LivestateError, NotFound, Unavailable
 from engine.schema import Epoch, PartitionId, StoreName
 
 _EPOCHS_SHOWN = 8
@@ -118,6 +118,9 @@ def out_of_reach(reading: GroupReading, wish: EpochWish, now: int) -> tuple[Live
     """
     if not reading.epochs:
         return Unavailable(f"No host that is alive can read group {reading.group} yet: try again shortly."), True
+    generations = wish.generations.get(reading.group)
+    if generations is not None and (refused := _of_other_columns(reading, generations)) is not None:
+        return refused
     match wish.of(reading.group):
         case AsOfEpoch(epoch):
             return _no_such_epoch(reading, epoch)
@@ -125,6 +128,20 @@ def out_of_reach(reading: GroupReading, wish: EpochWish, now: int) -> tuple[Live
             return _no_such_moment(reading, moment)
         case _:
             return _too_old(reading, wish, now), True
+
+
+def _of_other_columns(reading: GroupReading, wanted: range) -> tuple[LivestateError, bool] | None:
+    """The refusal of a statement whose columns are told, and those of the newest epoch that can be read are others; None where they are not."""
+    newest = next((epoch for epoch in reading.epochs if reading.is_covered(epoch)), reading.epochs[0])
+    generation = reading.generation(newest)
+    stores = f"store {reading.stores[0]}" if len(reading.stores) == 1 else f"one of the stores {', '.join(reading.stores)}"
+    if generation >= wanted.stop:
+        return InvalidInput(f"The statement was prepared before {stores} was migrated: prepare it again."), False
+    if generation < wanted.start:
+        return Unavailable(
+            f"Group {reading.group} can be read at epoch {newest}, and the statement's columns are those that {stores} has since: try again shortly."
+        ), True
+    return None
 
 
 def _no_such_epoch(reading: GroupReading, epoch: Epoch) -> tuple[LivestateError, bool]:

@@ -24,10 +24,12 @@ class ReadableEpoch:
     Attributes:
         epoch: The epoch.
         committed_at: When it was committed, microseconds since 1970 UTC; 0 before the first.
+        generation: How many migrations of the group are in effect, and so which shapes its stores have.
     """
 
     epoch: Epoch
     committed_at: int
+    generation: int = 0
 
 
 @dataclass(frozen=True)

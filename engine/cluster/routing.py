@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from engine.cluster.readable import Bundle, GroupReading, Hosts, bundles_of, readings_of
 from engine.cluster.refusals import no_partition, no_route, out_of_reach
@@ -26,12 +27,19 @@ class Route:
         partitions: For each host that takes part, its partitions of every store that is read, ascending; every needed partition is at one host.
             A store that a host reads nothing of is there with none.
         everywhere: Global stores, of which every host reads all that is needed.
+        generations: How many migrations of each store group are in effect at its epoch.
     """
 
     epochs: Mapping[GroupName, Epoch]
     committed_at: Mapping[GroupName, int]
     partitions: Mapping[HostName, Mapping[StoreName, tuple[PartitionId, ...]]]
     everywhere: frozenset[StoreName] = frozenset()
+    generations: Mapping[GroupName, int] = field(default_factory=dict)
+
+    @cached_property
+    def migrated(self) -> Mapping[GroupName, int]:
+        """The generations that are not 0, as they travel with fragments."""
+        return {group: generation for group, generation in self.generations.items() if generation}
 
     @property
     def hosts(self) -> tuple[HostName, ...]:
@@ -104,11 +112,18 @@ def route(
         {reading.group: reading.committed_at(epoch) for reading, epoch in zip(readings, epochs_of, strict=True)},
         _placed(needs, hosts_of, here, order),
         frozenset(store for bundle in bundles for store in bundle.beside),
+        {reading.group: reading.generation(epoch) for reading, epoch in zip(readings, epochs_of, strict=True)},
     )
 
 
 def _allowed(reading: GroupReading, wish: EpochWish, now: int) -> tuple[Epoch, ...]:
     """The epochs that the wish allows and some host has, newest first; none where a better one is still to come."""
+    found = _allowed_in_time(reading, wish, now)
+    generations = wish.generations.get(reading.group)
+    return found if generations is None else tuple(epoch for epoch in found if reading.generation(epoch) in generations)
+
+
+def _allowed_in_time(reading: GroupReading, wish: EpochWish, now: int) -> tuple[Epoch, ...]:
     match wish.of(reading.group):
         case AsOfEpoch(epoch):
             return (epoch,) if epoch in reading.epochs else ()

@@ -54,12 +54,14 @@ class EpochWish:
             the newest is not stale.
         as_of: What to read of a group; the two limits above do not apply to it. None for the newest, whatever the default is.
         as_of_default: The same for all groups that `as_of` does not name. An epoch can be meant by one group only.
+        generations: How many migrations of a group may be in effect, where the columns of an answer are told already. Clients do not wish so.
     """
 
     min_epoch: Epoch | None = None
     max_staleness_seconds: float | None = None
     as_of: Mapping[GroupName, AsOf | None] = field(default_factory=dict)
     as_of_default: AsOf | None = None
+    generations: Mapping[GroupName, range] = field(default_factory=dict)
 
     def of(self, group: GroupName) -> AsOf | None:
         """What to read of a group; None for the newest within the limits."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from engine.exec.pin import Pin
 from engine.exec.query_result import QueryResult
 from engine.plan.statement import ReadyStatement
 from engine.plan.values import Arguments
+from engine.schema import GroupName
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,8 @@ class Asked:
         answer: Answers it on this host.
         explain: The lines of EXPLAIN on this host.
         seconds: Adds the time since the statement came, `total`, to the times of steps by name.
+        in_shapes: Binds its text anew with what its stores are where so many migrations of their groups are in effect.
+        is_told: Whether whoever asks was told which columns the answer has.
     """
 
     statement: ReadyStatement
@@ -43,6 +46,8 @@ class Asked:
     answer: Callable[[Pin], QueryResult]
     explain: Callable[[Pin], list[str]]
     seconds: Callable[..., dict[str, float]]
+    in_shapes: Callable[[Mapping[GroupName, int]], Asked]
+    is_told: bool = False
 
     @property
     def types(self) -> tuple[pa.DataType, ...]:

@@ -23,16 +23,18 @@ from engine.coordinator.cluster import Cluster
 from engine.coordinator.endpoints import Endpoints, endpoints_of
 from engine.coordinator.errand import Errand, Tally
 from engine.coordinator.explained import analyzed_lines, scattered_lines, whole_lines
+from engine.coordinator.flow import Flow
 from engine.coordinator.key_rows import KeyAsked, KeyRows
 from engine.coordinator.memory import GatherMemory
 from engine.coordinator.parts import HostFailedError, Parts, RefusedError, stopping
 from engine.coordinator.plans import PlanCache, ReadyFragment, ReadyPlan, WholeText
 from engine.coordinator.results import forwarded_metadata, local_metadata, scattered_metadata
+from engine.coordinator.router import Routed, Router
 from engine.coordinator.routes import Routes
 from engine.coordinator.scatter import Scatter, limited, renamed
 from engine.errors import Defect, InvalidInput, LivestateError, NotFound, Unavailable
 from engine.exec.deadline import Deadline, Watch, Watcher
-from engine.exec.engine import BindingError, Engine
+from engine.exec.engine import BindingError, Engine, EngineRows
 from engine.exec.engine_query import python_values
 from engine.exec.local import LocalExecutor
 from engine.exec.pin import Pin
@@ -64,12 +66,14 @@ class CoordinatorOptions:
         total_gather_limit_bytes: What all statements may hold together.
         peer_threads: Threads that call hosts, for all statements together.
         batch_bytes: Arrow bytes that a batch of a result should not exceed.
+        merge_table_bytes: Arrow bytes of a fragment's rows up to which a merge reads them as a table; where it can, it reads more as they come.
     """
 
     gather_limit_bytes: int
     total_gather_limit_bytes: int
     peer_threads: int
     batch_bytes: int
+    merge_table_bytes: int
 
 
 @dataclass(frozen=True)
@@ -114,7 +118,8 @@ class Coordinator:
         cluster: The hosts.
         engine: Merges rows.
         plans: Plans of statements.
-        routes: Finds who can answer.
+        routes: Knows how big stores are, and who can answer.
+        router: Finds who can answer statements.
         local: Answers from this host's stores.
         serve: Runs a fragment on this host.
         options: Limits.
@@ -126,6 +131,7 @@ class Coordinator:
         engine: Engine,
         plans: PlanCache,
         routes: Routes,
+        router: Router,
         local: LocalExecutor,
         serve: Serve,
         options: CoordinatorOptions,
@@ -134,12 +140,13 @@ class Coordinator:
         self._engine = engine
         self._plans = plans
         self._routes = routes
+        self._router = router
         self._serve = serve
         self._options = options
         self._memory = GatherMemory(options.gather_limit_bytes, options.total_gather_limit_bytes)
         self._threads = ThreadPoolExecutor(options.peer_threads, "livestate-parts")
         self._watcher = Watcher()
-        self._key_rows = KeyRows(cluster, routes, plans, local)
+        self._key_rows = KeyRows(cluster, routes, router, plans, local)
         self._lock = threading.Lock()
         self._running: set[Parts] = set()
         self._closed = False
@@ -173,17 +180,15 @@ class Coordinator:
         Raises:
             LivestateError: It cannot be answered, as kind and message say.
         """
-        kept = kept_partitions(asked.statement.bound.references, asked.statement.predicates, asked.arguments)
-        needs = united(asked.statement.bound.references, kept)
-        route = self._routes.find(needs, asked.definitions, asked.wish, asked.deadline)
+        routed = self._router.find(asked)
         failed: set[HostName] = set()
         for _ in range(MOST_TRIES):
             try:
-                return self._on(asked, kept, route)
+                return self._on(routed)
             except HostFailedError as failure:
                 asked.deadline.check()
                 failed.add(failure.host)
-                route = self._another(asked, needs, route, failed, failure)
+                routed = self._router.along(routed, self._another(routed, failed, failure))
         raise Unavailable(f"Hosts failed one after the other ({', '.join(sorted(failed))}); try again shortly.")
 
     def row(self, asked: KeyAsked) -> QueryResult | None:
@@ -209,11 +214,10 @@ class Coordinator:
         Raises:
             LivestateError: It cannot be answered, as kind and message say.
         """
-        kept = kept_partitions(asked.statement.bound.references, asked.statement.predicates, asked.arguments)
-        route = self._routes.find(united(asked.statement.bound.references, kept), asked.definitions, asked.wish, asked.deadline)
-        if len(self._readers(route)) < 2:
+        routed = self._router.find(asked)
+        if len(self._readers(routed.route)) < 2:
             return None
-        return endpoints_of(asked, self._plan(asked), route, self._cluster.here)
+        return endpoints_of(routed.asked, self._plan(routed.asked), routed.route, self._cluster.here)
 
     def explain(self, asked: Asked) -> list[str]:
         """The lines of EXPLAIN.
@@ -224,13 +228,12 @@ class Coordinator:
         Raises:
             LivestateError: It cannot be answered, as kind and message say.
         """
-        statement = asked.statement
-        kept = kept_partitions(statement.bound.references, statement.predicates, asked.arguments)
-        route = self._routes.find(united(statement.bound.references, kept), asked.definitions, asked.wish, asked.deadline)
-        hosts = self._readers(route)
+        routed = self._router.find(asked)
+        asked, kept, route = routed.asked, routed.kept, routed.route
+        statement, hosts = asked.statement, self._readers(route)
         if not hosts or hosts == [self._cluster.here]:
             return asked.explain(self._pin(asked, route))
-        text = self._plans.whole(statement, asked.types, asked.bind, asked.definitions).text if len(hosts) == 1 else None
+        text = self._plans.whole(statement, asked.types, asked.bind).text if len(hosts) == 1 else None
         if text is not None:
             return whole_lines(statement, asked.arguments, kept, hosts[0], text)
         plan = self._plan(asked)
@@ -260,8 +263,9 @@ class Coordinator:
         lines += [f"{step}: {seconds * 1000:.3f} ms" for step, seconds in result.metadata.seconds.items()]
         return [*lines, f"all rows: {taken * 1000:.3f} ms"]
 
-    def _another(self, asked: Asked, needs: Partitions, route: Route, failed: Collection[HostName], failure: HostFailedError) -> Route:
+    def _another(self, routed: Routed, failed: Collection[HostName], failure: HostFailedError) -> Route:
         """A route without the hosts that failed, or with them if they have got on: an epoch may have been given up meanwhile."""
+        asked, needs, route = routed.asked, routed.needs, routed.route
         without = self._routes.now(needs, asked.definitions, asked.wish, failed)
         if isinstance(without, Route):
             return without
@@ -276,16 +280,17 @@ class Coordinator:
 
     def _plan(self, asked: Asked) -> ReadyPlan:
         if asked.limit == REFUSED_LIMIT:
-            return self._plans.gathering(asked.statement, asked.types, asked.bind, asked.definitions)
+            return self._plans.gathering(asked.statement, asked.types, asked.bind)
         sizes = self._routes.sizes(asked.statement.bound.stores, asked.definitions)
-        return self._plans.plan(asked.statement, asked.types, sizes, asked.bind, asked.definitions)
+        return self._plans.plan(asked.statement, asked.types, sizes, asked.bind)
 
-    def _on(self, asked: Asked, kept: Kept, route: Route) -> Answer:
+    def _on(self, routed: Routed) -> Answer:
+        asked, kept, route = routed.asked, routed.kept, routed.route
         hosts = self._readers(route)
         if not hosts or hosts == [self._cluster.here]:
             return self._here(asked, route)
         if len(hosts) == 1:
-            whole = self._plans.whole(asked.statement, asked.types, asked.bind, asked.definitions)
+            whole = self._plans.whole(asked.statement, asked.types, asked.bind)
             if whole.text is not None:
                 return self._forwarded(asked, route, hosts[0], whole)
         plan = self._plan(asked)
@@ -295,7 +300,7 @@ class Coordinator:
             # An expression may meet rows before what would have left them out on one host; only other refusals are surprising.
             level = logging.INFO if isinstance(refused.error, InvalidInput) else logging.WARNING
             _log.log(level, "A statement is answered by gathering, since its split form was refused: %s", refused)
-        plan = self._plans.gathering(asked.statement, asked.types, asked.bind, asked.definitions)
+        plan = self._plans.gathering(asked.statement, asked.types, asked.bind)
         try:
             return self._scattered(asked, kept, route, plan)
         except RefusedError as refused:
@@ -366,9 +371,9 @@ class Coordinator:
         return Answer(result, route, plan, scatter.tallies)
 
     def _rows(self, asked: Asked, route: Route, plan: ReadyPlan, scatter: Scatter, resources: ExitStack) -> tuple[pa.Schema, Any]:
-        """Rows of a plan, once every host has begun; for a merge, once all that it reads is here."""
+        """Rows of a plan, once every host has begun; for a merge, once all that it reads is here, or on its way."""
         if plan.merge is not None:
-            return self._merged(asked, plan, scatter, resources)
+            return self._merged(asked, route, plan, scatter, resources)
         *earlier, last = plan.fragments
         schema = last.outputs.schema if plan.schema is None else plan.schema
         if isinstance(plan.runs.plan, CountPlan):
@@ -378,19 +383,32 @@ class Coordinator:
         scatter.gather(earlier)
         return schema, renamed(limited(_unwrapped(_primed(scatter.stream(last)), route), asked.limit), schema)
 
-    def _merged(self, asked: Asked, plan: ReadyPlan, scatter: Scatter, resources: ExitStack) -> tuple[pa.Schema, Any]:
+    def _merged(self, asked: Asked, route: Route, plan: ReadyPlan, scatter: Scatter, resources: ExitStack) -> tuple[pa.Schema, Any]:
         merge = plan.merge
         assert merge is not None
-        gathered = scatter.gather(plan.fragments)
-        lists = asked.arguments.lists
-        tables = {name: gathered[name] if name in gathered else pa.Table.from_batches([lists[name]]) for name in merge.tables}
+        tables = self._read_by_merge(asked, plan, scatter)
         values = python_values(Arguments(tuple(asked.arguments.parameters[place] for place in merge.places)))
         try:
             rows = self._engine.run(merge.sql, tables, values, asked.deadline)
         except BindingError as error:
             raise RefusedError(Defect(f"The engine refuses the merge of a statement ({error}); please report the statement.")) from error
         resources.callback(rows.close)
-        return (rows.schema if plan.schema is None else plan.schema), _Merged(rows, plan.schema)
+        # Before the engine closes: it lets go of a flow when the next batch is there.
+        resources.callback(scatter.end)
+        flows = any(isinstance(table, Flow) for table in tables.values())
+        batches = _unwrapped(_primed(iter(rows)), route) if flows else iter(rows)
+        return (rows.schema if plan.schema is None else plan.schema), _Merged(rows, batches if plan.schema is None else renamed(batches, plan.schema))
+
+    def _read_by_merge(self, asked: Asked, plan: ReadyPlan, scatter: Scatter) -> Mapping[str, pa.Table | Flow]:
+        """What a merge reads, by name."""
+        assert plan.merge is not None
+        if plan.flows:
+            *earlier, last = plan.fragments
+            scatter.gather(earlier)
+            return {last.fragment.name: scatter.flow(last, self._options.merge_table_bytes)}
+        gathered = scatter.gather(plan.fragments)
+        lists = asked.arguments.lists
+        return {name: gathered[name] if name in gathered else pa.Table.from_batches([lists[name]]) for name in plan.merge.tables}
 
     def _begun(self, deadline: Deadline, resources: ExitStack) -> Parts:
         """Nothing under way yet, under watch."""
@@ -410,6 +428,7 @@ class Coordinator:
     def _forget(self, parts: Parts) -> None:
         with self._lock:
             self._running.discard(parts)
+        parts.forget()
 
     def _open(self, host: HostName, request: FragmentRequest, ended: Callable[[], bool]) -> FragmentRows:
         if host == self._cluster.here:
@@ -418,14 +437,14 @@ class Coordinator:
 
 
 class _Merged:
-    """Rows of a merge under the statement's names."""
+    """Batches of a merge, and the engine's statement that they come from."""
 
-    def __init__(self, rows: Any, schema: pa.Schema | None) -> None:
+    def __init__(self, rows: EngineRows, batches: Iterator[pa.RecordBatch]) -> None:
         self._rows = rows
-        self._schema = schema
+        self._batches = batches
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        return iter(self._rows) if self._schema is None else renamed(iter(self._rows), self._schema)
+        return self._batches
 
     def interrupt(self) -> None:
         self._rows.interrupt()
@@ -469,9 +488,8 @@ def _lost(failure: HostFailedError, route: Route) -> LivestateError:
 def _of(host: HostName, route: Route) -> str:
     """Which partitions a host was to read, in words; empty for none."""
     held = sorted(route.partitions.get(host, {}).items())
-    return " for partitions " * any(numbers for _, numbers in held) + "; ".join(
-        f"{_numbers(numbers)} of store {name}" for name, numbers in held if numbers
-    )
+    named = [f"{_numbers(numbers)} of store {name}" for name, numbers in held if numbers]
+    return f" for partitions {'; '.join(named)}" if named else ""
 
 
 def _numbers(numbers: Collection[int]) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
+
 from engine.cluster.fragments import FragmentRequest
 from engine.cluster.replicas import readers
 from engine.cluster.reports import HostName
@@ -14,6 +16,7 @@ from engine.coordinator.cluster import Cluster
 from engine.coordinator.endpoints import plain_fragment
 from engine.coordinator.errand import Errand
 from engine.coordinator.plans import Definitions, PlanCache
+from engine.coordinator.router import Router
 from engine.coordinator.routes import Routes
 from engine.plan.placement import Partitions, kept_partitions, united
 from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition
@@ -38,11 +41,13 @@ class Division:
 
     Attributes:
         epochs: The epoch of each store group that is read.
+        schema: Columns of the answer; None where only its rows tell them.
         pieces: A piece for each partition number that is read; their rows together, in any order, are the answer. None where something has to be
             done with the rows of several partitions, so that the statement has to be asked as a whole.
     """
 
     epochs: Mapping[GroupName, Epoch]
+    schema: pa.Schema | None
     pieces: tuple[Piece, ...] | None
 
 
@@ -51,13 +56,15 @@ class Divider:
 
     Args:
         cluster: The hosts.
-        routes: Finds epochs that can be read.
+        routes: Knows how big stores are.
+        router: Finds epochs that can be read.
         plans: Plans of statements.
     """
 
-    def __init__(self, cluster: Cluster, routes: Routes, plans: PlanCache) -> None:
+    def __init__(self, cluster: Cluster, routes: Routes, router: Router, plans: PlanCache) -> None:
         self._cluster = cluster
         self._routes = routes
+        self._router = router
         self._plans = plans
 
     def divide(self, asked: Asked, timeout_seconds: float | None) -> Division:
@@ -76,13 +83,13 @@ class Divider:
         Raises:
             LivestateError: It cannot be answered, as kind and message say.
         """
-        kept = kept_partitions(asked.statement.bound.references, asked.statement.predicates, asked.arguments)
-        route = self._routes.find(united(asked.statement.bound.references, kept), asked.definitions, asked.wish, asked.deadline)
+        routed = self._router.find(asked)
+        asked, kept, route = routed.asked, routed.kept, routed.route
         sizes = self._routes.sizes(asked.statement.bound.stores, asked.definitions)
-        plan = self._plans.plan(asked.statement, asked.types, sizes, asked.bind, asked.definitions)
+        plan = self._plans.plan(asked.statement, asked.types, sizes, asked.bind)
         fragment = plain_fragment(asked, plan)
         if fragment is None:
-            return Division(route.epochs, None)
+            return Division(route.epochs, plan.schema, None)
         if plan.runs is not asked.statement:
             kept = kept_partitions(plan.runs.bound.references, plan.runs.predicates, asked.arguments)
         needs = united(fragment.fragment.references, kept)
@@ -93,7 +100,7 @@ class Divider:
             for share in shares
         )
         # A host may have gone since the route was found; whoever answers the whole statement finds another one.
-        return Division(route.epochs, pieces if all(piece.hosts for piece in pieces) else None)
+        return Division(route.epochs, plan.schema, pieces if all(piece.hosts for piece in pieces) else None)
 
     def _readers(self, share: Partitions, route: Route, asked: Asked) -> tuple[HostName, ...]:
         return readers(share, route.epochs, asked.definitions, self._cluster.peers.reports(), self._cluster.order)

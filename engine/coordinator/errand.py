@@ -54,7 +54,7 @@ class Errand:
         parameters = pa.record_batch([pa.repeat(value, 1) for value in values], names) if values else None
         # Without partitions any epoch will do, and this host need not have that of the others.
         epochs = self.route.epochs if any(share.values()) else {}
-        return FragmentRequest(text.sql, epochs, share, parameters, inputs, self.deadline.remaining_seconds)
+        return FragmentRequest(text.sql, epochs, share, parameters, inputs, self.deadline.remaining_seconds, self.route.migrated)
 
     def shares(self, text: QueryText, needs: Partitions) -> Shares:
         """Which hosts run a fragment, over which of its partitions.

@@ -15,6 +15,7 @@ from engine.cluster.wishes import NEWEST
 from engine.coordinator.cluster import Cluster
 from engine.coordinator.plans import Definitions, PlanCache
 from engine.coordinator.results import WHOLE_RULE, age_seconds
+from engine.coordinator.router import Router
 from engine.coordinator.routes import Routes
 from engine.errors import NotFound, Unavailable
 from engine.exec.engine_query import outputs_of_stored
@@ -55,13 +56,15 @@ class KeyRows:
     Args:
         cluster: The hosts.
         routes: Finds who can answer.
+        router: Knows what stores are at the epochs of a route.
         plans: Knows statements as text.
         local: Answers from this host's stores.
     """
 
-    def __init__(self, cluster: Cluster, routes: Routes, plans: PlanCache, local: LocalExecutor) -> None:
+    def __init__(self, cluster: Cluster, routes: Routes, router: Router, plans: PlanCache, local: LocalExecutor) -> None:
         self._cluster = cluster
         self._routes = routes
+        self._router = router
         self._plans = plans
         self._local = local
 
@@ -80,7 +83,7 @@ class KeyRows:
         name = asked.lookup.definition.name
         share = {name: (asked.lookup.partition(asked.key),)}
         route = self._routes.now(share, asked.definitions, NEWEST)
-        if not isinstance(route, Route):
+        if not isinstance(route, Route) or not self._router.fits(asked.lookup.definitions, route):
             return None
         (host,) = route.partitions
         try:
@@ -95,11 +98,11 @@ class KeyRows:
     def _elsewhere(self, asked: KeyAsked, route: Route, host: HostName, share: Partitions) -> QueryResult | None:
         lookup, statement = asked.lookup, asked.statement
         bindable = Bindable(statement, outputs_of_stored(lookup.schema))
-        whole = self._plans.whole(statement, (lookup.key_type,), lambda: bindable, asked.definitions)
+        whole = self._plans.whole(statement, (lookup.key_type,), lambda: bindable)
         if whole.text is None:
             return None
         parameters = pa.record_batch([pa.array([asked.key], lookup.key_type)], ["1"])
-        request = FragmentRequest(whole.text.sql, route.epochs, share, parameters, {}, asked.timeout_seconds)
+        request = FragmentRequest(whole.text.sql, route.epochs, share, parameters, {}, asked.timeout_seconds, route.migrated)
         rows = self._cluster.peers.run(host, request, asked.cancelled)
         table = pa.Table.from_batches(list(rows), lookup.schema)
         metadata = QueryMetadata(

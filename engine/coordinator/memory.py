@@ -74,6 +74,13 @@ class Ration:
                 )
             self._held += nbytes
 
+    def give(self, nbytes: int) -> None:
+        """Hold less: rows went on."""
+        with self._lock:
+            if not self._freed:
+                self._held -= nbytes
+                self._memory.take(-nbytes)
+
     def free(self) -> None:
         """Hold nothing any more. May be called again."""
         with self._lock:

@@ -179,6 +179,12 @@ class Parts:
         for listener in listeners:
             listener()
 
+    def forget(self) -> None:
+        """Let go of the cause, when all is over: its traceback holds the rows that were gathered, and these parts."""
+        with self._lock:
+            self._cause = None
+            self._listeners.clear()
+
 
 def stopping() -> Unavailable:
     """Why a host that stops answers nothing any more."""

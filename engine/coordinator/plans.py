@@ -19,6 +19,7 @@ from engine.exec.statement_cache import LeastRecentlyUsed
 from engine.plan.plans import CountPlan, RowsPlan
 from engine.plan.query_text import QueryText, ReadColumn, fragment_text, merge_text, text_over_scans
 from engine.plan.split.nodes import PART_PREFIX, Fragment, SplitPlan
+from engine.plan.split.once import is_read_once
 from engine.plan.split.sizes import Sizes
 from engine.plan.statement import ReadyStatement
 from engine.schema import StoreDefinition, StoreName
@@ -75,6 +76,7 @@ class ReadyPlan:
         schema: Schema of the result; None where the rows make it.
         fragments: The plan's fragments.
         merge: What the engine makes of their rows; None: the rows of the last fragment are the answer.
+        flows: Whether the merge can read the rows of the last fragment as they come.
     """
 
     statement: ReadyStatement
@@ -83,6 +85,7 @@ class ReadyPlan:
     schema: pa.Schema | None
     fragments: tuple[ReadyFragment, ...]
     merge: QueryText | None
+    flows: bool = False
 
 
 Bind = Callable[[], Bindable]
@@ -130,7 +133,7 @@ class PlanCache:
         self._plans: LeastRecentlyUsed[ReadyPlan] = LeastRecentlyUsed(size)
         self._wholes: LeastRecentlyUsed[WholeText] = LeastRecentlyUsed(size)
 
-    def plan(self, statement: ReadyStatement, types: Types, sizes: Sizes, bind: Bind, definitions: Definitions) -> ReadyPlan:
+    def plan(self, statement: ReadyStatement, types: Types, sizes: Sizes, bind: Bind) -> ReadyPlan:
         """The plan of a statement.
 
         Args:
@@ -138,7 +141,6 @@ class PlanCache:
             types: Types of its parameters' values.
             sizes: How big its stores are.
             bind: Binds the statement unsplit.
-            definitions: All stores.
 
         Returns:
             The plan.
@@ -149,11 +151,11 @@ class PlanCache:
         key = _Key(id(statement), tuple(map(str, types)), sizes)
         found = self._plans.get(key)
         if found is None or found.statement is not statement:
-            found = self._made(statement, types, sizes, bind, definitions)
+            found = self._made(statement, types, sizes, bind)
             self._plans.put(key, found)
         return found
 
-    def _made(self, statement: ReadyStatement, types: Types, sizes: Sizes, bind: Bind, definitions: Definitions) -> ReadyPlan:
+    def _made(self, statement: ReadyStatement, types: Types, sizes: Sizes, bind: Bind) -> ReadyPlan:
         bindable = bind()
         if isinstance(bindable.statement.plan, RowsPlan | CountPlan):
             return _simple(statement, bindable)
@@ -161,16 +163,15 @@ class PlanCache:
             return self._ready(statement, bindable, self._splitter.split(bindable.statement.bound, sizes), types)
         except _REFUSED as error:
             _log.warning("A statement is answered by gathering, since its split form is refused: %s", error)
-            return self.gathering(statement, types, bind, definitions)
+            return self.gathering(statement, types, bind)
 
-    def gathering(self, statement: ReadyStatement, types: Types, bind: Bind, definitions: Definitions) -> ReadyPlan:
+    def gathering(self, statement: ReadyStatement, types: Types, bind: Bind) -> ReadyPlan:
         """The plan that is always right; not kept.
 
         Args:
             statement: As in `plan`.
             types: As in `plan`.
             bind: As in `plan`.
-            definitions: As in `plan`.
 
         Raises:
             LivestateError: The statement itself is refused.
@@ -181,14 +182,13 @@ class PlanCache:
         except NotBoundError as error:
             raise Defect(f"The statement is right, and the engine refuses it over gathered rows ({error}); please report the statement.") from error
 
-    def whole(self, statement: ReadyStatement, types: Types, bind: Bind, definitions: Definitions) -> WholeText:
+    def whole(self, statement: ReadyStatement, types: Types, bind: Bind) -> WholeText:
         """A whole statement as the text of one fragment.
 
         Args:
             statement: As in `plan`.
             types: As in `plan`.
             bind: As in `plan`.
-            definitions: As in `plan`.
 
         Raises:
             LivestateError: The statement itself is refused.
@@ -196,18 +196,18 @@ class PlanCache:
         key = _Key(id(statement), tuple(map(str, types)), Sizes())
         found = self._wholes.get(key)
         if found is None or found.statement is not statement:
-            found = self._whole(statement, types, bind, definitions)
+            found = self._whole(statement, types, bind)
             self._wholes.put(key, found)
         return found
 
-    def _whole(self, statement: ReadyStatement, types: Types, bind: Bind, definitions: Definitions) -> WholeText:
+    def _whole(self, statement: ReadyStatement, types: Types, bind: Bind) -> WholeText:
         outputs = bind().outputs
         schema = None if outputs is None else outputs.schema
         bound = statement.bound
         try:
             text = _whole_text(statement)
             inputs = {name: bound.list_schemas[name] for name in text.tables}
-            found = self._fragments.bound(text.sql, definitions, inputs, [types[place] for place in text.places])
+            found = self._fragments.bound(text.sql, bound.definitions, inputs, [types[place] for place in text.places])
         except _REFUSED as error:
             _log.warning("A statement cannot be handed to another host as it is: %s", error)
             return WholeText(statement, None, schema)
@@ -230,9 +230,11 @@ class PlanCache:
         if split.merge is None or merge is None:
             last = fragments[-1]
             given = None if wanted is None or last.outputs.schema.types == wanted.schema.types else _with_types(last, wanted.columns)
+            flows = given is not None
         else:
             given = merge_text(split.merge, merge, columns, lists, types, _missed(wanted, merged))
-        return ReadyPlan(statement, bindable.statement, split, None if wanted is None else wanted.schema, tuple(fragments), given)
+            flows = bool(fragments) and is_read_once(split.merge, fragments[-1].fragment.name)
+        return ReadyPlan(statement, bindable.statement, split, None if wanted is None else wanted.schema, tuple(fragments), given, flows)
 
 
 def _missed(wanted: Outputs | None, merged: Outputs | None) -> tuple[ReadColumn, ...] | None:

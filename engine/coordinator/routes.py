@@ -15,7 +15,7 @@ from engine.coordinator.cluster import Cluster
 from engine.exec.deadline import POLL_SECONDS, Deadline
 from engine.plan.placement import Partitions
 from engine.plan.split.sizes import Sizes, StoreSize
-from engine.schema import PartitionId, StoreDefinition, StoreName
+from engine.schema import GroupName, PartitionId, StoreDefinition, StoreName
 
 LONGEST_WAIT_SECONDS = 1.0
 """How long a report is waited for before everything is looked at again."""
@@ -133,6 +133,12 @@ class Routes:
             deadline.check()
             longest = POLL_SECONDS if deadline.needs_polling else LONGEST_WAIT_SECONDS
             self._cluster.peers.wait_for_change(longest if remaining is None else min(longest, remaining))
+
+    def differ(self, groups: Collection[GroupName]) -> bool:
+        """Whether the newest epochs of some of these store groups have other generations on some hosts than on others."""
+        reports = self._cluster.peers.reports().values()
+        readable = [[report.groups[group].readable for report in reports if group in report.groups] for group in groups]
+        return any(len({epochs[-1].generation for epochs in found if epochs}) > 1 for found in readable)
 
     def sizes(self, stores: Collection[StoreName], definitions: Definitions) -> Sizes:
         """How big stores are, rounded, so that what depends on it changes seldom.

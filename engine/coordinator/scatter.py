@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import ParamSpec
 
@@ -14,6 +15,7 @@ import pyarrow as pa
 from engine.cluster.fragments import FragmentRequest
 from engine.cluster.reports import HostName
 from engine.coordinator.errand import Errand, Tally
+from engine.coordinator.flow import Flow
 from engine.coordinator.memory import Ration
 from engine.coordinator.parts import Part, Parts, RefusedError, stopping
 from engine.coordinator.plans import ReadyFragment
@@ -23,6 +25,38 @@ from engine.plan.placement import Partitions
 P = ParamSpec("P")
 NeedsOf = Callable[[ReadyFragment], Partitions]
 """The partitions that a fragment needs."""
+
+
+@dataclass
+class _Arriving:
+    """Rows of a fragment, as its hosts give them.
+
+    Attributes:
+        fragment: The fragment.
+        missing: Hosts that have given neither all their rows, nor the first of them where those are enough.
+        table_bytes: Arrow bytes beyond which the rest may come later; None: all rows are waited for.
+        nbytes: Arrow bytes so far, counted where they may be enough.
+        batches: Rows so far.
+        rest: The other rows of hosts that have more.
+    """
+
+    fragment: ReadyFragment
+    missing: int
+    table_bytes: int | None
+    nbytes: int = 0
+    batches: list[pa.RecordBatch] = field(default_factory=list)
+    rest: list[Iterator[pa.RecordBatch]] = field(default_factory=list)
+
+    def is_enough(self, batch: pa.RecordBatch) -> bool:
+        """Whether with one more batch, from whatever host, the rest may come later."""
+        if self.table_bytes is None:
+            return False
+        self.nbytes += batch.nbytes
+        return self.nbytes > self.table_bytes
+
+    def table(self) -> pa.Table:
+        """All rows."""
+        return pa.Table.from_batches(self.batches, self.fragment.outputs.schema)
 
 
 class Scatter:
@@ -48,8 +82,7 @@ class Scatter:
         self._threads = threads
         self._ration = ration
         self._changed = threading.Condition()
-        self._arrived: dict[str, list[pa.RecordBatch]] = {}
-        self._missing: dict[str, int] = {}
+        self._arriving: list[_Arriving] = []
         self.tallies: list[Tally] = []
         self.tables: dict[str, pa.Table] = {}
         self.gather_seconds = 0.0
@@ -70,27 +103,53 @@ class Scatter:
         """
         begun = time.perf_counter()
         self._parts.when_ended(self._wake)
-        schemas = {fragment.fragment.name: fragment.outputs.schema for fragment in fragments}
         waiting = list(fragments)
         while len(self.tables) < len(fragments):
             ready = [fragment for fragment in waiting if self.tables.keys() >= set(fragment.fragment.inputs)]
             waiting = [fragment for fragment in waiting if fragment not in ready]
             for fragment in ready:
                 self._start(fragment)
-            for name in self._finished():
-                self.tables[name] = pa.Table.from_batches(self._arrived.pop(name), schemas[name])
+            for arrived in self._finished():
+                self.tables[arrived.fragment.fragment.name] = arrived.table()
         self.gather_seconds += time.perf_counter() - begun
         return self.tables
 
-    def _finished(self) -> list[str]:
-        """Wait for fragments all of whose rows have come."""
+    def flow(self, fragment: ReadyFragment, table_bytes: int) -> pa.Table | Flow:
+        """Run a fragment whose rows are read once, from the first to the last.
+
+        Args:
+            fragment: The fragment.
+            table_bytes: Arrow bytes up to which its rows become a table.
+
+        Returns:
+            All its rows if they are few; else a flow of them, of which every host has given its first.
+
+        Raises:
+            HostFailedError: A host failed.
+            RefusedError: A host refused the fragment.
+            LivestateError: It failed in another way, or the time is over.
+        """
+        begun = time.perf_counter()
+        self._parts.when_ended(self._wake)
+        self._start(fragment, table_bytes)
+        (arrived,) = self._finished()
+        self.gather_seconds += time.perf_counter() - begun
+        if not arrived.rest:
+            return arrived.table()
+        return Flow(fragment.outputs.schema, arrived.batches, interleaved(self._parts, arrived.rest, self._threads), self._parts, self._ration)
+
+    def end(self) -> None:
+        """End what is under way: nobody wants more rows."""
+        self._parts.end()
+
+    def _finished(self) -> list[_Arriving]:
+        """Wait for fragments whose rows have come."""
         with self._changed:
-            self._changed.wait_for(lambda: self._parts.has_ended or any(not missing for missing in self._missing.values()))
+            self._changed.wait_for(lambda: self._parts.has_ended or any(not each.missing for each in self._arriving))
             if self._parts.has_ended:
                 raise self._parts.cause
-            done = [name for name, missing in self._missing.items() if not missing]
-            for name in done:
-                del self._missing[name]
+            done = [each for each in self._arriving if not each.missing]
+            self._arriving = [each for each in self._arriving if each.missing]
         return done
 
     def _wake(self) -> None:
@@ -101,26 +160,37 @@ class Scatter:
         shares = self._errand.shares(fragment.text, self._needs_of(fragment))
         return {host: self._errand.request(fragment.text, share, self.tables) for host, share in shares.items()}
 
-    def _start(self, fragment: ReadyFragment) -> None:
+    def _start(self, fragment: ReadyFragment, table_bytes: int | None = None) -> None:
         requests = self._requests(fragment)
-        name = fragment.fragment.name
+        arriving = _Arriving(fragment, len(requests), table_bytes)
         with self._changed:
-            self._arrived[name], self._missing[name] = [], len(requests)
+            self._arriving.append(arriving)
         for host, request in requests.items():
-            _submit(self._parts, self._threads, self._read, fragment, host, request)
+            _submit(self._parts, self._threads, self._read, arriving, host, request)
 
-    def _read(self, fragment: ReadyFragment, host: HostName, request: FragmentRequest) -> None:
-        """Gather one part."""
-        part, tally = self._begin(fragment, host, request)
-        batches = []
-        for batch in tally.counted(self._parts.batches(part)):
-            self._ration.take(batch.nbytes)
-            batches.append(pa.RecordBatch.from_arrays(batch.columns, schema=fragment.outputs.schema))
-        name = fragment.fragment.name
+    def _read(self, arriving: _Arriving, host: HostName, request: FragmentRequest) -> None:
+        """Gather one part, or as much of it as is enough."""
+        part, tally = self._begin(arriving.fragment, host, request)
+        rows = self._counted(arriving.fragment, tally.counted(self._parts.batches(part)))
+        batches, rest = [], []
+        for batch in rows:
+            batches.append(batch)
+            with self._changed:
+                is_enough = arriving.is_enough(batch)
+            if is_enough:
+                rest = [rows]
+                break
         with self._changed:
-            self._arrived[name] += batches
-            self._missing[name] -= 1
+            arriving.batches += batches
+            arriving.rest += rest
+            arriving.missing -= 1
             self._changed.notify_all()
+
+    def _counted(self, fragment: ReadyFragment, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Batches under their names, taken from the ration."""
+        for batch in batches:
+            self._ration.take(batch.nbytes)
+            yield pa.RecordBatch.from_arrays(batch.columns, schema=fragment.outputs.schema)
 
     def _begin(self, fragment: ReadyFragment, host: HostName, request: FragmentRequest) -> tuple[Part, Tally]:
         begun = time.perf_counter()
@@ -169,7 +239,21 @@ class Scatter:
 
 
 def concatenated(parts: Parts, streams: Sequence[Iterator[pa.RecordBatch]], threads: Executor) -> Iterator[pa.RecordBatch]:
-    """The rows of parts as they come.
+    """The rows of parts as they come; those of a single part without a thread in between.
+
+    Args:
+        parts: What is under way.
+        streams: The batches of each part.
+        threads: Read them.
+
+    Returns:
+        Batches, in any order of the parts.
+    """
+    return streams[0] if len(streams) == 1 else interleaved(parts, streams, threads)
+
+
+def interleaved(parts: Parts, streams: Sequence[Iterator[pa.RecordBatch]], threads: Executor) -> Iterator[pa.RecordBatch]:
+    """The rows of parts as they come. What fails ends all parts.
 
     One batch a part is read ahead: the next one is asked for when the last was taken. So a slow reader holds up hosts, and no threads.
 
@@ -181,9 +265,6 @@ def concatenated(parts: Parts, streams: Sequence[Iterator[pa.RecordBatch]], thre
     Yields:
         Batches, in any order of the parts.
     """
-    if len(streams) == 1:
-        yield from streams[0]
-        return
     arrived: SimpleQueue[tuple[Iterator[pa.RecordBatch], pa.RecordBatch | None] | None] = SimpleQueue()
     parts.when_ended(lambda: arrived.put(None))
 

@@ -17,6 +17,8 @@ from engine.sql.bind import CATALOG, SCHEMA, StoreReference
 from engine.sql_types import sql_type
 
 MEMORY_BYTES = 64 << 20
+_ROW_NUMBER = "rowid"
+"""A column that the engine's tables have by themselves, and scans have not. (Columns that a text does not name change nothing.)"""
 
 
 class NotBoundError(Exception):
@@ -118,13 +120,19 @@ def over_empty_stores(sql: str, references: Iterable[StoreReference]) -> tuple[s
         The query, and the tables that it reads.
     """
     tables = {}
+    has_row_numbers = _ROW_NUMBER in sql.lower()
     for reference in references:
         # Names of stores may differ in case only; those of tables may not.
         name = f"store {reference.definition.name.encode().hex()}"
         tables[name] = reference.definition.schema
-        columns = ", ".join(map(_quoted, reference.columns)) or f"CAST(1 AS UTINYINT) AS {LIVE_COLUMN}"
-        sql = sql.replace(_quoted(reference.scan), f"(SELECT {columns} FROM {_quoted(name)})")
+        sql = sql.replace(_quoted(reference.scan), _only_columns(reference, name) if has_row_numbers else _quoted(name))
     return sql, tables
+
+
+def _only_columns(reference: StoreReference, name: str) -> str:
+    """A table without what it has besides its columns."""
+    columns = ", ".join(map(_quoted, reference.columns)) or f"CAST(1 AS UTINYINT) AS {LIVE_COLUMN}"
+    return f"(SELECT {columns} FROM {_quoted(name)})"
 
 
 def _quoted(name: str) -> str:

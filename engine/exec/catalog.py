@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 
 import pyarrow as pa
 
+from engine.durations import duration_text
 from engine.errors import InvalidInput
+from engine.kinds import KeyValue, Kind, Merge, Session, Versioned
 from engine.scan import StoreStatus
-from engine.schema import StoreDefinition
+from engine.schema import StoreDefinition, StoreName
 from engine.sql_types import sql_type
 
 TABLES_SCHEMA = pa.schema([pa.field("name", pa.string())])
@@ -16,6 +20,13 @@ STORES_SCHEMA = pa.schema(
     [
         pa.field("store", pa.string()),
         pa.field("store_group", pa.string()),
+        pa.field("sql_names", pa.string()),
+        pa.field("kind", pa.string()),
+        pa.field("key", pa.string()),
+        pa.field("partition_by", pa.string()),
+        pa.field("retention", pa.string()),
+        pa.field("is_global", pa.bool_()),
+        pa.field("in_memory", pa.bool_()),
         pa.field("epoch", pa.int64()),
         pa.field("newest_epoch", pa.int64()),
         pa.field("lag_seconds", pa.float64()),
@@ -27,49 +38,69 @@ STORES_SCHEMA = pa.schema(
         pa.field("problem", pa.string()),
     ]
 )
-COLUMNS_SCHEMA = pa.schema([pa.field(name, pa.string()) for name in ("column_name", "column_type", "null", "key")])
+COLUMNS_SCHEMA = pa.schema([pa.field(name, pa.string()) for name in ("column_name", "column_type", "null", "key", "extra")])
 PLAN_SCHEMA = pa.schema([pa.field("plan", pa.string())])
 
 
-def show_tables(definitions: Iterable[StoreDefinition]) -> pa.Table:
+def show_tables(names: Iterable[StoreName]) -> pa.Table:
     """SHOW TABLES.
 
     Args:
-        definitions: All stores.
+        names: All names that mean a store.
 
     Returns:
-        Their names, in order.
+        The names, in order.
     """
-    return pa.table([pa.array(sorted(definition.name for definition in definitions), pa.string())], schema=TABLES_SCHEMA)
+    return pa.table([pa.array(sorted(names), pa.string())], schema=TABLES_SCHEMA)
 
 
-def show_stores(statuses: Sequence[StoreStatus]) -> pa.Table:
+def show_stores(
+    statuses: Sequence[StoreStatus], definitions: Mapping[StoreName, StoreDefinition], tables: Mapping[StoreName, StoreDefinition]
+) -> pa.Table:
     """SHOW STORES.
 
     Args:
         statuses: How the stores stand.
+        definitions: The stores, those of `statuses` among them.
+        tables: The store that each name means.
 
     Returns:
-        One row a store.
+        One row a store. `sql_names` are the names by which SQL reads it; NULL where a switch has left it none.
     """
+    names: dict[StoreName, list[str]] = defaultdict(list)
+    for name, definition in sorted(tables.items()):
+        names[definition.name].append(name)
     rows = [
-        (
-            each.store,
-            each.group,
-            each.epoch,
-            each.newest_epoch,
-            each.lag_seconds,
-            each.rows,
-            each.stored_rows,
-            each.bytes,
-            each.partitions,
-            each.segments,
-            each.problem,
-        )
+        {"store_group": each.group, "sql_names": ", ".join(names[each.store]) or None, **asdict(each), **_defined(definitions[each.store])}
         for each in statuses
     ]
-    columns = [pa.array([row[place] for row in rows], field.type) for place, field in enumerate(STORES_SCHEMA)]
-    return pa.Table.from_arrays(columns, schema=STORES_SCHEMA)
+    return pa.Table.from_pylist(rows, STORES_SCHEMA)
+
+
+def _defined(definition: StoreDefinition) -> dict[str, str | bool | None]:
+    """What a store is, in a few words."""
+    behaviour = definition.behaviour
+    retention = behaviour.retention
+    return {
+        "kind": _kind(behaviour.kind),
+        "key": ", ".join(definition.key),
+        "partition_by": ", ".join(definition.partition_by),
+        "retention": None if retention is None else f"{duration_text(retention.microseconds)} by {retention.column or 'commit'}",
+        "is_global": behaviour.is_global,
+        "in_memory": behaviour.in_memory,
+    }
+
+
+def _kind(kind: Kind) -> str:
+    match kind:
+        case KeyValue():
+            return f"key-value, latest by {kind.order_by}" if kind.order_by else "key-value"
+        case Merge():
+            return "merge"
+        case Session():
+            return f"session, gap {duration_text(kind.gap_microseconds)}"
+        case Versioned():
+            return f"versioned by {kind.valid_from}"
 
 
 def describe_store(definition: StoreDefinition) -> pa.Table:
@@ -79,11 +110,37 @@ def describe_store(definition: StoreDefinition) -> pa.Table:
         definition: The store.
 
     Returns:
-        One row a column: its type, whether it can be NULL (YES, NO), and its place in the key (PRI, 1 and so on) if it has one.
+        One row a column: its type, whether it can be NULL (YES, NO), its place in the key (PRI, 1 and so on) if it has one, and what else it is for.
     """
     places = {name: f"PRI {place}" for place, name in enumerate(definition.key, 1)}
-    rows = [(field.name, sql_type(field.type), "YES" if field.nullable else "NO", places.get(field.name)) for field in definition.schema]
+    parts = _parts(definition)
+    rows = [
+        (field.name, sql_type(field.type), "YES" if field.nullable else "NO", places.get(field.name), ", ".join(parts[field.name]) or None)
+        for field in definition.schema
+    ]
     return _columns_table(rows)
+
+
+def _parts(definition: StoreDefinition) -> Mapping[str, Sequence[str]]:
+    """The parts that columns play besides that in the key."""
+    kind, retention = definition.behaviour.kind, definition.behaviour.retention
+    parts: dict[str, list[str]] = defaultdict(list)
+    for name in definition.partition_by:
+        parts[name].append("places rows")
+    match kind:
+        case KeyValue() if kind.order_by:
+            parts[kind.order_by].append("latest wins")
+        case Session():
+            parts[kind.start].append("start of the session")
+            parts[kind.end].append("end of the session")
+        case Versioned():
+            parts[kind.valid_from].append("start of the version")
+            parts[kind.valid_to].append("end of the version")
+    for column in kind.columns if isinstance(kind, Merge | Session) else ():
+        parts[column.name].append(column.expression)
+    if retention is not None and retention.column:
+        parts[retention.column].append(f"retention {duration_text(retention.microseconds)}")
+    return parts
 
 
 def describe_schema(schema: pa.Schema) -> pa.Table:
@@ -95,7 +152,7 @@ def describe_schema(schema: pa.Schema) -> pa.Table:
     Returns:
         One row a column.
     """
-    return _columns_table([(field.name, _type_name(field.type), "YES", None) for field in schema])
+    return _columns_table([(field.name, _type_name(field.type), "YES", None, None) for field in schema])
 
 
 def _type_name(kind: pa.DataType) -> str:
@@ -105,8 +162,8 @@ def _type_name(kind: pa.DataType) -> str:
         return str(kind).upper()
 
 
-def _columns_table(rows: Sequence[tuple[str, str, str, str | None]]) -> pa.Table:
-    return pa.Table.from_arrays([pa.array([row[place] for row in rows], pa.string()) for place in range(4)], schema=COLUMNS_SCHEMA)
+def _columns_table(rows: Sequence[tuple[str, str, str, str | None, str | None]]) -> pa.Table:
+    return pa.Table.from_arrays([pa.array([row[place] for row in rows], pa.string()) for place in range(len(COLUMNS_SCHEMA))], schema=COLUMNS_SCHEMA)
 
 
 def plan_text(lines: Sequence[str]) -> pa.Table:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import duckdb
 import pyarrow as pa
@@ -62,6 +62,21 @@ class Outputs:
     schema: pa.Schema
 
 
+class Stream(Protocol):
+    """Rows that the engine reads as they come. What breaks them off crosses the engine as text; the engine's caller takes it from here."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the rows."""
+
+    @property
+    def error(self) -> BaseException | None:
+        """What broke them off; None while nothing has."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The rows by Arrow's PyCapsule interface. Nothing is read before the first batch is asked for."""
+
+
 class ScanStream:
     """A scan that the engine can read any number of times as a stream.
 
@@ -82,7 +97,6 @@ class ScanStream:
             for batch in self._scan.batches():
                 yield readable(batch, self.schema)
         except LivestateError as error:
-            # The error crosses the engine as text; the engine's caller takes it from here.
             self.error = error
             raise
 
@@ -219,7 +233,7 @@ class Engine:
     def run(
         self,
         sql: str,
-        tables: Mapping[str, pa.Table | ScanStream],
+        tables: Mapping[str, pa.Table | Stream],
         parameters: Sequence[Any],
         deadline: Deadline,
         names: Sequence[str] | None = None,
@@ -239,6 +253,7 @@ class Engine:
         Raises:
             BindingError: The engine refuses the statement.
             LivestateError: It fails in another way.
+            BaseException: What broke a stream off.
         """
         with self._lock:
             connection = self._database.cursor()
@@ -277,14 +292,14 @@ class EngineRows:
         connection: duckdb.DuckDBPyConnection,
         watch: Watch,
         sql: str,
-        tables: Mapping[str, pa.Table | ScanStream],
+        tables: Mapping[str, pa.Table | Stream],
         parameters: Sequence[Any],
         names: Sequence[str] | None,
     ) -> None:
         self._engine = engine
         self._connection = connection
         self._watch = watch
-        self._streams = [table for table in tables.values() if isinstance(table, ScanStream)]
+        self._streams = [table for table in tables.values() if not isinstance(table, pa.Table)]
         self._reader: pa.RecordBatchReader | None = None
         self._relation: duckdb.DuckDBPyRelation | None = None
         with ExitStack() as unless_begun:
@@ -298,7 +313,7 @@ class EngineRows:
                 raise refused or found from error
             unless_begun.pop_all()
 
-    def _begin(self, sql: str, tables: Mapping[str, pa.Table | ScanStream], parameters: Sequence[Any], names: Sequence[str] | None) -> None:
+    def _begin(self, sql: str, tables: Mapping[str, pa.Table | Stream], parameters: Sequence[Any], names: Sequence[str] | None) -> None:
         for name, table in tables.items():
             # Of a table as such, unlike a stream, the engine knows the number of rows, by which it orders joins.
             self._connection.register(name, table)
@@ -339,13 +354,13 @@ class EngineRows:
             return BindingError(failure, "" if start is None or start < 0 else sql[start : start + failure.length])
         return None
 
-    def _error(self, error: Exception) -> LivestateError:
-        """The cause that lies deepest: a deadline, then the stores, then the engine."""
-        if self._watch.error is not None:
-            return self._watch.error
+    def _error(self, error: Exception) -> BaseException:
+        """The cause that lies deepest: what broke a stream off, then a deadline, then the engine."""
         for stream in self._streams:
             if stream.error is not None:
                 return stream.error
+        if self._watch.error is not None:
+            return self._watch.error
         return self._watch.deadline.error() or self._engine.error(read_failure(error))
 
     def close(self) -> None:

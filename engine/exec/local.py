@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ from engine.exec.engine import BindingError, Engine, Outputs
 from engine.exec.engine_query import RunningQuery, outputs_of, outputs_of_stored, reads_of, run, scan_sql
 from engine.exec.kernels import live_rows, looked_up
 from engine.exec.metadata import lookup_metadata, metadata_of
-from engine.exec.pin import Pin
+from engine.exec.pin import Pin, Views, check_shapes
 from engine.exec.query_result import QueryResult
 from engine.exec.request import REFUSED_LIMIT, Request
 from engine.exec.results import sliced
@@ -25,12 +25,9 @@ from engine.plan.explain import explain
 from engine.plan.key_lookup import KeyLookup
 from engine.plan.plans import CountPlan, EnginePlan, RowsPlan, lookup_points
 from engine.plan.statement import ReadyStatement
-from engine.scan import StoreSource, StoreView
-from engine.schema import StoreName
+from engine.scan import StoreSource
 from engine.sql.columns import has_columns_of_rows
 from engine.sql.diagnose import located
-
-Views = Mapping[StoreName, StoreView]
 
 
 @dataclass(frozen=True)
@@ -72,6 +69,7 @@ class LocalExecutor:
             The result; close it, or read it to its end.
 
         Raises:
+            MigratedError: A store has other columns at the epoch that is read.
             LivestateError: It cannot be answered, as kind and message say.
         """
         match request.statement.plan:
@@ -97,19 +95,28 @@ class LocalExecutor:
             The result, all of it there already.
 
         Raises:
-            Unavailable: The store cannot be read now.
+            Unavailable: The store cannot be read now, or (`MigratedError`) has other columns at this epoch.
         """
-        name = lookup.definition.name
-        with pin.views(self._source, (name,)) as views:
-            view = views[name]
+        stores = lookup.definitions
+        with pin.views(self._source, stores) as views:
+            view = views[lookup.definition.name]
+            if view.definition.generation != lookup.definition.generation:
+                check_shapes(views, stores)
             row = view.row(key, lookup.places, lookup.schema)
             metadata = lookup_metadata(view, 0 if row is None else 1, time.perf_counter() - started)
         return QueryResult(lookup.schema, metadata, lookup.schema.empty_table() if row is None else row)
 
+    @contextmanager
+    def _views(self, request: Request) -> Iterator[Views]:
+        """The stores of a statement, as it takes them to be."""
+        stores = request.statement.bound.definitions
+        with request.pin.views(self._source, stores) as views:
+            check_shapes(views, stores)
+            yield views
+
     def _count(self, request: Request, plan: CountPlan) -> QueryResult:
-        name = plan.reference.definition.name
-        with request.pin.views(self._source, (name,)) as views:
-            count = views[name].live_rows
+        with self._views(request) as views:
+            count = views[plan.reference.definition.name].live_rows
             metadata = metadata_of("count", views, (), request.seconds(), rows_read=0)
         batch = pa.record_batch([pa.array([count], pa.int64())], schema=plan.schema)
         return QueryResult(plan.schema, metadata, iter((batch,)))
@@ -130,9 +137,8 @@ class LocalExecutor:
         if points is None or limit == REFUSED_LIMIT:
             return None
         planned = time.perf_counter()
-        name = plan.reference.definition.name
-        with request.pin.views(self._source, (name,)) as views:
-            table = looked_up(views[name], plan.columns, plan.places, plan.schema, points, limit)
+        with self._views(request) as views:
+            table = looked_up(views[plan.reference.definition.name], plan.columns, plan.places, plan.schema, points, limit)
             steps = {"plan": planned - request.started, "read": time.perf_counter() - planned}
             metadata = metadata_of("lookup", views, (), request.seconds(**steps), rows_read=table.num_rows)
         return QueryResult(plan.schema, metadata, sliced(iter(table.to_batches()), self._batch_bytes))
@@ -144,10 +150,9 @@ class LocalExecutor:
         limit = request.limit
         if limit == REFUSED_LIMIT:
             return None
-        name = plan.reference.definition.name
         with ExitStack() as resources:
-            views = resources.enter_context(request.pin.views(self._source, (name,)))
-            scan = views[name].scan(plan.columns)
+            views = resources.enter_context(self._views(request))
+            scan = views[plan.reference.definition.name].scan(plan.columns)
             metadata = metadata_of("rows", views, (scan.statistics,), request.seconds())
             batches = _checked(live_rows(scan, plan.places, plan.schema, limit), request.deadline)
             kept = resources.pop_all()
@@ -157,7 +162,7 @@ class LocalExecutor:
         # Lookups end sooner than a question to the caller is answered: Flight's takes 0.1 ms.
         request.deadline.check()
         with ExitStack() as resources:
-            views = resources.enter_context(request.pin.views(self._source, request.statement.bound.stores))
+            views = resources.enter_context(self._views(request))
             running = self._start(request, views)
             resources.callback(running.rows.close)
             statistics = [read.scan.statistics for read in running.reads if read.scan is not None]
@@ -183,11 +188,9 @@ class LocalExecutor:
 
     def _widened(self, request: Request, error: BindingError) -> ReadyText:
         try:
-            widened = self._statements.widened(request.ready, request.dialect, self._source.definitions())
+            widened = self._statements.widened(request.ready, request.dialect)
         except LivestateError as cause:
             raise _refused(request.ready, error) from cause
-        if widened.statement.bound.stores != request.statement.bound.stores:
-            raise _refused(request.ready, error) from error
         return replace(widened, statement=replace(widened.statement, names=request.statement.names))
 
     def bind(self, request: Request) -> Bindable:
@@ -240,7 +243,7 @@ class LocalExecutor:
             request: The statement.
         """
         statement = request.statement
-        with request.pin.views(self._source, statement.bound.stores) as views:
+        with self._views(request) as views:
             reads = reads_of(statement, request.arguments, views)
             kind = _kind(request)
             sql = scan_sql(statement, request.arguments, reads) if kind == "engine" else None

@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from engine.errors import InvalidInput
 from engine.exec.binder import Binder, NotBoundError
-from engine.schema import StoreDefinition
 from engine.sql.bind import BoundStatement
 from engine.sql.columns import has_columns_of_rows
 from engine.sql.output_names import has_derived_names
@@ -62,8 +61,7 @@ class ColumnNames:
 
 def _tables(bound: BoundStatement) -> Mapping[str, pa.Schema] | None:
     """The tables that a text names; None where two names differ in case only, which DuckDB does not tell apart."""
-    definitions: dict[str, StoreDefinition] = {reference.definition.name: reference.definition for reference in bound.references}
-    tables = {name: definition.schema for name, definition in definitions.items()} | dict(bound.list_schemas)
+    tables: dict[str, pa.Schema] = {name: definition.schema for name, definition in bound.tables.items()} | dict(bound.list_schemas)
     return tables if len({name.lower() for name in tables}) == len(tables) else None
 
 

@@ -31,6 +31,8 @@ class Request:
         started: When it came, by `time.perf_counter`.
         wish: Which epochs will do.
         pin: What of its stores is read here.
+        given: What the client gave for the parameters; None for nothing.
+        is_told: Whether the client was told which columns the answer has.
     """
 
     dialect: str
@@ -40,6 +42,8 @@ class Request:
     started: float
     wish: EpochWish = NEWEST
     pin: Pin = ALL_NEWEST
+    given: pa.RecordBatch | None = None
+    is_told: bool = False
 
     @property
     def statement(self) -> ReadyStatement:

@@ -53,8 +53,19 @@ class LeastRecentlyUsed(Generic[Value]):
 
 MAX_CACHED_LENGTH = 20_000
 """Longer texts are not kept."""
-_NO_LOOKUP = "no lookup"
-"""Kept for a shape that is none."""
+Tables = Mapping[StoreName, StoreDefinition]
+"""The store that each name means."""
+
+
+@dataclass(frozen=True, eq=False)
+class _NoLookup:
+    """Kept for a shape that is no lookup.
+
+    Attributes:
+        tables: What names meant when that was found.
+    """
+
+    tables: Tables
 
 
 @dataclass(frozen=True)
@@ -87,16 +98,17 @@ class StatementCache:
     def __init__(self, size: int, names: ColumnNames) -> None:
         self._names = names
         self._texts: LeastRecentlyUsed[ReadyStatement] = LeastRecentlyUsed(size)
-        self._shapes: LeastRecentlyUsed[ReadyStatement | str] = LeastRecentlyUsed(size)
+        self._shapes: LeastRecentlyUsed[ReadyStatement | _NoLookup] = LeastRecentlyUsed(size)
 
-    def ready(self, text: str, dialect: str, definitions: Mapping[StoreName, StoreDefinition], moments: Moments = NO_MOMENTS) -> ReadyText:
+    def ready(self, text: str, dialect: str, tables: Tables, moments: Moments = NO_MOMENTS, shapes: Hashable = ()) -> ReadyText:
         """The statement of a text.
 
         Args:
             text: What the user wrote.
             dialect: Its dialect.
-            definitions: All stores.
+            tables: The store that each name means.
             moments: For which moments it reads versioned stores.
+            shapes: What tells `tables` from what names mean now; empty where they are that.
 
         Returns:
             The statement, and the lists of this text.
@@ -104,51 +116,52 @@ class StatementCache:
         Raises:
             LivestateError: As `make_ready`.
         """
-        known = self.known(text, dialect, definitions) if moments == NO_MOMENTS else None
+        known = self.known(text, dialect, tables) if moments == NO_MOMENTS and not shapes else None
         if known is not None:
             return ReadyText(text, known, {})
         lifted = lift(text, dialect)
         lists = {entry.name: entry.rows for entry in lifted.lists}
-        kept = self._kept(lifted, dialect, definitions, moments)
+        kept = self._kept(lifted, dialect, tables, (moments, shapes))
         if lists and not lists_fit(kept.bound):
             lifted, lists = lift(text, dialect, lists=False), {}
-            kept = self._kept(lifted, dialect, definitions, moments)
+            kept = self._kept(lifted, dialect, tables, (moments, shapes))
         return ReadyText(text, kept, lists, moments)
 
-    def known(self, text: str, dialect: str, definitions: Mapping[StoreName, StoreDefinition]) -> ReadyStatement | None:
+    def known(self, text: str, dialect: str, tables: Tables) -> ReadyStatement | None:
         """The statement of a text without long lists, if it is ready already."""
         if len(text) > MAX_CACHED_LENGTH:
             return None
         found = self._texts.get((text, dialect))
-        return found if found is not None and found.is_current(definitions) else None
+        return found if found is not None and found.is_current(tables) else None
 
-    def _kept(self, lifted: LiftedText, dialect: str, definitions: Mapping[StoreName, StoreDefinition], moments: Moments) -> ReadyStatement:
+    def _kept(self, lifted: LiftedText, dialect: str, tables: Tables, apart: tuple[Moments, Hashable]) -> ReadyStatement:
         kinds = tuple(tuple(str(kind) for kind in entry.rows.schema.types) for entry in lifted.lists)
         # Texts with lists share what is made of the text without them; others are found before anything is lifted.
         key: tuple[Hashable, ...] = (lifted.source.text, dialect, kinds) if kinds else (lifted.source.original, dialect)
-        if moments != NO_MOMENTS:
-            key = (*key, moments)
+        moments, _ = apart
+        if apart != (NO_MOMENTS, ()):
+            key = (*key, apart)
         found = self._texts.get(key)
-        if found is not None and found.is_current(definitions):
+        if found is not None and found.is_current(tables):
             return found
-        made = make_ready(lifted, dialect, definitions, moments=moments)
+        made = make_ready(lifted, dialect, tables, moments=moments)
         made = replace(made, names=self._names.of(made.bound, dialect))
         # What DESCRIBE says of a store is not told by references; a query without any means the same whatever stores there are.
         if len(lifted.source.text) <= MAX_CACHED_LENGTH and made.bound.tree is not None:
             self._texts.put(key, made)
         return made
 
-    def widened(self, ready: ReadyText, dialect: str, definitions: Mapping[StoreName, StoreDefinition]) -> ReadyText:
+    def widened(self, ready: ReadyText, dialect: str) -> ReadyText:
         """The statement of a text with all columns of its stores and its lists in place; not kept."""
-        lifted = lift(ready.text, dialect, lists=False)
-        return replace(ready, statement=make_ready(lifted, dialect, definitions, all_columns=True, moments=ready.moments), lists={})
+        lifted, tables = lift(ready.text, dialect, lists=False), ready.statement.bound.tables
+        return replace(ready, statement=make_ready(lifted, dialect, tables, all_columns=True, moments=ready.moments), lists={})
 
-    def shaped(self, shape: str, definitions: Mapping[StoreName, StoreDefinition]) -> ReadyStatement | None:
+    def shaped(self, shape: str, tables: Tables) -> ReadyStatement | None:
         """The lookup that all short texts of a shape share, if it is known."""
         found = self._shapes.get(shape)
-        return found if isinstance(found, ReadyStatement) and found.is_current(definitions) else None
+        return found if isinstance(found, ReadyStatement) and found.is_current(tables) else None
 
-    def learn_shape(self, shape: str, literals: int, definitions: Mapping[StoreName, StoreDefinition]) -> None:
+    def learn_shape(self, shape: str, literals: int, tables: Tables) -> None:
         """Make a shape's statement ready, and keep it if it is a lookup by its literals.
 
         The shape is a statement with a parameter for each literal. If it is a lookup, its literals are values that key
@@ -157,15 +170,16 @@ class StatementCache:
         Args:
             shape: Text of the shape.
             literals: How many literals it has.
-            definitions: All stores.
+            tables: The store that each name means.
         """
-        if self._shapes.get(shape) is None:
-            self._shapes.put(shape, _lookup_of(shape, literals, definitions) or _NO_LOOKUP)
+        found = self._shapes.get(shape)
+        if not (isinstance(found, _NoLookup) and found.tables is tables):
+            self._shapes.put(shape, _lookup_of(shape, literals, tables) or _NoLookup(tables))
 
 
-def _lookup_of(shape: str, literals: int, definitions: Mapping[StoreName, StoreDefinition]) -> ReadyStatement | None:
+def _lookup_of(shape: str, literals: int, tables: Tables) -> ReadyStatement | None:
     try:
-        made = make_ready(lift(shape, "duckdb", lists=False), "duckdb", definitions)
+        made = make_ready(lift(shape, "duckdb", lists=False), "duckdb", tables)
     except LivestateError:
         return None
     slots = made.bound.parameters

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeGuard
@@ -13,7 +13,7 @@ from engine.partitioning import value_partitioner
 from engine.plan.plans import Plan, RowsPlan
 from engine.plan.predicates import Compare, Comparison
 from engine.plan.values import Parameter
-from engine.schema import PartitionId, StoreDefinition
+from engine.schema import PartitionId, StoreDefinition, StoreName
 from engine.sql.parameters import ParameterSlot
 
 
@@ -35,6 +35,11 @@ class KeyLookup:
     def key_type(self) -> pa.DataType:
         """Type of the key."""
         return self.definition.key_schema.field(0).type
+
+    @cached_property
+    def definitions(self) -> Mapping[StoreName, StoreDefinition]:
+        """The store by its name."""
+        return {self.definition.name: self.definition}
 
     @cached_property
     def partition(self) -> Callable[[int | str], PartitionId]:

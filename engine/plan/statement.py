@@ -20,7 +20,7 @@ from engine.sql.bind import BoundStatement, bind
 from engine.sql.literals import LiftedText
 from engine.sql.output_names import holds_unnamed
 from engine.sql.parameters import with_types
-from engine.sql.parse import Kind, parse
+from engine.sql.parse import Kind, parse, without_places
 from engine.sql.versions import NO_MOMENTS, Moments
 
 _QUERIES = frozenset({Kind.QUERY, Kind.EXPLAIN, Kind.EXPLAIN_ANALYZE})
@@ -71,10 +71,10 @@ class ReadyStatement:
         """
         return self.sql if types == suggested_types(self.bound.parameters) else _engine_sql(self.bound, types)
 
-    def is_current(self, definitions: Mapping[StoreName, StoreDefinition]) -> bool:
-        """Whether the stores are still those that the statement was bound to."""
+    def is_current(self, tables: Mapping[StoreName, StoreDefinition]) -> bool:
+        """Whether the statement's names still mean the stores that it was bound to, and these are still what they were."""
         for reference in self.bound.references:
-            definition = definitions.get(reference.definition.name)
+            definition = tables.get(reference.name)
             if definition is not reference.definition and definition != reference.definition:
                 return False
         return True
@@ -84,7 +84,8 @@ def _engine_sql(bound: BoundStatement, types: tuple[pa.DataType | None, ...]) ->
     if bound.tree is None:
         return ""
     try:
-        return str(with_types(bound.tree, types).sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE))
+        tree = with_types(without_places(bound.tree), types)
+        return str(tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE, copy=False))
     except UnsupportedError as error:
         raise Unsupported(f"The statement has something that the engine lacks: {error}") from error
     except RecursionError as error:
@@ -94,7 +95,7 @@ def _engine_sql(bound: BoundStatement, types: tuple[pa.DataType | None, ...]) ->
 def make_ready(
     lifted: LiftedText,
     dialect: str,
-    definitions: Mapping[StoreName, StoreDefinition],
+    tables: Mapping[StoreName, StoreDefinition],
     *,
     all_columns: bool = False,
     moments: Moments = NO_MOMENTS,
@@ -104,7 +105,7 @@ def make_ready(
     Args:
         lifted: Its text.
         dialect: Dialect of the text.
-        definitions: All stores.
+        tables: The store that each name means.
         all_columns: Read all columns of every store.
         moments: For which moments versioned stores are to be read.
 
@@ -115,7 +116,7 @@ def make_ready(
         LivestateError: As `engine.sql.parse.parse` and `engine.sql.bind.bind`.
     """
     try:
-        bound = bind(parse(lifted, dialect), lifted.lists, definitions, all_columns=all_columns, moments=moments)
+        bound = bind(parse(lifted, dialect), lifted.lists, tables, all_columns=all_columns, moments=moments)
     except RecursionError as error:
         raise InvalidInput("The statement nests too deeply.") from error
     if bound.kind not in _QUERIES and not (bound.kind is Kind.DESCRIBE and bound.tree is not None):

@@ -268,8 +268,8 @@ def resolve_as_of(source: SourceText, clauses: Sequence[AsOfClause], references:
 
 
 def _groups_of(source: SourceText, clause: AsOfClause, references: Sequence[StoreReference]) -> list[GroupName]:
-    named = [] if clause.table is None else [each for each in references if each.definition.name == clause.table]
-    named = named or [each for each in references if clause.table is not None and each.definition.name.lower() == clause.table.lower()]
+    named = [] if clause.table is None else [each for each in references if each.name == clause.table]
+    named = named or [each for each in references if clause.table is not None and each.name.lower() == clause.table.lower()]
     if not named and not clause.is_last:
         raise source.error(f"{clause.table} is no store: AS OF stands behind the name of a store, or at the end of the statement.", clause.offset)
     meant = named or references

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import pyarrow as pa
 from sqlglot import exp
@@ -37,18 +38,35 @@ class StoreReference:
         definition: The store.
         columns: Columns of the store that the statement can touch, in the store's order; may be empty.
         is_held: Whether the store keeps versions and the tree reads only those that hold at a moment.
+        name: What the statement calls the store, as it is written among all names; another name than the store's own after a switch.
     """
 
     scan: str
     alias: str
     definition: StoreDefinition
     columns: tuple[str, ...]
-    is_held: bool = False
+    is_held: bool
+    name: StoreName
 
     @property
     def table(self) -> tuple[str, str]:
-        """Schema and name of the table that has all rows of the scan."""
+        """Schema and name of the table that has all rows of the scan, whatever was switched."""
         return HISTORY if is_versioned(self.definition) else SCHEMA, self.definition.name
+
+
+@dataclass(frozen=True)
+class TableShape:
+    """What a name of a statement means.
+
+    Attributes:
+        name: The name, as it is written among all names.
+        store: The store.
+        generation: Which of the store's shapes: `StoreDefinition.generation`.
+    """
+
+    name: StoreName
+    store: StoreName
+    generation: int
 
 
 @dataclass(frozen=True)
@@ -78,11 +96,27 @@ class BoundStatement:
         """Names of the stores that are read."""
         return frozenset(reference.definition.name for reference in self.references)
 
+    @cached_property
+    def shapes(self) -> tuple[TableShape, ...]:
+        """What its names mean, in order of name; without those that mean the store of that name as it was created."""
+        found = (TableShape(name, definition.name, definition.generation) for name, definition in sorted(self.tables.items()))
+        return tuple(shape for shape in found if shape.generation or shape.store != shape.name)
+
+    @cached_property
+    def definitions(self) -> Mapping[StoreName, StoreDefinition]:
+        """The stores that are read, by their own names."""
+        return {reference.definition.name: reference.definition for reference in self.references}
+
+    @cached_property
+    def tables(self) -> Mapping[StoreName, StoreDefinition]:
+        """What the statement's names of stores mean: whoever binds its text with these reads the same stores."""
+        return {reference.name: reference.definition for reference in self.references}
+
 
 def bind(
     parsed: ParsedStatement,
     lists: tuple[LiteralList, ...],
-    definitions: Mapping[StoreName, StoreDefinition],
+    tables: Mapping[StoreName, StoreDefinition],
     *,
     all_columns: bool = False,
     moments: Moments = NO_MOMENTS,
@@ -92,7 +126,7 @@ def bind(
     Args:
         parsed: A checked statement; its tree is taken over.
         lists: Lists that were lifted out of its text.
-        definitions: All stores.
+        tables: The store that each name means.
         all_columns: Give every reference all columns, whatever the statement seems to touch.
         moments: For which moments versioned stores are to be read.
 
@@ -106,23 +140,23 @@ def bind(
     """
     if parsed.tree is None:
         return BoundStatement(parsed.kind, parsed.source, None)
-    names = _StoreNames(definitions, parsed.source)
+    names = _StoreNames(tables, parsed.source)
     if isinstance(parsed.tree, exp.Summarize) and isinstance(parsed.tree.this, exp.Table):
         parsed.tree.set("this", exp.select("*").from_(parsed.tree.this))
     if parsed.kind is Kind.DESCRIBE and isinstance(parsed.tree, exp.Table):
-        return BoundStatement(parsed.kind, parsed.source, None, described=names.find(parsed.tree))
+        return BoundStatement(parsed.kind, parsed.source, None, described=names.find(parsed.tree)[1])
     listed = {entry.name: entry.rows.schema for entry in lists}
-    found = [(table, names.find(table)) for table in _store_tables(parsed.tree, listed)]
-    wanted = needed_columns(parsed.tree, [(table, definition) for table, definition in found])
-    name_outputs_over(table for table, _ in found)
+    found = [(table, *names.find(table)) for table in _store_tables(parsed.tree, listed)]
+    wanted = needed_columns(parsed.tree, [(table, definition) for table, _, definition in found])
+    name_outputs_over(table for table, _, _ in found)
     prefix = _unused_prefix(parsed.source.text)
-    places = [(definition, _offset_in_text(parsed.source, table)) for table, definition in found]
+    places = [(name, definition.group, _offset_in_text(parsed.source, table)) for table, name, definition in found]
     references = []
-    for number, ((table, definition), moment) in enumerate(zip(found, moments.at(places), strict=True)):
+    for number, ((table, name, definition), moment) in enumerate(zip(found, moments.at(places), strict=True)):
         columns = tuple(definition.schema.names) if all_columns or wanted[number] is ALL_COLUMNS else tuple(wanted[number])
         is_held = is_versioned(definition) and table.db.lower() != HISTORY
         columns = with_times(columns, definition) if is_held else columns
-        references.append(StoreReference(f"{prefix}{number}", table.alias_or_name, definition, columns, is_held))
+        references.append(StoreReference(f"{prefix}{number}", table.alias_or_name, definition, columns, is_held, name))
         _rename(table, references[-1])
         if is_held:
             read_at(table, references[-1].alias, definition, moment)
@@ -134,31 +168,33 @@ def bind(
 class _StoreNames:
     """Finds stores by name: exactly first, then without regard to case."""
 
-    def __init__(self, definitions: Mapping[StoreName, StoreDefinition], source: SourceText) -> None:
-        self._definitions = definitions
+    def __init__(self, tables: Mapping[StoreName, StoreDefinition], source: SourceText) -> None:
+        self._tables = tables
         self._source = source
 
-    def find(self, table: exp.Table) -> StoreDefinition:
+    def find(self, table: exp.Table) -> tuple[StoreName, StoreDefinition]:
+        """A name as it is written among all names, and the store that it means."""
         schema = table.db.lower() or SCHEMA
         if schema not in (SCHEMA, HISTORY) or (table.catalog and table.catalog.lower() != CATALOG):
             raise self._not_found(
                 table, f"There is no schema {'.'.join(part for part in (table.catalog, table.db) if part)}: stores are in {CATALOG}.{SCHEMA}."
             )
-        found = self._named(table)
+        name = self._written(table)
+        found = self._tables[name]
         if schema == HISTORY and not is_versioned(found):
-            raise self._not_found(table, f"The store {found.name} keeps no versions, so it has no history: ask {SCHEMA}.{found.name}.")
-        return found
+            raise self._not_found(table, f"The store {name} keeps no versions, so it has no history: ask {SCHEMA}.{name}.")
+        return name, found
 
-    def _named(self, table: exp.Table) -> StoreDefinition:
+    def _written(self, table: exp.Table) -> StoreName:
         name = StoreName(table.name)
-        if name in self._definitions:
-            return self._definitions[name]
-        matches = [known for known in self._definitions if known.lower() == name.lower()]
+        if name in self._tables:
+            return name
+        matches = [known for known in self._tables if known.lower() == name.lower()]
         if len(matches) == 1:
-            return self._definitions[matches[0]]
+            return matches[0]
         if matches:
             raise self._not_found(table, f"The name {name} could be any of the stores {', '.join(sorted(matches))}: quote it as it is written.")
-        raise self._not_found(table, f"There is no store {name}.{did_you_mean(name, self._definitions)}")
+        raise self._not_found(table, f"There is no store {name}.{did_you_mean(name, self._tables)}")
 
     def _not_found(self, table: exp.Table, message: str) -> NotFound:
         return self._source.not_found(message, offset_of(table))

@@ -53,9 +53,8 @@ class _Uses:
     """All names of a statement that can mean columns."""
 
     def __init__(self, tree: exp.Expr) -> None:
-        self._everywhere = any(isinstance(node, _NEED_ALL) for node in tree.walk()) or any(
-            str(join.args.get("method") or "").upper() == "NATURAL" for join in tree.find_all(exp.Join)
-        )
+        natural = (join for join in tree.find_all(exp.Join) if str(join.args.get("method") or "").upper() == "NATURAL")
+        self._everywhere = tree.find(*_NEED_ALL) is not None or any(True for _ in natural)
         self._bare: set[str] = set()
         self._single: set[str] = set()
         self._qualified: set[tuple[str, str]] = set()

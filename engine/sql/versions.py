@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from engine.cluster.wishes import AsOf, AsOfTimestamp, EpochWish
 from engine.kinds import Versioned
-from engine.schema import GroupName, StoreDefinition
+from engine.schema import GroupName, StoreDefinition, StoreName
 
 HISTORY = "history"
 """The schema in which a versioned store has all its versions."""
@@ -78,21 +78,21 @@ class Moments:
         default = wish.as_of_default if isinstance(wish.as_of_default, AsOfTimestamp) else None
         return Moments(tuple(clause for clause in clauses if isinstance(clause.as_of, Moment)), groups, default)
 
-    def at(self, tables: Sequence[tuple[StoreDefinition, int]]) -> list[Moment | None]:
+    def at(self, tables: Sequence[tuple[StoreName, GroupName, int]]) -> list[Moment | None]:
         """The moment for each place where a store is read.
 
         Args:
-            tables: The store, and how many characters of the text are before its name.
+            tables: The store's name, its group, and how many characters of the text are before its name.
 
         Returns:
             The moment that stands behind it, else the one for the whole statement, else that of the session; None for now.
         """
         session = dict(self.groups)
-        found: list[Moment | None] = [session.get(definition.group, self.default) for definition, _ in tables]
+        found: list[Moment | None] = [session.get(group, self.default) for _, group, _ in tables]
         own: dict[int, Moment] = {}
         for clause in self.clauses:
             assert isinstance(clause.as_of, Moment)
-            named = [(offset, place) for place, (definition, offset) in enumerate(tables) if _is_named(definition, clause) and offset < clause.offset]
+            named = [(offset, place) for place, (name, _, offset) in enumerate(tables) if _is_named(name, clause) and offset < clause.offset]
             if named:
                 own[max(named)[1]] = clause.as_of
             elif clause.is_last:
@@ -103,8 +103,8 @@ class Moments:
 NO_MOMENTS = Moments()
 
 
-def _is_named(definition: StoreDefinition, clause: AsOfClause) -> bool:
-    return clause.table is not None and definition.name.lower() == clause.table.lower()
+def _is_named(name: StoreName, clause: AsOfClause) -> bool:
+    return clause.table is not None and name.lower() == clause.table.lower()
 
 
 def is_versioned(definition: StoreDefinition) -> bool:

@@ -23,7 +23,7 @@ class CacheKey(NamedTuple):
         partition: Number of the open partition store, from `ColumnCache.new_partition`.
         segment: Segment id within it.
         block: Block within the segment; -1 for all of its rows.
-        column: Column within the segment; -1 for the sort keys.
+        column: Number of the column, or of the sort keys; no two columns that the store ever had share one.
     """
 
     partition: int
@@ -45,11 +45,13 @@ class BlockTable:
     """Columns of one block as a table, out of which a row is cut in one step.
 
     Attributes:
-        columns: Places of the columns in the store's schema.
+        stored: The schema of the partition's columns; another one where the partition has another shape.
+        columns: Places of the columns in it.
         keys: Where the cache keeps each of them.
         table: The columns, under the names of a result.
     """
 
+    stored: pa.Schema
     columns: Sequence[int]
     keys: Sequence[CacheKey]
     table: pa.Table

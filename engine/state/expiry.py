@@ -59,7 +59,8 @@ def expire(segments: Sequence[LiveSegment], column: int, name: str, cutoff: int)
 
 def _old_rows(entry: LiveSegment, column: int, name: str, cutoff: int) -> Rows:
     """The live rows of a segment that are older than a cutoff."""
-    segment, statistics = entry.segment, entry.segment.record.statistics[name]
+    segment, statistics = entry.segment, entry.segment.statistics_of(name)
+    assert statistics is not None, "all columns of times have statistics"
     may_be_old = _is_old(statistics.low, cutoff) | ~statistics.known
     found = []
     for block in np.flatnonzero(may_be_old).tolist():

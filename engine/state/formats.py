@@ -1,11 +1,14 @@
-"""What a partition's RocksDB holds, format 1. All numbers are big-endian in keys and little-endian in values.
+"""What a partition's RocksDB holds, format 2. All numbers are big-endian in keys and little-endian in values.
 
     M                                       manifest: JSON {"format", "store", "partition", "columns", "epoch", "next_segment", "segments",
-                                            "cutoff", "graves"}
+                                            "cutoff", "graves", "generation"}
     s segment:8                             segment: Arrow IPC stream of one batch, a row a block (see `segment_record`)
-    b segment:8 column:2 block:4            block: Arrow IPC message of a batch of one column; column 0xFFFF is the sort keys
+    b segment:8 column:2 block:4            block: Arrow IPC message of a batch of one column; 0xFFFF is the sort keys, others have
+                                            the numbers that they have through all shapes of the store (`engine.columns`)
     d segment:8 epoch:8                     rows that an epoch made dead: uint32 each
     D segment:8                             all rows dead so far: a bit each, which replaces the `d` entries before it
+
+Format 1 knew no migrations: its manifests are of generation 0, and its segments name the columns of their statistics as the store was created.
 
 The manifest is the last thing written, together with the `s` and `d` entries that it needs; a segment that it does not
 name is garbage of a crash.
@@ -28,10 +31,13 @@ from engine.state.statistics import ColumnStatistics
 
 SegmentId = NewType("SegmentId", int)
 
-STATE_FORMAT = 1
+STATE_FORMAT = 2
+_NAMED_FORMAT = 1
 KEY_COLUMN = 0xFFFF
 MANIFEST = b"M"
-_UNKNOWN = f"A {{what}} has state format {{found!r}}; this version reads format {STATE_FORMAT}: upgrade livestate, or delete the data directory."
+_UNKNOWN = (
+    f"A {{what}} has state format {{found!r}}; this version reads up to format {STATE_FORMAT}: upgrade livestate, or delete the data directory."
+)
 _DAMAGED = "A partition's {what} is damaged; delete the partition's directory and the host rebuilds it from the changelog."
 
 
@@ -41,7 +47,7 @@ def segment_key(segment: SegmentId) -> bytes:
 
 
 def block_key(segment: SegmentId, column: int, block: int) -> bytes:
-    """RocksDB key of one column of one block."""
+    """RocksDB key of one column, by its number, of one block."""
     return b"b" + segment.to_bytes(8, "big") + column.to_bytes(2, "big") + block.to_bytes(4, "big")
 
 
@@ -73,12 +79,13 @@ class Manifest:
     Attributes:
         store: The store's name.
         partition: The partition's number.
-        columns: Column name to SQL type, as when the partition was made.
+        columns: Column name to SQL type, as in the store's shape at the generation.
         epoch: Newest epoch that is applied.
         next_segment: The id that the next segment gets.
         segments: The segments that count.
         cutoff: The time before which rows are gone, microseconds since 1970 UTC; None where there is none (yet).
         graves: The segments that count and have graves (`engine.state.version`).
+        generation: How many migrations of the store group are in effect.
     """
 
     store: str
@@ -89,6 +96,7 @@ class Manifest:
     segments: tuple[SegmentId, ...]
     cutoff: int | None = None
     graves: tuple[SegmentId, ...] = ()
+    generation: int = 0
 
     def to_bytes(self) -> bytes:
         """The stored form."""
@@ -104,7 +112,7 @@ class Manifest:
         try:
             document: dict[str, Any] = json.loads(data)
             found = document.pop("format")
-            if found != STATE_FORMAT:
+            if found not in (_NAMED_FORMAT, STATE_FORMAT):
                 raise Corrupt(_UNKNOWN.format(what="partition", found=found))
             return Manifest(**{**document, "segments": tuple(document["segments"]), "graves": tuple(document.get("graves", ()))})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -118,10 +126,10 @@ class SegmentRecord:
     Attributes:
         rows: Rows, dead ones included.
         block_rows: Rows of every block but the last.
-        column_bytes: Stored column number to its Arrow bytes.
+        column_bytes: Number of each stored column, or of the sort keys, to its Arrow bytes.
         first: Sort key of the first row of each block.
         last: Sort key of the last row of each block.
-        statistics: Column name to its statistics.
+        statistics: Number of a stored column to its statistics.
     """
 
     rows: int
@@ -129,7 +137,7 @@ class SegmentRecord:
     column_bytes: Mapping[int, int]
     first: pa.Array
     last: pa.Array
-    statistics: Mapping[str, ColumnStatistics]
+    statistics: Mapping[int, ColumnStatistics]
 
     @property
     def nbytes(self) -> int:
@@ -139,8 +147,8 @@ class SegmentRecord:
     def to_bytes(self) -> bytes:
         """The stored form: columns `first` and `last`, and `low`, `high`, `known` for each column with statistics."""
         columns: dict[str, pa.Array] = {"first": self.first, "last": self.last}
-        for name, entry in self.statistics.items():
-            columns |= {f"low {name}": entry.low, f"high {name}": entry.high, f"known {name}": pa.array(entry.known)}
+        for number, entry in self.statistics.items():
+            columns |= {f"low {number}": entry.low, f"high {number}": entry.high, f"known {number}": pa.array(entry.known)}
         numbers: dict[str, object] = {"format": STATE_FORMAT, "rows": self.rows, "block_rows": self.block_rows}
         numbers |= {"column_bytes": list(self.column_bytes.items()), "statistics": list(self.statistics)}
         batch = pa.RecordBatch.from_arrays(list(columns.values()), list(columns)).replace_schema_metadata({"segment": json.dumps(numbers)})
@@ -150,8 +158,12 @@ class SegmentRecord:
         return bytes(sink.getvalue())
 
     @staticmethod
-    def from_bytes(data: bytes) -> SegmentRecord:
+    def from_bytes(data: bytes, created: Mapping[str, int]) -> SegmentRecord:
         """Read the stored form.
+
+        Args:
+            data: What `to_bytes` wrote, now or in format 1.
+            created: Column name to number, as the store was created.
 
         Raises:
             Corrupt: It is none, or of a format that this version does not know.
@@ -159,16 +171,17 @@ class SegmentRecord:
         try:
             batch = pa.ipc.open_stream(data).read_next_batch()
             numbers = json.loads(batch.schema.metadata[b"segment"])
-            if numbers["format"] != STATE_FORMAT:
+            if numbers["format"] not in (_NAMED_FORMAT, STATE_FORMAT):
                 raise Corrupt(_UNKNOWN.format(what="segment", found=numbers["format"]))
-            statistics = {name: _statistics(batch, name) for name in numbers["statistics"]}
+            number_of = created if numbers["format"] == _NAMED_FORMAT else {number: number for number in numbers["statistics"]}
+            statistics = {number_of[mark]: _statistics(batch, mark) for mark in numbers["statistics"]}
             return SegmentRecord(numbers["rows"], numbers["block_rows"], dict(numbers["column_bytes"]), batch["first"], batch["last"], statistics)
         except (pa.ArrowException, OSError, StopIteration, ValueError, KeyError, TypeError) as error:
             raise Corrupt(_DAMAGED.format(what="segment record")) from error
 
 
-def _statistics(batch: pa.RecordBatch, name: str) -> ColumnStatistics:
-    return ColumnStatistics(batch[f"low {name}"], batch[f"high {name}"], batch[f"known {name}"].to_numpy(zero_copy_only=False))
+def _statistics(batch: pa.RecordBatch, mark: object) -> ColumnStatistics:
+    return ColumnStatistics(batch[f"low {mark}"], batch[f"high {mark}"], batch[f"known {mark}"].to_numpy(zero_copy_only=False))
 
 
 def encode_block(column: pa.Array) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
@@ -15,14 +15,11 @@ import pyarrow.compute as pc
 from rocksdict import WriteBufferManager
 
 from engine.errors import Corrupt, LivestateError
-from engine.kinds import order_column, time_column
-from engine.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition, time_in_key
-from engine.sql_types import sql_type
+from engine.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition, StoreName
 from engine.state import keys as sort_keys
-from engine.state.cache import CacheKey, ColumnCache
+from engine.state.cache import ColumnCache
 from engine.state.compaction import SegmentSize, choose, span_of
 from engine.state.expiry import expire, old_as_tombstones, without_old
-from engine.state.folds import fold_of
 from engine.state.formats import (
     MANIFEST,
     Manifest,
@@ -38,12 +35,13 @@ from engine.state.formats import (
     segment_key,
     segment_ranges,
 )
-from engine.state.keys import KeyCodec, Keys, Rows
+from engine.state.keys import Keys, Rows
 from engine.state.memory import Memory
 from engine.state.merge import Merge, segment_of_rows
 from engine.state.options import MIB, StateOptions
 from engine.state.rocks import Rocks
-from engine.state.segment import PartitionContext, Segment, SegmentBuilder
+from engine.state.segment import PartitionContext, Segment, SegmentBuilder, cache_keys
+from engine.state.shape import Migrated, Shape
 from engine.state.storage import Pair, Range, Storage
 from engine.state.stored import StoredRows
 from engine.state.version import LiveSegment, Version, supersede
@@ -64,7 +62,8 @@ class _Retired:
 
     segment: SegmentId
     nbytes: int
-    cached: Sequence[CacheKey]
+    blocks: int
+    columns: Collection[int]
 
 
 class PartitionStore:
@@ -74,12 +73,13 @@ class PartitionStore:
     beside them, and waits for another one.
 
     Args:
-        definition: The store.
+        definition: The store, in any of its shapes.
         partition: Which partition of it.
         path: Directory of its RocksDB, which no other process has open. A store in memory leaves it alone.
         cache: Decoded columns of all partitions of the host.
         options: Sizes.
         buffers: Bound of all RocksDB memtables of the host.
+        definition_at: Gives what the store is at a generation of its group; None where it was never migrated.
 
     Raises:
         Corrupt: What is on the disk is damaged, or belongs to another store.
@@ -95,25 +95,16 @@ class PartitionStore:
         cache: ColumnCache,
         options: StateOptions,
         buffers: WriteBufferManager | None = None,
+        definition_at: Callable[[int], StoreDefinition] | None = None,
     ) -> None:
         self._options = options
-        self._fold = fold_of(definition)
-        self._time_column = time_column(definition.behaviour)
-        self._order_column = order_column(definition.behaviour)
-        self._key_time = time_in_key(definition)
         self._storage: Storage = Memory() if definition.behaviour.in_memory else Rocks(path, options, buffers)
-        codec = KeyCodec([field.type for field in definition.key_schema])
-        key = tuple(definition.stored_schema.get_field_index(name) for name in definition.key)
-        self.context = PartitionContext(cache.new_partition(), definition.stored_schema, key, codec, self._storage, cache)
         self._retired: deque[_Retired] = deque()
         self._deltas: dict[SegmentId, int] = {}
         self._unreclaimed = 0
         self._lock, self._merging = Lock(), Lock()
         try:
-            self._manifest = self._read_manifest(definition, partition)
-            self._next_segment = self._manifest.next_segment
-            segments, graves = self._open_segments(self._manifest.segments), self._open_segments(self._manifest.graves)
-            self.version = Version(self._manifest.epoch, segments, graves)
+            self._open(definition.name, partition, cache, definition_at or (lambda generation: definition))
             self._drop_orphans()
         except LivestateError:
             self._storage.close()
@@ -121,27 +112,30 @@ class PartitionStore:
 
     # ---- opening
 
-    def _read_manifest(self, definition: StoreDefinition, partition: PartitionId) -> Manifest:
-        columns = {field.name: sql_type(field.type) for field in definition.stored_schema}
+    def _open(self, store: StoreName, partition: PartitionId, cache: ColumnCache, definition_at: Callable[[int], StoreDefinition]) -> None:
         data = self._storage.get(MANIFEST)
-        if data is None:
-            return Manifest(definition.name, partition, columns, Epoch(0), SegmentId(1), ())
-        manifest = Manifest.from_bytes(data)
-        if (manifest.store, manifest.partition, manifest.columns) != (definition.name, partition, columns):
+        known = None if data is None else Manifest.from_bytes(data)
+        generation = 0 if known is None else known.generation
+        self._shape = Shape.of(Migrated(definition_at(generation), generation), self._storage, cache)
+        self._numbers = self.context.stored_numbers
+        """The columns that there were since the partition was opened, and so those that the cache can have."""
+        self._manifest = known or Manifest(store, partition, self._shape.columns, Epoch(0), SegmentId(1), ())
+        if (self._manifest.store, self._manifest.partition, self._manifest.columns) != (store, partition, self._shape.columns):
             raise Corrupt(
-                f"The data directory holds partition {manifest.partition} of store {manifest.store} in another shape than partition {partition} of "
-                f"store {definition.name} has; delete the partition's directory and the host rebuilds it from the changelog."
+                f"The data directory holds partition {self._manifest.partition} of store {self._manifest.store} in another shape than partition "
+                f"{partition} of store {store} has; delete the partition's directory and the host rebuilds it from the changelog."
             )
-        return manifest
+        created = definition_at(0)
+        numbers = {name: column.number for name, column in zip(created.stored_schema.names, created.columns, strict=True)}
+        self._next_segment = self._manifest.next_segment
+        segments, graves = ([self._open_segment(each, numbers) for each in ids] for ids in (self._manifest.segments, self._manifest.graves))
+        self.version = Version(self._manifest.epoch, tuple(segments), tuple(graves))
 
-    def _open_segments(self, identities: Iterable[SegmentId]) -> tuple[LiveSegment, ...]:
-        return tuple(self._open_segment(identity) for identity in identities)
-
-    def _open_segment(self, identity: SegmentId) -> LiveSegment:
+    def _open_segment(self, identity: SegmentId, created: Mapping[str, int]) -> LiveSegment:
         data = self._storage.get(segment_key(identity))
         if data is None:
             raise Corrupt("A segment of a partition is missing; delete the partition's directory and the host rebuilds it from the changelog.")
-        segment = self._track(Segment(identity, SegmentRecord.from_bytes(data), self.context))
+        segment = self._track(Segment(identity, SegmentRecord.from_bytes(data, created), self.context))
         folded = self._storage.get(dead_rows_key(identity))
         deltas = [decode_rows(value) for _, value in self._storage.pairs(dead_delta_range(identity)[0])]
         self._deltas[identity] = len(deltas)
@@ -169,8 +163,25 @@ class PartitionStore:
 
     def _track(self, segment: Segment) -> Segment:
         """Let the segment's bytes go once no version refers to it. The finalizer only notes it: it may run inside anybody's lock."""
-        weakref.finalize(segment, self._retired.append, _Retired(segment.id, segment.record.nbytes, segment.cache_keys())).atexit = False
+        record = segment.record
+        retired = _Retired(segment.id, record.nbytes, segment.blocks, record.column_bytes.keys())
+        weakref.finalize(segment, self._retired.append, retired).atexit = False
         return segment
+
+    @property
+    def context(self) -> PartitionContext:
+        """In which segments are seen and stored now."""
+        return self._shape.context
+
+    @property
+    def generation(self) -> int:
+        """How many migrations of the store group are in effect."""
+        return self._shape.generation
+
+    @property
+    def is_in_shape(self) -> bool:
+        """Whether all segments are stored as they are seen; else `compact` has something to do."""
+        return all(entry.segment.is_in_shape for entry in self.version.with_graves)
 
     # ---- applying epochs
 
@@ -179,7 +190,15 @@ class PartitionStore:
         """Newest epoch that is applied and noted on the disk."""
         return self._manifest.epoch
 
-    def apply(self, epoch: Epoch, rows: pa.RecordBatch | None, *, replaces: bool = False, cutoff: int | None = None) -> Version:
+    def apply(
+        self,
+        epoch: Epoch,
+        rows: pa.RecordBatch | None,
+        *,
+        replaces: bool = False,
+        cutoff: int | None = None,
+        migrated: Migrated | None = None,
+    ) -> Version:
         """Apply what an epoch brings to this partition.
 
         Args:
@@ -188,6 +207,7 @@ class PartitionStore:
                 how they are folded; of a key-value store the last row of a key wins. None where the epoch has no rows for this partition.
             replaces: Whether all rows of before are removed first.
             cutoff: The time before which rows are gone, microseconds since 1970 UTC, for a store with retention; older rows do not come in any more.
+            migrated: What the store is from this epoch on, its rows included; None where the group was not migrated.
 
         Returns:
             The new version, which `version` is from now on.
@@ -199,50 +219,42 @@ class PartitionStore:
         with self._lock:
             if epoch <= self.version.epoch or epoch <= self.applied:
                 return self.version
-            before, expired = self._expire(() if replaces else self.version.with_graves, cutoff)
-            cutoff = self._risen(cutoff)
-            stored = StoredRows(before, self.context)
-            rows = None if rows is None else self._folded(rows, stored, cutoff)
+            shape = self._shape.after(migrated)
+            before, expired = self._expire(shape, () if replaces else shape.see(self.version.with_graves), cutoff)
+            cutoff = self._risen(shape, cutoff)
+            stored = StoredRows(before, shape.context)
+            rows = None if rows is None else _folded(shape, rows, stored, cutoff)
             if rows is None or not rows.num_rows:
-                return self._install(epoch, before, expired, [], cutoff=cutoff)
+                return self._install(shape, epoch, before, expired, [], cutoff=cutoff)
             keys, order = stored.ordered(rows)
             segments, died = stored.supersede(sort_keys.take(keys, order))
-            added = self._write_rows(rows, keys, _without_tombstones(rows, order))
-            graves = self._write_graves(rows, order)
-            return self._install(epoch, [*segments, *added], _all_died(expired, died), added, graves, cutoff)
+            added = self._write_rows(shape, rows, keys, _without_tombstones(rows, order))
+            graves = self._write_graves(shape, rows, order)
+            return self._install(shape, epoch, [*segments, *added], _all_died(expired, died), added, graves, cutoff)
 
     def lets_go_at(self, cutoff: int) -> bool:
         """Whether a cutoff is later than the one that the partition knows."""
         return self._manifest.cutoff is None or cutoff > self._manifest.cutoff
 
-    def _expire(self, segments: Sequence[LiveSegment], cutoff: int | None) -> tuple[Sequence[LiveSegment], Mapping[SegmentId, Rows]]:
+    def _expire(self, shape: Shape, segments: Sequence[LiveSegment], cutoff: int | None) -> tuple[Sequence[LiveSegment], Mapping[SegmentId, Rows]]:
         """Let go of rows that are past their retention."""
-        name = self._time_column
+        name = shape.time_column
         if not name or cutoff is None or not self.lets_go_at(cutoff):
             return segments, {}
-        return expire(segments, self.context.schema.get_field_index(name), name, cutoff)
+        return expire(segments, shape.context.schema.get_field_index(name), name, cutoff)
 
-    def _risen(self, cutoff: int | None) -> int | None:
+    def _risen(self, shape: Shape, cutoff: int | None) -> int | None:
         """The later of a cutoff and the one that the partition knows. Known once its epoch is installed: one that fails comes again."""
-        return cutoff if self._time_column and cutoff is not None and self.lets_go_at(cutoff) else self._manifest.cutoff
+        return cutoff if shape.time_column and cutoff is not None and self.lets_go_at(cutoff) else self._manifest.cutoff
 
-    def _folded(self, rows: pa.RecordBatch, stored: StoredRows, cutoff: int | None) -> pa.RecordBatch:
-        """Rows as they are to be stored; without those that come too late."""
-        name = self._time_column
-        is_told = name in rows.schema.names
-        if cutoff is not None and is_told:
-            rows = without_old(rows, name, cutoff)
-        if self._fold is not None and rows.num_rows:
-            rows = self._fold.fold(rows, stored)
-        return rows if cutoff is None or is_told else old_as_tombstones(rows, name, cutoff)
-
-    def restore(self, epoch: Epoch, batches: Iterable[pa.RecordBatch], cutoff: int | None = None) -> Version:
+    def restore(self, epoch: Epoch, batches: Iterable[pa.RecordBatch], cutoff: int | None = None, migrated: Migrated | None = None) -> Version:
         """Put rows as they are stored in the place of all that the partition has. Each batch becomes a segment.
 
         Args:
             epoch: The epoch at which these are the rows; one that is applied already changes nothing.
             batches: Rows in the stored schema; each key once in all of them together. Those that are tombstones are graves.
             cutoff: The time before which rows are gone at that epoch, as for `apply`.
+            migrated: What the store is at that epoch, and in whose shape the rows are; None where that is what it is here.
 
         Returns:
             The new version, which `version` is from now on.
@@ -254,18 +266,19 @@ class PartitionStore:
         with self._lock:
             if epoch <= self.version.epoch or epoch <= self.applied:
                 return self.version
+            shape = self._shape.after(migrated)
             added: list[LiveSegment] = []
             graves: list[LiveSegment] = []
             for rows in batches:
                 if TOMBSTONE_COLUMN in rows.schema.names:
-                    graves += self._write_graves(rows, np.arange(rows.num_rows))
+                    graves += self._write_graves(shape, rows, np.arange(rows.num_rows))
                     continue
-                keys = self.context.codec.encode([rows.column(place) for place in self.context.key])
+                keys = shape.context.codec.encode([rows.column(place) for place in shape.context.key])
                 is_large = rows.nbytes >= UNLOGGED_BYTES
-                added += self._write_rows(rows, keys, sort_keys.order(keys), logged=not is_large)
+                added += self._write_rows(shape, rows, keys, sort_keys.order(keys), logged=not is_large)
                 if is_large:
                     self._storage.flush()
-            return self._install(epoch, added, {}, added, graves, self._risen(cutoff))
+            return self._install(shape, epoch, added, {}, added, graves, self._risen(shape, cutoff))
 
     def advance(self, epoch: Epoch) -> None:
         """Note, now and then, that the partition has no rows in the epochs up to this one.
@@ -281,25 +294,25 @@ class PartitionStore:
         self._manifest = replace(self._manifest, epoch=epoch)
         self._storage.write_atomically([(MANIFEST, self._manifest.to_bytes())])
 
-    def _write_rows(self, rows: pa.RecordBatch, keys: Keys, order: Rows, *, logged: bool = True) -> list[LiveSegment]:
+    def _write_rows(self, shape: Shape, rows: pa.RecordBatch, keys: Keys, order: Rows, *, logged: bool = True) -> list[LiveSegment]:
         if not len(order):
             return []
         widest = max(column.nbytes for column in rows.columns)
-        builder = SegmentBuilder(self._allocate(), len(order), widest * len(order) // rows.num_rows, self.context, self._options)
-        self._storage.write(segment_of_rows(builder, self.context, rows, keys, order), logged=logged)
+        builder = SegmentBuilder(self._allocate(), len(order), widest * len(order) // rows.num_rows, shape.context, self._options)
+        self._storage.write(segment_of_rows(builder, shape.context, rows, keys, order), logged=logged)
         return [LiveSegment(self._track(builder.finish()), None, len(order))]
 
-    def _write_graves(self, rows: pa.RecordBatch, order: Rows) -> list[LiveSegment]:
+    def _write_graves(self, shape: Shape, rows: pa.RecordBatch, order: Rows) -> list[LiveSegment]:
         """Keep in mind what keys were removed with, for stores that go by an order column; the columns that this does not take are null."""
-        if not self._order_column or TOMBSTONE_COLUMN not in rows.schema.names:
+        if not shape.order_column or TOMBSTONE_COLUMN not in rows.schema.names:
             return []
-        schema, key = self.context.schema, self.context.key
-        is_grave = pc.and_(rows.column(TOMBSTONE_COLUMN), rows.column(self._order_column).is_valid()).to_numpy(zero_copy_only=False)
+        schema, key = shape.context.schema, shape.context.key
+        is_grave = pc.and_(rows.column(TOMBSTONE_COLUMN), rows.column(shape.order_column).is_valid()).to_numpy(zero_copy_only=False)
         chosen = rows.take(pa.array(order[is_grave[order]]))
-        kept = {*(schema.names[place] for place in key), self._order_column, self._time_column}
+        kept = {*(schema.names[place] for place in key), shape.order_column, shape.time_column}
         columns = [chosen.column(field.name) if field.name in kept else pa.nulls(len(chosen), field.type) for field in schema]
-        keys = self.context.codec.encode([columns[place] for place in key])
-        return self._write_rows(pa.RecordBatch.from_arrays(columns, schema=schema), keys, sort_keys.order(keys)) if len(chosen) else []
+        keys = shape.context.codec.encode([columns[place] for place in key])
+        return self._write_rows(shape, pa.RecordBatch.from_arrays(columns, schema=schema), keys, sort_keys.order(keys)) if len(chosen) else []
 
     def _allocate(self) -> SegmentId:
         identity = self._next_segment
@@ -308,6 +321,7 @@ class PartitionStore:
 
     def _install(
         self,
+        shape: Shape,
         epoch: Epoch,
         segments: Sequence[LiveSegment],
         died: Mapping[SegmentId, Rows],
@@ -318,6 +332,7 @@ class PartitionStore:
         """Make segments whose blocks are written count, in one atomic write, and only then visible.
 
         Args:
+            shape: The shape in which they all are seen.
             epoch: The epoch that the partition has come to.
             segments: All that count, those with graves among them; but not `graves`.
             died: Rows that have died in them.
@@ -331,6 +346,8 @@ class PartitionStore:
         version = Version(epoch, rows, (*old, *graves))
         manifest = replace(
             self._manifest,
+            columns=shape.columns,
+            generation=shape.generation,
             epoch=max(epoch, self._manifest.epoch),
             next_segment=self._next_segment,
             segments=tuple(entry.segment.id for entry in version.segments),
@@ -343,7 +360,9 @@ class PartitionStore:
             if entry.segment.id in died:
                 pairs += self._dead_rows(entry, epoch, died[entry.segment.id], removed)
         self._write_and_let_go([*pairs, (MANIFEST, manifest.to_bytes())], removed)
-        self._manifest, self.version = manifest, version
+        if shape is not self._shape:
+            self._numbers |= shape.context.stored_numbers
+        self._manifest, self._shape, self.version = manifest, shape, version
         return version
 
     def _dead_rows(self, entry: LiveSegment, epoch: Epoch, rows: Rows, removed: list[Range]) -> list[Pair]:
@@ -360,7 +379,7 @@ class PartitionStore:
     # ---- compaction
 
     def compact(self) -> bool:
-        """Merge some segments, if that is worth it; readers and `apply` go on meanwhile.
+        """Merge some segments, if that is worth it, or rewrite one that is stored in an older shape; readers and `apply` go on meanwhile.
 
         Returns:
             Whether something was merged; call again until not.
@@ -370,7 +389,11 @@ class PartitionStore:
             Unavailable: The disk does not answer; likewise.
         """
         with self._merging:
-            chosen = choose(self._sizes(self.version.segments), self._options) or choose(self._sizes(self.version.graves), self._options)
+            chosen = (
+                choose(self._sizes(self.version.segments), self._options)
+                or choose(self._sizes(self.version.graves), self._options)
+                or self._out_of_shape()
+            )
             if chosen:
                 self._merge(chosen)
         self.release()
@@ -380,12 +403,17 @@ class PartitionStore:
         return bool(chosen)
 
     def _sizes(self, segments: Iterable[LiveSegment]) -> Sequence[SegmentSize]:
-        time = self._key_time
+        time = self._shape.key_time
         sizes = []
         for entry in segments:
-            span = span_of(entry.segment.record.statistics[time]) if time else None
+            statistics = entry.segment.statistics_of(time) if time else None
+            span = None if statistics is None else span_of(statistics)
             sizes.append(SegmentSize(entry.segment.id, entry.segment.rows, entry.live_rows, entry.segment.record.nbytes, span))
         return sizes
+
+    def _out_of_shape(self) -> Sequence[SegmentId]:
+        """A segment that is not stored as it is seen: a rewrite makes reads cheaper, and lets go of dropped columns."""
+        return next(((entry.segment.id,) for entry in self.version.with_graves if not entry.segment.is_in_shape), ())
 
     def compact_fully(self) -> None:
         """Merge all segments into one without dead rows."""
@@ -395,12 +423,13 @@ class PartitionStore:
         self.release()
 
     def _merge(self, chosen: Sequence[SegmentId]) -> None:
-        inputs = [entry for entry in self.version.with_graves if entry.segment.id in chosen]
-        if not inputs:
-            return
-        merge = Merge(inputs, self.context)
         with self._lock:
+            context = self.context
+            inputs = [entry for entry in self.version.with_graves if entry.segment.id in chosen]
+            if not inputs:
+                return
             identity = self._allocate()
+        merge = Merge(inputs, context)
         builder = merge.builder(identity, self._options)
         is_large = sum(entry.segment.record.nbytes for entry in inputs) >= UNLOGGED_BYTES
         self._storage.write(merge.build(builder), logged=not is_large)
@@ -409,8 +438,9 @@ class PartitionStore:
         self._replace(inputs, LiveSegment(self._track(builder.finish()), None, merge.rows))
 
     def _replace(self, inputs: Sequence[LiveSegment], merged: LiveSegment) -> None:
-        """Install a merged segment; what died in its inputs while it was written dies in it too."""
+        """Install a merged segment; what died in its inputs while it was written dies in it too, and it is seen in the shape that there is then."""
         with self._lock:
+            merged = merged.seen_in(self.context)
             now = {entry.segment.id: entry for entry in self.version.with_graves}
             late = [_died_since(entry, now.get(entry.segment.id)) for entry in inputs]
             keys = sort_keys.concatenate(late)
@@ -418,9 +448,9 @@ class PartitionStore:
             replaced = {entry.segment.id for entry in inputs}
             rest = [entry for entry in self.version.with_graves if entry.segment.id not in replaced]
             if replaced.isdisjoint(self._manifest.graves):
-                self._install(self.version.epoch, [*rest, *added], died, added)
+                self._install(self._shape, self.version.epoch, [*rest, *added], died, added)
             else:
-                self._install(self.version.epoch, rest, died, [], added)
+                self._install(self._shape, self.version.epoch, rest, died, [], added)
 
     # ---- letting go
 
@@ -438,7 +468,7 @@ class PartitionStore:
         self._storage.write_atomically(pairs, [*ranges, *removed])
         for each in retired:
             self._retired.popleft()
-            self.context.cache.drop(each.cached)
+            self.context.cache.drop(cache_keys(self.context.number, each.segment, each.blocks, self._numbers.union(each.columns)))
             self._unreclaimed += each.nbytes
             self._deltas.pop(each.segment, None)
 
@@ -452,6 +482,17 @@ class PartitionStore:
             if epoch is not None and epoch > self.applied:
                 self._note(epoch)
             self._storage.close()
+
+
+def _folded(shape: Shape, rows: pa.RecordBatch, stored: StoredRows, cutoff: int | None) -> pa.RecordBatch:
+    """Rows as they are to be stored; without those that come too late."""
+    name = shape.time_column
+    is_told = name in rows.schema.names
+    if cutoff is not None and is_told:
+        rows = without_old(rows, name, cutoff)
+    if shape.fold is not None and rows.num_rows:
+        rows = shape.fold.fold(rows, stored)
+    return rows if cutoff is None or is_told else old_as_tombstones(rows, name, cutoff)
 
 
 def _all_died(some: Mapping[SegmentId, Rows], others: Mapping[SegmentId, Rows]) -> Mapping[SegmentId, Rows]:

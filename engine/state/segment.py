@@ -1,8 +1,12 @@
-"""Segments: immutable runs of rows, sorted by key and unique in it, stored column by column in blocks."""
+"""Segments: immutable runs of rows, sorted by key and unique in it, stored column by column in blocks.
+
+A segment stays as it was stored when its store is migrated, and is seen in another shape: columns have places in a shape, and numbers for ever
+(`engine.columns`). What is stored and what is cached goes by number, everything else by place.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from engine.columns import Column
 from engine.errors import Corrupt
 from engine.state import keys as sort_keys
 from engine.state.cache import BlockPlace, BlockTable, CacheKey, ColumnCache, KeyColumn
@@ -18,20 +23,23 @@ from engine.state.keys import KeyCodec, Keys, Needle, Rows
 from engine.state.options import StateOptions
 from engine.state.prefixes import PrefixIndex
 from engine.state.sparse_index import SparseIndex
-from engine.state.statistics import ColumnStatistics, has_statistics, measure
+from engine.state.statistics import ColumnStatistics, Measuring, has_statistics, of_constant
 from engine.state.storage import Pair, Storage
 
 _WHOLE = -1
 """Block number of the cache entry that holds a key column's blocks joined."""
+_NOWHERE = -1
+"""No column has this number."""
 
 
 @dataclass(frozen=True, eq=False)
 class PartitionContext:
-    """What all segments of an open partition share.
+    """What all segments of an open partition share as long as it has one shape.
 
     Attributes:
         number: Number of the open partition store, unique in its cache.
-        schema: Arrow schema of the store.
+        schema: Stored schema of the store.
+        columns: Its columns.
         key: Places of the key columns in the schema, in key order.
         codec: Makes their sort keys.
         storage: Where blocks are stored.
@@ -40,6 +48,7 @@ class PartitionContext:
 
     number: int
     schema: pa.Schema
+    columns: Sequence[Column]
     key: tuple[int, ...]
     codec: KeyCodec
     storage: Storage
@@ -47,8 +56,29 @@ class PartitionContext:
 
     @cached_property
     def key_column(self) -> int:
-        """Number of the stored column that sort keys are read from."""
+        """Place of the stored column that sort keys are read from; `KEY_COLUMN` where they are stored beside the columns."""
         return KEY_COLUMN if self.codec.is_stored else self.key[0]
+
+    @cached_property
+    def stored_columns(self) -> Sequence[int]:
+        """Places of all that a segment stores in this shape, `KEY_COLUMN` among them where it does."""
+        places = range(len(self.columns))
+        return [*places, KEY_COLUMN] if self.codec.is_stored else places
+
+    @cached_property
+    def numbers(self) -> Mapping[int, int]:
+        """Place of a stored column to its number."""
+        return {KEY_COLUMN: KEY_COLUMN, **{place: column.number for place, column in enumerate(self.columns)}}
+
+    @cached_property
+    def stored_numbers(self) -> frozenset[int]:
+        """The numbers of all that a segment stores in this shape."""
+        return frozenset(self.numbers[column] for column in self.stored_columns)
+
+    @cached_property
+    def numbers_by_name(self) -> Mapping[str, int]:
+        """Name of a stored column to its number."""
+        return {name: column.number for name, column in zip(self.schema.names, self.columns, strict=True)}
 
     def column_type(self, column: int) -> pa.DataType:
         """Arrow type of a stored column."""
@@ -70,14 +100,17 @@ class Segment:
     Args:
         identity: Its id in the partition.
         record: What is known without reading blocks.
-        context: The partition it belongs to.
+        context: The partition it belongs to, in the shape in which it is seen.
+        stored: The same segment as it was opened or made; None for itself.
     """
 
-    def __init__(self, identity: SegmentId, record: SegmentRecord, context: PartitionContext) -> None:
+    def __init__(self, identity: SegmentId, record: SegmentRecord, context: PartitionContext, stored: Segment | None = None) -> None:
         self.id = identity
         self.record = record
         self._context = context
-        self._whole_key = CacheKey(context.number, identity, _WHOLE, context.key_column)
+        # Its bytes are removed when it is garbage, so whoever sees it in another shape keeps it.
+        self._stored = stored
+        self._whole_key = CacheKey(context.number, identity, _WHOLE, context.numbers[context.key_column])
         self._first = _fences(record.first)
         self._last = _fences(record.last)
 
@@ -91,13 +124,59 @@ class Segment:
         """How many blocks there are, at least one."""
         return len(self.record.first)
 
+    @property
+    def is_in_shape(self) -> bool:
+        """Whether it was stored in the shape in which it is seen."""
+        return self.record.column_bytes.keys() == self._context.stored_numbers
+
+    def seen_in(self, context: PartitionContext) -> Segment:
+        """The same segment in another shape of its partition, or in the one that it has."""
+        return self if context is self._context else Segment(self.id, self.record, context, self._stored or self)
+
+    def column_bytes(self, column: int) -> int:
+        """Arrow bytes of one column, an estimate where it is not stored as it is seen."""
+        found = self.record.column_bytes.get(self._context.numbers[column])
+        if found is not None:
+            return found
+        one: pa.Array = pa.repeat(self._context.columns[column].default_value(self._context.column_type(column)), 1)
+        return int(one.nbytes) * self.rows
+
+    def statistics_of(self, name: str) -> ColumnStatistics | None:
+        """The smallest and largest values of a column, block by block; None where they are not known.
+
+        Args:
+            name: Its name in the shape in which the segment is seen.
+        """
+        found = self.record.statistics.get(self._context.numbers_by_name.get(name, _NOWHERE))
+        return self._derived_statistics(name) if found is None else found
+
+    def _derived_statistics(self, name: str) -> ColumnStatistics | None:
+        """The statistics of a column that is not stored as it is seen."""
+        column = self._context.schema.get_field_index(name)
+        if column < 0 or self._context.numbers[column] in self.record.column_bytes:
+            return None
+        if column not in self._derived:
+            kind = self._context.column_type(column)
+            source = self._context.columns[column].source(self.record.column_bytes, kind)
+            if source is not None:
+                narrow = self.record.statistics.get(source[0])
+                self._derived[column] = None if narrow is None else narrow.cast(kind)
+            else:
+                value = self._context.columns[column].default_value(kind)
+                self._derived[column] = of_constant(value, self.blocks) if has_statistics(kind) else None
+        return self._derived[column]
+
+    @cached_property
+    def _derived(self) -> dict[int, ColumnStatistics | None]:
+        return {}
+
     def block_span(self, block: int) -> tuple[int, int]:
         """First row of a block, and the one behind its last."""
         start = block * self.record.block_rows
         return start, min(start + self.record.block_rows, self.rows)
 
     def column(self, column: int, block: int) -> pa.Array:
-        """One column of one block, from the cache or RocksDB."""
+        """One column of one block, from the cache or the storage."""
         if column == self._context.key_column:
             whole: KeyColumn | None = self._context.cache.find(self._whole_key)
             if whole is not None:
@@ -119,17 +198,22 @@ class Segment:
         """
         place = BlockPlace(self._context.number, self.id, block)
         known = self._context.cache.find_table(place)
-        if known is not None and known.columns == columns and known.table.schema.equals(schema, check_metadata=True):
+        if (
+            known is not None
+            and known.columns == columns
+            and known.stored is self._context.schema
+            and known.table.schema.equals(schema, check_metadata=True)
+        ):
             return known.table
         keys = self._column_keys(columns, block)
         entries = self._context.cache.find_all(keys)
         table = pa.Table.from_arrays(self._arrays(columns, block, entries), schema=schema)
-        self._context.cache.put_table(place, BlockTable(columns, keys, table), entries)
+        self._context.cache.put_table(place, BlockTable(self._context.schema, columns, keys, table), entries)
         return table
 
     def _column_keys(self, columns: Sequence[int], block: int) -> Sequence[CacheKey]:
-        whole, number = self._context.key_column, self._context.number
-        return [self._whole_key if column == whole else CacheKey(number, self.id, block, column) for column in columns]
+        whole, partition, numbers = self._context.key_column, self._context.number, self._context.numbers
+        return [self._whole_key if column == whole else CacheKey(partition, self.id, block, numbers[column]) for column in columns]
 
     def _arrays(self, columns: Sequence[int], block: int, entries: Sequence[Any]) -> list[pa.Array]:
         """Several columns of one block from their cache entries, loaded where there is none."""
@@ -146,7 +230,7 @@ class Segment:
             whole: KeyColumn | None = self._context.cache.find(self._whole_key)
             if whole is not None:
                 return whole.column
-        blocks = [self._read_through(column, block) for block in range(self.blocks)]
+        blocks = [self.read_through(column, block) for block in range(self.blocks)]
         return blocks[0] if len(blocks) == 1 else pa.concat_arrays(blocks)
 
     def batch(self, block: int) -> pa.RecordBatch:
@@ -156,11 +240,12 @@ class Segment:
         known: KeyColumn | None = self._context.cache.find(self._whole_key)
         schema = self._context.schema
         columns = [
-            known.column[start:stop] if known is not None and column == whole else self._read_through(column, block) for column in range(len(schema))
+            known.column[start:stop] if known is not None and column == whole else self.read_through(column, block) for column in range(len(schema))
         ]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
-    def _read_through(self, column: int, block: int) -> pa.Array:
+    def read_through(self, column: int, block: int) -> pa.Array:
+        """One column of one block; if it has to be read for it, it stays out of the cache."""
         cached: pa.Array | None = self._context.cache.find(self._cache_key(column, block))
         return self._load(column, block) if cached is None else cached
 
@@ -244,18 +329,35 @@ class Segment:
         return bool(after == 0 and before == 1)
 
     def _cache_key(self, column: int, block: int) -> CacheKey:
-        return CacheKey(self._context.number, self.id, block, column)
+        return CacheKey(self._context.number, self.id, block, self._context.numbers[column])
 
     def _load(self, column: int, block: int) -> pa.Array:
-        data = self._context.storage.get(block_key(self.id, column, block))
+        """One column of one block, from what is stored of it: the column itself, a narrower one, or none."""
+        kind = self._context.column_type(column)
+        if column == KEY_COLUMN:
+            return self._read(KEY_COLUMN, kind, block)
+        start, stop = self.block_span(block)
+        stored = self._context.columns[column]
+        return stored.read(self.record.column_bytes, kind, stop - start, lambda number, kind: self._read(number, kind, block))
+
+    def _read(self, number: int, kind: pa.DataType, block: int) -> pa.Array:
+        data = self._context.storage.get(block_key(self.id, number, block))
         if data is None:
             raise Corrupt("A block of a partition is missing; delete the partition's directory and the host rebuilds it from the changelog.")
         start, stop = self.block_span(block)
-        return decode_block(data, self._context.column_type(column), stop - start)
+        return decode_block(data, kind, stop - start)
 
-    def cache_keys(self) -> list[CacheKey]:
-        """Every place in the cache that the segment can have."""
-        return [self._cache_key(column, block) for column in self.record.column_bytes for block in range(_WHOLE, self.blocks)]
+
+def cache_keys(partition: int, segment: SegmentId, blocks: int, columns: Iterable[int]) -> list[CacheKey]:
+    """Every place in the cache that a segment can have.
+
+    Args:
+        partition: Number of the open partition store.
+        segment: The segment.
+        blocks: How many blocks it has.
+        columns: Numbers of columns.
+    """
+    return [CacheKey(partition, segment, block, column) for column in columns for block in range(_WHOLE, blocks)]
 
 
 def _fences(first: pa.Array) -> Keys:
@@ -263,7 +365,7 @@ def _fences(first: pa.Array) -> Keys:
 
 
 class SegmentBuilder:
-    """Cuts sorted rows into blocks, column by column, so that one column at a time is in memory twice.
+    """Cuts sorted rows into blocks, column by column.
 
     Args:
         identity: The new segment's id.
@@ -278,12 +380,12 @@ class SegmentBuilder:
         self._rows = rows
         self._context = context
         self._block_rows = _block_rows(rows, widest, options)
-        self._statistics: dict[str, ColumnStatistics] = {}
+        self._statistics: dict[int, ColumnStatistics] = {}
         self._column_bytes: dict[int, int] = {}
         self._fences: tuple[pa.Array, pa.Array] | None = None
 
     def add(self, column: int, values: pa.Array, order: Rows) -> Iterator[Pair]:
-        """Take one column; all columns of the schema must be added, and the sort keys where they are stored.
+        """Take one column; all `PartitionContext.stored_columns` must be added.
 
         Args:
             column: Its place in the schema, or `KEY_COLUMN`.
@@ -294,20 +396,49 @@ class SegmentBuilder:
             RocksDB pairs to be written before the segment counts.
         """
         if column == self._context.key_column:
-            blocks = self._keep_whole(column, values.take(pa.array(order)))
+            yield from self._stored(column, self._keep_whole(self._context.numbers[column], values.take(pa.array(order))))
         else:
-            blocks = [values.take(pa.array(order[start : start + self._block_rows])) for start in range(0, self._rows, self._block_rows)]
-            for block, array in enumerate(blocks):
-                self._context.cache.put(CacheKey(self._context.number, self._id, block, column), array)
-        if column != KEY_COLUMN and has_statistics(values.type):
-            self._statistics[self._context.schema.field(column).name] = measure(blocks, values.type)
-        self._column_bytes[column] = sum(array.nbytes for array in blocks)
-        for block, array in enumerate(blocks):
-            yield block_key(self._id, column, block), encode_block(array)
+            yield from self.add_blocks(column, (values.take(pa.array(part)) for part in self.parts(order)))
 
-    def _keep_whole(self, column: int, ordered: pa.Array) -> Sequence[pa.Array]:
+    def parts(self, order: Rows) -> Iterator[Rows]:
+        """What there is for each row, for each block."""
+        for start in range(0, self._rows, self._block_rows):
+            yield order[start : start + self._block_rows]
+
+    def add_blocks(self, column: int, blocks: Iterable[pa.Array]) -> Iterator[Pair]:
+        """Take one column that sort keys are not read from; only one block of it is in memory at a time.
+
+        Args:
+            column: As for `add`.
+            blocks: Its values, cut as `parts` cuts.
+
+        Yields:
+            As `add`.
+        """
+        yield from self._stored(column, self._kept(self._context.numbers[column], blocks))
+
+    def _stored(self, column: int, blocks: Iterable[pa.Array]) -> Iterator[Pair]:
+        number, kind = self._context.numbers[column], self._context.column_type(column)
+        measuring = Measuring(kind) if column != KEY_COLUMN and has_statistics(kind) else None
+        nbytes = 0
+        for block, array in enumerate(blocks):
+            if measuring is not None:
+                measuring.add(array)
+            nbytes += array.nbytes
+            yield block_key(self._id, number, block), encode_block(array)
+        if measuring is not None:
+            self._statistics[number] = measuring.finish()
+        self._column_bytes[number] = nbytes
+
+    def _kept(self, number: int, blocks: Iterable[pa.Array]) -> Iterator[pa.Array]:
+        """The same blocks, which the cache has from now on."""
+        for block, array in enumerate(blocks):
+            self._context.cache.put(CacheKey(self._context.number, self._id, block, number), array)
+            yield array
+
+    def _keep_whole(self, number: int, ordered: pa.Array) -> Sequence[pa.Array]:
         entry = self._context.key_column_of(ordered)
-        self._context.cache.put(CacheKey(self._context.number, self._id, _WHOLE, column), entry)
+        self._context.cache.put(CacheKey(self._context.number, self._id, _WHOLE, number), entry)
         starts = np.arange(0, self._rows, self._block_rows)
         stops = np.minimum(starts + self._block_rows, self._rows) - 1
         self._fences = (_stored_fences(sort_keys.take(entry.keys, starts)), _stored_fences(sort_keys.take(entry.keys, stops)))

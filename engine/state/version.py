@@ -18,7 +18,7 @@ from engine.schema import Epoch
 from engine.state import keys as sort_keys
 from engine.state.formats import SegmentId
 from engine.state.keys import Keys, Needle, Rows
-from engine.state.segment import Segment
+from engine.state.segment import PartitionContext, Segment
 
 Live = npt.NDArray[np.uint8]
 """A delete vector: 1 where a row is live, 0 where it is dead. One byte a row, as queries filter on it."""
@@ -55,6 +55,11 @@ class LiveSegment:
         live = np.ones(self.segment.rows, np.uint8) if self.live is None else self.live.copy()
         live[rows] = 0
         return LiveSegment(self.segment, live, self.live_rows - len(rows))
+
+    def seen_in(self, context: PartitionContext) -> LiveSegment:
+        """The same rows in another shape of the partition, or in the one that they have."""
+        segment = self.segment.seen_in(context)
+        return self if segment is self.segment else LiveSegment(segment, self.live, self.live_rows)
 
     def only_live(self, rows: Rows) -> Rows:
         """Those of the rows that are live."""

@@ -61,7 +61,7 @@ def _pieces(entry: LiveSegment, intervals: Mapping[str, Interval], edges: tuple[
     blocks = segment.blocks
     kept: Sequence[int] = range(blocks)
     if intervals:
-        kept = blocks_that_may_hold(segment.record.statistics, intervals, blocks).nonzero()[0].tolist()
+        kept = blocks_that_may_hold(segment.statistics_of, intervals, blocks).nonzero()[0].tolist()
         if not kept:
             return ()
     low_edge, high_edge = edges
@@ -231,7 +231,7 @@ def _picks_of_keys(version: Version, needles: Keys) -> Iterator[Pick]:
 def _may_hold(entry: LiveSegment, intervals: Mapping[str, Interval]) -> bool:
     """Whether some row of a segment can lie in all intervals."""
     segment = entry.segment
-    return bool(blocks_that_may_hold(segment.record.statistics, intervals, segment.blocks).any())
+    return bool(blocks_that_may_hold(segment.statistics_of, intervals, segment.blocks).any())
 
 
 def _picks_of_ranges(segments: Sequence[LiveSegment], low: Keys, high: Keys) -> Iterator[Pick]:
@@ -273,10 +273,12 @@ class PieceScan:
     def nbytes(self) -> int:
         """Arrow bytes of all batches, from the segments' averages."""
         places = [self.view.place(column) for column in self.columns]
-        total = 0.0
+        total, known, row_bytes = 0.0, None, 0.0
         for piece in self.pieces:
-            record = piece.entry.segment.record
-            total += (piece.stop - piece.start) * sum(record.column_bytes[place] for place in places) / record.rows
+            segment = piece.entry.segment
+            if segment is not known:  # the pieces of a segment follow each other
+                known, row_bytes = segment, sum(segment.column_bytes(place) for place in places) / segment.rows
+            total += (piece.stop - piece.start) * row_bytes
         return int(total)
 
     @cached_property

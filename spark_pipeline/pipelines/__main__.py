@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from engine.errors import InvalidInput, LivestateError
+from engine.errors import InvalidInput, LivestateError, Unavailable
 from spark_pipeline.kafka_broker import KafkaBroker, connector_jars
 from spark_pipeline.pipelines.asking import Asker, HostProcess
 from spark_pipeline.pipelines.catalogue import PIPELINES
@@ -19,8 +19,9 @@ from spark_pipeline.pipelines.feeding import Feed, Feeder, FileFeed
 from spark_pipeline.pipelines.pipeline import Job, Pipeline, Source, start_pipeline
 from spark_pipeline.pipelines.running import Stop, end, run_until, start_session
 from spark_pipeline.pipelines.sources import FileSource, KafkaSource, RateSource
-from spark_pipeline.processes import free_port
+from spark_pipeline.processes import answers, free_port
 
+_BROKER_SECONDS = 15.0
 _DESCRIPTION = """\
 Run a ready-made pipeline: events -> stores -> questions in SQL.
 
@@ -141,6 +142,9 @@ def _source(options: argparse.Namespace, scratch: Path, resources: ExitStack) ->
     if options.source == "files":
         directory = options.directory or scratch / "events"
         return FileSource(directory, options.format), FileFeed(directory, options.format) if feeds else None
+    if options.bootstrap is not None and not answers(options.bootstrap, _BROKER_SECONDS):
+        # Spark would try for minutes, and then say so on many lines.
+        raise Unavailable(f"No Kafka broker answers at {options.bootstrap}: start it, correct --bootstrap, or leave it out for a broker of its own.")
     bootstrap = options.bootstrap or resources.enter_context(KafkaBroker(scratch / "kafka")).bootstrap
     pipeline = PIPELINES[options.pipeline]
     if not feeds:

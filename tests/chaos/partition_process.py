@@ -15,13 +15,16 @@ from typing import Any
 
 import pyarrow as pa
 
+from engine.evolution import AddColumn, DropColumn, RenameColumn, WidenColumn, migrated
 from engine.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition, define_store
 from engine.state.cache import ColumnCache
 from engine.state.options import StateOptions
 from engine.state.partition import PartitionStore
 from engine.state.rocks import Rocks
+from engine.state.shape import Migrated
 
-EPOCHS = 14
+EPOCHS = 18
+EPOCHS_OF_A_SHAPE = 4
 OPTIONS = StateOptions(cache_bytes=1 << 20, block_rows=8, fan_out=3)
 
 
@@ -29,22 +32,52 @@ def definition() -> StoreDefinition:
     return define_store("store", pa.schema([("k", pa.int64()), ("v", pa.string())]), ["k"], partitions=1)
 
 
+def shapes() -> list[StoreDefinition]:
+    """What the store is at each generation; the third migration is of another store of its group."""
+    created = definition()
+    one = migrated(created, [AddColumn("n", pa.int32(), "7")], 1)
+    two = migrated(one, [WidenColumn("n", pa.int64()), RenameColumn("k", "key"), AddColumn("last", pa.string())], 2)
+    return [created, one, two, two, migrated(two, [DropColumn("v")], 4)]
+
+
+def at(epoch: int) -> Migrated:
+    """What the store is at an epoch."""
+    generation = (epoch - 1) // EPOCHS_OF_A_SHAPE
+    return Migrated(shapes()[generation], generation)
+
+
 def rows_of(epoch: int) -> pa.RecordBatch:
     """The same rows for the same epoch in every process: upserts of some keys, tombstones of others."""
     keys = [(epoch * 7 + place * 3) % 41 for place in range(20)]
+    values = {"k": keys, "v": [f"{epoch}/{key}" for key in keys], "n": [epoch] * 20, "last": [str(key) for key in keys]}
+    schema = at(epoch).definition.row_schema
+    columns = [pa.array(values["k" if field.name == "key" else field.name], field.type) for field in schema]
     removed = [(key + epoch) % 5 == 0 for key in keys]
-    return pa.RecordBatch.from_arrays([pa.array(keys), pa.array([f"{epoch}/{key}" for key in keys]), pa.array(removed)], ["k", "v", TOMBSTONE_COLUMN])
+    return pa.RecordBatch.from_arrays([*columns, pa.array(removed)], [*schema.names, TOMBSTONE_COLUMN])
+
+
+def all_rows_until(epoch: int) -> dict[int, dict[str, Any]]:
+    """What the store must hold at an epoch, by key."""
+    held: dict[int, dict[str, Any]] = {}
+    for number in range(1, epoch + 1):
+        for row in rows_of(number).to_pylist():
+            key = row.get("k", row.get("key"))
+            held.pop(key, None)
+            if not row.pop(TOMBSTONE_COLUMN):
+                held[key] = {"n": 7, "last": None, **row, "k": key, "key": key}
+    names = at(epoch).definition.schema.names
+    return {key: {name: row[name] for name in names} for key, row in held.items()}
 
 
 def rows_until(epoch: int) -> dict[int, str]:
-    """What the store must hold at an epoch."""
-    held: dict[int, str] = {}
-    for number in range(1, epoch + 1):
-        for row in rows_of(number).to_pylist():
-            held.pop(row["k"], None)
-            if not row[TOMBSTONE_COLUMN]:
-                held[row["k"]] = row["v"]
-    return held
+    """The values alone, before the first migration."""
+    return {key: row["v"] for key, row in all_rows_until(epoch).items()}
+
+
+def open_store(directory: Path) -> PartitionStore:
+    """The partition, in the shape that it has on the disk."""
+    cache = ColumnCache(OPTIONS.cache_bytes)
+    return PartitionStore(definition(), PartitionId(0), directory, cache, OPTIONS, definition_at=shapes().__getitem__)
 
 
 def die_at_call(number: int, *, dies_after: bool) -> None:
@@ -68,10 +101,10 @@ def die_at_call(number: int, *, dies_after: bool) -> None:
 
 def main(directory: str, die_at: int, *, dies_after: bool) -> None:
     die_at_call(die_at, dies_after=dies_after)
-    store = PartitionStore(definition(), PartitionId(0), Path(directory), ColumnCache(OPTIONS.cache_bytes), OPTIONS)
+    store = open_store(Path(directory))
     for epoch in range(store.applied + 1, EPOCHS + 1):
         print("begin", epoch, flush=True)
-        store.apply(Epoch(epoch), rows_of(epoch))
+        store.apply(Epoch(epoch), rows_of(epoch), migrated=at(epoch))
         print("done", epoch, flush=True)
         while store.compact():
             pass

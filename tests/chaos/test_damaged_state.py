@@ -57,7 +57,7 @@ def manifest_of(path: Path) -> Manifest:
 @pytest.mark.parametrize("value", [b"", b"no manifest", b"[]", b"{}", b'{"format": 1}', b'{"format": 99, "segments": []}'])
 def test_a_damaged_manifest(path: Path, value: bytes) -> None:
     overwrite(path, MANIFEST, value)
-    with pytest.raises(Corrupt, match=r"format 1: upgrade|manifest is damaged; delete") as caught:
+    with pytest.raises(Corrupt, match=r"format 2: upgrade|manifest is damaged; delete") as caught:
         opened(path)
     assert str(path) not in caught.value.message
 

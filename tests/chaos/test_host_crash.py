@@ -1,4 +1,4 @@
-"""A host that is killed while epochs land: after each restart it answers a whole epoch, never an older one than it had, and loses nothing."""
+"""A host that is killed while epochs and migrations land: after each restart it answers a whole epoch, never an older one, and loses nothing."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ import pyarrow as pa
 import pytest
 
 from engine.changelog import Changelog, StoreAppender, open_appender
+from engine.evolution import AddColumn, Change, DropColumn, RenameColumn, WidenColumn
 from engine.kinds import Behaviour, Function, Merge, MergedColumn, Session
 from engine.schema import define_store
 from flight_server.client import Client
 from tests.support.waiting import wait_until
 
-ACCOUNTS, KILLS, SEED = 200, 5, 20261120
+ACCOUNTS, SEED = 200, 20261120
 MINUTE = 60_000_000
 TIME = pa.timestamp("us", "UTC")
 AMOUNTS = [
@@ -46,6 +47,14 @@ VISITS = define_store(
     behaviour=Behaviour(Session(MINUTE, (MergedColumn("moves", Function.COUNT),))),
 )
 STORES = [*AMOUNTS, FLOWS, VISITS]
+MIGRATIONS: list[list[Change]] = [
+    [AddColumn("note", pa.int32(), "1")],
+    [WidenColumn("note", pa.int64())],
+    [RenameColumn("note", "remark"), RenameColumn("account", "holder")],
+    [DropColumn("remark"), AddColumn("remark", pa.string(), "none")],
+    [AddColumn("note", pa.decimal128(9, 2), "0.5")],
+]
+"""Of the debits, one before each kill. Whoever writes them goes on in the first shape."""
 
 
 @contextmanager
@@ -128,16 +137,20 @@ def test_killed_while_epochs_land(tmp_path: Path) -> None:
     chance = random.Random(SEED)
     seen = 0
     with Producer(appender) as producer:
-        for _ in range(KILLS):
+        for changes in MIGRATIONS:
             with host(changelog, data) as (process, client):
                 wait_until(reached(client, seen + chance.randrange(1, 30)))
-                for _ in range(5):
+                Changelog.open(str(changelog)).migrate_store(AMOUNTS[0].name, changes)
+                for _ in range(chance.randrange(5, 30)):
                     assert client.query(TOTAL).read_all().to_pylist() == [NOTHING]
                 seen = epoch_of(client)
                 process.send_signal(signal.SIGKILL)
     with host(changelog, data) as (_, client):
         wait_until(reached(client, appender.epoch))
         kept = answers(client)
+        debits = client.query("SELECT * FROM debit").read_all()
+        assert debits.schema.names == ["holder", "amount", "remark", "note"]
+        assert set(debits["remark"].to_pylist()) == {"none"}
         flows = client.query("SELECT account, total, moves FROM flows").read_all().to_pylist()
         assert {row["account"]: (row["total"], row["moves"]) for row in flows} == producer.flows
     shutil.rmtree(data)

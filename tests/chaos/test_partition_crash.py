@@ -1,4 +1,4 @@
-"""A crash at any point leaves epoch N or N-1, whole."""
+"""A crash at any point leaves epoch N or N-1, whole, and in the shape that the store has there."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from engine.schema import Epoch, PartitionId
-from engine.state.cache import ColumnCache
 from engine.state.partition import PartitionStore
-from tests.chaos.partition_process import EPOCHS, OPTIONS, definition, rows_of, rows_until
-from tests.property.test_partition_store import contents
+from engine.state.view import StateView
+from tests.chaos.partition_process import EPOCHS, all_rows_until, at, open_store, rows_of
+from tests.support.following import live_rows
 
 
 def run_and_die(directory: Path, die_at: int, when: str) -> tuple[int, int, int]:
@@ -33,18 +33,21 @@ def test_killed_at_every_write_leaves_a_whole_epoch(tmp_path: Path, when: str) -
     while code != 0:
         directory = tmp_path / str(die_at)
         code, begun, done = run_and_die(directory, die_at, when)
-        store = PartitionStore(definition(), PartitionId(0), directory, ColumnCache(OPTIONS.cache_bytes), OPTIONS)
+        store = open_store(directory)
         try:
             assert done <= store.applied <= begun
-            assert held(store) == rows_until(store.applied)
+            assert held(store) == all_rows_until(store.applied)
             for epoch in range(store.applied + 1, EPOCHS + 1):
-                store.apply(Epoch(epoch), rows_of(epoch))
-            assert held(store) == rows_until(EPOCHS)
+                store.apply(Epoch(epoch), rows_of(epoch), migrated=at(epoch))
+            assert held(store) == all_rows_until(EPOCHS)
         finally:
             store.close()
         die_at += 3
     assert die_at > 12, "the process was never killed"
 
 
-def held(store: PartitionStore) -> dict[object, object]:
-    return {key: value for (key,), value in contents(store.version, definition()).items()}
+def held(store: PartitionStore) -> dict[int, dict[str, object]]:
+    """The rows in the shape that the store has at the epoch, by key."""
+    definition = at(max(store.applied, 1)).definition
+    view = StateView(definition, store.version.epoch, 0, {PartitionId(0): store.version})
+    return {row[definition.key[0]]: row for row in live_rows(view).to_pylist()}

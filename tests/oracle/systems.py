@@ -24,7 +24,7 @@ from engine.schema import Epoch, GroupName
 from engine.state.options import StateOptions
 from tests.oracle.datasets import Dataset, Store
 from tests.oracle.plain_duckdb import with_literals
-from tests.support.cluster import Cluster, following_cluster, host_names, memory_cluster
+from tests.support.cluster import FLOWING, SMALL, Cluster, following_cluster, host_names, memory_cluster
 from tests.support.split_runner import SplitRunner
 
 COORDINATOR_LOGS = ("engine.coordinator",)
@@ -144,17 +144,20 @@ def split_system(dataset: Dataset) -> Iterator[System]:
 
 @contextmanager
 def cluster_system(dataset: Dataset) -> Iterator[System]:
-    """`ClusterSystem` over a dataset: in memory, or for one dataset in four over partitions in RocksDB, written in several epochs."""
+    """`ClusterSystem` over a dataset: in memory, or for one dataset in four over partitions in RocksDB, written in several epochs.
+    In every second one merges read rows as they come.
+    """
     hosts = host_names(dataset.hosts)
     definitions = [store.definition for store in dataset.stores]
+    options = FLOWING if dataset.seed % 2 else SMALL
     with ExitStack() as resources:
         if dataset.seed % 4 == 3:
             directory = Path(resources.enter_context(TemporaryDirectory()))
             changelog, newest = _written(dataset, directory / "changelog")
-            cluster = resources.enter_context(following_cluster(changelog, directory / "data", hosts, FOLLOW))
+            cluster = resources.enter_context(following_cluster(changelog, directory / "data", hosts, FOLLOW, options))
             cluster.wait_for(newest, WAIT_SECONDS)
         else:
-            cluster = resources.enter_context(memory_cluster(definitions, dataset.live, hosts, dataset.dead))
+            cluster = resources.enter_context(memory_cluster(definitions, dataset.live, hosts, dataset.dead, options))
         warnings = _Warnings()
         for name in COORDINATOR_LOGS:
             logger = logging.getLogger(name)

@@ -9,7 +9,7 @@ import pytest
 from pyarrow import flight
 
 from engine.kinds import Behaviour, Versioned
-from engine.schema import define_store
+from engine.schema import StoreName, define_store
 from flight_server.catalog import command_table, like
 from flight_server.messages import new, pack
 from tests.protocol.conftest import SONGS, TYPED
@@ -148,6 +148,15 @@ def test_a_store_that_keeps_versions_is_a_table_of_two_schemas() -> None:
     assert found("CommandGetTables", db_schema_filter_pattern="hist%") == [("history", "prices", "TABLE")]
     assert found("CommandGetPrimaryKeys", table="prices", db_schema="history") == [("history", "prices", "symbol"), ("history", "prices", "at")]
     assert found("CommandGetPrimaryKeys", table="songs", db_schema="history") == []
+
+    source.switches = {StoreName("songs"): prices.name}
+    assert found("CommandGetTables", table_name_filter_pattern="s%") == [("history", "songs", "TABLE"), ("main", "songs", "TABLE")]
+    assert found("CommandGetPrimaryKeys", table="songs") == [("main", "songs", "symbol"), ("main", "songs", "at")]
+    table = command_table("CommandGetTables", new("CommandGetTables", table_name_filter_pattern="songs", include_schema=True), source)
+    assert table is not None
+    schema = pa.ipc.read_schema(pa.py_buffer(table["table_schema"][0].as_py()))
+    assert schema.names == prices.schema.names
+    assert schema.field("at").metadata[b"ARROW:FLIGHT:SQL:TABLE_NAME"] == b"songs"
 
 
 def test_facts_come_whole_or_as_asked_for(plain: flight.FlightClient) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import decimal
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
+from engine.schema import StoreName
+from engine.sql.bind import TableShape
 from flight_server.tickets import Parameters, PlainValue, Statement, execution_ticket, parse_handle
 
 STATEMENT = Statement("SELECT ?", "spark", 2.5)
@@ -54,6 +57,14 @@ def test_a_value_bound_later_takes_the_place_of_the_first() -> None:
 
 def test_a_ticket_is_the_handle_with_an_id() -> None:
     handle = STATEMENT.bound(pa.record_batch({"1": [1]})).to_bytes()
-    parsed = parse_handle(execution_ticket(handle))
+    parsed = parse_handle(execution_ticket(handle, None))
     assert len(parsed.call_id) == 8
-    assert (parsed.sql, parsed.parameters) == ("SELECT ?", PlainValue(1))
+    assert (parsed.sql, parsed.parameters, parsed.told) == ("SELECT ?", PlainValue(1), None)
+
+
+@pytest.mark.parametrize("told", [(), (TableShape(StoreName("plays"), StoreName("new plays"), 3), TableShape(StoreName("x"), StoreName("x"), 2**40))])
+def test_what_a_client_was_told_goes_with_its_statement(told: tuple[TableShape, ...]) -> None:
+    assert parse_handle(execution_ticket(STATEMENT.to_bytes(), told)).told == told
+    bound = replace(STATEMENT, told=told).bound(pa.record_batch({"1": [1]}))
+    assert parse_handle(bound.to_bytes()) == bound
+    assert parse_handle(execution_ticket(bound.to_bytes(), None)).told == told

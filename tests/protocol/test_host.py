@@ -35,6 +35,20 @@ print("stopped", flush=True)
 """
 
 
+_SETTLED = """
+import gc, os, sys
+from pathlib import Path
+from flight_server.host import HostOptions
+from flight_server.process import serve
+
+def started(host):
+    print(gc.get_freeze_count() > 20 * len(gc.get_objects()), flush=True)
+    os._exit(0)
+
+serve(HostOptions(changelog=sys.argv[1], data=Path(sys.argv[2]), port=0), started)
+"""
+
+
 @pytest.fixture
 def options(tmp_path: Path) -> HostOptions:
     append_table(Changelog.open(str(tmp_path / "changelog")), DEFINITION, SONGS)
@@ -158,3 +172,8 @@ def test_a_client_that_does_not_read_cannot_hold_a_stop_up(options: HostOptions)
         reader.cancel()
     with started(options):
         pass
+
+
+def test_garbage_collection_passes_over_what_a_host_has_started_with(options: HostOptions) -> None:
+    command = [sys.executable, "-c", _SETTLED, options.changelog, str(options.data)]
+    assert subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout == "True\n"

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import datetime as dt
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
+from engine.changelog import Changelog
 from engine.errors import InvalidInput
-from spark_pipeline import write_store
+from engine.kinds import Behaviour, Retention, Session, Versioned
+from engine.schema import StoreName
+from spark_pipeline import StoreOutput, merged, write_store
 from spark_pipeline.transfer import PathChooser, TransferPath, planned_bytes
 from tests.spark.streams import PATHS, by_key, commits, contents
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return (tmp_path / "changelog").as_uri()
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -47,10 +47,61 @@ def test_many_rows_through_the_driver_are_written_in_pieces(spark: SparkSession,
     assert contents(uri, "numbers") == {(i,): {"half": i, "id": 2 * i + 1} for i in range(300_000)}
 
 
+@pytest.mark.parametrize("path", PATHS)
+def test_a_thousand_columns_and_values_of_a_megabyte(spark: SparkSession, uri: str, path: str) -> None:
+    wide = spark.range(20).select("id", *((F.col("id") * number).alias(f"c{number}") for number in range(999)))
+    write_store(wide, changelog=uri, store="wide", key=["id"], path=path)
+    assert contents(uri, "wide") == {(i,): {"id": i, **{f"c{number}": i * number for number in range(999)}} for i in range(20)}
+    large = spark.range(6).selectExpr("id", f"repeat(cast(id AS STRING), {1 << 20}) AS text", f"cast(repeat('b', {1 << 20}) AS BINARY) AS bytes")
+    write_store(large, changelog=uri, store="large", key=["id"], path=path)
+    assert contents(uri, "large") == {(i,): {"id": i, "text": str(i) * (1 << 20), "bytes": b"b" * (1 << 20)} for i in range(6)}
+
+
 def test_mismatch_shows_both_definitions(spark: SparkSession, uri: str) -> None:
     write_store(spark.range(5), changelog=uri, store="numbers", key=["id"])
     with pytest.raises(InvalidInput, match=r"numbers \(id BIGINT\) .* PARTITIONS 8 .*numbers \(id BIGINT\) .* PARTITIONS 16 "):
         write_store(spark.range(5), changelog=uri, store="numbers", key=["id"], partitions=16)
+
+
+def test_every_kind_of_store_is_written(spark: SparkSession, uri: str) -> None:
+    events = spark.sql("SELECT * FROM VALUES ('a', TIMESTAMP'2026-01-01 00:00:00Z', 1), ('a', TIMESTAMP'2026-01-01 00:05:00Z', 2) AS t(k, at, n)")
+    merge = merged.columns(total=merged.sum("n"))
+    write_store(events, changelog=uri, store="totals", key=["k"], kind=merge, in_memory=True, retention="1 day")
+    assert contents(uri, "totals") == {("a",): {"k": "a", "total": 3}}
+    write_store(events, changelog=uri, store="sessions", key=["k"], kind=Session(600_000_000, merge.columns), time="at", is_global=True)
+    (session,) = contents(uri, "sessions").values()
+    assert session["total"] == 3
+    write_store(events, changelog=uri, store="history", key=["k"], kind=Versioned("at"))
+    assert len(contents(uri, "history")) == 2
+    windows = events.withColumn("window", F.window("at", "1 minute"))
+    passed = dt.datetime(2026, 1, 2, tzinfo=dt.UTC)
+    write_store(windows, changelog=uri, store="windows", key=["k"], window="window", retention="1 day", watermark=passed)
+    (commit,) = commits(uri, "windows")
+    assert commit.cutoffs == {"windows": int(dt.datetime(2026, 1, 1, tzinfo=dt.UTC).timestamp()) * 1_000_000}
+    stores = Changelog.open(uri).definitions()
+    day = 86_400_000_000
+    assert stores[StoreName("totals")].behaviour == Behaviour(merge, Retention(day), in_memory=True)
+    assert stores[StoreName("sessions")].behaviour.is_global
+    assert stores[StoreName("windows")].behaviour == Behaviour(retention=Retention(day, "window_end"))
+
+
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [
+        ({"retention": "0 days"}, "a retention must be longer than nothing"),
+        ({"retention": dt.timedelta(days=-1)}, "a retention must be longer than nothing"),
+        ({"retention": "-1 days"}, "'-1 days' is no length of time"),
+        ({"retention": dt.timedelta.max}, "a retention must not be longer than 1,000 years"),
+        ({"kind": Session(0)}, "the gap between sessions must be longer than nothing"),
+        ({"kind": merged.columns(q=merged.quantiles("n", 1.5))}, "the quantiles of q need ranks from 0 to 1"),
+        ({"kind": merged.columns(q=merged.quantiles("n", -0.5))}, "the quantiles of q need ranks from 0 to 1"),
+        ({"kind": merged.columns(q=merged.quantiles("n", float("nan")))}, "the quantiles of q need ranks from 0 to 1"),
+        ({"kind": merged.columns(q=merged.quantiles("n"))}, "the quantiles of q need ranks from 0 to 1"),
+    ],
+)
+def test_numbers_out_of_range_are_refused_where_they_are_given(output: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        StoreOutput("numbers", ["k"], **output)
 
 
 @pytest.mark.parametrize("path", PATHS)

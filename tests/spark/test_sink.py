@@ -237,6 +237,7 @@ class TestRefusals:
         ({"store": "a", "key": ["k"], "stores": [StoreOutput("b", ["k"])]}, "needs either a store with its key, or stores"),
         ({"stores": [StoreOutput("a", ["k"]), StoreOutput("b", ["k"])]}, "name their group"),
         ({"stores": [StoreOutput("a", ["k"])] * 2, "group": "g"}, "writes a store twice"),
+        ({"stores": [StoreOutput("a", ["k"])], "key": ["k"], "partitions": 3}, "give key, partitions to its StoreOutput"),
         ({"store": "a", "key": ["k"], "mode": "upsert"}, "mode 'upsert' is none of append, update, complete"),
         ({"store": "a", "key": ["k"], "path": "fast"}, "The path 'fast' is none of auto, driver, executors"),
         ({"store": "a", "key": ["k"], "changelog": "ftp://host/x"}, "ftp"),

@@ -34,6 +34,8 @@ from tests.support.held_source import HeldSource, placed
 
 SMALL = QueryOptions(memory_limit_bytes=512 << 20, threads=1)
 """Options of hosts that share a process with others."""
+FLOWING = replace(SMALL, merge_table_bytes=0, batch_bytes=256)
+"""Likewise; merges read all rows as they come, in many batches, where they can."""
 
 
 def host_names(count: int) -> tuple[HostName, ...]:

@@ -35,6 +35,9 @@ class HeldSource:
         stores: Every store, with the live rows of its partitions.
         dead: Rows of partitions that were superseded or removed, by store.
         held: Which partitions are here.
+
+    Attributes:
+        switches: Names that mean another store.
     """
 
     def __init__(
@@ -46,10 +49,18 @@ class HeldSource:
         self._definitions = {name: definition for name, (definition, _) in stores.items()}
         self._rows = {name: {number: rows[number] for number in sorted(held[name])} for name, (_, rows) in stores.items()}
         self._dead = {name: {number: dead[name][number] for number in self._rows[name]} for name in dead}
+        self.switches: dict[StoreName, StoreName] = {}
         self._views: dict[tuple[StoreName, tuple[PartitionId, ...]], MemoryView] = {}
 
     def definitions(self) -> Mapping[StoreName, StoreDefinition]:
         return self._definitions
+
+    def definitions_of(self, generations: Mapping[GroupName, int]) -> Mapping[StoreName, StoreDefinition]:
+        return self.definitions()
+
+    def tables(self) -> Mapping[StoreName, StoreDefinition]:
+        definitions = self.definitions()
+        return {**definitions, **{name: definitions[store] for name, store in self.switches.items()}} if self.switches else definitions
 
     @contextmanager
     def snapshot(
@@ -57,6 +68,7 @@ class HeldSource:
         stores: Collection[StoreName],
         epochs: Mapping[GroupName, Epoch] | None = None,
         partitions: Mapping[StoreName, Collection[PartitionId]] | None = None,
+        shapes: Mapping[StoreName, StoreDefinition] | None = None,
     ) -> Iterator[Mapping[StoreName, MemoryView]]:
         views = {}
         for name in stores:

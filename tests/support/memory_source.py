@@ -112,14 +112,27 @@ class MemorySource:
 
     Args:
         views: The stores.
+
+    Attributes:
+        views: The stores.
+        pins: How many snapshots are open.
+        switches: Names that mean another store.
     """
 
     def __init__(self, views: Sequence[MemoryView]) -> None:
         self.views = {view.definition.name: view for view in views}
         self.pins = 0
+        self.switches: dict[StoreName, StoreName] = {}
 
     def definitions(self) -> Mapping[StoreName, StoreDefinition]:
         return {name: view.definition for name, view in self.views.items()}
+
+    def definitions_of(self, generations: Mapping[GroupName, int]) -> Mapping[StoreName, StoreDefinition]:
+        return self.definitions()
+
+    def tables(self) -> Mapping[StoreName, StoreDefinition]:
+        definitions = self.definitions()
+        return {**definitions, **{name: definitions[store] for name, store in self.switches.items()}} if self.switches else definitions
 
     @contextmanager
     def snapshot(
@@ -127,6 +140,7 @@ class MemorySource:
         stores: Collection[StoreName],
         epochs: Mapping[GroupName, Epoch] | None = None,
         partitions: Mapping[StoreName, Collection[PartitionId]] | None = None,
+        shapes: Mapping[StoreName, StoreDefinition] | None = None,
     ) -> Iterator[Mapping[StoreName, MemoryView]]:
         views: dict[StoreName, MemoryView] = {}
         for name in stores:

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.changelog import Changelog, open_appender
-from engine.cohort import Cohort, stopping_point
+from engine.cohort import ENOUGH_BYTES_TOGETHER, Cohort, stopping_point
 from engine.errors import Unavailable
-from engine.schema import Epoch, PartitionId
+from engine.schema import Epoch, PartitionId, define_store
 from engine.state.cache import ColumnCache
 from engine.state.options import MIB, StateOptions
 from engine.state.partition import PartitionStore
@@ -90,6 +90,28 @@ def test_no_partition_goes_on_behind_a_failure(changelog: Changelog, tmp_path: P
         assert done.is_set()
     for partition in stores:
         partition.close()
+
+
+def test_epochs_of_large_rows_are_taken_a_few_at_a_time(changelog: Changelog, tmp_path: Path) -> None:
+    store = define_store("debit", pa.schema({"account": pa.int64(), "text": pa.string()}), ["account"], partitions=1, group=GROUP)
+    large = "x" * (ENOUGH_BYTES_TOGETHER // 4)
+    with open_appender(changelog, [store]) as appender:
+        for account in range(9):
+            appender.append({"debit": pa.table({"account": [account], "text": [large]})})
+        last = appender.epoch
+    partition = PartitionStore(store, PartitionId(0), tmp_path / "0", ColumnCache(MIB), StateOptions())
+    taken = []
+    with ThreadPoolExecutor(1) as workers:
+        cohort = Cohort(GROUP, changelog, workers, lambda partition: None, Epoch(0))
+        cohort.partitions[store.name, PartitionId(0)] = partition
+        while cohort.epoch < last:
+            assert len(cohort.look_ahead()) <= 5  # an epoch without rows is the first
+            before = cohort.epoch
+            cohort.take(lambda commit: {store.name: store})
+            taken.append(cohort.epoch - before)
+    assert max(taken) == 4
+    assert partition.version.live_rows == 9
+    partition.close()
 
 
 def test_one_after_the_other_skips_nothing() -> None:

@@ -6,7 +6,7 @@ import datetime as dt
 
 import pytest
 
-from engine.durations import microseconds_of_duration
+from engine.durations import duration_text, microseconds_of_duration
 from engine.errors import InvalidInput
 
 
@@ -18,11 +18,29 @@ def test_durations(written: str, seconds: float) -> None:
     assert microseconds_of_duration(written) == seconds * 1_000_000
 
 
+@pytest.mark.parametrize(
+    ("microseconds", "text"),
+    [
+        (604_800_000_000, "7 days"),
+        (5_400_000_000, "1 hour 30 minutes"),
+        (1, "0.000001 seconds"),
+        (86_401_000_000, "1 day 1 second"),
+        (10_500_000, "10.5 seconds"),
+        (0, "0 seconds"),
+    ],
+)
+def test_durations_are_written_as_they_are_read(microseconds: int, text: str) -> None:
+    assert duration_text(microseconds) == text
+    assert microseconds_of_duration(text) == microseconds
+
+
 def test_a_timedelta() -> None:
     assert microseconds_of_duration(dt.timedelta(days=1, microseconds=3)) == 86_400_000_003
 
 
-@pytest.mark.parametrize("written", ["", "  ", "days", "7", "7 months", "7 days and", "-1 day", "9999999999999 weeks"])
-def test_what_is_no_duration(written: str) -> None:
+@pytest.mark.parametrize(
+    "written", ["", "  ", "days", "7", "7 months", "7 days and", "-1 day", "9999999999999 weeks", "999999999 days 999999999 days", 7]
+)
+def test_what_is_no_duration(written: object) -> None:
     with pytest.raises(InvalidInput, match="time"):
-        microseconds_of_duration(written)
+        microseconds_of_duration(written)  # type: ignore[arg-type]  # as a script without types may

@@ -195,3 +195,20 @@ def test_a_partition_that_cannot_be_opened_for_a_while(changelog: Changelog, tmp
         obstacle.unlink()
         assert follower.wait_for(GROUP, blocked, WAIT_SECONDS)
         assert both(follower) == ({1: 1, 2: 2}, {3: 3})
+
+
+def test_a_switched_name_is_noticed(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+    best = StoreName("best")
+    with following(changelog, tmp_path / "data") as follower:
+        assert follower.wait_for(GROUP, append(appender, {1: 10}, {1: 1}), WAIT_SECONDS)
+        assert follower.tables() is follower.definitions()
+        changelog.switch(DEBIT.name, CREDIT.name)
+        changelog.switch(best, DEBIT.name)
+        follower.notify()
+        wait_until(lambda: follower.tables() == {"debit": CREDIT, "credit": CREDIT, "best": DEBIT})
+        assert follower.definitions() == {"debit": DEBIT, "credit": CREDIT}
+        # Nobody tells of this one.
+        changelog.switch(DEBIT.name, DEBIT.name)
+        wait_until(lambda: follower.tables() == {"debit": DEBIT, "credit": CREDIT, "best": DEBIT})
+    with following(changelog, tmp_path / "data") as follower:
+        assert follower.tables() == {"debit": DEBIT, "credit": CREDIT, "best": DEBIT}

@@ -173,8 +173,19 @@ def test_only_so_many_epochs_are_held(changelog: Changelog, appender: StoreAppen
         follower.hold({GROUP: first}, 600.0)
         follower.hold({GROUP: second}, 600.0)
         follower.hold({GROUP: first}, 600.0)
-        with pytest.raises(LimitExceeded, match="2 epochs of group bank are held"):
+        with pytest.raises(LimitExceeded, match=r"Readers hold 2 epochs of group bank with [\d,]+ bytes, as many as may be"):
             follower.hold({GROUP: third}, 600.0)
+
+
+def test_held_epochs_take_only_so_much_memory(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+    with following(changelog, tmp_path / "data", replace(OPTIONS, retained_bytes=0)) as follower:
+        (first,) = append_each(appender, follower, [1])
+        follower.hold({GROUP: first}, 600.0)
+        (second,) = append_each(appender, follower, [2])
+        with pytest.raises(LimitExceeded, match=r"Readers hold 1 epochs of group bank with [1-9][\d,]* bytes, as many as may be"):
+            follower.hold({GROUP: second}, 600.0)
+        follower.hold({GROUP: first}, 600.0)
+        assert read(follower, first) == dict.fromkeys(range(ACCOUNTS), 1)
 
 
 def test_a_query_keeps_an_epoch_that_has_expired(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:

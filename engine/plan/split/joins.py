@@ -24,11 +24,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
-from sqlglot import exp, parse_one
+from sqlglot import exp
 
 from engine.plan.split.equalities import Equalities
 from engine.plan.split.placement import Everywhere, Key, Placement, Relation, Spread
-from engine.plan.split.trees import column, free_aliases, used
+from engine.plan.split.trees import column_named, free_aliases, used
 
 
 @dataclass(frozen=True)
@@ -156,6 +156,8 @@ def connections(group: Sequence[Item], where: Sequence[exp.Expr], types: Mapping
     Returns:
         What conditions about these tables alone do not say.
     """
+    if len(group) < 2:
+        return []
     aliases = {item.alias for item in group}
     known = Equalities([condition for condition in where if free_aliases(condition) <= aliases], types)
     all_known = Equalities(where, types)
@@ -172,12 +174,7 @@ def connections(group: Sequence[Item], where: Sequence[exp.Expr], types: Mapping
 def _equality(left: frozenset[str], right: frozenset[str], known: Equalities) -> exp.Expr:
     """An equality of two sets of columns that is known to hold."""
     one, other = next((one, other) for one in sorted(left) for other in sorted(right) if known.same(one, other))
-    return exp.EQ(this=_column_of(one), expression=_column_of(other))
-
-
-def _column_of(name: str) -> exp.Column:
-    found = parse_one(name, dialect="duckdb")
-    return column(found.text("table"), found.name)
+    return exp.EQ(this=column_named(one), expression=column_named(other))
 
 
 def _keys(item: Item) -> tuple[Key, ...]:

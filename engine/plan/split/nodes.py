@@ -19,8 +19,8 @@ class Fragment:
     Attributes:
         name: Table that its rows are to the fragments after it and to the merge: all hosts' rows together.
         tree: The query, reading scans (as `BoundStatement.tree` does), `inputs` and lifted lists. Never changed.
-        references: The references whose scans it reads, each partition of which is read on one host only. Without any, it runs once, at the
-            coordinator, over its inputs.
+        references: The references whose scans it reads, or whose rows are the same, each partition of which is read on one host only. Without any, it
+            runs once, at the coordinator, over its inputs.
         inputs: Fragments before it whose rows are sent with it to wherever it runs; broadcast sides of joins.
         rule: Why it may run on each host alone: name of the rule, such as `co-partitioned` or `gather`.
     """

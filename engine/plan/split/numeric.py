@@ -23,16 +23,23 @@ def note_types(tree: exp.Expr, types: Mapping[str, pa.DataType]) -> None:
         tree: A qualified tree; its columns are changed.
         types: Canonical types of columns, by the text of the column.
     """
-    known: dict[str, exp.DataType] = {}
-    for name, kind in types.items():
-        try:
-            known[name] = exp.DataType.build(sql_type(kind), dialect="duckdb")
-        except InvalidInput:
-            # No value type of a store, and so nothing that is known to be a number.
-            continue
+    known: dict[pa.DataType, exp.DataType | None] = {}
     for column in tree.find_all(exp.Column):
-        if (found := known.get(text(column))) is not None:
-            column.type = found
+        kind = types.get(text(column))
+        if kind is None:
+            continue
+        if kind not in known:
+            known[kind] = _noted(kind)
+        if known[kind] is not None:
+            column.type = known[kind]
+
+
+def _noted(kind: pa.DataType) -> exp.DataType | None:
+    """A type as a note; None for one that is no value type of a store, and so nothing that is known to be a number."""
+    try:
+        return exp.DataType.build(sql_type(kind), dialect="duckdb")
+    except InvalidInput:
+        return None
 
 
 def is_number(node: exp.Expr | None) -> bool:

@@ -76,7 +76,7 @@ class PartialRows:
         Returns:
             The column in the merge; NULL in rows that were gathered.
         """
-        return column(self._part, _place(self._values, aggregate, "__value_"))
+        return column(self._part, f"__value_{_place(self._values, aggregate)}")
 
     def rows(self, gathered: exp.Expr) -> GatheredRows:
         """The rows of a list that every host makes.
@@ -87,9 +87,9 @@ class PartialRows:
         Returns:
             The rows in the merge.
         """
-        name = _place(self._lists, gathered, "__row_")
-        kind = list(self._lists).index(text(gathered)) + 1
-        return GatheredRows(exp.EQ(this=column(self._part, _KIND), expression=exp.Literal.number(kind)), column(self._part, name))
+        number = _place(self._lists, gathered)
+        kind = exp.Literal.number(number + 1)
+        return GatheredRows(exp.EQ(this=column(self._part, _KIND), expression=kind), column(self._part, f"__row_{number}"))
 
     def outputs(self) -> list[exp.Expr]:
         """What the partial SELECT gives: keys, values and lists; never nothing."""
@@ -115,7 +115,8 @@ class PartialRows:
         return select_from([named(exp.Literal.number(kind), _KIND), *outputs], table(self._part, self._part))
 
 
-def _place(known: dict[str, exp.Expr], expression: exp.Expr, prefix: str) -> str:
-    """The name of an expression among those that are known; it becomes one if it is not."""
-    known.setdefault(text(expression), expression)
-    return f"{prefix}{list(known).index(text(expression))}"
+def _place(known: dict[str, exp.Expr], expression: exp.Expr) -> int:
+    """The place of an expression among those that are known; it becomes one if it is not."""
+    written = text(expression)
+    known.setdefault(written, expression)
+    return list(known).index(written)

@@ -59,7 +59,7 @@ class Placer:
             return Relation(None)
         items = self.items(query, frames)
         known = known_types(items)
-        types = {output.alias: known[name] for output in query.expressions if (name := place_text(output.this)) is not None and name in known}
+        types = _output_types(query, known)
         rows = self.rows(query, frames, items)
         if rows is None or any(query.args.get(part) for part in ("order", "limit", "offset")):
             return Relation(None, types)
@@ -68,6 +68,10 @@ class Placer:
         if placement is None or not self._are_local(query, inside) or self._is_volatile(expressions_of(query)):
             return Relation(None, types)
         return Relation(projected(placement, query.expressions), types)
+
+    def types(self, select: exp.Select) -> Mapping[str, pa.DataType]:
+        """Types of a SELECT's outputs, by name, as far as they are known."""
+        return _output_types(select, known_types(self.items(select)))
 
     def settle(self, query: exp.Query) -> Relation:
         """What is known of an uncorrelated query's rows; remembered, because the query will not change any more."""
@@ -164,6 +168,11 @@ class Placer:
         if isinstance(rows, Spread) and not is_key_correlated(items, rows, where_of(query), frames):
             return False
         return self._are_local(query, (*frames, Frame(rows, known_types(items))))
+
+
+def _output_types(select: exp.Select, known: Mapping[str, pa.DataType]) -> Mapping[str, pa.DataType]:
+    """Types of a SELECT's outputs by name, from those of the columns of its FROM clause."""
+    return {output.alias: known[name] for output in select.expressions if (name := place_text(output.this)) is not None and name in known}
 
 
 def where_of(select: exp.Select) -> list[exp.Expr]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from sqlglot import exp
@@ -26,7 +26,20 @@ from engine.plan.split.resolve import Resolved, output_names
 from engine.plan.split.semi_join import Donor, reductions
 from engine.plan.split.sizes import Estimator, Sizes
 from engine.plan.split.top_k import top_k
-from engine.plan.split.trees import column, expressions_of, free_aliases, named, own_queries, select_from, table, tables_of, text, unique, used
+from engine.plan.split.trees import (
+    column,
+    expressions_of,
+    free_aliases,
+    named,
+    own_queries,
+    select_from,
+    table,
+    tables_of,
+    text,
+    unique,
+    used,
+    without,
+)
 from engine.plan.split.two_phase import two_phase
 
 COORDINATOR = "coordinator"
@@ -35,6 +48,8 @@ _TIMES = 2
 """How many times the bytes of known rows those of a table must be to send the known rows to it."""
 _REDUCED_BY = 4
 """What part of a table may have a partner among known rows."""
+_LAST = ("order", "limit", "offset")
+"""Clauses that see all rows of a query, whatever makes them."""
 _STABLE = (exp.Count, exp.CountIf, exp.Min, exp.Max, exp.LogicalAnd, exp.LogicalOr)
 
 
@@ -98,14 +113,13 @@ class Planner:
     # Fragments
 
     def _add(self, tree: exp.Query, rule: str, types: Mapping[str, pa.DataType]) -> str:
-        """A fragment of a query; returns the name of its rows."""
+        """A fragment of a query, which takes it over; returns the name of its rows."""
         whole = self._with_ctes(tree)
-        scans = set(scans_of(whole, self.resolved.references, {}))
         tables = {each.name for each in tables_of(whole)}
         # In the statement's order: that of a tree's nodes is not the same in every process.
         inputs = tuple(part for part in self._placer.parts if part in tables)
         name = f"{PART_PREFIX}{len(self.fragments)}"
-        references = tuple(reference for scan, reference in self.resolved.references.items() if scan in scans)
+        references = tuple(reference for scan, reference in self.resolved.references.items() if scan in tables)
         self.fragments.append(Fragment(name, whole, references, inputs, rule if references else COORDINATOR))
         self._placer.parts[name] = types
         return name
@@ -114,10 +128,11 @@ class Planner:
         return f"{PART_PREFIX}{len(self.fragments)}"
 
     def _with_ctes(self, tree: exp.Query) -> exp.Query:
-        """A copy of a query with the common table expressions that it reads."""
-        copied = tree.copy()
+        """A query together with copies of the common table expressions that it reads."""
+        if not self._placer.ctes:
+            return tree
         wanted: set[str] = set()
-        pending: list[exp.Expr] = [copied]
+        pending: list[exp.Expr] = [tree]
         while pending:
             for found in tables_of(pending.pop()):
                 if found.name in self._placer.ctes and found.name not in wanted:
@@ -129,8 +144,8 @@ class Planner:
                 for name, query in self._placer.ctes.items()
                 if name in wanted
             ]
-            copied.set("with_", exp.With(expressions=ctes))
-        return copied
+            tree.set("with_", exp.With(expressions=ctes))
+        return tree
 
     # Making queries ready: what hosts cannot do with the rest is worked out before
 
@@ -152,6 +167,8 @@ class Planner:
 
     def _drop_unread_ctes(self, tree: exp.Query) -> None:
         """Forget common table expressions that the statement never reads: to work them out can fail where the statement does not."""
+        if not self._placer.ctes:
+            return
         read = {id(query) for query in self._with_those_read(tree)}
         self._placer.ctes = {name: query for name, query in self._placer.ctes.items() if id(query) in read}
 
@@ -189,15 +206,17 @@ class Planner:
                 holder.set("this", table(self._materialised(node.this), node.alias))
 
     def _prepare_subqueries(self, select: exp.Select, frames: Sequence[Frame]) -> None:
+        joins = (join.args["on"] for join in select.args.get("joins") or () if join.args.get("on") is not None)
+        queries = [query for part in (*expressions_of(select), *joins) for query in own_queries(part)]
+        if not queries:
+            return
         items = self._placer.items(select)
         placement = place_joins(items, where_of(select)) if items else Everywhere()
         inside = (*frames, Frame(placement or Everywhere(), known_types(items)))
-        joins = (join.args["on"] for join in select.args.get("joins") or () if join.args.get("on") is not None)
-        for part in [*expressions_of(select), *joins]:
-            for query in list(own_queries(part)):
-                self._prepare(query, inside)
-                if not free_aliases(query) and not self._placer.is_local(query, inside):
-                    self._replace_subquery(query)
+        for query in queries:
+            self._prepare(query, inside)
+            if not free_aliases(query) and not self._placer.is_local(query, inside):
+                self._replace_subquery(query)
 
     def _replace_subquery(self, query: exp.Query) -> None:
         """Let an expression read the rows of its uncorrelated subquery, which are worked out once."""
@@ -242,7 +261,8 @@ class Planner:
             return
         inner = is_inner_only(items)
         where = [*where_of(select), *(condition for item in items for condition in item.on if inner)]
-        chosen = to_broadcast(items, where, self.sizes.limit_bytes, lambda group: self._estimator.bytes_of(select, group, where if inner else ()))
+        about = [(condition, free_aliases(condition)) for condition in where] if inner else []
+        chosen = to_broadcast(items, where, self.sizes.limit_bytes, lambda group: self._estimator.bytes_of(select, group, about))
         if chosen and inner:
             conditions_into_where(select, items)
         for group in chosen:
@@ -257,12 +277,22 @@ class Planner:
         key = self._store_rows(piece)
         part = self._known.get(key) if key is not None else None
         if part is None:
-            part = self._add(piece.query, rule, self._placer.relation(piece.query).types)
+            part = self._add(piece.query, rule, self._placer.types(piece.query))
             if key is not None:
                 self._known[key] = part
             self._estimator.note(part, piece.query)
+        else:
+            self._read_for(part, piece.query.args["from_"].this.name)
         put_in_place(select, piece, part)
         return part
+
+    def _read_for(self, part: str, scan: str) -> None:
+        """Let a fragment stand for one more scan of its store: what the statement says of that scan may leave other partitions."""
+        (place,) = (place for place, fragment in enumerate(self.fragments) if fragment.name == part)
+        fragment = self.fragments[place]
+        wanted = {scan, *(reference.scan for reference in fragment.references)}
+        references = tuple(reference for name, reference in self.resolved.references.items() if name in wanted)
+        self.fragments[place] = replace(fragment, references=references)
 
     def _store_rows(self, piece: Piece) -> tuple[str, ...] | None:
         """What a piece reads, if that is one store; pieces that read the same can be one fragment."""
@@ -290,23 +320,25 @@ class Planner:
 
     def _whole(self, query: exp.Query) -> Answer | None:
         """A query that hosts answer alone, but for its ORDER BY and LIMIT."""
-        plain = query.copy()
-        clauses = {part: plain.args[part] for part in ("order", "limit", "offset") if plain.args.get(part) is not None}
-        if "order" in clauses and _is_distinct_on(plain):
+        present = [part for part in _LAST if query.args.get(part) is not None]
+        if "order" in present and _is_distinct_on(query):
             # The order also says which row of a key is left.
             return None
-        for part in clauses:
-            plain.set(part, None)
-        relation = self._placer.relation(plain)
+        relation = self._placer.relation(without(query, present) if present else query)
         if not isinstance(relation.placement, Spread):
             return None
-        if not clauses:
-            part = self._add(plain, CO_PARTITIONED, relation.types)
-            return Answer(_rows_of(part, output_names(query)), part, CO_PARTITIONED)
+        if not present:
+            names = output_names(query)
+            part = self._add(query, CO_PARTITIONED, relation.types)
+            return Answer(_rows_of(part, names), part, CO_PARTITIONED)
         if isinstance(query, exp.Select) and not _looks_at_many(query):
             found = self._split(query, top_k(query, self._next_name()), "")
             if found is not None:
                 return found
+        plain = query.copy()
+        clauses = {part: plain.args[part] for part in present}
+        for part in present:
+            plain.set(part, None)
         outer = self._around(plain, clauses)
         return None if outer is None else self._split(outer, top_k(outer, self._next_name()), f"{CO_PARTITIONED}, ")
 
@@ -333,9 +365,10 @@ class Planner:
 
     def _phases(self, select: exp.Select) -> Answer | None:
         """A SELECT whose rows hosts have, in two phases."""
-        if not isinstance(self._placer.rows(select), Spread):
+        items = self._placer.items(select)
+        if not isinstance(self._placer.rows(select, (), items), Spread):
             return None
-        note_types(select, known_types(self._placer.items(select)))
+        note_types(select, known_types(items))
         for rule in (two_phase, distinct, top_k):
             found = self._split(select, rule(select, self._next_name()), "")
             if found is not None:
@@ -346,11 +379,9 @@ class Planner:
         """Take a SELECT in two phases, if the merge reads nothing but fragments' rows and hosts can do their part."""
         if split is None or any(True for _ in scans_of(split.merge, self.resolved.references, self._placer.ctes)):
             return None
-        partial = split.partial.copy()
-        for part in ("order", "limit", "distinct", "group"):
-            partial.set(part, None)
         aggregating = is_aggregating(split.partial)
-        if not aggregating and not isinstance(self._placer.relation(partial).placement, Spread):
+        rows = without(split.partial, ("order", "limit", "distinct", "group"))
+        if not aggregating and not isinstance(self._placer.relation(rows).placement, Spread):
             return None
         after_where = (part for part in expressions_of(split.partial) if not isinstance(part, exp.Where))
         if aggregating and not all(self._is_known(query) for part in after_where for query in own_queries(part)):
@@ -403,7 +434,8 @@ class Planner:
     def _cut_groups(self, select: exp.Select, items: Sequence[Item], groups: list[list[Item]], donors: Sequence[Donor]) -> list[Donor]:
         conditions_into_where(select, items)
         where = where_of(select)
-        estimates = {id(group): self._estimator.bytes_of(select, group, where) for group in groups}
+        about = [(condition, free_aliases(condition)) for condition in where]
+        estimates = {id(group): self._estimator.bytes_of(select, group, about) for group in groups}
         reduced = {id(group): self._estimator.is_reduced(group, where) for group in groups}
         made: list[Donor] = []
         for group in sorted(groups, key=lambda group: (not reduced[id(group)], estimates[id(group)])):

@@ -21,10 +21,11 @@ from sqlglot import exp
 
 from engine.plan.split.functions import is_aggregate, is_volatile
 from engine.plan.split.nodes import PART_PREFIX
-from engine.plan.split.scopes import Scope, Source, Uncertain, has_aggregate, is_bare
-from engine.plan.split.trees import all_of, column, is_resolved, mark_resolved, named, output_column, text, unique, unwrapped, used
+from engine.plan.split.scopes import Scope, Source, Uncertain, has_aggregate, is_bare, is_resolved, mark_resolved, resolved_column
+from engine.plan.split.trees import all_of, named, output_column, text, unique, unwrapped, used
 from engine.sql.bind import BoundStatement, StoreReference
 from engine.sql.functions import function_name
+from engine.sql.parse import without_places
 
 _SELECT_PARTS = frozenset(
     {"with_", "expressions", "from_", "joins", "where", "group", "having", "qualify", "windows", "distinct", "order", "limit", "offset"}
@@ -70,12 +71,12 @@ def resolve(bound: BoundStatement) -> Resolved | None:
         return None
     resolver = _Resolver(bound.references, bound.list_schemas)
     try:
-        tree = resolver.query(bound.tree.copy(), None, {})
+        tree = resolver.query(without_places(bound.tree), None, {})
     except Uncertain:
         return None
     nodes = [node for query in (tree, *resolver.ctes.values()) for node in query.walk()]
     for node in nodes:
-        # Places in the text would be copied with every copy of the tree, and so would empty notes, which takes longest of all.
+        # Notes would be copied with every copy of the tree, empty ones too, which takes longer than all the rest.
         node._meta = None  # noqa: SLF001 - `meta` makes empty notes
     return Resolved(tree, resolver.ctes, resolver.references, resolver.aliases, any(map(is_volatile, nodes)))
 
@@ -270,9 +271,9 @@ class _Resolver:
             mine, theirs = before.bare(name), right.column(name)
             if not isinstance(mine, exp.Column) or theirs is None:
                 raise Uncertain(name)
-            conditions.append(exp.EQ(this=mine, expression=column(right.alias, theirs)))
-            both = exp.Coalesce(this=mine.copy(), expressions=[column(right.alias, theirs)])
-            scope.merged[name] = {"RIGHT": column(right.alias, theirs), "FULL": both}.get(side, mine.copy())
+            conditions.append(exp.EQ(this=mine, expression=resolved_column(right.alias, theirs)))
+            both = exp.Coalesce(this=mine.copy(), expressions=[resolved_column(right.alias, theirs)])
+            scope.merged[name] = {"RIGHT": resolved_column(right.alias, theirs), "FULL": both}.get(side, mine.copy())
         join.set("using", None)
         join.set("on", all_of(conditions))
 
@@ -348,7 +349,7 @@ class _Resolver:
                 elif lowered in replaced:
                     found.append(self._output(named(replaced[lowered].copy(), name), scope, ctes))
                 elif lowered not in excluded:
-                    found.append((name, column(source.alias, name)))
+                    found.append((name, resolved_column(source.alias, name)))
         if not (excluded | set(replaced)) <= {name.lower() for source in sources for name in source.columns or ()}:
             raise Uncertain("*")
         return found

@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from sqlglot import exp
 
 from engine.plan.split.functions import is_aggregate, is_volatile
 from engine.plan.split.trees import column, text, unwrapped
 
+_RESOLVED = "resolved"
+
 
 class Uncertain(Exception):
     """What a name of a statement means cannot be said with certainty."""
+
+
+def resolved_column(alias: str, name: str) -> exp.Column:
+    """`"alias"."name"`, a column whose meaning is settled."""
+    found = column(alias, name)
+    mark_resolved(found)
+    return found
+
+
+def mark_resolved(node: exp.Column) -> None:
+    """Note that a column's meaning is settled."""
+    node.meta[_RESOLVED] = True
+
+
+def is_resolved(node: exp.Column) -> bool:
+    """Whether a column's meaning is settled."""
+    return _RESOLVED in node.meta
 
 
 @dataclass(frozen=True)
@@ -31,9 +51,14 @@ class Source:
     columns: tuple[str, ...] | None
     is_hidden: bool = False
 
+    @cached_property
+    def _written(self) -> Mapping[str, str]:
+        """The columns by their names in lower case; of two that differ in case only, the first."""
+        return {known.lower(): known for known in reversed(self.columns or ())}
+
     def column(self, name: str) -> str | None:
         """The column of a name, as it is written."""
-        return next((known for known in self.columns or () if known.lower() == name), None)
+        return self._written.get(name)
 
 
 @dataclass
@@ -111,7 +136,7 @@ class Scope:
             known = qualified[0].column(names[1])
             if known is None:
                 raise Uncertain(names[1])
-            return _fields(column(qualified[0].alias, known), names[2:])
+            return _fields(resolved_column(qualified[0].alias, known), names[2:])
         return None if bare is None else _fields(bare, names[1:])
 
     def bare(self, name: str) -> exp.Expr | None:
@@ -131,7 +156,7 @@ class Scope:
         found = [(source, known) for source in self.visible if (known := source.column(name)) is not None]
         if len(found) > 1:
             raise Uncertain(name)
-        return column(found[0][0].alias, found[0][1]) if found else None
+        return resolved_column(found[0][0].alias, found[0][1]) if found else None
 
     def _output(self, name: str) -> exp.Expr | None:
         """What an alias of the SELECT list stands for, where no table has a column of that name."""
@@ -169,7 +194,7 @@ class Scope:
         """Note an alias of the SELECT list."""
         lowered = name.lower()
         seen = self.outputs.get(lowered, expression)
-        self.outputs[lowered] = expression if seen is not None and text(seen) == text(expression) else None
+        self.outputs[lowered] = expression if seen is expression or (seen is not None and text(seen) == text(expression)) else None
 
     def add_plain_output(self, name: str, expression: exp.Expr) -> None:
         """Note a column of the SELECT list without an alias, whose name ORDER BY knows unless there is such an alias, or a second such column."""

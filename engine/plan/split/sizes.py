@@ -84,18 +84,19 @@ class Estimator:
     ctes: Mapping[str, exp.Query]
     shares: dict[str, float] = field(default_factory=dict)
 
-    def bytes_of(self, select: exp.Select, group: Sequence[Item], where: Sequence[exp.Expr]) -> float:
+    def bytes_of(self, select: exp.Select, group: Sequence[Item], where: Sequence[tuple[exp.Expr, Collection[str]]]) -> float:
         """Arrow bytes of what the rest of a SELECT reads of some of its tables, joined.
 
         Args:
             select: The SELECT.
             group: The tables.
-            where: Conjuncts that hold for all rows of the SELECT that matter; those about these tables alone are applied before rows are sent.
+            where: Conjuncts that hold for all rows of the SELECT that matter, each with its `free_aliases`; those about these tables alone are
+                applied before rows are sent.
         """
         aliases = {item.alias for item in group}
-        about = [condition for condition in where if (read := free_aliases(condition)) and read <= aliases]
+        about = [condition for condition, read in where if read and aliases.issuperset(read)]
         columns = _columns_read(select, aliases, {id(condition) for condition in about} | {id(item.node) for item in group})
-        width = sum(self._width(item, name) for item in group for alias, name in columns if alias == item.alias)
+        width = sum(self._width(item, [name for alias, name in columns if alias == item.alias]) for item in group)
         share = self._share([item.node for item in group], about)
         return max(self._rows(item.node) for item in group) * share * max(width, 1.0)
 
@@ -115,18 +116,19 @@ class Estimator:
     def _share(self, nodes: Sequence[exp.Expr], conditions: Sequence[exp.Expr]) -> float:
         return max(share_of(conditions) * prod(self.shares.get(node.name, 1.0) for node in nodes if isinstance(node, exp.Table)), _LEAST_SHARE)
 
-    def _width(self, item: Item, name: str) -> float:
+    def _width(self, item: Item, names: Collection[str]) -> float:
+        """Bytes of some columns in one row."""
         reference = self.references.get(item.node.name) if isinstance(item.node, exp.Table) else None
-        if reference is None:
-            return _VALUE_BYTES
-        schema, size = reference.definition.schema, self.sizes.by_store.get(reference.definition.name)
-        if size is None:
-            return _VALUE_BYTES
-        fixed = {each.name: each.type.bit_width / 8 for each in schema if _is_fixed(each.type)}
-        if name in fixed:
-            return float(fixed[name])
+        size = None if reference is None else self.sizes.by_store.get(reference.definition.name)
+        if reference is None or size is None:
+            return _VALUE_BYTES * len(names)
+        schema = reference.definition.schema
+        fixed: dict[str, float] = {each.name: each.type.bit_width / 8 for each in schema if _is_fixed(each.type)}
+        if fixed.keys() >= set(names):
+            return sum(fixed[name] for name in names)
         rest = size.bytes / max(size.rows, 1) - sum(fixed.values())
-        return float(max(rest / (len(schema) - len(fixed)), _LEAST_TEXT_BYTES))
+        other = max(rest / (len(schema) - len(fixed)), _LEAST_TEXT_BYTES)
+        return sum(fixed.get(name, other) for name in names)
 
     def _rows(self, node: exp.Expr) -> float:
         """Rows of a table or a query."""
@@ -184,7 +186,7 @@ def _share_in(query: exp.Query) -> float:
 def is_reduced(group: Sequence[Item], where: Sequence[exp.Expr]) -> bool:
     """Whether constants, parameters or subqueries in WHERE leave only some rows of tables."""
     aliases = {item.alias for item in group}
-    conditions = (condition for condition in where if free_aliases(condition) and free_aliases(condition) <= aliases)
+    conditions = (condition for condition in where if (read := free_aliases(condition)) and read <= aliases)
     return any(condition.find(exp.Literal, exp.Placeholder) is not None or any(True for _ in own_queries(condition)) for condition in conditions)
 
 

@@ -7,6 +7,7 @@ from engine.plan.split.nodes import SplitPlan
 from engine.plan.split.planner import NotPlannedError, Planner
 from engine.plan.split.resolve import resolve
 from engine.plan.split.sizes import Sizes
+from engine.plan.split.steps import in_one_step
 from engine.plan.split.unread import drop_unread_outputs
 from engine.sql.bind import BoundStatement
 
@@ -31,7 +32,7 @@ def split(bound: BoundStatement, sizes: Sizes = _UNKNOWN) -> SplitPlan:
             resolved = resolve(bound)
             if resolved is not None:
                 drop_unread_outputs(resolved)
-                return Planner(resolved, sizes).plan()
+                return in_one_step(Planner(resolved, sizes).plan())
         except (NotPlannedError, RecursionError):
             pass
     return gather(bound)

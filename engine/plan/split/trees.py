@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from sqlglot import exp
 
-_RESOLVED = "resolved"
+_QUOTED = re.compile(r'"((?:[^"]|"")*)"')
 
 
 def column(alias: str, name: str) -> exp.Column:
-    """`"alias"."name"`, a column whose meaning is settled."""
-    found = exp.Column(this=exp.to_identifier(name, quoted=True), table=exp.to_identifier(alias, quoted=True))
-    mark_resolved(found)
-    return found
+    """`"alias"."name"`."""
+    return exp.Column(this=exp.to_identifier(name, quoted=True), table=exp.to_identifier(alias, quoted=True))
 
 
-def mark_resolved(node: exp.Column) -> None:
-    """Note that a column's meaning is settled."""
-    node.meta[_RESOLVED] = True
-
-
-def is_resolved(node: exp.Column) -> bool:
-    """Whether a column's meaning is settled."""
-    return _RESOLVED in node.meta
+def column_named(text: str) -> exp.Column:
+    """The column of a `column_text`."""
+    alias, name = (found.replace('""', '"') for found in _QUOTED.findall(text))
+    return column(alias, name)
 
 
 def output_column(name: str) -> exp.Column:
@@ -44,6 +39,13 @@ def named(expression: exp.Expr, name: str) -> exp.Alias:
 def select_from(outputs: Sequence[exp.Expr], source: exp.Expr) -> exp.Select:
     """`SELECT outputs FROM source`."""
     return exp.Select(expressions=list(outputs), from_=exp.From(this=source))
+
+
+def without(query: exp.Query, clauses: Collection[str]) -> exp.Query:
+    """A query without some of its clauses, to be looked at only: it shares all others, whose parent the query itself stays."""
+    found = type(query)()
+    found.args.update({name: value for name, value in query.args.items() if name not in clauses})
+    return found
 
 
 def used(node: exp.Expr) -> set[str]:
@@ -154,8 +156,13 @@ def place_texts(nodes: Iterable[exp.Expr]) -> set[str]:
 
 def free_aliases(node: exp.Expr) -> set[str]:
     """Names that qualify columns in a resolved tree and are no tables of it: those of the SELECTs around it."""
-    defined = {found.alias for found in node.find_all(exp.Table, exp.Subquery, exp.Values, exp.Unnest) if found.alias}
-    return aliases_used(node) - defined
+    defined, used_here = set[str](), set[str]()
+    for found in node.find_all(exp.Column, exp.Table, exp.Subquery, exp.Values, exp.Unnest):
+        if isinstance(found, exp.Column):
+            used_here.add(found.table)
+        else:
+            defined.add(found.alias)
+    return used_here - defined - {""}
 
 
 def own_queries(node: exp.Expr) -> Iterator[exp.Query]:

@@ -29,6 +29,8 @@ def drop_unread_outputs(resolved: Resolved) -> None:
     Args:
         resolved: A resolved statement, whose trees are changed in place.
     """
+    if not resolved.ctes and not any(derived.alias for derived in resolved.tree.find_all(exp.Subquery)):
+        return
     trees = (resolved.tree, *resolved.ctes.values())
     reads = Reads(_columns(trees))
     readers: dict[str, set[str]] = {name: set() for name in resolved.ctes}

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.changelog import Changelog, decode_file, open_appender
-from engine.changelog.codec import COMMIT_FORMAT, DATA_FORMAT
+from engine.changelog.frames import NEWEST_FORMAT
 from engine.errors import Corrupt
 from engine.schema import Epoch
 from tests.unit.changelog.conftest import PLAYS, flat, rows
@@ -104,8 +104,8 @@ def object_of(stored: Stored, suffix: str) -> Path:
 @pytest.mark.parametrize(
     ("suffix", "place", "message"),
     [
-        ("2.commit", 8, f"The commit of epoch 2 of store group plays has format 7; this version reads format {COMMIT_FORMAT}: upgrade livestate"),
-        (".arrow", 8, f"A data file of epoch 3 of store group plays has format 7; this version reads format {DATA_FORMAT}: upgrade livestate"),
+        ("2.commit", 8, f"The commit of epoch 2 of store group plays has format 7; this version reads up to {NEWEST_FORMAT}: upgrade livestate"),
+        (".arrow", 8, f"A data file of epoch 3 of store group plays has format 7; this version reads up to {NEWEST_FORMAT}: upgrade livestate"),
         ("FORMAT", 13, "The changelog has format 7; this version reads format 1: upgrade livestate"),
     ],
 )

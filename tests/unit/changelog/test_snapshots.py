@@ -238,8 +238,8 @@ def test_another_format_is_not_read(local: Changelog, tmp_path: Path) -> None:
     take(local, epoch, 0)
     (file,) = (tmp_path / "root" / "groups" / "plays" / "snapshots").glob("*.snapshot")
     data = file.read_bytes()
-    file.write_bytes(data[:8] + b"\x02" + data[9:])
-    with pytest.raises(Corrupt, match="has format 2; this version reads format 1: upgrade livestate"):
+    file.write_bytes(data[:8] + b"\x03" + data[9:])
+    with pytest.raises(Corrupt, match="has format 3; this version reads up to 2: upgrade livestate"):
         Changelog.open(local.uri).snapshots(GROUP).read(epoch)
 
 

@@ -16,6 +16,8 @@ import pytest
 from engine.changelog import Changelog, append_table
 from engine.schema import define_store
 from flight_server.client import Client
+from flight_server.host import HostOptions
+from tests.support.started_host import started
 from tests.support.waiting import wait_until
 from tests.unit.cli.conftest import SONGS, livestate
 
@@ -24,7 +26,7 @@ COMMAND = [sys.executable, "-m", "flight_server.cli"]
 
 def test_every_command_explains_itself() -> None:
     assert "livestate demo --duration 30" in livestate("--help").stdout
-    for command in ("serve", "sql", "load", "stores", "hosts", "demo", "collect"):
+    for command in ("serve", "sql", "load", "stores", "hosts", "demo", "collect", "migrate"):
         shown = livestate(command, "--help")
         assert shown.exit_code == 0
         examples = shown.stdout.partition("Example")[2].splitlines()
@@ -157,11 +159,23 @@ def test_a_reader_that_goes_away_is_no_error(host_uri: str) -> None:
 def test_stores_say_how_they_stand(host_uri: str) -> None:
     shown = livestate("stores", "--uri", host_uri)
     assert shown.exit_code == 0, shown.output
-    heading, _, odd, songs = [line.split() for line in shown.stdout.splitlines()]
+    defined, _, _, what, _, heading, _, odd, songs = [line.split() for line in shown.stdout.splitlines()]
+    assert defined == ["store", "kind", "key", "placed", "by", "retention"]
+    assert what == ["songs", "key-value", "song_id", "song_id", "for", "ever"]
     assert heading == ["store", "group", "rows", "bytes", "partitions", "segments", "epoch", "lag"]
     assert odd[:2] == ["Odd", '"name"']
     assert songs[:3] == ["songs", "songs", "3"]
     assert songs[-4:] == ["1", "1", "2", "none"]
+
+
+def test_a_host_of_no_deployment_shows_itself_and_says_so(host_uri: str) -> None:
+    shown = livestate("hosts", "--uri", host_uri)
+    assert shown.exit_code == 0, shown.output
+    assert "this host" in shown.stdout
+    assert shown.stdout.splitlines()[-1] == (
+        "This host belongs to no deployment: it holds all partitions by itself. "
+        "Several hosts answer as one with livestate serve --processes N, or with --deployment FILE."
+    )
 
 
 def test_serve_says_where_it_listens_and_stops_on_sigterm(tmp_path: Path) -> None:
@@ -182,3 +196,24 @@ def test_serve_says_where_it_listens_and_stops_on_sigterm(tmp_path: Path) -> Non
         host.send_signal(signal.SIGTERM)
         assert host.wait(60) == 0
         assert host.stdout.read() == ""
+
+
+def test_a_name_is_switched(tmp_path: Path) -> None:
+    uri = str(tmp_path / "changelog")
+    append_table(Changelog.open(uri), define_store("songs", SONGS.schema, ["song_id"], partitions=1), SONGS)
+    with started(HostOptions(changelog=uri, data=tmp_path / "data", port=0)) as host, Client(host.uri) as client:
+
+        def names() -> list[str]:
+            found: list[str] = client.query("SHOW TABLES").read_all()["name"].to_pylist()
+            return found
+
+        shown = livestate("switch", "best", "songs", "--changelog", uri, "--uri", host.uri)
+        assert (shown.exit_code, shown.stdout) == (0, "SQL reads store songs by the name best.\n")
+        wait_until(lambda: names() == ["best", "songs"])
+        assert client.query("SELECT count(*) FROM best").read_all().to_pydict() == {"count_star()": [3]}
+        assert "best, songs" in livestate("stores", "--uri", host.uri).stdout
+        assert livestate("switch", "best", "best", "--changelog", uri).stdout == "The name best means no store any more.\n"
+        wait_until(lambda: names() == ["songs"])
+    missing = livestate("switch", "songs", "gone", "--changelog", uri)
+    assert missing.exit_code == 1
+    assert "There is no store gone: songs keeps its meaning." in missing.stderr

@@ -11,6 +11,7 @@ import pytest
 
 from engine.changelog import Changelog
 from engine.errors import InvalidInput, NotFound
+from engine.evolution import parse_changes
 from engine.schema import GroupName, StoreName
 from flight_server.load import LoadOptions, Progress, epochs, load_file
 from tests.unit.cli.conftest import livestate
@@ -168,6 +169,24 @@ def test_the_command_fails_with_one_line(tmp_path: Path) -> None:
     assert failed.stderr.splitlines() == ["Error: Store t does not exist yet: say which columns identify a row, with --key a,b."]
     assert livestate("load", "t", file, "--changelog", tmp_path / "c", "--key", "a,,b").exit_code == 2
     assert livestate("load", "t", file, "--changelog", tmp_path / "c", "--type", "nothing").exit_code == 2
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.parquet"])
+def test_files_of_before_and_after_a_migration(tmp_path: Path, changelog: Changelog, name: str) -> None:
+    load_file(changelog, written(tmp_path, name), LoadOptions("t", ["id"]))
+    changes = parse_changes(add=["rank INTEGER DEFAULT 7"], rename=["name=title"])
+    changelog.migrate_store(StoreName("t"), changes)
+    load_file(changelog, written(tmp_path, f"old-{name}", ROWS.slice(0, 2)), LoadOptions("t"))
+    new = pa.table({"title": ["x"], "id": [5], "rank": pa.array([1], pa.int32())})
+    load_file(changelog, written(tmp_path, f"new-{name}", new), LoadOptions("t"))
+    rows = contents(changelog, "t")
+    assert len(rows) == 1000
+    assert {row["rank"] for row in rows if row["id"] != 5} == {7}
+    assert [row for row in rows if row["id"] == 5] == [{"id": 5, "title": "x", "rank": 1}]
+    with pytest.raises(
+        InvalidInput, match=r"has no column rank|the column rank is missing.*the store is t \(id BIGINT, title VARCHAR, rank INTEGER\)"
+    ):
+        load_file(changelog, written(tmp_path, f"other-{name}", new.drop_columns(["rank"])), LoadOptions("t"))
 
 
 def test_collect_counts_what_it_deletes(tmp_path: Path, changelog: Changelog) -> None:

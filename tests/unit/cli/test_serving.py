@@ -172,7 +172,10 @@ def test_three_processes_serve_restart_and_stop(tmp_path: Path) -> None:
         shown = livestate("hosts", "--uri", uris[0])
         assert [line.split()[2:4] for line in shown.stdout.splitlines()[2:]] == [["yes", "songs"]] * 3
         replicas = livestate("stores", "--uri", uris[2])
-        assert replicas.stdout.split()[:4] == ["store", "group", "host", "partitions"]
+        defined, _, what, *_, heading, _, first, second, third = [line.split() for line in replicas.stdout.splitlines()]
+        assert (defined[:3], heading[:4]) == (["store", "kind", "key"], ["store", "group", "host", "partitions"])
+        assert what == ["songs", "key-value", "song_id", "song_id", "for", "ever"]
+        assert [line[:2] for line in (first, second, third)] == [["songs", "songs"]] * 3
         killed = host_process(parent.pid, "2")
         os.kill(killed, signal.SIGKILL)
         assert "signal SIGKILL" in heard(parent, "Host 2 ended unexpectedly")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Mapping, Sequence
 
 import pytest
 
-from engine.cluster.reports import HostName, HostReport
+from engine.cluster.reports import GroupReport, HostName, HostReport, ReadableEpoch
 from engine.cluster.routing import NotYet, Route, route
 from engine.cluster.wishes import NEWEST, AsOfEpoch, AsOfTimestamp, EpochWish
 from engine.errors import InvalidInput, NotFound, Unavailable
@@ -316,3 +317,47 @@ def test_max_staleness_where_the_next_commit_is_not_known() -> None:
     ]
     refused(ask(reports, EVERYTHING, wish=stale(3.9), now=9 * SECOND), Unavailable, may_come=True)
     assert routed(ask(reports, EVERYTHING, wish=stale(4), now=9 * SECOND)).epochs == {"music": 5}
+
+
+def migrated(epochs: Mapping[int, int]) -> GroupReport:
+    """Epochs with the number of migrations in effect."""
+    return GroupReport(tuple(ReadableEpoch(Epoch(epoch), committed_at(epoch), made) for epoch, made in epochs.items()), Epoch(max(epochs)))
+
+
+def told(start: int, stop: int = sys.maxsize) -> EpochWish:
+    return EpochWish(generations={G: range(start, stop)})
+
+
+def test_a_route_says_how_many_migrations_are_in_effect() -> None:
+    reports = [
+        host_report("a", {"music": migrated({5: 0, 6: 1, 7: 3})}, {"plays": [0, 3]}),
+        host_report("b", {"music": migrated({5: 0, 6: 1})}, {"plays": [1, 2]}),
+    ]
+    assert routed(ask(reports, EVERYTHING)).generations == {"music": 1}
+    assert routed(ask(reports, {"plays": [0]})).migrated == {"music": 3}
+    assert routed(ask(reports, EVERYTHING, wish=EpochWish(as_of_default=AsOfEpoch(Epoch(5))))).migrated == {}
+
+
+def test_columns_that_were_told_are_read_where_stores_have_them() -> None:
+    reports = [
+        host_report("a", {"music": migrated({5: 0, 6: 1, 7: 1, 8: 2})}, {"plays": [0, 3]}),
+        host_report("b", {"music": migrated({5: 0, 6: 1, 7: 1, 8: 2})}, {"plays": [1, 2]}),
+    ]
+    assert routed(ask(reports, EVERYTHING, wish=told(0, 1))).epochs == {"music": 5}
+    assert routed(ask(reports, EVERYTHING, wish=told(0, 2))).epochs == {"music": 7}
+    assert routed(ask(reports, EVERYTHING, wish=told(1))).epochs == {"music": 8}
+    gone = refused(ask(reports[:1], {"plays": [0]}, wish=EpochWish(min_epoch=Epoch(8), generations={G: range(2)})), InvalidInput, may_come=False)
+    assert gone == "The statement was prepared before store plays was migrated: prepare it again."
+    needs = {"plays": [0], "likes": [0]}
+    both = [host_report("a", {"music": migrated({8: 2})}, {"plays": [0], "likes": [0]})]
+    assert "before one of the stores likes, plays was migrated" in refused(ask(both, needs, wish=told(0, 2)), InvalidInput, may_come=False)
+
+
+def test_columns_that_some_hosts_have_not_yet_are_waited_for() -> None:
+    reports = [
+        host_report("a", {"music": migrated({5: 0, 6: 1})}, {"plays": [0, 3]}),
+        host_report("b", {"music": migrated({4: 0, 5: 0})}, {"plays": [1, 2]}),
+    ]
+    later = refused(ask(reports, EVERYTHING, wish=told(1)), Unavailable, may_come=True)
+    assert later == "Group music can be read at epoch 5, and the statement's columns are those that store plays has since: try again shortly."
+    assert routed(ask(reports, {"plays": [0]}, wish=told(1))).epochs == {"music": 6}

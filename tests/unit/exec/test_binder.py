@@ -91,6 +91,13 @@ def test_columns_are_those_of_the_statement_that_runs(engine: Engine, expression
         rows.close()
 
 
+@pytest.mark.parametrize("sql", ["SELECT rowid FROM things", 'SELECT max(t."RowId") AS m FROM things AS t'])
+def test_a_store_has_no_row_numbers(engine: Engine, sql: str) -> None:
+    statement = _ready(sql)
+    with pytest.raises(NotBoundError):
+        engine.binder.columns(*over_empty_stores(statement.sql, statement.bound.references))
+
+
 def test_stores_whose_names_differ_in_case_only_are_two(engine: Engine) -> None:
     statement = _ready('SELECT a.s, b.day FROM things a JOIN "THINGS" b USING (k)')
     columns = engine.binder.columns(*over_empty_stores(statement.sql, statement.bound.references))

@@ -13,7 +13,7 @@ import pytest
 from engine.errors import InvalidInput, NotFound
 from engine.schema import define_store
 from engine.service import QueryOptions, QueryService
-from tests.support.cluster import Cluster, host_names, memory_cluster
+from tests.support.cluster import FLOWING, SMALL, Cluster, host_names, memory_cluster
 from tests.support.memory_source import MemorySource, memory_view
 
 ROWS = 300
@@ -82,14 +82,15 @@ STATEMENTS = [
     "SELECT k, sum(n) FROM (SELECT CAST(genre AS ENUM('jazz', 'pop', 'rock')) AS k, 1 AS n FROM plays) GROUP BY k ORDER BY k",
     "PIVOT plays ON genre USING sum(song_id) GROUP BY day",
     "SELECT * FROM (VALUES (1), (2)) AS v(x) JOIN plays ON song_id = x",
+    "SELECT b.song_id, x FROM (VALUES (1), (2)) AS v(x) LEFT JOIN plays a ON x = a.song_id RIGHT JOIN plays b ON a.song_id = b.song_id",
     "SELECT 1 + 1",
     "SUMMARIZE days",
 ]
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with memory_cluster(DEFINITIONS, LIVE, HOSTS) as found:
+@pytest.fixture(scope="module", params=[SMALL, FLOWING], ids=["tables", "flows"])
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    with memory_cluster(DEFINITIONS, LIVE, HOSTS, options=request.param) as found:
         yield found
 
 

@@ -327,9 +327,9 @@ def test_a_plan_that_the_engine_refuses_is_replaced_by_gathering(caplog: pytest.
         statement = make_ready(lift("SELECT genre, sum(count) FROM plays GROUP BY genre", "duckdb"), "duckdb", definitions)
         plans = PlanCache(engine, FragmentCache(engine, 10), Splitter(_broken, gather), 10)
         with caplog.at_level(logging.WARNING):
-            plan = plans.plan(statement, (), Sizes(), lambda: Bindable(statement, outputs_of(engine, statement, ())), definitions)
+            plan = plans.plan(statement, (), Sizes(), lambda: Bindable(statement, outputs_of(engine, statement, ())))
         assert plan.split.rules == ("gather",)
         assert "gathering" in caplog.text
-        assert plans.plan(statement, (), Sizes(), pytest.fail, definitions) is plan
+        assert plans.plan(statement, (), Sizes(), pytest.fail) is plan
     finally:
         engine.close()

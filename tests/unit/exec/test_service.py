@@ -413,7 +413,8 @@ def test_explain_is_stable(service: QueryService) -> None:
 def test_the_catalog(service: QueryService) -> None:
     assert rows(service, "SHOW TABLES;") == [{"name": "My Songs"}, {"name": "plays"}]
     assert [row["store"] for row in rows(service, "show stores")] == ["My Songs", "plays"]
-    assert rows(service, "DESCRIBE plays")[0] == {"column_name": "song_id", "column_type": "BIGINT", "null": "NO", "key": "PRI 1"}
+    described = {"column_name": "song_id", "column_type": "BIGINT", "null": "NO", "key": "PRI 1", "extra": "places rows"}
+    assert rows(service, "DESCRIBE plays")[0] == described
     assert rows(service, "DESCRIBE SELECT genre, count(*) AS n FROM plays GROUP BY 1")[1]["column_type"] == "BIGINT"
     for sql in ("SHOW TABLES", "SHOW STORES", "DESCRIBE plays", "EXPLAIN SELECT 1"):
         with service.execute(sql) as result:

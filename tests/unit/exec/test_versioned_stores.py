@@ -139,10 +139,10 @@ def lines(service: QueryService, sql: str) -> list[str]:
         (
             "DESCRIBE history.prices",
             [
-                ("symbol", "VARCHAR", "NO", "PRI 1"),
-                ("at", "TIMESTAMP WITH TIME ZONE", "NO", "PRI 2"),
-                ("price", "BIGINT", "YES", None),
-                ("valid_to", "TIMESTAMP WITH TIME ZONE", "YES", None),
+                ("symbol", "VARCHAR", "NO", "PRI 1", "places rows"),
+                ("at", "TIMESTAMP WITH TIME ZONE", "NO", "PRI 2", "start of the version"),
+                ("price", "BIGINT", "YES", None, None),
+                ("valid_to", "TIMESTAMP WITH TIME ZONE", "YES", None, "end of the version"),
             ],
         ),
     ],

@@ -30,6 +30,15 @@ def test_help_teaches_all_pipelines_and_sources(capsys: pytest.CaptureFixture[st
     [
         (["no_such_pipeline"], "invalid choice"),
         (["risk", "--source", "queue"], "invalid choice"),
+        (
+            ["risk", "--source", "kafka", "--bootstrap", "127.0.0.1:1", "--no-feed"],
+            "No Kafka broker answers at 127.0.0.1:1: start it, correct --bootstrap,",
+        ),
+        (
+            ["risk", "--source", "kafka", "--bootstrap", "no.such.host.invalid:9092,127.0.0.1:1"],
+            "No Kafka broker answers at no.such.host.invalid:9092,",
+        ),
+        (["risk", "--source", "kafka", "--bootstrap", "broker"], "'broker' is no address; write it as host:port"),
         (["risk", "--rate", "0"], "The rate must be at least one event a second."),
     ],
 )

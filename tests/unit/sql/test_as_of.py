@@ -165,7 +165,7 @@ def test_each_place_has_its_moment() -> None:
     def moments(text: str, wish: EpochWish = NEWEST) -> list[object]:
         taken = take_as_of(text)
         places = [place.start() for place in re.finditer("prices", taken.text)]
-        return list(Moments.of(taken.clauses, wish).at([(prices, place) for place in places]))
+        return list(Moments.of(taken.clauses, wish).at([(prices.name, prices.group, place) for place in places]))
 
     new_year, of_session = "AS OF TIMESTAMP '2026-01-01'", EpochWish(as_of_default=session, as_of={prices.group: other})
     assert moments("FROM prices, prices") == [None, None]

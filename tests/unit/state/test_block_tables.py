@@ -13,6 +13,7 @@ from engine.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, define_store
 from engine.state.cache import BlockPlace, BlockTable, CacheKey, ColumnCache
 from engine.state.options import StateOptions
 from engine.state.partition import PartitionStore
+from engine.state.segment import cache_keys
 from engine.state.view import StateView
 
 ROWS = 100
@@ -66,7 +67,7 @@ def test_a_table_is_made_once(view: StateView, cache: ColumnCache) -> None:
     segment = view.versions[PartitionId(0)].segments[0].segment
     schema = TABLE.select(["id", "half"]).schema
     assert segment.table((0, 1), 2, schema) is segment.table((0, 1), 2, pa.schema(list(schema)))
-    cache.drop(segment.cache_keys())
+    cache.drop(cache_keys(1, segment.id, segment.blocks, segment.record.column_bytes))
     assert (cache.nbytes, cache._tables) == (0, {})
 
 
@@ -74,7 +75,7 @@ def _kept(cache: ColumnCache, *columns: int) -> BlockTable:
     keys = [_key(column) for column in columns]
     for key in keys:
         cache.put(key, COLUMN)
-    table = BlockTable(columns, keys, pa.table([COLUMN] * len(columns), [str(column) for column in columns]))
+    table = BlockTable(TABLE.schema, columns, keys, pa.table([COLUMN] * len(columns), [str(column) for column in columns]))
     cache.put_table(PLACE, table, cache.find_all(keys))
     return table
 
@@ -118,5 +119,5 @@ def test_a_table_of_columns_that_are_not_those_kept_is_not_kept(entries: list[pa
     cache = ColumnCache(ROOM_FOR_THREE)
     for column in (0, 1):
         cache.put(_key(column), COLUMN)
-    cache.put_table(PLACE, BlockTable((0, 1), [_key(0), _key(1)], pa.table([COLUMN, COLUMN], ["0", "1"])), entries)
+    cache.put_table(PLACE, BlockTable(TABLE.schema, (0, 1), [_key(0), _key(1)], pa.table([COLUMN, COLUMN], ["0", "1"])), entries)
     assert cache.find_table(PLACE) is None

@@ -28,7 +28,7 @@ def test_rows_go_at_a_cutoff_that_was_tried_before(tmp_path: Path) -> None:
     partition = PartitionStore(STORE, PartitionId(0), tmp_path / "partition", ColumnCache(MIB), StateOptions())
     try:
         partition.apply(Epoch(1), rows(10, 90))
-        with pytest.raises(IndexError):
+        with pytest.raises(pa.ArrowInvalid):
             partition.apply(Epoch(2), rows(60).drop_columns(["k"]), cutoff=cutoff)
         assert partition.version.live_rows == 2
         assert partition.lets_go_at(cutoff)

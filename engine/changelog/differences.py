@@ -1,0 +1,102 @@
+"""Where a store is not what a job asks for: whether that matters, and what to say and do about it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from engine.errors import InvalidInput
+from engine.evolution import AddColumn, Change, DropColumn, RenameColumn, WidenColumn, migrated
+from engine.schema import StoreDefinition, define_store
+from engine.sql_types import sql_type
+
+
+def is_as_reordered(there: StoreDefinition, asked: StoreDefinition) -> bool:
+    """Whether a store is what is asked for but for the order of its columns, which are found by name."""
+    if sorted(there.row_schema.names) != sorted(asked.row_schema.names):
+        return False
+    return as_created(asked, pa.schema([asked.row_schema.field(name) for name in there.row_schema.names])).is_as(there)
+
+
+def refusal(there: StoreDefinition, asked: StoreDefinition) -> InvalidInput:
+    """The error for a store that is not what is asked for.
+
+    Args:
+        there: The store as it is.
+        asked: What it is not.
+
+    Returns:
+        One that shows both, and how the one can become the other if a migration does it.
+    """
+    text = f"Store {there.name} exists and differs. It is: {there.describe()}. Asked for: {asked.describe()}. Use the definition that is there"
+    ways = [changes for changes in (_by_name(there, asked), _by_place(there, asked)) if _leads(there, changes, asked)]
+    if not ways:
+        return InvalidInput(f"{text}, or another name.")
+    # A column may have gone and another one come, or one may have changed its name: that is for the user to say.
+    options = f" {_options(ways[0])}" if len(ways) == 1 else ""
+    return InvalidInput(f"{text}, or another name, or change the store: `livestate migrate {shlex.quote(there.name)}{options}`.")
+
+
+def as_created(definition: StoreDefinition, rows: pa.Schema | None = None) -> StoreDefinition:
+    """A definition as that of a new store, whatever migrations it has gone through.
+
+    Args:
+        definition: The definition.
+        rows: The row schema that the new one is to have; its own by default.
+    """
+    return define_store(
+        definition.name,
+        definition.row_schema if rows is None else rows,
+        definition.key,
+        partition_by=definition.partition_by,
+        partitions=definition.partitions,
+        group=definition.group,
+        behaviour=definition.behaviour,
+    )
+
+
+def _by_name(there: StoreDefinition, asked: StoreDefinition) -> Sequence[Change]:
+    """What makes the columns of one definition those of another, if no column has changed its name."""
+    old, new = there.row_schema, asked.row_schema
+    widened = [WidenColumn(field.name, field.type) for field in new if field.name in old.names and old.field(field.name).type != field.type]
+    dropped = [DropColumn(name) for name in old.names if name not in new.names]
+    added = [AddColumn(field.name, field.type) for field in new if field.name not in old.names]
+    return (*widened, *dropped, *added)
+
+
+def _by_place(there: StoreDefinition, asked: StoreDefinition) -> Sequence[Change]:
+    """What makes the columns of one definition those of another, if columns have changed their names only."""
+    if there.row_schema.types != asked.row_schema.types:
+        return ()
+    pairs = zip(there.row_schema.names, asked.row_schema.names, strict=True)
+    return [RenameColumn(old, new) for old, new in pairs if old != new]
+
+
+def _leads(there: StoreDefinition, changes: Sequence[Change], asked: StoreDefinition) -> bool:
+    """Whether changes make a store what is asked for."""
+    try:
+        return bool(changes) and is_as_reordered(migrated(there, changes, there.generation + 1), asked)
+    except InvalidInput:
+        return False
+
+
+def _options(changes: Sequence[Change]) -> str:
+    """Changes as the command line takes them."""
+    words = []
+    for change in changes:
+        match change:
+            case AddColumn(name, kind):
+                words += ["--add", f"{_quoted(name)} {sql_type(kind)}"]
+            case WidenColumn(name, kind):
+                words += ["--widen", f"{_quoted(name)}={sql_type(kind)}"]
+            case DropColumn(name):
+                words += ["--drop", name]
+            case RenameColumn(name, to):
+                words += ["--rename", f"{_quoted(name)}={to}"]
+    return shlex.join(words)
+
+
+def _quoted(name: str) -> str:
+    return name if name.isidentifier() else '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,119 @@
+"""Switches as objects: which store SQL means by a name, where that is not the store of that name.
+
+A store that was built anew beside another one takes its place so: from the newest switch of a name on, the name means the store that the switch says,
+of whatever group and key. Switches of a name are numbered from 1, each created once and never changed; one to the name itself goes back.
+They are not followed any further: of two stores that were switched to each other each has the other one's name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from engine.changelog.layout import switch_number, switch_path, switches_path
+from engine.changelog.objects import Objects
+from engine.changelog.sealed import sealed, unsealed
+from engine.errors import Corrupt, Unavailable
+from engine.schema import StoreName
+
+SWITCH_FORMAT = 1
+_MAX_RACES = 100
+
+
+@dataclass(frozen=True)
+class Switch:
+    """What SQL means by a name.
+
+    Attributes:
+        name: The name: that of a store, or any other.
+        store: The store that it means.
+        number: Number among the switches of the name; 0 where there is none, so that the name means the store of that name.
+    """
+
+    name: StoreName
+    store: StoreName
+    number: int = 0
+
+
+class Switches:
+    """The switches of a changelog. Each is read once. Safe to use from several threads and processes.
+
+    All methods raise Corrupt where an object is damaged, and Unavailable when the changelog cannot be reached.
+
+    Args:
+        objects: The changelog's objects.
+    """
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+        self._known: dict[str, Switch] = {}
+
+    def among(self, paths: Iterable[str]) -> dict[StoreName, StoreName]:
+        """What names mean, of those that mean another store than that of the name.
+
+        Args:
+            paths: A listing of all that is below `STORES_PATH`, or a part of it.
+        """
+        newest: dict[str, str] = {}
+        for path in sorted(path for path in paths if switch_number(path)):
+            newest[path.rpartition("/")[0]] = path
+        found = map(self._read, newest.values())
+        return {switch.name: switch.store for switch in found if switch is not None and switch.store != switch.name}
+
+    def newest(self, name: StoreName) -> Switch:
+        """What a name means now."""
+        numbers = filter(None, map(switch_number, self._objects.list(switches_path(name))))
+        number = max(numbers, default=0)
+        found = self._read(switch_path(name, number)) if number else None
+        return found or Switch(name, name)
+
+    def create(self, name: StoreName, store: StoreName) -> Switch:
+        """Make a name mean a store from now on; nothing is written if it does.
+
+        Args:
+            name: The name.
+            store: The store; that there is one is the caller's to see.
+
+        Returns:
+            What the name means now.
+
+        Raises:
+            LimitExceeded: The disk is full.
+        """
+        for _ in range(_MAX_RACES):
+            before = self.newest(name)
+            if before.store == store:
+                return before
+            switch = Switch(name, store, before.number + 1)
+            document = json.dumps({"format": SWITCH_FORMAT, "name": name, "store": store}, indent=1).encode()
+            if self._objects.create(switch_path(name, switch.number), [pa.py_buffer(sealed(document))]):
+                return switch
+        raise Unavailable(f"Others keep switching {name}: try again later.")
+
+    def _read(self, path: str) -> Switch | None:
+        if path not in self._known:
+            data = self._objects.get(path)
+            if data is None:
+                return None
+            self._known[path] = _switch_of(data.to_pybytes(), path)
+        return self._known[path]
+
+
+def _switch_of(data: bytes, path: str) -> Switch:
+    document = unsealed(data)
+    if document is None:
+        raise Corrupt("A switch in the changelog is damaged: restore it from a backup.")
+    try:
+        fields = json.loads(document)
+        version, name, store = fields["format"], StoreName(fields["name"]), StoreName(fields["store"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise Corrupt("A switch in the changelog lacks a field; restore it from a backup.") from error
+    if version != SWITCH_FORMAT:
+        raise Corrupt(f"The switch of {name} has format {version!r}; this version reads format {SWITCH_FORMAT}: upgrade livestate.")
+    switch = Switch(name, store, switch_number(path))
+    if switch_path(name, switch.number) != path:
+        raise Corrupt(f"The switch of {name} lies where another one should be: restore the changelog from a backup.")
+    return switch

@@ -1,0 +1,59 @@
+"""Rows of a fragment that the merge reads while they are still on their way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from engine.coordinator.memory import Ration
+from engine.coordinator.parts import Parts
+from engine.errors import Defect
+
+
+class Flow:
+    """Rows that are handed on one batch at a time, once: an `engine.exec.engine.Stream`.
+
+    Whoever reads sets the pace: a batch of each host waits here, the others wait at the hosts.
+
+    Args:
+        schema: Schema of the rows.
+        first: The first batches.
+        rest: The others, as they come. Its failures end the parts.
+        parts: Where they come from.
+        ration: What batches count as until they are handed on and the next is asked for.
+
+    Attributes:
+        schema: Schema of the rows.
+    """
+
+    def __init__(self, schema: pa.Schema, first: Sequence[pa.RecordBatch], rest: Iterator[pa.RecordBatch], parts: Parts, ration: Ration) -> None:
+        self.schema = schema
+        self._first = list(reversed(first))
+        self._rest = rest
+        self._parts = parts
+        self._ration = ration
+        self._is_begun = False
+
+    @property
+    def error(self) -> BaseException | None:
+        """What broke the rows off; None while nothing has."""
+        return self._parts.cause if self._parts.has_ended else None
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return pa.RecordBatchReader.from_batches(self.schema, self._batches()).__arrow_c_stream__(requested_schema)
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        if self._is_begun:
+            error = Defect("The engine reads the rows of a merge twice, and they come once; please report the statement.")
+            self._parts.end(error)
+            raise error
+        self._is_begun = True
+        for batch in self._waiting():
+            yield batch
+            self._ration.give(batch.nbytes)
+
+    def _waiting(self) -> Iterator[pa.RecordBatch]:
+        while self._first:
+            yield self._first.pop()
+        yield from self._rest

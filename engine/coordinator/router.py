@@ -1,0 +1,179 @@
+"""Where a statement is answered, bound with what its stores are at the epochs that it reads there.
+
+A statement is bound before its epochs are chosen, with what its stores are at the newest epoch of this host. Where they are something else at the
+epochs chosen, as other hosts are not as far or the statement asks for an older epoch, it is bound anew. Keys keep what they are through migrations,
+but for their names, so that this leads to the same partitions nearly always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from engine.cluster.routing import NotYet, Route
+from engine.cluster.wishes import NEWEST
+from engine.coordinator.asked import Asked
+from engine.coordinator.routes import Routes
+from engine.coordinator.shapes import Generations, Shapes
+from engine.errors import Unavailable
+from engine.exec.pin import ALL_NEWEST, MigratedError, Pin
+from engine.exec.requests import MEANS_NOTHING
+from engine.plan.placement import Kept, Partitions, all_partitions, kept_partitions, united
+from engine.schema import StoreDefinition, StoreName
+
+MOST_SHAPES = 8
+"""How often a statement is bound anew."""
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Routed:
+    """A statement with its route.
+
+    Attributes:
+        asked: The statement, bound with what its stores are at the route's epochs.
+        kept: The partitions that it can need.
+        needs: The same by store.
+        route: The route.
+    """
+
+    asked: Asked
+    kept: Kept
+    needs: Partitions
+    route: Route
+
+
+class Router:
+    """Finds the routes of statements. Safe for threads.
+
+    Args:
+        routes: Routes to partitions.
+        shapes: What stores are at which epochs.
+    """
+
+    def __init__(self, routes: Routes, shapes: Shapes) -> None:
+        self._routes = routes
+        self._shapes = shapes
+
+    def fits(self, stores: Mapping[StoreName, StoreDefinition], route: Route) -> bool:
+        """Whether stores are at a route's epochs what they are taken to be.
+
+        Args:
+            stores: What they are taken to be.
+            route: The route.
+        """
+        return self._shapes.fit(stores, route.generations)
+
+    def find(self, asked: Asked, *, whole: bool = False) -> Routed:
+        """The route of a statement; waits for it as long as the statement may.
+
+        Args:
+            asked: The statement.
+            whole: Whether it is read with all partitions of its stores, whatever it needs of them.
+
+        Returns:
+            Its route.
+
+        Raises:
+            LivestateError: There is none, and none comes in time; or the statement is wrong at the epochs that it asks for.
+        """
+        for _ in range(MOST_SHAPES):
+            kept = kept_partitions(asked.statement.bound.references, asked.statement.predicates, asked.arguments)
+            needs = _everything(asked) if whole else united(asked.statement.bound.references, kept)
+            route = self._routes.find(needs, asked.definitions, asked.wish, asked.deadline)
+            if self.fits(asked.statement.bound.definitions, route):
+                return Routed(asked, kept, needs, route)
+            asked = self.bound_anew(asked, route.generations)
+        raise _again_and_again()
+
+    def along(self, routed: Routed, route: Route) -> Routed:
+        """A statement on another route.
+
+        Raises:
+            LivestateError: As `find`, where its stores are something else at the epochs of that route.
+        """
+        if self.fits(routed.asked.statement.bound.definitions, route):
+            return replace(routed, route=route)
+        return self.find(self.bound_anew(routed.asked, route.generations))
+
+    def bound_anew(self, asked: Asked, generations: Generations) -> Asked:
+        """A statement whose stores are something else than it was bound with.
+
+        Args:
+            asked: The statement.
+            generations: How many migrations of its groups are in effect at the epochs that it would read.
+
+        Returns:
+            The statement bound with what its stores are there. If it means nothing there, or its columns were told and would be others: the statement
+            as it is, which reads only epochs at which its stores are what it was bound with.
+
+        Raises:
+            LivestateError: It asks for just these epochs, and means nothing there.
+        """
+        try:
+            other = asked.in_shapes(generations)
+            columns = other.bind().outputs
+        except MEANS_NOTHING:
+            if any(asked.wish.of(group) is not None for group in generations):
+                raise
+        else:
+            if not asked.is_told or columns is None or columns == asked.bind().outputs:
+                return other
+        return self._only_as_bound(asked, generations)
+
+    def _only_as_bound(self, asked: Asked, known: Generations) -> Asked:
+        """A statement that reads only epochs at which its stores are what it was bound with."""
+        return replace(asked, wish=replace(asked.wish, generations=self._shapes.generations_of(asked.statement.bound.definitions, known)))
+
+    def check_readable(self, asked: Asked) -> None:
+        """See that there may be epochs at which a statement's stores are what it was bound with.
+
+        Raises:
+            InvalidInput: They were migrated since, and no epoch of before can be read any more.
+        """
+        known = self.ahead(asked)
+        found = None if known is None else self._now(self._only_as_bound(asked, known))
+        if isinstance(found, NotYet) and not found.may_come:
+            raise found.error
+
+    def _now(self, asked: Asked) -> Route | NotYet:
+        return self._routes.now(_everything(asked), asked.definitions, asked.wish)
+
+    def alone(self, asked: Asked, act: Callable[[Asked, Pin], Result]) -> Result:
+        """Do something with a statement on a host that has everything.
+
+        Args:
+            asked: The statement.
+            act: What is done with it, and with what is read of its stores.
+
+        Returns:
+            What comes of it.
+
+        Raises:
+            LivestateError: As `act`, or there are no epochs such as are wished.
+        """
+        for _ in range(MOST_SHAPES):
+            pin = ALL_NEWEST
+            if asked.wish != NEWEST:
+                routed = self.find(asked, whole=True)
+                asked, pin = routed.asked, Pin(routed.route.epochs)
+            try:
+                return act(asked, pin)
+            except MigratedError as migrated:
+                asked = self.bound_anew(asked, migrated.generations)
+        raise _again_and_again()
+
+    def ahead(self, asked: Asked) -> Generations | None:
+        """How many migrations are in effect at the epochs that a statement would read now, if its stores are something else there; None if not."""
+        found = self._now(asked)
+        return found.generations if isinstance(found, Route) and not self.fits(asked.statement.bound.definitions, found) else None
+
+
+def _again_and_again() -> Unavailable:
+    return Unavailable("The stores of the statement are migrated again and again: try again shortly.")
+
+
+def _everything(asked: Asked) -> Partitions:
+    return {name: tuple(sorted(all_partitions(definition))) for name, definition in asked.statement.bound.definitions.items()}

@@ -1,0 +1,67 @@
+"""What stores are at the epochs that statements read: a store that was migrated has other columns before and after."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+
+from engine.scan import StoreSource
+from engine.schema import GroupName, StoreDefinition, StoreName
+
+Generations = Mapping[GroupName, int]
+"""How many migrations of each store group are in effect."""
+
+
+class Shapes:
+    """Knows which shape stores have at which generation of their groups. Safe for threads.
+
+    Args:
+        source: Knows the stores.
+    """
+
+    def __init__(self, source: StoreSource) -> None:
+        self._source = source
+        # What was found stays true for ever.
+        self._known: dict[tuple[StoreName, int], int] = {}
+
+    def fit(self, stores: Mapping[StoreName, StoreDefinition], generations: Generations) -> bool:
+        """Whether stores are what they are taken to be.
+
+        Args:
+            stores: What they are taken to be.
+            generations: At least those of their groups; none for 0.
+
+        Raises:
+            Unavailable: It is not known here, and the changelog cannot be reached.
+        """
+        for definition in stores.values():
+            generation = generations.get(definition.group, 0)
+            if definition.generation != generation and self._shape(definition, generation) != definition.generation:
+                return False
+        return True
+
+    def _shape(self, definition: StoreDefinition, generation: int) -> int:
+        """The number of the shape that a store has at a generation of its group."""
+        key = (definition.name, generation)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._source.definitions_of({definition.group: generation})[definition.name].generation
+        return found
+
+    def generations_of(self, stores: Mapping[StoreName, StoreDefinition], known: Generations) -> Mapping[GroupName, range]:
+        """At which generations stores are what they are taken to be.
+
+        Args:
+            stores: What they are taken to be.
+            known: Generations up to which that is to be found out; it is taken to be so at all later ones.
+
+        Raises:
+            Unavailable: It is not known here, and the changelog cannot be reached.
+        """
+        found: dict[GroupName, range] = {}
+        for definition in stores.values():
+            others = found.get(definition.group, range(sys.maxsize))
+            later = range(definition.generation + 1, known.get(definition.group, 0) + 1)
+            end = next((number for number in later if self._shape(definition, number) != definition.generation), sys.maxsize)
+            found[definition.group] = range(max(definition.generation, others.start), min(end, others.stop))
+        return found

@@ -1,0 +1,114 @@
+"""Statements to run, made of what clients send, and made anew where stores are something else than they were bound with."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+
+from engine.cluster.wishes import EpochWish
+from engine.errors import InvalidInput, NotFound, Unsupported
+from engine.exec.deadline import Deadline
+from engine.exec.engine import Outputs
+from engine.exec.local import LocalExecutor
+from engine.exec.request import Request
+from engine.exec.statement_cache import ReadyText
+from engine.exec.texts import Texts, Told, outdated
+from engine.plan.arguments import parameter_values
+from engine.plan.values import Arguments
+from engine.schema import GroupName
+from engine.sql.parse import Kind
+
+MEANS_NOTHING = (InvalidInput, NotFound, Unsupported)
+"""How a text is refused that says nothing of the stores as they are."""
+
+
+class Requests:
+    """Makes requests. Safe for threads.
+
+    Args:
+        texts: Makes their texts ready.
+        local: Tells their columns.
+    """
+
+    def __init__(self, texts: Texts, local: LocalExecutor) -> None:
+        self._texts = texts
+        self._local = local
+
+    def made(self, text: str, dialect: str, parameters: pa.RecordBatch | None, wish: EpochWish, deadline: Deadline, told: Told | None) -> Request:
+        """A statement to run.
+
+        Args:
+            text: What a client wrote.
+            dialect: Its dialect.
+            parameters: One row with a column a parameter; None for no parameters.
+            wish: Which epochs its session may read.
+            deadline: When it must end.
+            told: What its names meant when the client was told its columns; None where it was not.
+
+        Returns:
+            The statement: with what its names mean now, or where its columns are others so, with what they meant then.
+
+        Raises:
+            LivestateError: It is not valid, as kind and message say.
+        """
+        started = time.perf_counter()
+        ready, resolved = self._texts.ready(text, dialect, wish)
+        arguments = Arguments(parameter_values(ready.statement.bound.parameters, parameters), ready.lists)
+        request = Request(dialect, ready, arguments, deadline, started, resolved, given=parameters, is_told=told is not None)
+        return request if told is None else self.as_told(request, told)
+
+    def as_told(self, request: Request, told: Told) -> Request:
+        """A request whose columns are those that were told.
+
+        Args:
+            request: A statement with what its names mean now.
+            told: What they meant when its columns were told.
+
+        Returns:
+            The same, if what has changed since does not matter to its columns; else the statement with what its names meant then.
+
+        Raises:
+            InvalidInput: A name means another store now, and the columns are others.
+        """
+        statement = request.statement
+        if told == statement.bound.shapes or statement.bound.kind is not Kind.QUERY or not statement.has_fixed_columns:
+            return request
+        ready = self._texts.as_told(request.ready, request.dialect, told)
+        if ready is None:
+            raise outdated(told, statement.bound)
+        before = _with_text(request, ready)
+        if self._columns(before) == self._columns(request):
+            return request
+        if ready.statement.bound.stores != statement.bound.stores:
+            raise outdated(told, statement.bound)
+        return before
+
+    def _columns(self, request: Request) -> Outputs | None:
+        try:
+            return self._local.bind(request).outputs
+        except MEANS_NOTHING:
+            return None
+
+    def in_shapes(self, request: Request, generations: Mapping[GroupName, int]) -> Request:
+        """A request with what its stores are where other numbers of migrations are in effect.
+
+        Args:
+            request: The request.
+            generations: How many migrations of each store group are in effect.
+
+        Raises:
+            LivestateError: It is not valid there.
+        """
+        return _with_text(request, self._texts.in_shapes(request.ready, request.dialect, generations))
+
+
+def _with_text(request: Request, ready: ReadyText) -> Request:
+    """A request whose text was bound anew."""
+    statement, kind = ready.statement, request.statement.bound.kind
+    if statement.bound.kind is not kind:
+        ready = replace(ready, statement=replace(statement, bound=replace(statement.bound, kind=kind)))
+    values = () if request.given is None else parameter_values(statement.bound.parameters, request.given)
+    return replace(request, ready=ready, arguments=Arguments(values, ready.lists))

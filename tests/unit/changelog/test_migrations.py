@@ -1,0 +1,386 @@
+"""Stores change by migrations: numbered objects that the next commit of their group takes up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+
+import pyarrow as pa
+import pytest
+
+from engine.changelog import Changelog, Commit, SnapshotRetention, append_table, decode_file, encode_file, open_appender, partition_rows
+from engine.changelog.codec import DATA_HEADER_LENGTH, decode_commit, encode_commit
+from engine.changelog.layout import migration_path
+from engine.changelog.local import LocalObjects
+from engine.changelog.objects import Objects
+from engine.errors import Corrupt, Fenced, InvalidInput, NotFound, Unavailable
+from engine.evolution import AddColumn, Change, DropColumn, RenameColumn, WidenColumn
+from engine.kinds import Behaviour, Function, KeyValue, Merge, MergedColumn
+from engine.schema import Epoch, StoreDefinition, StoreName, define_store
+from tests.support.stopping_objects import StoppingObjects
+from tests.support.waiting import wait_until
+from tests.unit.changelog.conftest import PLAYS, flat, read, rows
+
+Reopen = Callable[[], Changelog]
+ADDED = (AddColumn("rating", pa.float64(), "0.5"),)
+WIDENED = (WidenColumn("plays", pa.int64()), RenameColumn("title", "name"), DropColumn("rating"))
+RATED = pa.table({"song": [9], "title": ["r"], "plays": pa.array([1], pa.int32()), "rating": [4.0]})
+
+
+def newest(changelog: Changelog) -> StoreDefinition:
+    definition = changelog.definition(PLAYS.name)
+    assert definition is not None
+    return definition
+
+
+def read_as(changelog: Changelog, epoch: int, definition: StoreDefinition) -> list[tuple[object, ...]]:
+    commit = commit_of(changelog, epoch)
+    return flat(changelog.read_rows(commit, {definition.name: definition}))
+
+
+def commit_of(changelog: Changelog, epoch: int) -> Commit:
+    commit = changelog.read_commit(PLAYS.group, Epoch(epoch))
+    assert commit is not None
+    return commit
+
+
+# ---- in effect
+
+
+def test_a_migration_is_in_effect_with_the_next_commit(reopen: Reopen) -> None:
+    appender = open_appender(reopen(), [PLAYS])
+    appender.append({"plays": rows(1)})
+    migration = reopen().migrate_store(PLAYS.name, ADDED)
+    assert (migration.number, migration.before) == (1, PLAYS)
+    changelog = reopen()
+    assert changelog.definitions() == {PLAYS.name: migration.after}
+    assert changelog.shapes(PLAYS.name) == (PLAYS, migration.after)
+    assert [commit_of(changelog, epoch).generation for epoch in (1, 2)] == [0, 0]
+    taken_up = appender.append({})
+    assert taken_up.generation == 1
+    assert commit_of(reopen(), 3) == taken_up
+    reopen().migrate_store(PLAYS.name, WIDENED)
+    assert appender.append({"plays": rows(2)}).generation == 2
+    assert reopen().generation(PLAYS.group) == 2
+
+
+def test_a_new_term_takes_migrations_up(reopen: Reopen) -> None:
+    reopen().create_store(PLAYS)
+    reopen().migrate_store(PLAYS.name, ADDED)
+    first = reopen().writer(PLAYS.group, "w")
+    assert commit_of(reopen(), first.epoch).generation == 1
+
+
+def test_rows_of_before_and_after_answer_together(reopen: Reopen) -> None:
+    appender = open_appender(reopen(), [PLAYS])
+    appender.append({"plays": rows(1)})
+    appender.append({"plays": rows(*range(100, 20_100))})
+    reopen().migrate_store(PLAYS.name, ADDED)
+    appender.append({"plays": rows(2)})
+    append_table(reopen(), newest(reopen()), RATED)
+    reopen().migrate_store(PLAYS.name, WIDENED)
+    appender = open_appender(reopen(), [newest(reopen())])
+    appender.append({"plays": pa.table({"song": [3], "name": ["n"], "plays": [2**40]})})
+    changelog = reopen()
+    now = newest(changelog)
+    assert now.describe().startswith("plays (song BIGINT, name VARCHAR, plays BIGINT) KEY (song)")
+    assert [read_as(changelog, epoch, now) for epoch in (2, 4, 6, 8)] == [[(1, "t", 1)], [(2, "t", 1)], [(9, "r", 1)], [(3, "n", 2**40)]]
+    assert len(read_as(changelog, 3, now)) == 20_000
+    then = changelog.definitions_at(PLAYS.group, 1)[PLAYS.name]
+    assert [read_as(changelog, epoch, then) for epoch in (2, 4, 6)] == [[(1, "t", 1, 0.5)], [(2, "t", 1, 0.5)], [(9, "r", 1, 4.0)]]
+    assert read(changelog, 2) == [(1, "t", 1)]
+
+
+def test_files_staged_before_a_migration_are_committed_after_it(reopen: Reopen) -> None:
+    changelog = reopen()
+    changelog.create_store(PLAYS)
+    writer = changelog.writer(PLAYS.group, "driver")
+
+    def staged(song: int) -> bytes:
+        return encode_file(reopen().stage(PLAYS.group, writer.next_epoch, {PLAYS.name: partition_rows(PLAYS, rows(song))}, task="t"))
+
+    before = staged(1)
+    reopen().migrate_store(PLAYS.name, ADDED)
+    after = staged(2)
+    files = [decode_file(before), decode_file(after)]
+    assert [file.generation for file in files] == [0, 1]
+    assert writer.commit(files).generation == 1
+    assert read_as(reopen(), 2, newest(reopen())) == [(1, "t", 1, 0.5), (2, "t", 1, 0.5)]
+
+
+def test_of_shapes_that_look_alike_rows_are_taken_for_the_newest(reopen: Reopen) -> None:
+    appender = open_appender(reopen(), [PLAYS])
+    reopen().migrate_store(PLAYS.name, [DropColumn("plays")])
+    appender.append({"plays": rows(1)})
+    reopen().migrate_store(PLAYS.name, [AddColumn("plays", pa.int32(), "7")])
+    appender.append({"plays": rows(2)})
+    now = newest(reopen())
+    assert now.is_as(PLAYS)
+    assert now != PLAYS
+    assert [read_as(reopen(), epoch, now) for epoch in (2, 3)] == [[(1, "t", 7)], [(2, "t", 1)]]
+    assert reopen().create_store(PLAYS) == now
+
+
+def test_an_appender_takes_rows_of_all_shapes(reopen: Reopen) -> None:
+    appender = open_appender(reopen(), [PLAYS])
+    reopen().migrate_store(PLAYS.name, ADDED)
+    appender.append({"plays": RATED})
+    reopen().migrate_store(PLAYS.name, WIDENED)
+    appender.append({"plays": rows(1)})
+    gone = pa.table({"plays": [2**40, 0], "song": [2, 3], "name": ["n", "m"], "gone": [False, True]})
+    commit = appender.append({"plays": gone}, tombstone_column="gone")
+    assert read_as(reopen(), 2, newest(reopen())) == [(9, "r", 1)]
+    assert read_as(reopen(), 3, newest(reopen())) == [(1, "t", 1)]
+    assert {row[0] for row in read_as(reopen(), commit.epoch, newest(reopen()))} == {2, 3}
+    with pytest.raises(InvalidInput, match=r"the column name is missing.* the store is plays \(song BIGINT, name VARCHAR, plays BIGINT\)"):
+        appender.append({"plays": gone.drop_columns(["name", "gone"])})
+
+
+def test_rows_are_not_read_in_shapes_of_before(reopen: Reopen) -> None:
+    appender = open_appender(reopen(), [PLAYS])
+    reopen().migrate_store(PLAYS.name, ADDED)
+    commit = appender.append({"plays": rows(1)})
+    with pytest.raises(NotFound, match=r"Store plays was migrated before epoch 2 of store group plays.* read the definitions again"):
+        reopen().read_rows(commit, {PLAYS.name: PLAYS})
+
+
+def test_epochs_and_migrations_at_once(local: Changelog) -> None:
+    """Whatever comes in between: an epoch's rows are in the shape of its generation, and that never falls."""
+    appender, done = open_appender(local, [PLAYS]), Event()
+
+    def write() -> None:
+        while not done.is_set():
+            appender.append({"plays": rows(int(appender.epoch))})
+
+    other = Changelog.open(local.uri)
+    with ThreadPoolExecutor(1) as thread:
+        written = thread.submit(write)
+        try:
+            for number in range(6):
+                reached = other.newest_epoch(PLAYS.group) + 3
+                wait_until(lambda reached=reached: other.newest_epoch(PLAYS.group) >= reached)  # type: ignore[misc]  # mypy finds no type for it
+                other.migrate_store(PLAYS.name, [AddColumn(f"c{number}", pa.int64(), str(number))])
+            wait_until(lambda: commit_of(other, other.newest_epoch(PLAYS.group)).generation == 6)
+        finally:
+            done.set()
+        written.result()
+    commits = [commit_of(other, epoch) for epoch in range(2, other.newest_epoch(PLAYS.group) + 1)]
+    assert [commit.generation for commit in commits] == sorted(commit.generation for commit in commits)
+    assert {commit.generation for commit in commits} == set(range(7))
+    for commit in commits:
+        shapes = other.definitions_at(PLAYS.group, commit.generation)
+        assert flat(other.read_rows(commit, shapes)) == [(commit.epoch - 1, "t", 1, *range(commit.generation))]
+
+
+def test_a_fenced_writer_stays_fenced(reopen: Reopen) -> None:
+    zombie = open_appender(reopen(), [PLAYS])
+    reopen().migrate_store(PLAYS.name, ADDED)
+    reopen().writer(PLAYS.group, "taker")
+    with pytest.raises(Fenced, match="written by taker"):
+        zombie.append({"plays": rows(1)})
+
+
+# ---- making one
+
+
+def test_a_store_is_found_in_any_of_its_shapes(reopen: Reopen) -> None:
+    reopen().create_store(PLAYS)
+    first = reopen().migrate_store(PLAYS.name, ADDED).after
+    second = reopen().migrate_store(PLAYS.name, WIDENED).after
+    assert [reopen().create_store(shape) for shape in (PLAYS, first, second)] == [PLAYS, first, second]
+    asked = define_store("plays", pa.schema([("plays", pa.int64()), ("song", pa.int64()), ("name", pa.string())]), ["song"], partitions=4)
+    assert reopen().create_store(asked) == second
+    elsewhere = Changelog.open("memory://").create_store(second)
+    assert (elsewhere.generation, elsewhere.is_as(second)) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("columns", "hint"),
+    [
+        ([("song", "int64"), ("title", "string"), ("plays", "int32"), ("a b", "double")], "`livestate migrate plays --add '\"a b\" DOUBLE'`"),
+        (
+            [("song", "int64"), ("n", "int8"), ("title", "string"), ("plays", "int64")],
+            "`livestate migrate plays --widen plays=BIGINT --add 'n TINYINT'`",
+        ),
+        ([("song", "int64"), ("title", "string")], "`livestate migrate plays --drop plays`"),
+        ([("id", "int64"), ("title", "string"), ("plays", "int32")], "`livestate migrate plays --rename song=id`"),
+        ([("song", "int64"), ("name", "string"), ("plays", "int32")], "`livestate migrate plays`"),
+        ([("song", "string"), ("title", "string"), ("plays", "int32")], ""),
+        ([("song", "int64"), ("title", "string"), ("plays", "int16")], ""),
+    ],
+)
+def test_a_store_that_differs_says_what_a_migration_does(columns: Sequence[tuple[str, str]], hint: str) -> None:
+    changelog = Changelog.open("memory://")
+    changelog.create_store(PLAYS)
+    asked = define_store("plays", pa.schema([(name, pa.type_for_alias(kind)) for name, kind in columns]), [columns[0][0]], partitions=4)
+    with pytest.raises(InvalidInput) as refused:
+        changelog.create_store(asked)
+    text = refused.value.message
+    assert PLAYS.describe() in text
+    assert asked.describe() in text
+    assert text.endswith(f"or change the store: {hint}." if hint else "or another name.")
+
+
+def test_what_no_migration_does_has_no_hint() -> None:
+    changelog = Changelog.open("memory://")
+    changelog.create_store(PLAYS)
+    others = [
+        define_store("plays", PLAYS.schema.append(pa.field("n", pa.int64())), ["song"], partitions=5),
+        define_store("plays", PLAYS.schema.append(pa.field("n", pa.int64())), ["song"], partitions=4, behaviour=Behaviour(KeyValue("n"))),
+        define_store("plays", PLAYS.schema, ["song", "title"], partitions=4),
+    ]
+    for asked in others:
+        with pytest.raises(InvalidInput, match=r"or another name\.$"):
+            changelog.create_store(asked)
+
+
+def test_stores_that_cannot_be_migrated_are_left_as_they_are(reopen: Reopen) -> None:
+    changelog = reopen()
+    changelog.create_store(PLAYS)
+    merged = define_store("sums", PLAYS.schema.remove(1), ["song"], behaviour=Behaviour(Merge((MergedColumn("plays", Function.SUM, "n"),))))
+    changelog.create_store(merged)
+    with pytest.raises(NotFound, match="There is no store x"):
+        changelog.migrate_store(StoreName("x"), ADDED)
+    with pytest.raises(InvalidInput, match="folds aggregates"):
+        changelog.migrate_store(merged.name, ADDED)
+    with pytest.raises(InvalidInput, match="song is in the key"):
+        changelog.migrate_store(PLAYS.name, [DropColumn("song")])
+    assert reopen().definitions() == {PLAYS.name: PLAYS, merged.name: merged}
+    assert reopen().generation(PLAYS.group) == 0
+
+
+def test_several_migrate_at_once(reopen: Reopen) -> None:
+    reopen().create_store(PLAYS)
+    changes: list[Sequence[Change]] = [[AddColumn(f"c{number}", pa.int64())] for number in range(8)]
+    with ThreadPoolExecutor(8) as threads:
+        made = list(threads.map(lambda change: reopen().migrate_store(PLAYS.name, change), changes))
+    assert sorted(migration.number for migration in made) == list(range(1, 9))
+    assert sorted(newest(reopen()).schema.names[3:]) == [f"c{number}" for number in range(8)]
+    for migration in made:
+        assert len(migration.after.schema) == len(migration.before.schema) + 1 == migration.number + 3
+
+
+def test_migrations_of_several_stores_of_a_group_are_numbered_together(reopen: Reopen) -> None:
+    changelog = reopen()
+    stores = [changelog.create_store(define_store(name, PLAYS.schema, ["song"], group="plays")) for name in ("a", "b")]
+    assert [changelog.migrate_store(store.name, ADDED).number for store in stores] == [1, 2]
+    generations = {number: {name: found.generation for name, found in reopen().definitions_at(PLAYS.group, number).items()} for number in range(3)}
+    assert generations == {0: {"a": 0, "b": 0}, 1: {"a": 1, "b": 0}, 2: {"a": 1, "b": 2}}
+    assert reopen().definition_at(StoreName("c"), 2) is None
+
+
+class LosingObjects(StoppingObjects):
+    """The answer to every create is lost; those of some paths are lost before they came."""
+
+    def __init__(self, objects: Objects, *, arrives: bool) -> None:
+        super().__init__(objects)
+        self._arrives = arrives
+
+    def create(self, path: str, chunks: Sequence[pa.Buffer]) -> bool:
+        """See `Objects.create`."""
+        if self._arrives:
+            super().create(path, chunks)
+        raise Unavailable("The answer was lost.")
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+def test_a_migration_whose_answer_was_lost(tmp_path: Path, arrives: bool) -> None:
+    Changelog.open(str(tmp_path)).create_store(PLAYS)
+    losing = Changelog(str(tmp_path), {}, LosingObjects(LocalObjects(tmp_path), arrives=arrives))
+    if arrives:
+        assert losing.migrate_store(PLAYS.name, ADDED).number == 1
+    else:
+        with pytest.raises(Unavailable, match="answer was lost"):
+            losing.migrate_store(PLAYS.name, ADDED)
+    assert Changelog.open(str(tmp_path)).generation(PLAYS.group) == int(arrives)
+
+
+# ---- what is stored
+
+
+def version_of(path: Path) -> int:
+    return path.read_bytes()[8]
+
+
+def test_formats_rise_only_where_something_was_migrated(local: Changelog, tmp_path: Path) -> None:
+    appender = open_appender(local, [PLAYS])
+    appender.append({"plays": rows(*range(20_000))})
+    local.migrate_store(PLAYS.name, ADDED)
+    appender.append({"plays": rows(*range(20_000))})
+    group = tmp_path / "root" / "groups" / "plays"
+    assert [version_of(path) for path in sorted(group.glob("*.commit"))] == [1, 1, 2]
+    assert [version_of(path) for path in sorted(group.glob("*/*.arrow"))] == [1, 2]
+    assert b'"generation"' not in sorted(group.glob("*.commit"))[1].read_bytes()
+
+
+def test_the_format_is_what_the_document_says(local: Changelog, tmp_path: Path) -> None:
+    open_appender(local, [PLAYS]).append({"plays": rows(1)})
+    path = tmp_path / "root" / "groups" / "plays" / f"{2:020d}.commit"
+    data = path.read_bytes()
+    path.write_bytes(data[:8] + b"\x02" + data[9:])
+    with pytest.raises(Corrupt, match="commit of epoch 2 of store group plays is damaged"):
+        commit_of(local, 2)
+
+
+@pytest.mark.parametrize("name", ["", "a.arrow"])
+def test_no_commit_has_rows_of_a_later_generation(local: Changelog, name: str) -> None:
+    commit = open_appender(local, [PLAYS]).append({"plays": rows(1)})
+    inside = commit.files[0]
+    file = (
+        replace(inside, generation=2) if not name else replace(inside, generation=2, name=name, size=inside.size + DATA_HEADER_LENGTH, content=None)
+    )
+    later = replace(commit, generation=1, files=(file,))
+    with pytest.raises(Corrupt, match="commit of epoch 2 of store group plays is damaged"):
+        decode_commit(commit.group, commit.epoch, pa.py_buffer(b"".join(encode_commit(later))))
+    same = replace(later, generation=2)
+    assert decode_commit(commit.group, commit.epoch, pa.py_buffer(b"".join(encode_commit(same)))).generation == 2
+
+
+def test_damaged_migrations_are_noticed(local: Changelog, tmp_path: Path) -> None:
+    appender = open_appender(local, [PLAYS])
+    local.migrate_store(PLAYS.name, ADDED)
+    local.migrate_store(PLAYS.name, WIDENED)
+    appender.append({"plays": rows(1)})
+    path = tmp_path / "root" / migration_path(PLAYS.group, 1)
+    data = path.read_bytes()
+    second = (tmp_path / "root" / migration_path(PLAYS.group, 2)).read_bytes()
+    for damaged, message in (
+        (data[:-5] + b"x" + data[-4:], "Migration 1 of store group plays is damaged"),
+        (data.replace(b"rating", b"ratinG", 1), "Migration 1 of store group plays is damaged"),
+        (b"", "Migration 1 of store group plays is damaged"),
+        (second, "Migration 1 of store group plays is that of 2 of store group plays"),
+    ):
+        path.write_bytes(damaged)
+        with pytest.raises(Corrupt, match=message):
+            Changelog.open(local.uri).definition_at(PLAYS.name, 2)
+    path.unlink()
+    with pytest.raises(Corrupt, match="Migration 1 of store group plays is missing"):
+        Changelog.open(local.uri).definition_at(PLAYS.name, 2)
+
+
+def test_collecting_and_dropping_leave_migrations(reopen: Reopen) -> None:
+    appender = open_appender(reopen(), [PLAYS])
+    after = reopen().migrate_store(PLAYS.name, ADDED).after
+    commit = appender.append({"plays": rows(1)})
+    changelog = reopen()
+    places = [(PLAYS.name, partition) for partition in partition_rows(PLAYS, rows(*range(100)))]
+    live = partition_rows(after, pa.table({"song": [1], "title": ["t"], "plays": [1], "rating": [0.5]}))
+    found = [((PLAYS.name, partition), batch) for partition, batch in live.items()]
+    snapshots = changelog.snapshots(PLAYS.group)
+    snapshots.write_part(commit.epoch, {PLAYS.name: PLAYS}, places, [])
+    assert not snapshots.commit(commit, places), "a part of another generation does not count"
+    snapshots.write_part(commit.epoch, {PLAYS.name: after}, places, found, commit.generation)
+    assert snapshots.commit(commit, places)
+    assert changelog.drop(PLAYS.group, SnapshotRetention(1, 0.0), 2**62).epochs == 1
+    assert changelog.collect(PLAYS.group) == 0
+    again = reopen()
+    snapshot = again.snapshots(PLAYS.group).newest()
+    assert snapshot is not None
+    assert (snapshot.generation, {part.generation for part in snapshot.parts}) == (1, {1})
+    shape = again.definition_at(PLAYS.name, snapshot.generation)
+    assert shape == after
+    batches = [batch for _, partition in places for batch in again.snapshots(PLAYS.group).batches(snapshot, shape, partition)]
+    assert [batch.to_pylist() for batch in batches] == [[{"song": 1, "title": "t", "plays": 1, "rating": 0.5}]]

@@ -1,0 +1,103 @@
+"""Names that mean another store: on every storage, as often as they are switched, and by whoever is first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.changelog import Changelog, Switch
+from engine.changelog.layout import switch_path
+from engine.errors import Corrupt, InvalidInput, NotFound
+from engine.schema import StoreName, define_store
+from tests.unit.changelog.conftest import PLAYS
+
+Reopen = Callable[[], Changelog]
+OTHER = define_store("by country", PLAYS.schema, ["song", "title"], group="others")
+BEST = StoreName("best")
+
+
+def switched(changelog: Changelog, name: str, store: str) -> Switch:
+    return changelog.switch(StoreName(name), StoreName(store))
+
+
+def test_the_newest_switch_of_a_name_counts(reopen: Reopen) -> None:
+    changelog = reopen()
+    changelog.create_store(PLAYS)
+    changelog.create_store(OTHER)
+    assert changelog.switches() == {}
+    assert switched(changelog, "plays", "by country") == Switch(PLAYS.name, OTHER.name, 1)
+    assert reopen().switches() == {"plays": "by country"}
+    assert switched(reopen(), "by country", "plays").number == 1
+    assert switched(reopen(), "best", "plays").number == 1
+    assert reopen().switches() == changelog.switches() == {"plays": "by country", "by country": "plays", "best": "plays"}
+    assert switched(changelog, "plays", "plays") == Switch(PLAYS.name, PLAYS.name, 2)
+    assert reopen().switches() == {"by country": "plays", "best": "plays"}
+    assert set(reopen().definitions()) == {"plays", "by country"}
+
+
+def test_a_switch_to_what_a_name_means_already_writes_nothing(reopen: Reopen) -> None:
+    changelog = reopen()
+    changelog.create_store(PLAYS)
+    changelog.create_store(OTHER)
+    assert switched(changelog, "plays", "plays").number == 0
+    assert switched(changelog, "plays", "by country").number == switched(reopen(), "plays", "by country").number == 1
+
+
+def test_more_than_nine_switches(reopen: Reopen) -> None:
+    changelog = reopen()
+    changelog.create_store(PLAYS)
+    changelog.create_store(OTHER)
+    for number in range(1, 13):
+        assert switched(reopen(), "plays", ["plays", "by country"][number % 2]).number == number
+    assert changelog.switches() == {}
+    switched(changelog, "plays", "by country")
+    assert reopen().switches() == {"plays": "by country"}
+
+
+def test_only_stores_can_be_meant(reopen: Reopen) -> None:
+    changelog = reopen()
+    changelog.create_store(PLAYS)
+    with pytest.raises(NotFound, match="There is no store gone: plays keeps its meaning"):
+        switched(changelog, "plays", "gone")
+    switched(changelog, "best", "plays")
+    with pytest.raises(NotFound, match="no store best"):
+        switched(changelog, "plays", "best")
+    with pytest.raises(NotFound, match="no store gone"):
+        switched(changelog, "gone", "gone")
+    for name in ("a/b", "", "x" * 300):
+        with pytest.raises(InvalidInput, match="store"):
+            switched(changelog, name, "plays")
+    assert reopen().switches() == {"best": "plays"}
+    assert switched(changelog, "best", "best").number == 2
+    assert reopen().switches() == {}
+
+
+def test_long_and_strange_names(reopen: Reopen) -> None:
+    changelog = reopen()
+    changelog.create_store(PLAYS)
+    names = ["ø" * 100, ".hidden", "switches", "definition.json", "0000000001.json"]
+    for name in names:
+        switched(changelog, name, "plays")
+    assert reopen().switches() == dict.fromkeys(names, "plays")
+    assert set(reopen().definitions()) == {"plays"}
+
+
+def test_damage_is_noticed(tmp_path: Path) -> None:
+    changelog = Changelog.open(str(tmp_path))
+    changelog.create_store(PLAYS)
+    changelog.create_store(OTHER)
+    switched(changelog, "plays", "by country")
+    file = tmp_path / switch_path(PLAYS.name, 1)
+    whole = file.read_bytes()
+    for data in (whole[:-3], whole.replace(b"by country", b"by continent"), b"", whole.replace(b'"format": 1', b'"format": 2')):
+        file.write_bytes(data)
+        with pytest.raises(Corrupt, match="restore"):
+            Changelog.open(str(tmp_path)).switches()
+    file.write_bytes(whole)
+    moved = tmp_path / switch_path(BEST, 1)
+    moved.parent.mkdir(parents=True)
+    file.rename(moved)
+    with pytest.raises(Corrupt, match="lies where another one should be"):
+        Changelog.open(str(tmp_path)).switches()
