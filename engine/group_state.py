@@ -270,6 +270,8 @@ class GroupState:
         Raises:
             LivestateError: The next commit cannot be read or applied. Nothing of it is visible, and the next call tries again.
         """
+        if not self._definitions:
+            return False  # the first stores could not be opened, and are looked for again
         looked_at = self._setup.now()
         snapshot = self._restored(self._main)
         if snapshot is not None:

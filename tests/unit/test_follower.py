@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from engine.changelog import Changelog, StoreAppender, open_appender
-from engine.errors import Corrupt, InvalidInput, NotFound
+from engine.errors import Corrupt, InvalidInput, NotFound, Unavailable
 from engine.follower import Follower
+from engine.group_state import GroupSetup
 from engine.schema import Epoch, StoreName
 from tests.support.following import GROUP, OPTIONS, contents, define, following
 from tests.support.waiting import wait_until
@@ -58,6 +60,28 @@ def test_a_restart_shows_the_same_and_goes_on(changelog: Changelog, appender: St
     with following(changelog, tmp_path / "data") as follower:
         assert follower.wait_for(GROUP, missed, WAIT_SECONDS)
         assert both(follower) == ({2: 20, 3: 30}, {1: 1})
+
+
+def test_a_group_whose_partitions_cannot_be_opened_at_first(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise Unavailable("The disk does not answer.")
+
+    for number in range(3):
+        newest = append(appender, {number: number}, {number: -number})
+    follower = Follower(changelog, tmp_path / "data", replace(OPTIONS, apply_threads=1))
+    with monkeypatch.context() as patched:
+        patched.setattr(GroupSetup, "open", fail)
+        with pytest.raises(Unavailable):
+            follower.start()
+        follower._appliers.submit(int).result()  # whatever else was to be opened has failed as well
+    group = follower._groups[GROUP]
+    assert not group.step(), "an epoch was taken without the stores that it has rows of"
+    follower.start()
+    assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
+    assert both(follower) == ({0: 0, 1: 1, 2: 2}, {0: 0, 1: -1, 2: -2})
+    follower.stop()
 
 
 def test_a_clean_restart_can_be_read_at_once(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,10 +17,12 @@ from engine.changelog import Changelog, StoreAppender, open_appender
 from engine.cluster.fragments import FragmentRequest
 from engine.cluster.reports import HostName
 from engine.cluster.wishes import AsOfEpoch, EpochWish
+from engine.coordinator.shapes import Shapes
 from engine.errors import DeadlineExceeded, InvalidInput, LivestateError, NotFound, Unavailable
 from engine.evolution import parse_changes
 from engine.follower import Follower, FollowerOptions
-from engine.schema import Epoch, GroupName, PartitionId, StoreName, define_store
+from engine.partitioning import partition_of
+from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName, define_store
 from engine.service import QueryOptions, QueryService, Session
 from tests.support.cluster import Cluster, following_cluster, host_names
 from tests.support.following import following
@@ -251,8 +254,6 @@ class Apart:
 
 
 def _partitions(songs: range) -> list[int]:
-    from engine.partitioning import partition_of  # noqa: PLC0415  only this needs it
-
     return [int(number) for number in partition_of([pa.array(songs, pa.int64())], PARTITIONS)]
 
 
@@ -337,6 +338,40 @@ def test_division_and_endpoints_are_of_one_shape(apart: Apart) -> None:
     assert division.schema.names == ["song", "m", "genre"]
     assert division.pieces is not None
     assert {tuple(piece.request.generations.items()) for piece in division.pieces} == {((GROUP, 1),)}
+
+
+def test_endpoints_are_of_the_columns_that_were_told(apart: Apart) -> None:
+    for host in "ab":
+        prepared = apart.service(host).prepare("SELECT * FROM plays")
+        for _ in range(2):
+            endpoints = apart.service(host).endpoints("SELECT * FROM plays", told=prepared.shapes)
+            assert endpoints is not None
+            assert [(dict(each.epochs), dict(each.generations)) for each in endpoints.values()] == [({GROUP: apart.before}, {})] * 2
+            apart.move("b")
+
+
+def test_when_stores_are_what_they_are_taken_to_be(lone: Lone) -> None:
+    """Migrations 1 and 4 are of plays, 2 of titles, 3 of a store that the statement does not read."""
+    open_appender(lone.changelog, [define_store("others", TITLES.schema, ["song"], group="music")])
+    for store, changes in (("plays", ["a INTEGER"]), ("titles", ["a INTEGER"]), ("others", ["a INTEGER"]), ("plays", ["b INTEGER"])):
+        migrate(lone.changelog, store, add=changes)
+    lone.appender = open_appender(lone.changelog, [PLAYS, TITLES])
+    lone.append(1)
+    shapes = Shapes(lone.follower)
+
+    def bound(generation: int) -> dict[StoreName, StoreDefinition]:
+        found = lone.follower.definitions_of({GROUP: generation})
+        return {name: found[name] for name in (PLAYS.name, TITLES.name)}
+
+    assert [[shapes.fit(bound(one), {GROUP: other}) for other in range(5)] for one in range(5)] == [
+        [True, False, False, False, False],
+        [False, True, False, False, False],
+        [False, False, True, True, False],
+        [False, False, True, True, False],
+        [False, False, False, False, True],
+    ]
+    spans = [shapes.generations_of(bound(generation), {GROUP: 4})[GROUP] for generation in range(5)]
+    assert spans == [range(1), range(1, 2), range(2, 4), range(2, 4), range(4, sys.maxsize)]
 
 
 def test_a_host_refuses_a_fragment_of_another_shape(apart: Apart) -> None:
