@@ -341,13 +341,16 @@ def test_division_and_endpoints_are_of_one_shape(apart: Apart) -> None:
 
 
 def test_endpoints_are_of_the_columns_that_were_told(apart: Apart) -> None:
-    for host in "ab":
-        prepared = apart.service(host).prepare("SELECT * FROM plays")
-        for _ in range(2):
-            endpoints = apart.service(host).endpoints("SELECT * FROM plays", told=prepared.shapes)
+    prepared = {host: apart.service(host).prepare("SELECT * FROM plays") for host in "ab"}
+    for _ in range(2):
+        for host, told in prepared.items():
+            endpoints = apart.service(host).endpoints("SELECT * FROM plays", told=told.shapes)
             assert endpoints is not None
             assert [(dict(each.epochs), dict(each.generations)) for each in endpoints.values()] == [({GROUP: apart.before}, {})] * 2
-            apart.move("b")
+        apart.move("b")
+    endpoints = apart.service("a").endpoints("SELECT * FROM plays")
+    assert endpoints is not None
+    assert {(each.epochs[GROUP], each.generations[GROUP]) for each in endpoints.values()} == {(apart.after, 1)}
 
 
 def test_when_stores_are_what_they_are_taken_to_be(lone: Lone) -> None:
