@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from engine.columns import MAX_COLUMN_NUMBER, Column, cast_exactly, text_of, value_of, widens
 from engine.errors import InvalidInput
-from engine.kinds import Behaviour, KeyValue, Merge, Session, Versioned
+from engine.kinds import RESERVED_PREFIX, Behaviour, KeyValue, Merge, Session, Versioned
 from engine.schema import TOMBSTONE_COLUMN, StoreDefinition, define_store
 from engine.sql_types import arrow_type, sql_type
 
@@ -61,6 +61,7 @@ Change = AddColumn | DropColumn | RenameColumn | WidenColumn
 
 _NAME = r'(?:"(?P<quoted>(?:[^"]|"")+)"|(?P<plain>[^\s"=]+))'
 _ADDED = re.compile(rf"\s*{_NAME}\s+(?P<kind>.+?)(?:\s+DEFAULT\s+(?P<default>.+?))?\s*", re.IGNORECASE | re.DOTALL)
+_WHOLE_NAME = re.compile(rf"\s*{_NAME}\s*")
 _EQUALS = re.compile(rf"\s*{_NAME}\s*=\s*(?P<value>.+?)\s*", re.DOTALL)
 
 
@@ -71,7 +72,7 @@ def parse_changes(add: Sequence[str] = (), drop: Sequence[str] = (), rename: Seq
         add: Columns as SQL defines them: `rating DOUBLE`, `kind VARCHAR DEFAULT 'song'`.
         drop: Names.
         rename: `old=new`.
-        widen: `column=BIGINT`.
+        widen: `column=BIGINT`. All names can be in double quotation marks.
 
     Returns:
         The changes in the order in which they are made. New columns come last, so that they may take names that have become free.
@@ -79,9 +80,9 @@ def parse_changes(add: Sequence[str] = (), drop: Sequence[str] = (), rename: Seq
     Raises:
         InvalidInput: A text is none of these.
     """
-    renamed = [RenameColumn(*_equation(text, "--rename old=new")) for text in rename]
+    renamed = [RenameColumn(old, _unquoted(new)) for old, new in (_equation(text, "--rename old=new") for text in rename)]
     widened = [WidenColumn(name, arrow_type(kind)) for name, kind in (_equation(text, "--widen column=BIGINT") for text in widen)]
-    return (*renamed, *widened, *(DropColumn(name) for name in drop), *(_added(text) for text in add))
+    return (*renamed, *widened, *(DropColumn(_unquoted(name)) for name in drop), *(_added(text) for text in add))
 
 
 def _equation(text: str, example: str) -> tuple[str, str]:
@@ -103,6 +104,12 @@ def _added(text: str) -> AddColumn:
             raise InvalidInput(f"The default {default} lacks a quotation mark.")
         default = default[1:-1].replace("''", "'")
     return AddColumn(_name(found), arrow_type(found["kind"]), default)
+
+
+def _unquoted(text: str) -> str:
+    """A name that has a text to itself, and so may have blanks without quotation marks."""
+    found = _WHOLE_NAME.fullmatch(text)
+    return text if found is None else _name(found)
 
 
 def _name(found: re.Match[str]) -> str:
@@ -169,11 +176,14 @@ class _Draft:
 
     def _check_there(self, name: str) -> None:
         if name not in self.fields:
-            raise InvalidInput(f"there is no column {name}")
+            is_made = name in self.columns and not name.startswith(RESERVED_PREFIX)
+            raise InvalidInput(f"{name} is made by the store and stays as it is" if is_made else f"there is no column {name}")
 
     def _check_free(self, name: str) -> None:
-        if name.lower() in {each.lower() for each in (*self.fields, *self.columns)}:
-            raise InvalidInput(f"there is a column {name} already")
+        for there in self.columns:
+            if there.lower() == name.lower():
+                remark = "" if there == name else ", and SQL does not tell upper from lower case"
+                raise InvalidInput(f"there is a column {there} already{remark}")
 
     def _check_of_no_use(self, name: str, what: str) -> None:
         """Refuse changes to columns that say which rows are there, and where."""

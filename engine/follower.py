@@ -33,6 +33,7 @@ SECONDS_BETWEEN_DEFINITIONS = 1.0
 """How often stores without a first epoch, and space to be given back, are looked for."""
 SECONDS_BETWEEN_COMPLAINTS = 30.0
 _ENDED = "The host stopped following the changelog after an unexpected failure; its log says which: restart it."
+_NO_SNAPSHOTS = "The host stopped writing snapshots after an unexpected failure; its log says which: restart it."
 
 
 @dataclass(frozen=True)
@@ -404,7 +405,7 @@ class Follower:
 
     def _group_status(self, group: GroupState) -> Iterator[StoreStatus]:
         view = group.view
-        problem = _ENDED if self._ended else self._problems.get(_Task(group.group), self._problems.get(_Task(group.group, "rebuild"), ""))
+        problem = self._problem(group.group)
         newest = view.epoch if view else Epoch(0)
         lags: dict[Epoch, float] = {}
         try:
@@ -412,7 +413,8 @@ class Follower:
             lags = {epoch: self._lag_seconds(group.group, epoch, newest) for epoch in {group.epoch_of(name) for name in group.definitions}}
         except LivestateError as error:
             problem = problem or error.message
-        for name in group.definitions:
+        # Of the view, not of the group: that may have come to new stores since.
+        for name in view.stores if view else group.definitions:
             epoch = group.epoch_of(name)
             versions = list(view.stores[name].versions.values()) if view else []
             yield StoreStatus(
@@ -429,6 +431,13 @@ class Follower:
                 problem=problem,
                 pinned_epochs=group.pinned_epochs,
             )
+
+    def _problem(self, group: GroupName) -> str:
+        """What keeps a group from getting on, the worst first; empty if nothing does."""
+        if self._ended:
+            return _ENDED
+        found = self._problems.get(_Task(group), self._problems.get(_Task(group, "rebuild"), ""))
+        return found or (_NO_SNAPSHOTS if self._snapshotter.has_ended else "")
 
     def _lag_seconds(self, group: GroupName, epoch: Epoch, newest: Epoch) -> float:
         waiting = self._changelog.read_commit(group, Epoch(epoch + 1)) if newest > epoch else None

@@ -11,10 +11,11 @@ from pathlib import Path
 from rocksdict import WriteBufferManager
 
 from engine.changelog import Changelog, Commit, Snapshot
+from engine.changelog.definitions import lacks
 from engine.changelog.layout import path_segment
 from engine.cluster.reports import GroupReport, StoreReport
 from engine.cohort import Cohort, PartitionKey, Way, late_partitions, names_of, never_stop
-from engine.errors import Corrupt, Unavailable
+from engine.errors import Unavailable
 from engine.group_views import GroupView, RetainedViews, Retention
 from engine.recovery import restore
 from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
@@ -171,7 +172,7 @@ class GroupState:
         """
         found = self._changelog.definition_at(store, generation)
         if found is None:
-            raise Corrupt(f"The changelog has rows of store {store} and no definition of it: restore the definition from a backup.")
+            raise lacks(store)
         return found
 
     def epoch_of(self, store: StoreName) -> Epoch:

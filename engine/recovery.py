@@ -76,4 +76,10 @@ def _is_next_there(changelog: Changelog, group: GroupName, epoch: Epoch) -> bool
         following = changelog.read_commit(group, Epoch(epoch + 1))
     except Corrupt:
         return True  # whoever reads it says what is wrong with it
-    return following is not None and (not epoch or changelog.holds(group, epoch))
+    if following is None:
+        return False
+    if epoch:
+        return changelog.holds(group, epoch)
+    # Of the beginning `holds` only says whether there is a later snapshot, beside which epoch 1 may be still. Epochs are dropped in order: while
+    # epoch 2 is there, so is what was first committed as epoch 1. Without, a writer has created epoch 1 anew, and ended before it took that back.
+    return changelog.holds(group, epoch) or changelog.holds(group, Epoch(2))

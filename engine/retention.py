@@ -18,7 +18,6 @@ Cutoffs = Mapping[StoreName, int]
 STEPS = 64
 """A cutoff moves in steps of this part of the retention: hosts take no epochs together across a step, and each looks through the store."""
 
-
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 

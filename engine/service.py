@@ -375,11 +375,11 @@ class QueryService:
     def _stores_of(self, request: FragmentRequest) -> Definitions:
         """What stores are to a fragment."""
         stores, generations = self._source.definitions(), request.generations
-        read = [stores[name] for name in request.partitions if name in stores]
-        # Nearly always they are what they are here now, and as their groups' newest migrations have made them.
-        if [each.generation for each in read] == [generations.get(each.group, 0) for each in read]:
+        read = {name: stores[name] for name in request.partitions if name in stores}
+        # Nearly always they are what they are here now.
+        if self._shapes.fit(read, generations):
             return stores
-        return self._source.definitions_of({each.group: generations.get(each.group, 0) for each in read})
+        return self._source.definitions_of({each.group: generations.get(each.group, 0) for each in read.values()})
 
     def row(
         self,

@@ -172,7 +172,13 @@ class Snapshotter:
         self._lock = Lock()
         self._wake, self._stopping = Event(), Event()
         self._maker = SnapshotMaker(changelog, options, now, self._stopping)
+        self._ended = False
         self._thread = Thread(target=self._run, name="snapshot", daemon=True)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the thread has ended though nobody stopped it: its failure, a defect, is in the log."""
+        return self._ended
 
     def start(self) -> None:
         """Start the thread."""
@@ -194,18 +200,28 @@ class Snapshotter:
         """
         clock = time.monotonic()
         with self._lock:
+            if self._ended:
+                return  # the view would be kept for good
             self._tasks[view.group] = _Task(view, commit, clock, clock)
         self._wake.set()
 
     def _run(self) -> None:
-        while not self._stopping.is_set():
-            self._wake.wait(self._seconds_to_wait())
-            self._wake.clear()
-            for task in self._due():
-                if self._is_done(task):
-                    with self._lock:
-                        if self._tasks.get(task.view.group) is task:
-                            del self._tasks[task.view.group]
+        try:
+            while not self._stopping.is_set():
+                self._wake.wait(self._seconds_to_wait())
+                self._wake.clear()
+                self._round()
+        finally:
+            with self._lock:
+                self._ended = not self._stopping.is_set()
+                self._tasks.clear()
+
+    def _round(self) -> None:
+        for task in self._due():
+            if self._is_done(task):
+                with self._lock:
+                    if self._tasks.get(task.view.group) is task:
+                        del self._tasks[task.view.group]
 
     def _seconds_to_wait(self) -> float | None:
         with self._lock:

@@ -200,17 +200,19 @@ def serve(token_file: Path | None, supervised: bool, **given: Any) -> None:
       livestate serve --deployment livestate.toml --host a
       livestate serve --processes 4 --changelog file:///var/lib/livestate --data /var/lib/livestate-hosts
     """
-    from flight_server import process  # noqa: PLC0415  it imports all of the engine
-    from flight_server.serving import ServeArguments, host_options  # noqa: PLC0415  likewise
+    from flight_server.stop_signals import stop_signals_blocked  # noqa: PLC0415  only this needs it
 
-    arguments = ServeArguments(token=_token(token_file), **given)
-    if arguments.processes is not None:
-        from flight_server.launcher import launch  # noqa: PLC0415  only this needs it
+    # Before imports start threads.
+    with stop_signals_blocked(), _failures():
+        from flight_server import process  # noqa: PLC0415  it imports all of the engine
+        from flight_server.serving import ServeArguments, host_options  # noqa: PLC0415  likewise
 
-        with _failures():
+        arguments = ServeArguments(token=_token(token_file), **given)
+        if arguments.processes is not None:
+            from flight_server.launcher import launch  # noqa: PLC0415  only this needs it
+
             launch(arguments, click.echo)
-        return
-    with _failures():
+            return
         options = host_options(arguments)
         process.serve(options, lambda started: click.echo(f"{process.SERVES} {options.changelog} at {started.uri}"), supervised=supervised)
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from flight_server.host import Host, HostOptions
+from flight_server.stop_signals import STOP_SIGNALS, stop_signals_blocked
 
 SWITCH_INTERVAL_SECONDS = 1e-4
 """How long a thread keeps the interpreter while others wait; Python's own choice is 5 ms.
@@ -25,7 +26,6 @@ a server that does nothing takes 0.40 ms in place of 0.47; 8 clients together ge
 """
 SERVES = "livestate serves"
 """What the line begins with that a process prints when clients can connect."""
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +40,8 @@ def settle() -> None:
     """Take everything that is there by now out of garbage collection, as it stays for good: modules for the most part.
 
     A full collection looks at all objects while every thread waits: 25 ms for the 115,000 of a host that has just started, and twice that and more
-    where others want the processors. Afterwards it takes 1 to 5 ms, for what statements and epochs have left.
+    where others want the processors. Afterwards it takes 1 to 5 ms, for what statements and epochs have left. Before the interpreter ends,
+    `gc.unfreeze` takes it back in: modules are cycles, and DuckDB's complains about all that it made and that outlives it.
     """
     gc.collect()
     gc.freeze()
@@ -68,9 +69,11 @@ def serve(options: HostOptions, started: Callable[[Host], None], *, supervised: 
     Raises:
         LivestateError: The host could not start, by kind.
     """
-    # Blocked, a signal that comes at any time from here on waits until it is asked for; a handler could run in the midst of anything,
-    # and one that sets an Event waits for ever if it interrupts that very Event's `wait`. All threads of the host inherit the mask.
-    signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    with stop_signals_blocked():
+        _serve(options, started, supervised=supervised)
+
+
+def _serve(options: HostOptions, started: Callable[[Host], None], *, supervised: bool) -> None:
     if supervised:
         stop_with_standard_input()
     prepare()
@@ -88,7 +91,7 @@ def serve(options: HostOptions, started: Callable[[Host], None], *, supervised: 
         # One that came once more, while the host was stopping, has been answered too.
         while signal.sigtimedwait(STOP_SIGNALS, 0) is not None:
             pass
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+        gc.unfreeze()
     if not stopped:
         _log.warning("A client neither reads its result nor goes away; the host ends without it.")
         # Flight would wait for that client without end. Everything that has to last is closed by now.

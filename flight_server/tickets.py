@@ -350,6 +350,8 @@ def parse_handle(handle: bytes) -> Statement:
 def _told(message: Message) -> Told | None:
     if not message.HasField("told"):
         return None
+    if any(each.generation < 0 for each in message.told.tables):
+        raise InvalidInput("The statement handle is damaged: prepare the statement again.")
     return tuple(TableShape(StoreName(each.name), StoreName(each.store), each.generation) for each in message.told.tables)
 
 

@@ -24,7 +24,8 @@ from pathlib import Path
 from types import TracebackType
 
 from engine.errors import DeadlineExceeded, Unavailable
-from spark_pipeline.processes import LOOPBACK, Watcher, free_port, stop_process
+from engine.watcher import Watcher
+from spark_pipeline.processes import LOOPBACK, free_port, stop_process
 
 PORT = 9092
 JARS_VARIABLE = "LIVESTATE_KAFKA_JARS"
@@ -89,9 +90,9 @@ class KafkaBroker:
             cluster = urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
             self._java("kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", f"--config={settings}").wait()
         self._process = self._java("kafka.Kafka", str(settings))
-        self._watcher = Watcher(self._process.pid)
         with ExitStack() as unless_started:
             unless_started.callback(self.stop)
+            self._watcher = Watcher(self._process.pid)
             self._wait(self._process)
             unless_started.pop_all()
 
@@ -205,9 +206,7 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--port", type=int, default=PORT, help=f"where clients connect; {PORT} by default")
     parser.add_argument("--data", type=Path, help="directory in which topics stay; a temporary one by default")
-    parser.add_argument("--supervised", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
-    parent = os.getppid()
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, frame: stopping.set())
@@ -218,7 +217,7 @@ def main(arguments: Sequence[str]) -> int:
             with KafkaBroker(directory, options.port) as broker:
                 sys.stdout.write(f"Kafka serves {broker.bootstrap}\n")
                 sys.stdout.flush()
-                while not stopping.wait(1.0) and not (options.supervised and os.getppid() != parent):
+                while not stopping.wait(1.0):
                     broker.check()
         except (Unavailable, DeadlineExceeded) as error:
             sys.stderr.write(f"Error: {error}\n")

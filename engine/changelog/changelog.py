@@ -13,6 +13,7 @@ from engine.changelog.codec import Tables
 from engine.changelog.commit import BEFORE_FIRST, Commit, DataFile
 from engine.changelog.definitions import Definitions
 from engine.changelog.epochs import Epochs
+from engine.changelog.frames import damaged
 from engine.changelog.layout import FORMAT_PATH, LAYOUT_FORMAT, STORES_PATH
 from engine.changelog.migrations import Migration
 from engine.changelog.objects import Objects, open_objects
@@ -376,14 +377,13 @@ class Changelog:
 
 
 def _identity_of(data: bytes) -> str:
-    damaged = "The FORMAT object of the changelog is damaged: restore it from a backup."
+    what = "The FORMAT object of the changelog"
     try:
         document = json.loads(data)
         version, identity = document["format"], document["identity"]
     except (ValueError, KeyError, TypeError) as error:
-        raise Corrupt(damaged) from error
+        raise damaged(what) from error
     if version != LAYOUT_FORMAT:
         raise Corrupt(f"The changelog has format {version!r}; this version reads format {LAYOUT_FORMAT}: upgrade livestate.")
-    if unsealed(data) is None:
-        raise Corrupt(damaged)
+    unsealed(data, what)
     return str(identity)

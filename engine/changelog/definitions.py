@@ -18,6 +18,11 @@ from engine.schema import GroupName, StoreDefinition, StoreName
 _MAX_RACES = 100
 
 
+def lacks(store: StoreName) -> Corrupt:
+    """The error for rows of a store that the changelog has no definition of."""
+    return Corrupt(f"The changelog has rows of store {store} and no definition of it: restore the definition from a backup.")
+
+
 class Definitions:
     """The definitions of a changelog's stores. Each is immutable, and read once. Safe to use from several threads.
 
@@ -107,10 +112,7 @@ class Definitions:
             data = self._objects.get(path)
             if data is None:
                 return None
-            document = unsealed(data.to_pybytes())
-            if document is None:
-                raise Corrupt("A store definition in the changelog is damaged: restore it from a backup.")
-            definition = StoreDefinition.from_json(document)
+            definition = StoreDefinition.from_json(unsealed(data.to_pybytes(), "A store definition in the changelog"))
             if definition_path(definition.name) != path:
                 raise Corrupt(f"The definition of store {definition.name} lies where another one's should be: restore the changelog from a backup.")
             self._created[path] = definition

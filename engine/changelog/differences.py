@@ -92,9 +92,9 @@ def _options(changes: Sequence[Change]) -> str:
             case WidenColumn(name, kind):
                 words += ["--widen", f"{_quoted(name)}={sql_type(kind)}"]
             case DropColumn(name):
-                words += ["--drop", name]
+                words += ["--drop", _quoted(name)]
             case RenameColumn(name, to):
-                words += ["--rename", f"{_quoted(name)}={to}"]
+                words += ["--rename", f"{_quoted(name)}={_quoted(to)}"]
     return shlex.join(words)
 
 

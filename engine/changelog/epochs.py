@@ -20,7 +20,7 @@ from engine.changelog.codec import (
     with_tombstones,
 )
 from engine.changelog.commit import BEFORE_FIRST, Commit, DataFile, Slice
-from engine.changelog.definitions import Definitions
+from engine.changelog.definitions import Definitions, lacks
 from engine.changelog.files import read_slices
 from engine.changelog.layout import commit_path, data_epoch, data_path, epoch_path, group_path, path_segment
 from engine.changelog.objects import Objects
@@ -184,7 +184,7 @@ class Epochs:
         """What a store is at a generation."""
         found = self._stores.at(store, generation)
         if found is None:
-            raise Corrupt(f"The changelog has rows of store {store} and no definition of it: restore the definition from a backup.")
+            raise lacks(store)
         return found
 
     def _contents(self, file: DataFile, wanted: Sequence[Slice], where: str) -> list[pa.Buffer]:

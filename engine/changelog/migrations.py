@@ -106,10 +106,7 @@ class Migrations:
         data = self._objects.get(migration_path(self.group, number))
         if data is None:
             return None
-        document = unsealed(data.to_pybytes())
-        if document is None:
-            raise Corrupt(f"{self._name(number)} is damaged: restore the changelog from a backup.")
-        shape = StoreDefinition.from_json(document)
+        shape = StoreDefinition.from_json(unsealed(data.to_pybytes(), self._name(number)))
         if (shape.group, shape.generation) != (self.group, number):
             raise Corrupt(f"{self._name(number)} is that of {shape.generation} of store group {shape.group}: restore the changelog from a backup.")
         return shape

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import zlib
 
+from engine.changelog.frames import damaged
+
 _CHECKSUM = re.compile(rb',\n "crc32": ([0-9]+)\n\}\Z')
 
 
@@ -17,8 +19,18 @@ def sealed(document: bytes) -> bytes:
     return document.removesuffix(b"}").rstrip() + f',\n "crc32": {zlib.crc32(document)}\n}}'.encode()
 
 
-def unsealed(data: bytes) -> bytes | None:
-    """What `sealed` was given; None if it is not that any more."""
+def unsealed(data: bytes, what: str) -> bytes:
+    """What `sealed` was given.
+
+    Args:
+        data: The stored form.
+        what: What it is of, the beginning of the message.
+
+    Raises:
+        Corrupt: It is not what was written.
+    """
     found = _CHECKSUM.search(data)
     document = data[: found.start()] + b"\n}" if found else b""
-    return document if found and zlib.crc32(document) == int(found[1]) else None
+    if found is None or zlib.crc32(document) != int(found[1]):
+        raise damaged(what)
+    return document

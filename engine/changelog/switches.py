@@ -103,9 +103,7 @@ class Switches:
 
 
 def _switch_of(data: bytes, path: str) -> Switch:
-    document = unsealed(data)
-    if document is None:
-        raise Corrupt("A switch in the changelog is damaged: restore it from a backup.")
+    document = unsealed(data, "A switch in the changelog")
     try:
         fields = json.loads(document)
         version, name, store = fields["format"], StoreName(fields["name"]), StoreName(fields["store"])

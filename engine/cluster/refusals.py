@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from engine.cluster.readable import Bundle, GroupReading, Hosts
 from engine.cluster.reports import LONE_HOST, GroupReport, HostName, HostReport
-from engine.cluster.wishes import AsOfEpoch, AsOfTimestamp, EpochWish
+from engine.cluster.wishes import AsOf, AsOfEpoch, AsOfTimestamp, EpochWish
 from engine.errors import InvalidInput, LivestateError, NotFound, Unavailable
 from engine.schema import Epoch, PartitionId, StoreName
 
@@ -119,7 +119,7 @@ def out_of_reach(reading: GroupReading, wish: EpochWish, now: int) -> tuple[Live
     if not reading.epochs:
         return Unavailable(f"No host that is alive can read group {reading.group} yet: try again shortly."), True
     generations = wish.generations.get(reading.group)
-    if generations is not None and (refused := _of_other_columns(reading, generations)) is not None:
+    if generations is not None and (refused := _of_other_columns(reading, generations, wish.of(reading.group))) is not None:
         return refused
     match wish.of(reading.group):
         case AsOfEpoch(epoch):
@@ -130,8 +130,13 @@ def out_of_reach(reading: GroupReading, wish: EpochWish, now: int) -> tuple[Live
             return _too_old(reading, wish, now), True
 
 
-def _of_other_columns(reading: GroupReading, wanted: range) -> tuple[LivestateError, bool] | None:
-    """The refusal of a statement whose columns are told, and those of the newest epoch that can be read are others; None where they are not."""
+def _of_other_columns(reading: GroupReading, wanted: range, as_of: AsOf | None) -> tuple[LivestateError, bool] | None:
+    """The refusal of a statement whose columns are told, and those of the epoch that it asks for, or of the newest that can be read, are others.
+
+    None where they are not.
+    """
+    if isinstance(as_of, AsOfEpoch) and as_of.epoch in reading.epochs and reading.generation(as_of.epoch) not in wanted:
+        return InvalidInput(f"The statement was prepared with other columns than it has at epoch {as_of.epoch}: prepare it again."), False
     newest = next((epoch for epoch in reading.epochs if reading.is_covered(epoch)), reading.epochs[0])
     generation = reading.generation(newest)
     stores = f"store {reading.stores[0]}" if len(reading.stores) == 1 else f"one of the stores {', '.join(reading.stores)}"

@@ -26,7 +26,7 @@ from engine.coordinator.explained import analyzed_lines, scattered_lines, whole_
 from engine.coordinator.flow import Flow
 from engine.coordinator.key_rows import KeyAsked, KeyRows
 from engine.coordinator.memory import GatherMemory
-from engine.coordinator.parts import HostFailedError, Parts, RefusedError, stopping
+from engine.coordinator.parts import HostFailedError, Parts, RefusedError, let_go, stopping
 from engine.coordinator.plans import PlanCache, ReadyFragment, ReadyPlan, WholeText
 from engine.coordinator.results import forwarded_metadata, local_metadata, scattered_metadata
 from engine.coordinator.router import Routed, Router
@@ -180,6 +180,13 @@ class Coordinator:
         Raises:
             LivestateError: It cannot be answered, as kind and message say.
         """
+        try:
+            return self._answered(asked)
+        except LivestateError as error:
+            let_go(error)
+            raise
+
+    def _answered(self, asked: Asked) -> Answer:
         routed = self._router.find(asked)
         failed: set[HostName] = set()
         for _ in range(MOST_TRIES):
@@ -360,6 +367,7 @@ class Coordinator:
             ration = self._memory.ration()
             resources.callback(ration.free)
             scatter = Scatter(errand, needs_of, parts, self._threads, ration)
+            resources.callback(scatter.forget)
             schema, batches = self._rows(asked, route, plan, scatter, resources)
             kept_open = resources.pop_all()
         seconds = asked.seconds(plan=planned, gather=scatter.gather_seconds)

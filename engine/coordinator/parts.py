@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -120,15 +121,19 @@ class Parts:
         try:
             return self._open(host, request, lambda: self._ended)
         except LivestateError as error:
+            if self._is_meant(error):
+                raise
             raise self._meaning(host, error) from error
 
+    def _is_meant(self, error: LivestateError) -> bool:
+        """Whether a failure at a host is the statement's as it is: one that is raised from itself is a cycle, with all that its traceback holds."""
+        return error is self._cause or not (self._ended or isinstance(error, _MISSING + _REFUSALS))
+
     def _meaning(self, host: HostName, error: LivestateError) -> BaseException:
-        """What a failure at a host means to the statement."""
+        """What another failure at a host means to the statement."""
         if self._ended:
             return self.cause
-        if isinstance(error, _MISSING):
-            return HostFailedError(host, error)
-        return RefusedError(error) if isinstance(error, _REFUSALS) else error
+        return HostFailedError(host, error) if isinstance(error, _MISSING) else RefusedError(error)
 
     def batches(self, part: Part) -> Iterator[pa.RecordBatch]:
         """The rows of a part.
@@ -141,6 +146,8 @@ class Parts:
         try:
             yield from part.rows
         except LivestateError as error:
+            if self._is_meant(error):
+                raise
             raise self._meaning(part.host, error) from error
         if self._ended:
             # Rows that were cut off must not look like all there are.
@@ -184,6 +191,23 @@ class Parts:
         with self._lock:
             self._cause = None
             self._listeners.clear()
+
+
+def let_go(error: BaseException) -> None:
+    """Clear what an error's traceback holds, and those of its causes: rows that were gathered, for one.
+
+    Errors that refer to each other, as a refusal and its reason, are cycles, which only a garbage collection would free.
+
+    Args:
+        error: It has left all functions whose variables are to be cleared.
+    """
+    waiting, seen = [error], set[int]()
+    while waiting:
+        found = waiting.pop()
+        if id(found) not in seen:
+            seen.add(id(found))
+            traceback.clear_frames(found.__traceback__)
+            waiting += [other for other in (found.__cause__, found.__context__) if other is not None]
 
 
 def stopping() -> Unavailable:

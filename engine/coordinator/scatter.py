@@ -142,6 +142,12 @@ class Scatter:
         """End what is under way: nobody wants more rows."""
         self._parts.end()
 
+    def forget(self) -> None:
+        """Let go of rows that came for nobody, when all is over: those that are still to come refer to this."""
+        with self._changed:
+            self._arriving.clear()
+        self.tables.clear()
+
     def _finished(self) -> list[_Arriving]:
         """Wait for fragments whose rows have come."""
         with self._changed:

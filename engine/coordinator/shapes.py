@@ -29,7 +29,7 @@ class Shapes:
 
         Args:
             stores: What they are taken to be.
-            generations: At least those of their groups; none for 0.
+            generations: Those of their groups; 0 for groups that are not named.
 
         Raises:
             Unavailable: It is not known here, and the changelog cannot be reached.

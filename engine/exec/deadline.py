@@ -58,8 +58,12 @@ class Deadline:
             DeadlineExceeded: Its time ran out.
         """
         error = self.error()
-        if error is not None:
-            raise error
+        try:
+            if error is not None:
+                raise error
+        finally:
+            # Its traceback holds this variable.
+            del error
 
 
 class Watch:
@@ -77,6 +81,12 @@ class Watch:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._watcher.remove(self)
+        # It may refer to this watch, and would keep all that it would have ended.
+        self.interrupt = _nothing
+
+
+def _nothing() -> None:
+    """Interrupts a statement that has ended."""
 
 
 class Watcher:
@@ -132,14 +142,18 @@ class Watcher:
             return soon
         return watch.deadline.at
 
+    def _check(self) -> None:
+        """Interrupt what must end. (A variable of `_run` would keep the last statement while the thread sleeps.)"""
+        for watch in self._watches:
+            watch.error = watch.error or watch.deadline.error()
+            if watch.error is not None:
+                watch.interrupt()
+
     def _run(self) -> None:
         rests_at = 0.0
         with self._changed:
             while not self._stopped:
-                for watch in self._watches:
-                    watch.error = watch.error or watch.deadline.error()
-                    if watch.error is not None:
-                        watch.interrupt()
+                self._check()
                 now = time.monotonic()
                 rests_at = now + AWAKE_SECONDS if self._watches else rests_at
                 idle = now + POLL_SECONDS if now < rests_at else float("inf")

@@ -308,9 +308,8 @@ class EngineRows:
             try:
                 self._begin(sql, tables, parameters, names)
             except _FAILURES as error:
-                found = self._error(error)
-                refused = self._refused(sql, parameters) if isinstance(found, InvalidInput) else None
-                raise refused or found from error
+                # In a variable here, what is raised would be held by its own traceback, and so would the tables.
+                raise self._raised(error, sql, parameters) from error
             unless_begun.pop_all()
 
     def _begin(self, sql: str, tables: Mapping[str, pa.Table | Stream], parameters: Sequence[Any], names: Sequence[str] | None) -> None:
@@ -344,6 +343,12 @@ class EngineRows:
             # It may have just ended.
             self._connection.interrupt()
 
+    def _raised(self, error: Exception, sql: str, parameters: Sequence[Any]) -> BaseException:
+        """What a statement that was not begun raises."""
+        found = self._error(error)
+        refused = self._refused(sql, parameters) if isinstance(found, InvalidInput) else None
+        return refused or found
+
     def _refused(self, sql: str, parameters: Sequence[Any]) -> BindingError | None:
         """Where a statement is wrong that the engine refused: only EXPLAIN reports it in full."""
         try:
@@ -366,6 +371,8 @@ class EngineRows:
     def close(self) -> None:
         """End the statement and free what it holds. May be called again."""
         self._watch.__exit__(None, None, None)
+        # Once raised, its traceback holds this object.
+        self._watch.error = None
         reader, self._reader, self._relation = self._reader, None, None
         if reader is not None:
             with suppress(*_FAILURES):

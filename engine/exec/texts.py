@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from engine.cluster.wishes import EpochWish
-from engine.errors import InvalidInput, LimitExceeded
+from engine.errors import Corrupt, InvalidInput, LimitExceeded
 from engine.exec.statement_cache import ReadyText, StatementCache, Tables
 from engine.plan.statement import ReadyStatement
 from engine.scan import StoreSource
@@ -88,6 +88,7 @@ class Texts:
             The text; None where a name meant a store that there is not.
 
         Raises:
+            InvalidInput: The changelog does not have the migration that made a store what it was.
             LivestateError: The text is not valid so, or it is not known what the stores were.
         """
         stores, meant = self._source.definitions(), {shape.name: shape for shape in told}
@@ -96,7 +97,13 @@ class Texts:
             shape = meant.get(name, TableShape(name, name, 0))
             if shape.store not in stores:
                 return None
-            tables[name] = self._source.definitions_of({stores[shape.store].group: shape.generation})[shape.store]
+            try:
+                tables[name] = self._source.definitions_of({stores[shape.store].group: shape.generation})[shape.store]
+            except Corrupt as error:
+                # A changelog that has lost something says so everywhere; a handle may be one of another changelog at this address.
+                raise InvalidInput(
+                    f"The changelog does not say what store {shape.store} was when the statement was prepared: prepare it again."
+                ) from error
         return self._again(ready, dialect, tables)
 
     def _again(self, ready: ReadyText, dialect: str, tables: Tables) -> ReadyText:

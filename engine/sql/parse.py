@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -240,17 +241,27 @@ def without_places(node: exp.Expr) -> exp.Expr:
     Args:
         node: A parsed tree.
     """
+    made = with_children(node, without_places)
+    made.comments = node.comments
+    return made
+
+
+def with_children(node: exp.Expr, replace: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
+    """A node of the same kind whose children are replaced; without its place in the text, and its comments.
+
+    Args:
+        node: A node.
+        replace: Gives what stands in the place of a child.
+    """
     args: dict[str, object] = {}
     for name, value in node.args.items():
         if isinstance(value, exp.Expr):
-            args[name] = without_places(value)
+            args[name] = replace(value)
         elif isinstance(value, list):
-            args[name] = [without_places(each) if isinstance(each, exp.Expr) else each for each in value]
+            args[name] = [replace(each) if isinstance(each, exp.Expr) else each for each in value]
         else:
             args[name] = value
-    made = type(node)(**args)
-    made.comments = node.comments
-    return made
+    return type(node)(**args)
 
 
 def offset_of(node: exp.Expr) -> int | None:

@@ -15,8 +15,9 @@ from pathlib import Path
 from types import TracebackType
 
 from engine.errors import Unavailable
+from engine.watcher import Watcher
 
-STOP_SECONDS = 15.0
+STOP_SECONDS = 15
 OLDEST_JAVA = 17
 
 
@@ -28,11 +29,13 @@ class Child:
         name: What it is, as a message calls it.
         process: The process.
         log: What it wrote to its outputs.
+        watcher: Ends it when the demo has ended without doing so.
     """
 
     name: str
     process: subprocess.Popen[bytes]
     log: Path
+    watcher: Watcher
 
     def check(self) -> None:
         """Make sure that it runs.
@@ -47,6 +50,7 @@ class Child:
 
     def stop(self) -> None:
         """End it: first with SIGTERM, and if it does not listen, with SIGKILL; and then what it started and left behind, such as a JVM."""
+        self.watcher.stop()
         if self.process.poll() is None:
             self.process.terminate()
             with suppress(subprocess.TimeoutExpired):
@@ -62,7 +66,7 @@ def _last_line(log: Path) -> str:
 
 
 class Children:
-    """All processes of a demo; leaving the context stops them, the last one first.
+    """All processes of a demo; leaving the context stops them, the last one first. They end with this process, too, however that does.
 
     Args:
         logs: Where their outputs go, one file for each.
@@ -94,7 +98,7 @@ class Children:
                 env={**os.environ, **(environment or {})},
                 start_new_session=True,
             )
-        child = Child(name, process, log)
+        child = Child(name, process, log, Watcher(process.pid, STOP_SECONDS))
         self._running.append(child)
         return child
 

@@ -227,7 +227,7 @@ class Demo:
 
         port = free_ports(HOST, 0, 1)[0]
         # By name alone: the server's side imports nothing of the Spark side.
-        command = ["-m", "spark_pipeline.kafka_broker", "--port", str(port), "--data", str(self.place.root / "kafka"), "--supervised"]
+        command = ["-m", "spark_pipeline.kafka_broker", "--port", str(port), "--data", str(self.place.root / "kafka")]
         broker = self.children.start("The Kafka broker", [sys.executable, *command])
         if not self._wait("the Kafka broker", lambda: BROKER_SERVES in broker.log.read_text(errors="replace")):
             return False

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from engine.errors import InvalidInput
 from engine.schema import StoreName
 from engine.sql.bind import TableShape
 from flight_server.tickets import Parameters, PlainValue, Statement, execution_ticket, parse_handle
@@ -68,3 +69,9 @@ def test_what_a_client_was_told_goes_with_its_statement(told: tuple[TableShape, 
     bound = replace(STATEMENT, told=told).bound(pa.record_batch({"1": [1]}))
     assert parse_handle(bound.to_bytes()) == bound
     assert parse_handle(execution_ticket(bound.to_bytes(), None)).told == told
+
+
+def test_a_handle_of_a_shape_that_cannot_be_is_refused() -> None:
+    name = StoreName("plays")
+    with pytest.raises(InvalidInput, match="damaged"):
+        parse_handle(replace(STATEMENT, told=(TableShape(name, name, -1),)).to_bytes())

@@ -38,6 +38,7 @@ class HostProcess:
         self._process: subprocess.Popen[str] | None = None
         self._served = threading.Event()
         self._said: list[str] = []
+        self._listener = threading.Thread()
 
     def start(self) -> None:
         """Start the process, for the first time or again; does not wait for it."""
@@ -45,7 +46,8 @@ class HostProcess:
         # Its standard input is a pipe of this process, so that it cannot outlive it.
         self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         assert self._process.stdout is not None
-        threading.Thread(target=self._listen, args=(self._process.stdout,), daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, args=(self._process.stdout,), daemon=True)
+        self._listener.start()
 
     def _listen(self, output: IO[str]) -> None:
         with output:
@@ -57,6 +59,18 @@ class HostProcess:
     def wait(self) -> None:
         """Wait until it can be connected to."""
         assert self._served.wait(START_SECONDS), f"host {self.name} did not start: {''.join(self._said)}"
+
+    def stop(self) -> str:
+        """End the process in order.
+
+        Returns:
+            All that it has said.
+        """
+        assert self._process is not None
+        self._process.terminate()
+        assert self._process.wait(START_SECONDS) == 0, "".join(self._said)
+        self._listener.join()
+        return "".join(self._said)
 
     def kill(self) -> None:
         """End the process without a warning."""

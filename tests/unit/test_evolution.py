@@ -104,7 +104,7 @@ def test_a_migrated_definition_is_stored_whole() -> None:
 @pytest.mark.parametrize(
     ("change", "cause"),
     [
-        (AddColumn("NOTE", pa.int8()), "there is a column NOTE already"),
+        (AddColumn("NOTE", pa.int8()), "there is a column note already, and SQL does not tell upper from lower case"),
         (AddColumn("rating", pa.int8(), "300"), "'300' is no TINYINT"),
         (AddColumn("tags", pa.list_(pa.int8()), "1"), "has no default other than NULL"),
         (AddColumn("__x", pa.int8()), "are reserved"),
@@ -113,7 +113,8 @@ def test_a_migrated_definition_is_stored_whole() -> None:
         (WidenColumn("song", pa.decimal128(38, 0)), "song is in the key"),
         (WidenColumn("count", pa.int16()), "SMALLINT does not have all of its values"),
         (WidenColumn("note", pa.binary()), "BLOB does not have all of its values"),
-        (RenameColumn("note", "Count"), "there is a column Count already"),
+        (RenameColumn("note", "Count"), "there is a column count already, and SQL does not tell upper from lower case"),
+        (RenameColumn("note", "count"), "there is a column count already. "),
         (RenameColumn("nothing", "something"), "there is no column nothing"),
     ],
 )
@@ -130,6 +131,16 @@ def test_columns_that_say_which_rows_there_are_stay() -> None:
     for change in (DropColumn("at"), DropColumn("version"), WidenColumn("version", pa.int64())):
         with pytest.raises(InvalidInput, match="says which rows the store has"):
             migrated(store, [change], 1)
+
+
+def test_columns_that_the_store_makes_stay() -> None:
+    rows = pa.schema([("k", pa.int64()), ("since", pa.timestamp("us"))])
+    store = define_store("s", rows, ["k", "since"], behaviour=Behaviour(Versioned("since"), Retention(10)))
+    for change in (DropColumn("valid_to"), RenameColumn("valid_to", "until"), WidenColumn("valid_to", pa.int64())):
+        with pytest.raises(InvalidInput, match="valid_to is made by the store and stays as it is"):
+            migrated(store, [change], 1)
+    with pytest.raises(InvalidInput, match="there is no column __written"):
+        migrated(store, [DropColumn("__written")], 1)
 
 
 def test_stores_that_fold_are_built_anew() -> None:
@@ -155,6 +166,18 @@ def test_changes_are_read_from_text() -> None:
         AddColumn("a b", pa.decimal128(10, 2), "1.5"),
         AddColumn("kind", pa.string(), "it's"),
         AddColumn("n", pa.int64(), None),
+    )
+
+
+def test_all_names_can_be_in_quotation_marks() -> None:
+    assert parse_changes(['"a ""b""" DOUBLE'], ['"c d"', "e f"], ['"a b"="g h"', "i=j k", '"l"="m"'], ['"n o"=BIGINT']) == (
+        RenameColumn("a b", "g h"),
+        RenameColumn("i", "j k"),
+        RenameColumn("l", "m"),
+        WidenColumn("n o", pa.int64()),
+        DropColumn("c d"),
+        DropColumn("e f"),
+        AddColumn('a "b"', pa.float64()),
     )
 
 

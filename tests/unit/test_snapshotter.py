@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from engine.changelog import Changelog, SnapshotRetention, StoreAppender, open_appender
+from engine.changelog.layout import commit_path
 from engine.changelog.snapshot import EPOCH_WEIGHT
 from engine.cluster.assignment import Assignment
 from engine.cluster.reports import HostName
@@ -390,6 +391,37 @@ def test_a_host_that_stops_takes_back_what_it_began(changelog: Changelog, append
         with following(changelog, tmp_path / "data", taking()):
             pass
     check(changelog, tmp_path / "data", known, taking())
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_that_fails_is_named(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+    def rank(definition: StoreDefinition, partition: PartitionId) -> int:
+        raise AssertionError("a defect")
+
+    options = taking()
+    known: dict[int, int] = {}
+    with following(changelog, tmp_path / "data", replace(options, snapshots=replace(options.snapshots, rank=rank))) as follower:
+        assert {status.problem for status in follower.status()} <= {""}
+        append_some(appender, EPOCHS_BETWEEN, known)
+        wait_until(lambda: all("stopped writing snapshots" in status.problem for status in follower.status()))
+        # Queries go on.
+        assert follower.wait_for(GROUP, append_some(appender, EPOCHS_BETWEEN, known), PATIENCE_SECONDS)
+        assert debit(follower) == known
+
+
+def test_an_epoch_1_that_was_created_anew_is_not_applied(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+    """By a writer that ended before it took that back; and no snapshot can be read."""
+    append(appender, {1: 666})
+    first = tmp_path / "changelog" / commit_path(GROUP, Epoch(1))
+    created = first.read_bytes()
+    with_snapshot(changelog, appender, tmp_path / "data")
+    assert not first.exists()
+    first.write_bytes(created)
+    for snapshot in (tmp_path / "changelog").rglob("*.snapshot"):
+        damage(snapshot)
+    with following(Changelog.open(changelog.uri), tmp_path / "other", NEVER) as follower:
+        wait_until(lambda: all("no snapshot can be read" in status.problem for status in follower.status()))
+        assert {status.epoch for status in follower.status()} == {0}
 
 
 def test_the_wrong_changelog_is_noticed(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from sqlglot import exp
 
 from engine.plan.split.aggregates import merged
@@ -12,6 +10,7 @@ from engine.plan.split.nodes import SelectSplit
 from engine.plan.split.partials import NotSplitError, PartialRows
 from engine.plan.split.shapes import check_clauses, has_aggregates, is_closed, output_names, source_of, window_head
 from engine.plan.split.trees import named, used
+from engine.sql.parse import with_children
 
 RULE = "two-phase"
 
@@ -137,7 +136,7 @@ class _TwoPhase:
             return node.copy()
         if isinstance(node, exp.Star | exp.Columns):
             raise NotSplitError
-        return _with_children(node, lambda child: self._rewritten(child, is_output=is_output))
+        return with_children(node, lambda child: self._rewritten(child, is_output=is_output))
 
     def _window(self, window: exp.Window, is_output: bool) -> exp.Expr:
         """A window over groups: its function is no aggregate of rows, but what it is given may be one."""
@@ -145,20 +144,7 @@ class _TwoPhase:
 
         def rewritten(node: exp.Expr) -> exp.Expr:
             if any(node is part for part in head):
-                return _with_children(node, rewritten)
+                return with_children(node, rewritten)
             return self._rewritten(node, is_output=is_output)
 
-        return _with_children(window, rewritten)
-
-
-def _with_children(node: exp.Expr, replace: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
-    """A node of the same kind whose children are replaced."""
-    args: dict[str, object] = {}
-    for name, value in node.args.items():
-        if isinstance(value, exp.Expr):
-            args[name] = replace(value)
-        elif isinstance(value, list):
-            args[name] = [replace(each) if isinstance(each, exp.Expr) else each for each in value]
-        else:
-            args[name] = value
-    return type(node)(**args)
+        return with_children(window, rewritten)

@@ -207,6 +207,7 @@ def test_a_store_is_found_in_any_of_its_shapes(reopen: Reopen) -> None:
         ),
         ([("song", "int64"), ("title", "string")], "`livestate migrate plays --drop plays`"),
         ([("id", "int64"), ("title", "string"), ("plays", "int32")], "`livestate migrate plays --rename song=id`"),
+        ([("a b", "int64"), ("title", "string"), ("plays", "int32")], "`livestate migrate plays --rename 'song=\"a b\"'`"),
         ([("song", "int64"), ("name", "string"), ("plays", "int32")], "`livestate migrate plays`"),
         ([("song", "string"), ("title", "string"), ("plays", "int32")], ""),
         ([("song", "int64"), ("title", "string"), ("plays", "int16")], ""),

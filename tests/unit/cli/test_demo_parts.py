@@ -25,6 +25,7 @@ from flight_server.demo.screen import PlainScreen, View, charts_screen
 from flight_server.demo.songs import GENRES, make_songs
 from flight_server.demo.summary import Outcome, print_summary
 from flight_server.ports import free_ports
+from tests.support.running import runs
 from tests.support.waiting import wait_until
 
 CHARTS = [ChartRow(genre, f"{genre} song {rank}", "An Artist", 1000 - rank) for genre in GENRES for rank in range(5)]
@@ -182,6 +183,29 @@ def test_children_stop_in_order_and_a_dead_one_is_named(tmp_path: Path) -> None:
             children.check()
         wait_until(lambda: steady.log.read_text() == "hello\n")
     assert steady.process.returncode == -signal.SIGTERM
+
+
+_DEMO = """
+import sys, time
+from pathlib import Path
+from flight_server.demo.processes import Children
+with Children(Path(sys.argv[1])) as children:
+    for name in ("The host", "The generator"):
+        child = children.start(name, [sys.executable, "-c", "import time; time.sleep(600)"])
+        print(child.process.pid, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_children_end_with_a_demo_that_is_killed(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", _DEMO, str(tmp_path)], stdout=subprocess.PIPE, text=True) as demo:
+        try:
+            assert demo.stdout is not None
+            children = [int(demo.stdout.readline()) for _ in range(2)]
+            assert all(map(runs, children))
+        finally:
+            demo.kill()
+        wait_until(lambda: not any(map(runs, children)))
 
 
 def test_without_java_there_is_one_clear_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -346,6 +346,8 @@ def test_columns_that_were_told_are_read_where_stores_have_them() -> None:
     assert routed(ask(reports, EVERYTHING, wish=told(0, 1))).epochs == {"music": 5}
     assert routed(ask(reports, EVERYTHING, wish=told(0, 2))).epochs == {"music": 7}
     assert routed(ask(reports, EVERYTHING, wish=told(1))).epochs == {"music": 8}
+    other = EpochWish(as_of={G: AsOfEpoch(Epoch(5))}, generations={G: range(1, 9)})
+    assert "other columns than it has at epoch 5" in refused(ask(reports, EVERYTHING, wish=other), InvalidInput, may_come=False)
     gone = refused(ask(reports[:1], {"plays": [0]}, wish=EpochWish(min_epoch=Epoch(8), generations={G: range(2)})), InvalidInput, may_come=False)
     assert gone == "The statement was prepared before store plays was migrated: prepare it again."
     needs = {"plays": [0], "likes": [0]}

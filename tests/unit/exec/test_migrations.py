@@ -24,6 +24,7 @@ from engine.follower import Follower, FollowerOptions
 from engine.partitioning import partition_of
 from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName, define_store
 from engine.service import QueryOptions, QueryService, Session
+from engine.sql.bind import TableShape
 from tests.support.cluster import Cluster, following_cluster, host_names
 from tests.support.following import following
 
@@ -375,6 +376,14 @@ def test_when_stores_are_what_they_are_taken_to_be(lone: Lone) -> None:
     ]
     spans = [shapes.generations_of(bound(generation), {GROUP: 4})[GROUP] for generation in range(5)]
     assert spans == [range(1), range(1, 2), range(2, 4), range(2, 4), range(4, sys.maxsize)]
+
+
+def test_what_was_told_of_another_changelog_has_to_be_prepared_again(lone: Lone) -> None:
+    lone.append(1)
+    told = (TableShape(PLAYS.name, PLAYS.name, 7),)
+    for ask in (lambda: lone.service.execute("FROM plays", told=told), lambda: lone.service.prepare("FROM plays", told=told)):
+        with pytest.raises(InvalidInput, match=r"store plays was when .* prepare it again"):
+            ask()
 
 
 def test_a_host_refuses_a_fragment_of_another_shape(apart: Apart) -> None:

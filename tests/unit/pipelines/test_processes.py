@@ -13,13 +13,15 @@ from pathlib import Path
 import pytest
 
 from engine.errors import InvalidInput
+from engine.watcher import Watcher
 from spark_pipeline.kafka_broker import jars_directory
-from spark_pipeline.processes import Watcher, answers, free_port
+from spark_pipeline.processes import answers, free_port
+from tests.support.running import runs
 from tests.support.waiting import wait_until
 
 _PARENT = """
 import subprocess, sys, time
-from spark_pipeline.processes import Watcher
+from engine.watcher import Watcher
 child = subprocess.Popen([sys.executable, "-c", "{}"], stdout=subprocess.PIPE)
 child.stdout.readline()
 watcher = Watcher(child.pid, 1)
@@ -28,14 +30,6 @@ time.sleep(600)
 """
 _WAITS = "import time; print('ready', flush=True); time.sleep(600)"
 _IGNORES = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); time.sleep(600)"
-
-
-def runs(process: int) -> bool:
-    """Whether there is such a process, and it is no zombie: who adopts orphans may take its time."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 @contextmanager
@@ -72,17 +66,10 @@ def test_what_is_let_go_of_runs_on() -> None:
 def test_a_kafka_broker_ends_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     if jars_directory() is None:
         pytest.skip("the jars of Kafka are not on this machine: make kafka, which needs Maven")
-    code = "import sys, subprocess; p = subprocess.Popen([sys.executable, *sys.argv[1:]]); print(p.pid, flush=True); p.wait()"
     port = free_port()
-    command = ["-m", "spark_pipeline.kafka_broker", "--supervised", "--port", str(port), "--data", str(tmp_path)]
-    with started("-c", code, *command) as parent:
-        broker = int(said(parent))
+    with started("-m", "spark_pipeline.kafka_broker", "--port", str(port), "--data", str(tmp_path)) as parent:
         assert said(parent) == f"Kafka serves 127.0.0.1:{port}\n"
         parent.send_signal(signal.SIGKILL)
-        wait_until(lambda: not runs(broker) and not answers(f"127.0.0.1:{port}", 1.0), pause_seconds=0.1)
-    with started(*command[:2], *command[3:]) as alone:
-        assert said(alone) == f"Kafka serves 127.0.0.1:{port}\n"
-        alone.send_signal(signal.SIGKILL)
         wait_until(lambda: not answers(f"127.0.0.1:{port}", 1.0), pause_seconds=0.1)
 
 
@@ -93,6 +80,8 @@ def test_who_answers() -> None:
         assert answers(f"127.0.0.1:1, localhost:{port}", 5.0)
     assert not answers(f"127.0.0.1:{port}", 5.0)
     assert not answers("[::1]:1", 5.0)
+    for nowhere in ("127.0.0.1:99999", "a..b:9092", f"{'x' * 64}:9092"):
+        assert not answers(nowhere, 1.0)
     for strange in ("", "broker", "broker:", ":9092", "a:1,b", "a:1,"):
         with pytest.raises(InvalidInput, match="write it as host:port"):
             answers(strange, 1.0)
