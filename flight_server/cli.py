@@ -6,6 +6,7 @@ Only click is imported up front: everything else is imported by the command that
 from __future__ import annotations
 
 import datetime as dt
+import math
 import os
 import re
 import sys
@@ -86,6 +87,14 @@ class _Size(click.ParamType[int]):
         return int(float(found[1]) * base ** " KMGT".index(unit[0]))
 
 
+class _Seconds(click.FloatRange):
+    """A length of time; unlike every other number, NaN is on neither side of a range's ends."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        seconds: float = super().convert(value, param, ctx)
+        return self.fail(f"{value!r} is no number of seconds.", param, ctx) if math.isnan(seconds) else seconds
+
+
 class _Moment(click.ParamType[dt.datetime]):
     """A point in time."""
 
@@ -131,7 +140,7 @@ _snapshots_kept_option = click.option(
     "--snapshots-kept", type=click.IntRange(1), metavar="N", help="Snapshots that stay in the changelog, with the epochs behind them; 2 by default."
 )
 _snapshot_tail_option = click.option(
-    "--snapshot-tail", type=click.FloatRange(0), metavar="SECONDS", help="How long epochs before them stay; 600 by default."
+    "--snapshot-tail", type=_Seconds(0), metavar="SECONDS", help="How long epochs before them stay; 600 by default."
 )
 _token_option = click.option(
     "--token-file", type=click.Path(path_type=Path, dir_okay=False), help="File that holds the host's token; else LIVESTATE_TOKEN is taken."
@@ -172,7 +181,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False, readable=True)
 @click.option("--replication", type=click.IntRange(1), metavar="N", help="With --processes: how many of them hold a partition; 1 by default.")
 @click.option("--address", help="Address to listen on; 127.0.0.1, or that of the deployment file.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; 8815, or that of the deployment file; 0 takes a free one.")
-@click.option("--poll-interval", type=click.FloatRange(0.001, 60), metavar="SECONDS", help="Between looks for epochs; 0.05 by default.")
+@click.option("--poll-interval", type=_Seconds(0.001, 60), metavar="SECONDS", help="Between looks for epochs; 0.05 by default.")
 @click.option("--memory", type=_Size(), help="What queries may use, such as 4GiB; for each process.")
 @click.option("--spill", type=_Size(zero=True), help="Disk for what their memory does not hold; 8GiB by default, 0 for none; for each process.")
 @click.option("--cache", type=_Size(), help="Memory for decoded columns; 1GiB by default; for each process.")
@@ -225,7 +234,7 @@ def serve(token_file: Path | None, supervised: bool, **given: Any) -> None:
 @click.option("--format", "kind", type=click.Choice(["table", "csv", "json", "arrow"]), default="table", show_default=True)
 @click.option("--max-rows", default=1000, show_default=True, type=click.IntRange(0), help="Rows that a table shows; 0 for all.")
 @click.option("--dialect", default="", metavar="NAME", help="SQL dialect of the statement, such as spark; DuckDB's by default.")
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="How long a statement may run.")
+@click.option("--timeout", type=_Seconds(min=0, min_open=True), metavar="SECONDS", help="How long a statement may run.")
 @click.option("--min-epoch", metavar="EPOCH", help="Read this epoch or a newer one; wait until it is there.")
 @click.option("--max-staleness", metavar="SECONDS", help="Miss no commit that is older than this; wait until none is missing.")
 @click.option("--as-of", metavar="EPOCH|TIME", help='Read this epoch, or what was committed at this time; or JSON, {"store group": one of these}.')
@@ -421,7 +430,7 @@ def load(store: str, file: Path, changelog: str, kind: Any, types: Sequence[tupl
 @click.option("--rename", multiple=True, metavar="OLD=NEW", help="Another name for a column. Repeatable.")
 @click.option("--widen", multiple=True, metavar="NAME=TYPE", help="A type that has all values of the one before, as plays=BIGINT. Repeatable.")
 @click.option("--dry-run", is_flag=True, help="Show what would become of the store, and change nothing.")
-@click.option("--wait", default=10.0, show_default=True, type=click.FloatRange(0), metavar="SECONDS", help="How long to wait for a commit.")
+@click.option("--wait", default=10.0, show_default=True, type=_Seconds(0), metavar="SECONDS", help="How long to wait for a commit.")
 @click.option(
     "--take-over", is_flag=True, help="Commit an empty epoch if none comes; a job that writes the store's group has to be started again then."
 )
@@ -511,7 +520,7 @@ def collect(changelog: str, groups: Sequence[str], snapshots_kept: int | None, s
 
 
 @main.command()
-@click.option("--duration", type=click.FloatRange(1), metavar="SECONDS", help="End after this time; by default, when you press Ctrl-C.")
+@click.option("--duration", type=_Seconds(1), metavar="SECONDS", help="End after this time; by default, when you press Ctrl-C.")
 @click.option("--rate", default=6000, show_default=True, type=click.IntRange(1, 1_000_000), help="Play events a second.")
 @click.option("--hosts", default=1, show_default=True, type=click.IntRange(1, 16), help="How many host processes serve the counts together.")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port of the host, or of the first one; by default 8815, or a free one.")

@@ -110,3 +110,10 @@ def test_types_are_written_as_in_sql(changelog: Changelog) -> None:
     )
     assert shown.exit_code == 0
     assert 'is:  t (id BIGINT, count INTEGER, x STRUCT("a b" BIGINT, "C" DECIMAL(4,1)[])) KEY (id)' in shown.stdout
+
+
+@pytest.mark.parametrize(("seconds", "message"), [("nan", "'nan' is no number of seconds"), ("-1", "is not in the range x>=0")])
+def test_a_time_to_wait_that_is_none(changelog: Changelog, seconds: str, message: str) -> None:
+    shown = livestate("migrate", "t", "--changelog", changelog.uri, "--drop", "name", "--wait", seconds)
+    assert shown.exit_code == 2
+    assert message in shown.stderr
