@@ -86,7 +86,7 @@ def test_ctrl_c_ends_the_demo_and_all_its_processes(tmp_path: Path) -> None:
     with demo(tmp_path) as process:
         connection_string(process)
         children = children_of(process.pid)
-        assert len(children) == 2, "the host and the job"
+        assert len(children) == 4, "the host and the job, and a watcher of each"
         process.send_signal(signal.SIGINT)
         said, failed = process.communicate(timeout=SECONDS)
     assert (process.returncode, failed) == (0, "")
