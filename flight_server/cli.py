@@ -139,9 +139,7 @@ _changelog_option = partial(
 _snapshots_kept_option = click.option(
     "--snapshots-kept", type=click.IntRange(1), metavar="N", help="Snapshots that stay in the changelog, with the epochs behind them; 2 by default."
 )
-_snapshot_tail_option = click.option(
-    "--snapshot-tail", type=_Seconds(0), metavar="SECONDS", help="How long epochs before them stay; 600 by default."
-)
+_snapshot_tail_option = click.option("--snapshot-tail", type=_Seconds(0), metavar="SECONDS", help="How long epochs before them stay; 600 by default.")
 _token_option = click.option(
     "--token-file", type=click.Path(path_type=Path, dir_okay=False), help="File that holds the host's token; else LIVESTATE_TOKEN is taken."
 )
