@@ -22,7 +22,7 @@ from engine.coordinator.lone import lone_cluster
 from engine.coordinator.plans import Definitions, PlanCache, Splitter
 from engine.coordinator.router import Router
 from engine.coordinator.routes import Routes
-from engine.coordinator.shapes import Shapes
+from engine.coordinator.shapes import Generations, Shapes
 from engine.errors import InvalidInput, LimitExceeded, Unavailable
 from engine.exec.catalog import (
     COLUMNS_SCHEMA,
@@ -43,7 +43,7 @@ from engine.exec.names import ColumnNames
 from engine.exec.pin import ALL_NEWEST, MigratedError, Pin
 from engine.exec.query_result import QueryMetadata, QueryResult
 from engine.exec.request import REFUSED_LIMIT, Request
-from engine.exec.requests import MEANS_NOTHING, Requests
+from engine.exec.requests import Requests
 from engine.exec.spill import SpillDirectory
 from engine.exec.standings import HOSTS_SCHEMA, hosts_table, store_statuses
 from engine.exec.statement_cache import MAX_CACHED_LENGTH, LeastRecentlyUsed, ReadyText, StatementCache
@@ -238,16 +238,8 @@ class QueryService:
         if not self._may_be_migrated(request.statement, request.wish):
             return request
         generations = self._router.ahead(self._asked(request))
-        if generations is None:
-            return request
-        try:
-            other = self._requests.in_shapes(request, generations)
-            self._schema(other)
-        except MEANS_NOTHING:
-            if any(request.wish.of(group) is not None for group in generations):
-                raise
-            return request
-        return other
+        other = None if generations is None else self._requests.in_shapes(request, generations)
+        return request if other is None else other
 
     def execute(
         self,
@@ -488,6 +480,10 @@ class QueryService:
             return self._coordinator.answer(asked).result
         return self._router.alone(asked, lambda found, pin: found.answer(pin))
 
+    def _asked_in_shapes(self, request: Request, generations: Generations) -> Asked | None:
+        found = self._requests.in_shapes(request, generations)
+        return None if found is None else self._asked(found)
+
     def _asked(self, request: Request) -> Asked:
         return Asked(
             statement=request.statement,
@@ -500,7 +496,7 @@ class QueryService:
             answer=lambda pin: self._local.answer(replace(request, pin=pin)),
             explain=lambda pin: self._local.explain(replace(request, pin=pin)),
             seconds=request.seconds,
-            in_shapes=lambda generations: self._asked(self._requests.in_shapes(request, generations)),
+            in_shapes=lambda generations: self._asked_in_shapes(request, generations),
             is_told=request.is_told,
         )
 

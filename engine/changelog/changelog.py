@@ -151,10 +151,6 @@ class Changelog:
         """
         return self._stores.at(store, generation)
 
-    def definitions_at(self, group: GroupName, generation: int) -> dict[StoreName, StoreDefinition]:
-        """The stores of a group at one of its generations, by name: see `definition_at`. One listing."""
-        return self._stores.all_at(group, generation)
-
     def create_store(self, definition: StoreDefinition) -> StoreDefinition:
         """Create a store, or find it there.
 
@@ -216,17 +212,13 @@ class Changelog:
             raise NotFound(f"There is no store {store}: {name} keeps its meaning.")
         return self._switches.create(name, store)
 
-    def switches(self) -> dict[StoreName, StoreName]:
-        """Names by which SQL means another store than that of the name, and that store. Switches read once are not read again.
+    def catalog(self) -> tuple[dict[StoreName, StoreDefinition], dict[StoreName, StoreName]]:
+        """All stores, as `definitions` returns them, and the names by which SQL means another store than that of the name. One listing.
 
         Raises:
-            Corrupt: A switch is damaged.
+            Corrupt: A definition or a switch is damaged, or the changelog is of another format.
             Unavailable: The changelog cannot be reached.
         """
-        return self._switches.among(self._objects.list(STORES_PATH))
-
-    def catalog(self) -> tuple[dict[StoreName, StoreDefinition], dict[StoreName, StoreName]]:
-        """What `definitions` and `switches` return, by one listing of the stores."""
         self.identity()
         paths = list(self._objects.list(STORES_PATH))
         return self._stores.newest(paths), self._switches.among(paths)

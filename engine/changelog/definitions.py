@@ -64,11 +64,6 @@ class Definitions:
         first = self.created(store)
         return () if first is None else (first, *self._migrations(first.group).of(store, generation))
 
-    def all_at(self, group: GroupName, generation: int) -> dict[StoreName, StoreDefinition]:
-        """The stores of a group at one of its generations. One listing."""
-        found = [self.shapes(first.name, generation)[-1] for first in self.all_created() if first.group == group]
-        return {definition.name: definition for definition in found}
-
     def newest(self, paths: Iterable[str] | None = None) -> dict[StoreName, StoreDefinition]:
         """All stores as the newest migrations have them. One request a group.
 

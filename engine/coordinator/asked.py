@@ -32,7 +32,7 @@ class Asked:
         answer: Answers it on this host.
         explain: The lines of EXPLAIN on this host.
         seconds: Adds the time since the statement came, `total`, to the times of steps by name.
-        in_shapes: Binds its text anew with what its stores are where so many migrations of their groups are in effect.
+        in_shapes: Binds its text anew with what its stores are where so many migrations of their groups are in effect: `Requests.in_shapes`.
         is_told: Whether whoever asks was told which columns the answer has.
     """
 
@@ -46,7 +46,7 @@ class Asked:
     answer: Callable[[Pin], QueryResult]
     explain: Callable[[Pin], list[str]]
     seconds: Callable[..., dict[str, float]]
-    in_shapes: Callable[[Mapping[GroupName, int]], Asked]
+    in_shapes: Callable[[Mapping[GroupName, int]], Asked | None]
     is_told: bool = False
 
     @property

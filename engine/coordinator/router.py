@@ -18,7 +18,6 @@ from engine.coordinator.routes import Routes
 from engine.coordinator.shapes import Generations, Shapes
 from engine.errors import Unavailable
 from engine.exec.pin import ALL_NEWEST, MigratedError, Pin
-from engine.exec.requests import MEANS_NOTHING
 from engine.plan.placement import Kept, Partitions, all_partitions, kept_partitions, united
 from engine.schema import StoreDefinition, StoreName
 
@@ -112,16 +111,10 @@ class Router:
         Raises:
             LivestateError: It asks for just these epochs, and means nothing there.
         """
-        try:
-            other = asked.in_shapes(generations)
-            columns = other.bind().outputs
-        except MEANS_NOTHING:
-            if any(asked.wish.of(group) is not None for group in generations):
-                raise
-        else:
-            if not asked.is_told or columns is None or columns == asked.bind().outputs:
-                return other
-        return self._only_as_bound(asked, generations)
+        other = asked.in_shapes(generations)
+        if other is None or (asked.is_told and other.bind().outputs not in (None, asked.bind().outputs)):
+            return self._only_as_bound(asked, generations)
+        return other
 
     def _only_as_bound(self, asked: Asked, known: Generations) -> Asked:
         """A statement that reads only epochs at which its stores are what it was bound with."""

@@ -21,7 +21,7 @@ from engine.plan.values import Arguments
 from engine.schema import GroupName
 from engine.sql.parse import Kind
 
-MEANS_NOTHING = (InvalidInput, NotFound, Unsupported)
+_MEANS_NOTHING = (InvalidInput, NotFound, Unsupported)
 """How a text is refused that says nothing of the stores as they are."""
 
 
@@ -89,20 +89,30 @@ class Requests:
     def _columns(self, request: Request) -> Outputs | None:
         try:
             return self._local.bind(request).outputs
-        except MEANS_NOTHING:
+        except _MEANS_NOTHING:
             return None
 
-    def in_shapes(self, request: Request, generations: Mapping[GroupName, int]) -> Request:
+    def in_shapes(self, request: Request, generations: Mapping[GroupName, int]) -> Request | None:
         """A request with what its stores are where other numbers of migrations are in effect.
 
         Args:
             request: The request.
-            generations: How many migrations of each store group are in effect.
+            generations: How many migrations of each store group are in effect at the epochs that it would read.
+
+        Returns:
+            The request; None if it means nothing there.
 
         Raises:
-            LivestateError: It is not valid there.
+            LivestateError: It asks for just these epochs and means nothing there, or it is not known what the stores are there.
         """
-        return _with_text(request, self._texts.in_shapes(request.ready, request.dialect, generations))
+        try:
+            found = _with_text(request, self._texts.in_shapes(request.ready, request.dialect, generations))
+            self._local.bind(found)
+        except _MEANS_NOTHING:
+            if any(request.wish.of(group) is not None for group in generations):
+                raise
+            return None
+        return found
 
 
 def _with_text(request: Request, ready: ReadyText) -> Request:

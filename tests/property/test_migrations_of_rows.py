@@ -240,9 +240,9 @@ class Run:
             commit = reader.read_commit(GROUP, Epoch(epoch))
             assert commit is not None
             assert commit.generation == generation
-            then = reader.definitions_at(GROUP, generation)
-            assert then[self._store.name] == reader.definition_at(self._store.name, generation)
-            for definitions, shape in ((then, self.model.shape_at(generation)), (newest, self.model.shape_at(self.model.generation))):
+            then = reader.definition_at(self._store.name, generation)
+            assert then is not None
+            for definitions, shape in (({then.name: then}, self.model.shape_at(generation)), (newest, self.model.shape_at(self.model.generation))):
                 expected = [{c.name: as_kind(row.get(c.identity, c.identity.default), c.kind) for c in shape} for row in rows]
                 assert found(reader, commit, definitions, self._store.name) == sorted(expected, key=repr)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from engine.errors import InvalidInput
 from engine.partitioning import partition_of
 from engine.schema import GroupName, StoreName
 from spark_pipeline import LiveStateSink, StoreOutput
+from spark_pipeline.outputs import StoreSettings
 from tests.spark.streams import PATHS, FileStream, Row, by_key, commits, contents, drain, start
 
 PLAYS = "song STRING, genre STRING, user BIGINT, seconds INT"
@@ -267,3 +269,7 @@ def test_a_sink_belongs_to_the_query_that_started_last(plays: FileStream, uri: s
         first.stop()
     drain(plays.frame(), sink, tmp_path / "second", "append")
     assert [commit.batch_id for commit in commits(uri, "plays")] == [0, 1, 2, 0, 1, 2, 3]
+
+
+def test_settings_are_the_attributes_of_an_output() -> None:
+    assert [*StoreSettings.__annotations__] == [each.name for each in fields(StoreOutput) if each.name not in ("store", "key")]

@@ -89,7 +89,8 @@ def test_rows_of_before_and_after_answer_together(reopen: Reopen) -> None:
     assert now.describe().startswith("plays (song BIGINT, name VARCHAR, plays BIGINT) KEY (song)")
     assert [read_as(changelog, epoch, now) for epoch in (2, 4, 6, 8)] == [[(1, "t", 1)], [(2, "t", 1)], [(9, "r", 1)], [(3, "n", 2**40)]]
     assert len(read_as(changelog, 3, now)) == 20_000
-    then = changelog.definitions_at(PLAYS.group, 1)[PLAYS.name]
+    then = changelog.definition_at(PLAYS.name, 1)
+    assert then is not None
     assert [read_as(changelog, epoch, then) for epoch in (2, 4, 6)] == [[(1, "t", 1, 0.5)], [(2, "t", 1, 0.5)], [(9, "r", 1, 4.0)]]
     assert read(changelog, 2) == [(1, "t", 1)]
 
@@ -171,8 +172,9 @@ def test_epochs_and_migrations_at_once(local: Changelog) -> None:
     assert [commit.generation for commit in commits] == sorted(commit.generation for commit in commits)
     assert {commit.generation for commit in commits} == set(range(7))
     for commit in commits:
-        shapes = other.definitions_at(PLAYS.group, commit.generation)
-        assert flat(other.read_rows(commit, shapes)) == [(commit.epoch - 1, "t", 1, *range(commit.generation))]
+        shape = other.definition_at(PLAYS.name, commit.generation)
+        assert shape is not None
+        assert flat(other.read_rows(commit, {PLAYS.name: shape})) == [(commit.epoch - 1, "t", 1, *range(commit.generation))]
 
 
 def test_a_fenced_writer_stays_fenced(reopen: Reopen) -> None:
@@ -268,8 +270,9 @@ def test_migrations_of_several_stores_of_a_group_are_numbered_together(reopen: R
     changelog = reopen()
     stores = [changelog.create_store(define_store(name, PLAYS.schema, ["song"], group="plays")) for name in ("a", "b")]
     assert [changelog.migrate_store(store.name, ADDED).number for store in stores] == [1, 2]
-    generations = {number: {name: found.generation for name, found in reopen().definitions_at(PLAYS.group, number).items()} for number in range(3)}
-    assert generations == {0: {"a": 0, "b": 0}, 1: {"a": 1, "b": 0}, 2: {"a": 1, "b": 2}}
+    reopened = reopen()
+    shapes = [[reopened.definition_at(store.name, number) for store in stores] for number in range(3)]
+    assert [[shape and shape.generation for shape in found] for found in shapes] == [[0, 0], [1, 0], [1, 2]]
     assert reopen().definition_at(StoreName("c"), 2) is None
 
 

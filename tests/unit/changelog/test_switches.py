@@ -22,18 +22,23 @@ def switched(changelog: Changelog, name: str, store: str) -> Switch:
     return changelog.switch(StoreName(name), StoreName(store))
 
 
+def meanings(changelog: Changelog) -> dict[StoreName, StoreName]:
+    """What names mean that do not mean the store of the name."""
+    return changelog.catalog()[1]
+
+
 def test_the_newest_switch_of_a_name_counts(reopen: Reopen) -> None:
     changelog = reopen()
     changelog.create_store(PLAYS)
     changelog.create_store(OTHER)
-    assert changelog.switches() == {}
+    assert meanings(changelog) == {}
     assert switched(changelog, "plays", "by country") == Switch(PLAYS.name, OTHER.name, 1)
-    assert reopen().switches() == {"plays": "by country"}
+    assert meanings(reopen()) == {"plays": "by country"}
     assert switched(reopen(), "by country", "plays").number == 1
     assert switched(reopen(), "best", "plays").number == 1
-    assert reopen().switches() == changelog.switches() == {"plays": "by country", "by country": "plays", "best": "plays"}
+    assert meanings(reopen()) == meanings(changelog) == {"plays": "by country", "by country": "plays", "best": "plays"}
     assert switched(changelog, "plays", "plays") == Switch(PLAYS.name, PLAYS.name, 2)
-    assert reopen().switches() == {"by country": "plays", "best": "plays"}
+    assert meanings(reopen()) == {"by country": "plays", "best": "plays"}
     assert set(reopen().definitions()) == {"plays", "by country"}
 
 
@@ -51,9 +56,9 @@ def test_more_than_nine_switches(reopen: Reopen) -> None:
     changelog.create_store(OTHER)
     for number in range(1, 13):
         assert switched(reopen(), "plays", ["plays", "by country"][number % 2]).number == number
-    assert changelog.switches() == {}
+    assert meanings(changelog) == {}
     switched(changelog, "plays", "by country")
-    assert reopen().switches() == {"plays": "by country"}
+    assert meanings(reopen()) == {"plays": "by country"}
 
 
 def test_only_stores_can_be_meant(reopen: Reopen) -> None:
@@ -69,9 +74,9 @@ def test_only_stores_can_be_meant(reopen: Reopen) -> None:
     for name in ("a/b", "", "x" * 300):
         with pytest.raises(InvalidInput, match="store"):
             switched(changelog, name, "plays")
-    assert reopen().switches() == {"best": "plays"}
+    assert meanings(reopen()) == {"best": "plays"}
     assert switched(changelog, "best", "best").number == 2
-    assert reopen().switches() == {}
+    assert meanings(reopen()) == {}
 
 
 def test_long_and_strange_names(reopen: Reopen) -> None:
@@ -80,7 +85,7 @@ def test_long_and_strange_names(reopen: Reopen) -> None:
     names = ["ø" * 100, ".hidden", "switches", "definition.json", "0000000001.json"]
     for name in names:
         switched(changelog, name, "plays")
-    assert reopen().switches() == dict.fromkeys(names, "plays")
+    assert meanings(reopen()) == dict.fromkeys(names, "plays")
     assert set(reopen().definitions()) == {"plays"}
 
 
@@ -94,10 +99,10 @@ def test_damage_is_noticed(tmp_path: Path) -> None:
     for data in (whole[:-3], whole.replace(b"by country", b"by continent"), b"", whole.replace(b'"format": 1', b'"format": 2')):
         file.write_bytes(data)
         with pytest.raises(Corrupt, match="restore"):
-            Changelog.open(str(tmp_path)).switches()
+            meanings(Changelog.open(str(tmp_path)))
     file.write_bytes(whole)
     moved = tmp_path / switch_path(BEST, 1)
     moved.parent.mkdir(parents=True)
     file.rename(moved)
     with pytest.raises(Corrupt, match="lies where another one should be"):
-        Changelog.open(str(tmp_path)).switches()
+        meanings(Changelog.open(str(tmp_path)))
