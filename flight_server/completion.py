@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from engine.sql_types import quoted
+
 KEYWORDS = (
     *("SELECT", "DISTINCT", "FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "OFFSET", "QUALIFY", "WITH", "AS", "VALUES", "UNION ALL"),
     *("JOIN", "LEFT JOIN", "USING", "ON", "AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "ILIKE", "IS NULL", "IS NOT NULL", "EXISTS"),
@@ -61,9 +63,9 @@ class Completion:
     kind: str = ""
 
 
-def quoted(name: str) -> str:
+def quoted_if_needed(name: str) -> str:
     """A name as SQL has it: in double quotes unless it is a plain one."""
-    return name if _PLAIN_NAME.match(name) else '"' + name.replace('"', '""') + '"'
+    return name if _PLAIN_NAME.match(name) else quoted(name)
 
 
 def completions(before: str, whole: str, catalog: Catalog) -> Iterator[Completion]:
@@ -114,11 +116,11 @@ def _bare(name: str) -> str:
 
 
 def _stores(catalog: Catalog) -> Iterator[tuple[str, str]]:
-    return ((quoted(store), "store") for store in sorted(catalog.columns))
+    return ((quoted_if_needed(store), "store") for store in sorted(catalog.columns))
 
 
 def _named(columns: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    return ((quoted(name), kind) for name, kind in columns)
+    return ((quoted_if_needed(name), kind) for name, kind in columns)
 
 
 def _matching(candidates: Iterable[tuple[str, str]], word: str) -> Iterator[Completion]:

@@ -24,7 +24,7 @@ from pygments.lexers.sql import SqlLexer  # type: ignore[import-untyped]  # pygm
 
 from engine.errors import LivestateError
 from flight_server.client import Client, Rows
-from flight_server.completion import Catalog, completions, quoted
+from flight_server.completion import Catalog, completions, quoted_if_needed
 from flight_server.render import error_lines, first_rows, human_seconds, result_table
 from flight_server.sql_text import is_complete, split_statements
 from flight_server.stores import stores_table
@@ -131,7 +131,7 @@ def read_catalog(client: Client) -> Catalog:
     """
     columns: dict[str, Sequence[tuple[str, str]]] = {}
     for store in client.stores()["store"].to_pylist():
-        described = client.query(f"DESCRIBE {quoted(store)}").read_all()
+        described = client.query(f"DESCRIBE {quoted_if_needed(store)}").read_all()
         columns[store] = list(zip(described[0].to_pylist(), described[1].to_pylist(), strict=True))
     return Catalog(columns)
 

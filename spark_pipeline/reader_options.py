@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from engine.errors import InvalidInput
+from engine.sql_types import quoted
 
 T = TypeVar("T")
 _KNOWN = ("uri", "store", "query", "token", "tls_roots", "epoch", "min_epoch", "max_staleness", "timeout")
@@ -37,11 +38,6 @@ class ReaderOptions:
     timeout_seconds: float | None = None
     token: str | None = field(default=None, repr=False)
     tls_roots: bytes = field(default=b"", repr=False)
-
-
-def quoted(name: str) -> str:
-    """A name as SQL has it."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def parse_options(given: Mapping[str, str]) -> ReaderOptions:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from engine.errors import InvalidInput
 from engine.evolution import AddColumn, Change, DropColumn, RenameColumn, WidenColumn, migrated
 from engine.schema import StoreDefinition, define_store
-from engine.sql_types import sql_type
+from engine.sql_types import quoted, sql_type
 
 
 def is_as_reordered(there: StoreDefinition, asked: StoreDefinition) -> bool:
@@ -99,4 +99,4 @@ def _options(changes: Sequence[Change]) -> str:
 
 
 def _quoted(name: str) -> str:
-    return name if name.isidentifier() else '"' + name.replace('"', '""') + '"'
+    return name if name.isidentifier() else quoted(name)

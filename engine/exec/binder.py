@@ -14,7 +14,7 @@ from engine.exec.results import check_types, known_type, result_schema
 from engine.plan.query_text import ReadColumn, typed
 from engine.scan import LIVE_COLUMN
 from engine.sql.bind import CATALOG, SCHEMA, StoreReference
-from engine.sql_types import sql_type
+from engine.sql_types import quoted, sql_type
 
 MEMORY_BYTES = 64 << 20
 _ROW_NUMBER = "rowid"
@@ -99,8 +99,8 @@ class Binder:
     def _create(self, tables: Mapping[str, pa.Schema]) -> None:
         for name, schema in tables.items():
             if self._tables.get(name.lower()) != schema:
-                columns = ", ".join(f"{_quoted(field.name)} {sql_type(field.type)}" for field in schema)
-                self._database.execute(f"CREATE OR REPLACE TABLE {_quoted(name)} ({columns})")
+                columns = ", ".join(f"{quoted(field.name)} {sql_type(field.type)}" for field in schema)
+                self._database.execute(f"CREATE OR REPLACE TABLE {quoted(name)} ({columns})")
                 self._tables[name.lower()] = schema
 
     def close(self) -> None:
@@ -125,15 +125,11 @@ def over_empty_stores(sql: str, references: Iterable[StoreReference]) -> tuple[s
         # Names of stores may differ in case only; those of tables may not.
         name = f"store {reference.definition.name.encode().hex()}"
         tables[name] = reference.definition.schema
-        sql = sql.replace(_quoted(reference.scan), _only_columns(reference, name) if has_row_numbers else _quoted(name))
+        sql = sql.replace(quoted(reference.scan), _only_columns(reference, name) if has_row_numbers else quoted(name))
     return sql, tables
 
 
 def _only_columns(reference: StoreReference, name: str) -> str:
     """A table without what it has besides its columns."""
-    columns = ", ".join(map(_quoted, reference.columns)) or f"CAST(1 AS UTINYINT) AS {LIVE_COLUMN}"
-    return f"(SELECT {columns} FROM {_quoted(name)})"
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+    columns = ", ".join(map(quoted, reference.columns)) or f"CAST(1 AS UTINYINT) AS {LIVE_COLUMN}"
+    return f"(SELECT {columns} FROM {quoted(name)})"

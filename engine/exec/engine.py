@@ -25,6 +25,7 @@ from engine.exec.spill import SpillDirectory
 from engine.exec.turns import Turns
 from engine.plan.query_text import ReadColumn
 from engine.scan import LIVE_COLUMN, Scan
+from engine.sql_types import quoted
 
 ROWS_A_BATCH = 122_880
 """One row group of the engine."""
@@ -162,7 +163,7 @@ def with_live_rows(sql: str, scans: Mapping[str, pa.Schema]) -> str:
     """
     for name, schema in scans.items():
         if LIVE_COLUMN in schema.names:
-            columns = ", ".join('"' + column.replace('"', '""') + '"' for column in schema.names if column != LIVE_COLUMN)
+            columns = ", ".join(quoted(column) for column in schema.names if column != LIVE_COLUMN)
             sql = sql.replace(f'"{name}"', f'(SELECT {columns or LIVE_COLUMN} FROM "{name}" WHERE {LIVE_COLUMN} = 1)')
     return sql
 

@@ -18,7 +18,7 @@ from engine.errors import InvalidInput, Unsupported
 from engine.schema import StoreName
 from engine.sql.bind import StoreReference
 from engine.sql.parameters import with_types
-from engine.sql_types import sql_type
+from engine.sql_types import quoted, sql_type
 
 _LOSSY = re.compile(r'HUGEINT|TIMESTAMP_S|TIMESTAMP_MS|ENUM|UUID|JSON|UNION|BIGNUM|VARIANT|BIT|"NULL"|\[\d+\]', re.IGNORECASE)
 """Types of DuckDB that come back from Arrow as another one (`engine.exec.results`); where a name only looks like one, a cast does no harm."""
@@ -106,11 +106,11 @@ def fragment_text(
     sql, places, read = _text_with_types(tree, over_scans, tables, lists)
     stores = set()
     for reference in references:
-        scan = _quoted(reference.scan)
+        scan = quoted(reference.scan)
         if scan in sql:
             stores.add(reference.definition.name)
             # With its schema a name is never that of a common table expression.
-            sql = sql.replace(scan, ".".join(map(_quoted, reference.table)))
+            sql = sql.replace(scan, ".".join(map(quoted, reference.table)))
     return QueryText(sql, places, read, frozenset(stores))
 
 
@@ -158,8 +158,8 @@ def _text_with_types(
 
 def _given_types(sql: str, outputs: Sequence[ReadColumn]) -> str:
     """A query whose columns get other types, by their places, since names may repeat. A projection keeps the order of rows."""
-    columns = ", ".join(f"{typed(_quoted(f'c{place}'), column.type)} AS {_quoted(column.name)}" for place, column in enumerate(outputs))
-    return f"SELECT {columns} FROM ({sql}) AS merged({', '.join(_quoted(f'c{place}') for place in range(len(outputs)))})"
+    columns = ", ".join(f"{typed(quoted(f'c{place}'), column.type)} AS {quoted(column.name)}" for place, column in enumerate(outputs))
+    return f"SELECT {columns} FROM ({sql}) AS merged({', '.join(quoted(f'c{place}') for place in range(len(outputs)))})"
 
 
 def _restore_types(tree: exp.Expr, tables: Mapping[str, Sequence[ReadColumn]]) -> None:
@@ -178,9 +178,9 @@ def _restore_types(tree: exp.Expr, tables: Mapping[str, Sequence[ReadColumn]]) -
 
 def _restored(name: str, columns: Sequence[ReadColumn]) -> str:
     outputs = ", ".join(
-        _quoted(column.name) if column.survives else f"{typed(_quoted(column.name), column.type)} AS {_quoted(column.name)}" for column in columns
+        quoted(column.name) if column.survives else f"{typed(quoted(column.name), column.type)} AS {quoted(column.name)}" for column in columns
     )
-    return f"SELECT {outputs} FROM {_quoted(name)}"
+    return f"SELECT {outputs} FROM {quoted(name)}"
 
 
 def typed(expression: str, kind: str) -> str:
@@ -204,7 +204,3 @@ def _sql(tree: exp.Expr) -> str:
         raise Unsupported(f"The statement has something that the engine lacks: {error}") from error
     except RecursionError as error:
         raise InvalidInput("The statement nests too deeply.") from error
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

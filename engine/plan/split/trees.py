@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from sqlglot import exp
 
+from engine.sql_types import quoted
+
 _QUOTED = re.compile(r'"((?:[^"]|"")*)"')
 
 
@@ -117,7 +119,7 @@ def place_text(node: exp.Expr | None) -> str | None:
 
 def column_text(alias: str, name: str) -> str:
     """The text of `column(alias, name)`."""
-    return '"' + alias.replace('"', '""') + '"."' + name.replace('"', '""') + '"'
+    return f"{quoted(alias)}.{quoted(name)}"
 
 
 def tables_of(node: exp.Expr) -> Iterator[exp.Table]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flight_server.completion import Catalog, completions, quoted
+from flight_server.completion import Catalog, completions, quoted_if_needed
 from flight_server.sql_text import is_complete, split_statements
 
 CATALOG = Catalog(
@@ -86,4 +86,4 @@ def test_a_completion_replaces_the_word() -> None:
 
 
 def test_names_are_quoted_where_sql_needs_it() -> None:
-    assert [quoted(name) for name in ("plays", "a b", 'q"', "1st")] == ["plays", '"a b"', '"q"""', '"1st"']
+    assert [quoted_if_needed(name) for name in ("plays", "a b", 'q"', "1st")] == ["plays", '"a b"', '"q"""', '"1st"']
