@@ -20,6 +20,7 @@ from flight_server.calls import Call, Calls
 from flight_server.fragments import FragmentTicket
 from flight_server.limits import Slots
 from flight_server.messages import Message, new
+from flight_server.parameter_types import announced_schema
 from flight_server.results import result_stream
 from flight_server.sessions import caller_options
 from flight_server.tickets import (
@@ -255,7 +256,7 @@ class Statements:
             "ActionCreatePreparedStatementResult",
             prepared_statement_handle=replace(statement, told=prepared.shapes).to_bytes(),
             dataset_schema=prepared.schema.serialize().to_pybytes(),
-            parameter_schema=prepared.parameters.serialize().to_pybytes() if len(prepared.parameters) else b"",
+            parameter_schema=announced_schema(prepared.parameters).serialize().to_pybytes() if len(prepared.parameters) else b"",
         )
 
     def bind(self, statement: Statement, reader: flight.MetadataRecordBatchReader) -> Message:

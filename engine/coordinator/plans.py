@@ -216,11 +216,14 @@ class PlanCache:
     def _ready(self, statement: ReadyStatement, bindable: Bindable, split: SplitPlan, types: Types) -> ReadyPlan:
         bound, wanted = bindable.statement.bound, bindable.outputs
         lists = tuple(bound.list_schemas)
-        texts = {fragment.name: text_over_scans(fragment.tree, types) for fragment in split.fragments}
-        merge = None if split.merge is None else text_over_scans(split.merge, types)
         # Where rows make the columns there is nothing to tell of the merge.
-        typed = None if wanted is None else merge
-        outputs, merged = part_types(self._engine.binder, split.fragments, texts, typed, bound.references, bound.list_schemas)
+        with_merge = wanted is not None
+        try:
+            texts, merge, outputs, merged = self._typed(split, bound, types, with_merge=with_merge, constants=False)
+        except NotBoundError:
+            if not types:
+                raise
+            texts, merge, outputs, merged = self._typed(split, bound, types, with_merge=with_merge, constants=True)
         columns = {name: found.columns for name, found in outputs.items()}
         fragments = []
         for fragment in split.fragments:
@@ -235,6 +238,15 @@ class PlanCache:
             given = merge_text(split.merge, merge, columns, lists, types, _missed(wanted, merged))
             flows = bool(fragments) and is_read_once(split.merge, fragments[-1].fragment.name)
         return ReadyPlan(statement, bindable.statement, split, None if wanted is None else wanted.schema, tuple(fragments), given, flows)
+
+    def _typed(
+        self, split: SplitPlan, bound: BoundStatement, types: Types, *, with_merge: bool, constants: bool
+    ) -> tuple[Mapping[str, str], str | None, Mapping[str, Outputs], Outputs | None]:
+        """The texts of fragments by name and that of the merge, by which their columns can be told; and these columns."""
+        texts = {fragment.name: text_over_scans(fragment.tree, types, constants=constants) for fragment in split.fragments}
+        merge = None if split.merge is None else text_over_scans(split.merge, types, constants=constants)
+        read = merge if with_merge else None
+        return texts, merge, *part_types(self._engine.binder, split.fragments, texts, read, bound.references, bound.list_schemas)
 
 
 def _missed(wanted: Outputs | None, merged: Outputs | None) -> tuple[ReadColumn, ...] | None:

@@ -36,13 +36,13 @@ class Binder:
         self._database = open_database(MEMORY_BYTES, 1, before_locking=(f"ATTACH ':memory:' AS {CATALOG}", f"USE {CATALOG}.{SCHEMA}"))
         self._tables: dict[str, pa.Schema] = {}
 
-    def columns(self, sql: str, tables: Mapping[str, pa.Schema], values: Sequence[None] | Mapping[str, None] = ()) -> tuple[ReadColumn, ...]:
+    def columns(self, sql: str, tables: Mapping[str, pa.Schema], values: Sequence[object] | Mapping[str, object] = ()) -> tuple[ReadColumn, ...]:
         """The columns of a query, as the engine names and types them.
 
         Args:
             sql: One query in DuckDB's dialect.
             tables: Canonical schema of each table that it may read; names that differ in case only are one table.
-            values: A NULL for each of its parameters.
+            values: A value for each of its parameters.
 
         Returns:
             The columns.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,13 +16,16 @@ from engine.exec.deadline import Deadline
 from engine.exec.engine import Engine, EngineRows, Outputs, ScanStream, engine_table, named_columns, readable_schema, with_live_rows
 from engine.plan.explain import ReadExplained
 from engine.plan.plans import wanted
-from engine.plan.query_text import ReadColumn
+from engine.plan.query_text import ReadColumn, text_over_scans
 from engine.plan.statement import ReadyStatement
 from engine.plan.values import Arguments
 from engine.scan import Scan, StoreView, Wanted
 from engine.schema import StoreName
-from engine.sql.bind import StoreReference
+from engine.sql.bind import BoundStatement, StoreReference
+from engine.sql.output_names import has_derived_names
 from engine.sql_types import sql_type
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -169,15 +173,37 @@ def outputs_of(engine: Engine, statement: ReadyStatement, types: tuple[pa.DataTy
         BindingError: The engine refuses the statement.
         LivestateError: It fails in another way.
     """
-    bound, sql, values = statement.bound, statement.engine_sql(types), [None] * len(types)
+    bound = statement.bound
+    names: Sequence[str] | None = statement.names
+    for sql in _bindable_texts(statement, types):
+        try:
+            columns = _bound_columns(engine, bound, sql)
+            if names is None and types and has_derived_names(bound.tree):
+                # They show what stands for parameters in the text that runs.
+                names = [column.name for column in _bound_columns(engine, bound, statement.engine_sql(types), [None] * len(types))]
+            columns = named_columns(columns, names)
+            return Outputs(columns, engine.binder.schema(columns))
+        except (NotBoundError, LivestateError) as error:
+            _log.debug("A statement is bound in another way: %s", error)
+    # What is wrong, and where, only the engine says.
+    tables = {
+        reference.scan: readable_schema(pa.schema([reference.definition.schema.field(column) for column in reference.columns]))
+        for reference in bound.references
+    }
+    return engine.outputs(statement.engine_sql(types), {**tables, **bound.list_schemas}, [None] * len(types), statement.names)
+
+
+def _bound_columns(engine: Engine, bound: BoundStatement, sql: str, values: Sequence[None] = ()) -> tuple[ReadColumn, ...]:
+    """The columns of a query over a statement's scans."""
     text, stores = over_empty_stores(sql, bound.references)
-    try:
-        columns = named_columns(engine.binder.columns(text, {**stores, **bound.list_schemas}, values), statement.names)
-        return Outputs(columns, engine.binder.schema(columns))
-    except (NotBoundError, LivestateError):
-        # What is wrong, and where, only the engine says.
-        tables = {
-            reference.scan: readable_schema(pa.schema([reference.definition.schema.field(column) for column in reference.columns]))
-            for reference in bound.references
-        }
-        return engine.outputs(sql, {**tables, **bound.list_schemas}, values, statement.names)
+    return engine.binder.columns(text, {**stores, **bound.list_schemas}, values)
+
+
+def _bindable_texts(statement: ReadyStatement, types: tuple[pa.DataType | None, ...]) -> Iterator[str]:
+    """Texts over scans by which a statement's columns can be told, the surest first."""
+    tree = statement.bound.tree
+    if not types or tree is None:
+        yield statement.sql
+        return
+    for constants in (False, True):
+        yield text_over_scans(tree, types, constants=constants)

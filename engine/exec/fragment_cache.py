@@ -11,7 +11,6 @@ from engine.errors import InvalidInput
 from engine.exec.engine import Engine, Outputs
 from engine.exec.engine_query import outputs_of, outputs_of_stored
 from engine.exec.statement_cache import LeastRecentlyUsed
-from engine.plan.arguments import DEFAULT_TYPE
 from engine.plan.plans import EnginePlan
 from engine.plan.statement import ReadyStatement, make_ready
 from engine.schema import StoreDefinition, StoreName
@@ -72,10 +71,10 @@ class FragmentCache:
         return found
 
     def _outputs(self, statement: ReadyStatement) -> Outputs:
-        plan, bound = statement.plan, statement.bound
+        plan = statement.plan
         if plan is not None and not isinstance(plan, EnginePlan):
             return outputs_of_stored(plan.schema)
-        return outputs_of(self._engine, statement, tuple(slot.type or DEFAULT_TYPE for slot in bound.parameters))
+        return outputs_of(self._engine, statement, statement.types)
 
 
 def _key_of(schema: pa.Schema) -> tuple[tuple[str, str], ...]:
@@ -93,4 +92,5 @@ def _statement(
     if len(slots) != len(parameters):
         raise InvalidInput(f"The fragment has {len(slots)} parameters, and {len(parameters)} values were given.")
     typed = tuple(replace(slot, type=kind) for slot, kind in zip(slots, parameters, strict=True))
-    return ReadyStatement(replace(ready.bound, parameters=typed), ready.plan, ready.engine_sql(tuple(parameters)))
+    types = tuple(parameters)
+    return ReadyStatement(replace(ready.bound, parameters=typed), ready.plan, ready.engine_sql(types), types)

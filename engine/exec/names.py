@@ -6,18 +6,21 @@ of its expressions would show all that. So the user's own text is bound, never r
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
 from engine.errors import InvalidInput
 from engine.exec.binder import Binder, NotBoundError
+from engine.plan.arguments import suggested_types
 from engine.sql.bind import BoundStatement
 from engine.sql.columns import has_columns_of_rows
 from engine.sql.output_names import has_derived_names
 from engine.sql.parse import Kind
 
+_log = logging.getLogger(__name__)
 _DESCRIBE = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(?:DESCRIBE|DESC)\b", re.IGNORECASE | re.DOTALL)
 
 
@@ -53,10 +56,12 @@ class ColumnNames:
         tables = _tables(bound)
         if tables is None:
             return None
-        try:
-            return tuple(column.name for column in self._binder.columns(text, tables, _nulls(bound)))
-        except (NotBoundError, InvalidInput):
-            return None
+        for value_of in (_null, _sample) if bound.parameters else (_null,):
+            try:
+                return tuple(column.name for column in self._binder.columns(text, tables, _values(bound, value_of)))
+            except (NotBoundError, InvalidInput) as error:
+                _log.debug("A text is not bound as it stands: %s", error)
+        return None
 
 
 def _tables(bound: BoundStatement) -> Mapping[str, pa.Schema] | None:
@@ -65,7 +70,19 @@ def _tables(bound: BoundStatement) -> Mapping[str, pa.Schema] | None:
     return tables if len({name.lower() for name in tables}) == len(tables) else None
 
 
-def _nulls(bound: BoundStatement) -> Sequence[None] | Mapping[str, None]:
-    """Values of its parameters, of which only the number counts."""
-    slots = bound.parameters
-    return [None] * len(slots) if all(slot.name.isdigit() for slot in slots) else {slot.name: None for slot in slots}
+def _values(bound: BoundStatement, value_of: Callable[[pa.DataType], object]) -> Sequence[object] | Mapping[str, object]:
+    """Values of its parameters. Names do not show them, but which function is meant may depend on their types."""
+    values = {slot.name: value_of(kind) for slot, kind in zip(bound.parameters, suggested_types(bound.parameters), strict=True)}
+    return list(values.values()) if all(name.isdigit() for name in values) else values
+
+
+def _null(kind: pa.DataType) -> None:
+    """What fits nearly every function."""
+
+
+def _sample(kind: pa.DataType) -> object:
+    """Some value of a type."""
+    if pa.types.is_nested(kind):
+        return []
+    text = "2000-01-01" if pa.types.is_temporal(kind) else "" if pa.types.is_string(kind) or pa.types.is_binary(kind) else "0"
+    return pa.scalar(text).cast(kind).as_py()

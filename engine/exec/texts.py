@@ -151,7 +151,8 @@ class Texts:
         if parameters.num_rows != 1 or parameters.num_columns != 1:
             return None
         column = parameters.column(0)
-        return (known, column[0].as_py()) if column.type == lookup.key_type else None
+        is_fitting = column.type == lookup.key_type or (pa.types.is_integer(column.type) and pa.types.is_integer(lookup.key_type))
+        return (known, column[0].as_py()) if is_fitting else None
 
 
 def outdated(told: Told, bound: BoundStatement) -> InvalidInput:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,10 +17,17 @@ from engine.sql_types import canonical_type, sql_type
 
 DEFAULT_TYPE = pa.string()
 """Type of a parameter whose place in the statement suggests none."""
+UNSIGNED_TYPE = pa.decimal128(20, 0)
+"""Suggested for UBIGINT: it has negative numbers as well as those above BIGINT."""
+
+_FINER_THAN_MICROSECONDS = re.compile(r"\.\d{7}")
 
 
 def parameter_schema(slots: Sequence[ParameterSlot]) -> pa.Schema:
-    """The types that a statement asks of its parameters.
+    """The types that a statement suggests for its parameters.
+
+    A driver may convert what its user gives to the type that it is told, and wrap or round it on the way. So each type
+    is wide enough that a number does not change: BIGINT in the place of narrower integers, DOUBLE in that of FLOAT.
 
     Args:
         slots: The parameters.
@@ -25,12 +35,24 @@ def parameter_schema(slots: Sequence[ParameterSlot]) -> pa.Schema:
     Returns:
         One field a parameter, in the order of the numbers.
     """
-    return pa.schema([pa.field(slot.name, slot.type or DEFAULT_TYPE) for slot in slots])
+    return pa.schema([pa.field(slot.name, _suggested_type(slot.type)) for slot in slots])
 
 
 def suggested_types(slots: Sequence[ParameterSlot]) -> tuple[pa.DataType, ...]:
     """The same types without names."""
-    return tuple(slot.type or DEFAULT_TYPE for slot in slots)
+    return tuple(_suggested_type(slot.type) for slot in slots)
+
+
+def _suggested_type(kind: pa.DataType | None) -> pa.DataType:
+    if kind is None:
+        return DEFAULT_TYPE
+    if pa.types.is_list(kind):
+        return pa.list_(pa.field("item", _suggested_type(kind.value_type)))
+    if pa.types.is_uint64(kind):
+        return UNSIGNED_TYPE
+    if pa.types.is_integer(kind):
+        return pa.int64()
+    return pa.float64() if pa.types.is_floating(kind) else kind
 
 
 def parameter_values(slots: Sequence[ParameterSlot], given: pa.RecordBatch | None) -> tuple[pa.Scalar, ...]:
@@ -60,24 +82,40 @@ def parameter_values(slots: Sequence[ParameterSlot], given: pa.RecordBatch | Non
 def _value(slot: ParameterSlot, value: pa.Scalar) -> pa.Scalar:
     if value.type == slot.type:
         return value
-    if not value.is_valid:
-        return pa.scalar(None, slot.type or (DEFAULT_TYPE if pa.types.is_null(value.type) else _canonical(slot, value).type))
+    if pa.types.is_null(value.type):
+        return pa.scalar(None, slot.type or DEFAULT_TYPE)
     value = _canonical(slot, value)
-    if slot.type is None or value.type == slot.type:
+    if slot.type is None or slot.is_cast or _family(value.type) == _family(slot.type):
+        # A value keeps its own type: converted to the one of its place it could be rounded.
         return value
-    if _family(value.type) != _family(slot.type):
-        if slot.is_cast:
-            return value
-        raise InvalidInput(f"Parameter {slot.name} must be {sql_type(slot.type)}, not {sql_type(value.type)}.")
+    if not value.is_valid:
+        return pa.scalar(None, slot.type)
+    if value.type == _announced_text(slot.type):
+        return pa.scalar(_instants(slot, value.as_py()), slot.type)
+    raise InvalidInput(f"Parameter {slot.name} must be {sql_type(slot.type)}, not {sql_type(value.type)}.")
+
+
+def _announced_text(kind: pa.DataType) -> pa.DataType | None:
+    """The type of the texts that may stand for moments, as drivers must write them that do not say which zone theirs are of."""
+    if pa.types.is_list(kind):
+        item = _announced_text(kind.value_type)
+        return None if item is None else pa.list_(pa.field("item", item))
+    return pa.string() if pa.types.is_timestamp(kind) and kind.tz is not None else None
+
+
+def _instants(slot: ParameterSlot, value: Any) -> Any:
+    """Moments, or a list of them, that are given as text."""
+    if value is None:
+        return None
+    if isinstance(value, list):
+        return [_instants(slot, each) for each in value]
     try:
-        return pc.cast(value, slot.type)
-    except pa.ArrowException as error:
-        if _family(value.type) == "number":
-            # A number that the column's type does not hold is compared as it is: `id > 5.5` has an answer.
-            return value
-        raise InvalidInput(
-            f"Parameter {slot.name} must be {sql_type(slot.type)}: its value of type {sql_type(value.type)} cannot be converted."
-        ) from error
+        if not _FINER_THAN_MICROSECONDS.search(value):
+            moment = datetime.fromisoformat(value.strip())
+            return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass
+    raise InvalidInput(f"Parameter {slot.name} must be a TIMESTAMP WITH TIME ZONE such as 2026-01-31 12:00:00.123456+01:00 (without an offset: UTC).")
 
 
 def _canonical(slot: ParameterSlot, value: pa.Scalar) -> pa.Scalar:

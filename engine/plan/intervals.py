@@ -8,9 +8,9 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.plan.points import exact_operand, listed_values
+from engine.plan.points import exact_operand, exact_operands, floating_type, listed_values
 from engine.plan.predicates import AllOf, Compare, Comparison, IsAmong, IsAnyOf, IsListed, Predicate, StartsWith
-from engine.plan.values import UNKNOWN, Arguments, coerced
+from engine.plan.values import UNKNOWN, Arguments, coerced, stays_apart
 from engine.scan import Interval
 from engine.schema import StoreDefinition
 
@@ -59,6 +59,9 @@ class IntervalFinder:
         value = exact_operand(predicate.operand, kind, self._parameters)
         if value is UNKNOWN or value is None:
             return None
+        floating = None if predicate.beside is None else floating_type(predicate.beside, self._parameters)
+        if floating is not None and not stays_apart(value, floating):
+            return None
         match predicate.comparison:
             case Comparison.EQUAL:
                 return Interval(low=value, high=value)
@@ -84,9 +87,9 @@ class IntervalFinder:
         if isinstance(predicate, IsAmong):
             for place, column in enumerate(predicate.columns):
                 kind = self._schema.field(column).type
-                values = [exact_operand(row[place], kind, self._parameters) for row in predicate.rows]
-                if not any(value is UNKNOWN for value in values) and _is_ordered(kind):
-                    found += _hull(column, pa.array([value for value in values if isinstance(value, pa.Scalar)], kind))
+                values = exact_operands([row[place] for row in predicate.rows], kind, self._parameters)
+                if values is not UNKNOWN and _is_ordered(kind):
+                    found += _hull(column, pa.array([value for value in values if value is not None], kind))
         elif isinstance(predicate, IsListed):
             for column, array in zip(predicate.columns, listed_values(predicate, self._arguments).columns, strict=True):
                 found += self._hull_of(column, array)

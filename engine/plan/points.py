@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.plan.predicates import AllOf, AnyOf, Compare, Comparison, IsAmong, IsAnyOf, IsListed, Predicate
-from engine.plan.values import UNKNOWN, Arguments, Operand, Parameter, coerced, constant_of, exact
+from engine.plan.values import UNKNOWN, Arguments, Operand, Parameter, Unknown, coerced, constant_of, exact, stays_apart
 from engine.schema import StoreDefinition
 
 MAX_POINTS = 1 << 20
@@ -141,18 +141,15 @@ class PointFinder:
         if not all(column in self._key for column in columns):
             return None
         kinds = [self._schema.field(column).type for column in columns]
-        kept: list[list[pa.Scalar]] = []
-        for row in rows:
-            values = []
-            for operand, kind in zip(row, kinds, strict=True):
-                value = exact_operand(operand, kind, self._parameters)
-                if value is UNKNOWN:
-                    return None
-                values.append(value)
-            # A row with NULL equals nothing.
-            if all(value is not None for value in values):
-                kept.append([value for value in values if value is not None])
-        arrays = [_array([row[place] for row in kept], kind) for place, kind in enumerate(kinds)]
+        found: list[Sequence[pa.Scalar | None]] = []
+        for place, kind in enumerate(kinds):
+            values = exact_operands([row[place] for row in rows], kind, self._parameters)
+            if values is UNKNOWN:
+                return None
+            found.append(values)
+        # A row with NULL equals nothing.
+        kept = [row for row in zip(*found, strict=True) if all(value is not None for value in row)]
+        arrays = [pa.array([row[place] for row in kept], kind) for place, kind in enumerate(kinds)]
         return Tuples(pa.RecordBatch.from_arrays(arrays, names=list(columns)), complete=True)
 
     def _listed(self, columns: tuple[str, ...], values: pa.RecordBatch) -> Tuples | None:
@@ -190,7 +187,7 @@ def listed_values(predicate: IsListed, arguments: Arguments) -> pa.RecordBatch:
     return rows.select(list(predicate.places))
 
 
-def exact_operand(operand: Operand, kind: pa.DataType, parameters: Sequence[pa.Scalar]) -> object:
+def exact_operand(operand: Operand, kind: pa.DataType, parameters: Sequence[pa.Scalar]) -> pa.Scalar | Unknown | None:
     """An operand as a value of a column's type.
 
     Args:
@@ -210,8 +207,38 @@ def exact_operand(operand: Operand, kind: pa.DataType, parameters: Sequence[pa.S
     return exact(operand, kind)
 
 
-def _array(values: Sequence[pa.Scalar], kind: pa.DataType) -> pa.Array:
-    return pa.array(values, kind)
+def exact_operands(operands: Sequence[Operand], kind: pa.DataType, parameters: Sequence[pa.Scalar]) -> Sequence[pa.Scalar | None] | Unknown:
+    """Operands that a column is compared with at once, as values of its type.
+
+    The engine finds one type for all of them: beside a DOUBLE, integers are compared as DOUBLE.
+
+    Args:
+        operands: Constants and parameters.
+        kind: Canonical type of the column.
+        parameters: Values of the parameters, of canonical types.
+
+    Returns:
+        A value for each, as `exact` gives it; UNKNOWN where one of them is.
+    """
+    values: list[pa.Scalar | None] = []
+    for operand in operands:
+        value = exact_operand(operand, kind, parameters)
+        if value is UNKNOWN:
+            return UNKNOWN
+        values.append(value)
+    if len(values) > 1:
+        for floating in filter(None, (floating_type(operand, parameters) for operand in operands)):
+            if not all(value is None or stays_apart(value, floating) for value in values):
+                return UNKNOWN
+    return values
+
+
+def floating_type(operand: Operand | Unknown, parameters: Sequence[pa.Scalar]) -> pa.DataType | None:
+    """The floating point type that an operand may bring into a comparison of several; None if it brings none."""
+    if operand is UNKNOWN:
+        return pa.float32()
+    kind = parameters[operand.place].type if isinstance(operand, Parameter) else None
+    return kind if kind is not None and pa.types.is_floating(kind) else None
 
 
 def _all_valid(values: pa.RecordBatch) -> pa.Array:

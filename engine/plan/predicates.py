@@ -26,11 +26,19 @@ class Comparison(Enum):
 
 @dataclass(frozen=True)
 class Compare:
-    """`column <comparison> operand`."""
+    """`column <comparison> operand`.
+
+    Attributes:
+        column: The column.
+        comparison: How it is compared.
+        operand: What it is compared with.
+        beside: The other bound of a BETWEEN, with which the engine finds one type for all three; None for a comparison of two.
+    """
 
     column: str
     comparison: Comparison
     operand: Operand
+    beside: Operand | Unknown | None = None
 
 
 @dataclass(frozen=True)
@@ -164,8 +172,8 @@ def _between(node: exp.Between, resolve: ColumnResolver) -> Predicate:
     low, high = operand_of(node.args["low"]), operand_of(node.args["high"])
     if column is None:
         return OPAQUE
-    bounds = ((low, Comparison.GREATER_EQUAL), (high, Comparison.LESS_EQUAL))
-    return AllOf(tuple(OPAQUE if operand is UNKNOWN else Compare(column, comparison, operand) for operand, comparison in bounds))
+    bounds = ((low, Comparison.GREATER_EQUAL, high), (high, Comparison.LESS_EQUAL, low))
+    return AllOf(tuple(OPAQUE if operand is UNKNOWN else Compare(column, comparison, operand, beside) for operand, comparison, beside in bounds))
 
 
 def _membership(node: exp.In, arguments: set[str], resolve: ColumnResolver, lists: Mapping[str, pa.Schema]) -> Predicate:

@@ -62,15 +62,17 @@ class ReadColumn:
         return _LOSSY.search(self.type) is None
 
 
-def text_over_scans(tree: exp.Expr, types: Sequence[pa.DataType]) -> str:
+def text_over_scans(tree: exp.Expr, types: Sequence[pa.DataType | None], *, constants: bool = False) -> str:
     """A query as it stands, by which its columns can be told.
 
     Args:
         tree: Reads scans, inputs and lists. It is not changed.
-        types: Types of the statement's parameters.
+        types: Types of the statement's parameters; None for one that the engine finds.
+        constants: What parameters are: NULLs of their types, which the engine takes wherever it wants a constant; or values that
+            it does not know, since of some functions of a NULL it takes another type than of other values.
 
     Returns:
-        Its text, which reads scans; parameters are NULLs of their types.
+        Its text, which reads scans and has no parameters.
 
     Raises:
         Unsupported: It has something that cannot be written down for the engine.
@@ -80,7 +82,9 @@ def text_over_scans(tree: exp.Expr, types: Sequence[pa.DataType]) -> str:
         return _sql(tree)
     copy = tree.copy()
     for mark in list(copy.find_all(exp.Placeholder)):
-        mark.replace(exp.Cast(this=exp.null(), to=exp.DataType.build(sql_type(types[int(mark.name) - 1]), dialect="duckdb")))
+        kind = types[int(mark.name) - 1]
+        null = exp.null() if kind is None else exp.Cast(this=exp.null(), to=exp.DataType.build(sql_type(kind), dialect="duckdb"))
+        mark.replace(null if constants or kind is None else exp.Subquery(this=exp.select(null)))
     return _sql(copy)
 
 

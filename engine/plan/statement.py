@@ -33,13 +33,15 @@ class ReadyStatement:
     Attributes:
         bound: The statement.
         plan: How to answer it; None for SHOW and for DESCRIBE of a store.
-        sql: Text for the engine, with parameters of the types that their places suggest.
+        sql: Text for the engine.
+        types: Types of the parameters in it: those that their places suggest, as far as nothing else is known.
         names: Names of the result's columns; None where they are those that the engine gives them by `sql`.
     """
 
     bound: BoundStatement
     plan: Plan | None
     sql: str
+    types: tuple[pa.DataType | None, ...] = ()
     names: tuple[str, ...] | None = None
 
     @property
@@ -69,7 +71,7 @@ class ReadyStatement:
         Returns:
             The statement in DuckDB's dialect, reading scans.
         """
-        return self.sql if types == suggested_types(self.bound.parameters) else _engine_sql(self.bound, types)
+        return self.sql if types == self.types else _engine_sql(self.bound, types)
 
     def is_current(self, tables: Mapping[StoreName, StoreDefinition]) -> bool:
         """Whether the statement's names still mean the stores that it was bound to, and these are still what they were."""
@@ -121,7 +123,8 @@ def make_ready(
         raise InvalidInput("The statement nests too deeply.") from error
     if bound.kind not in _QUERIES and not (bound.kind is Kind.DESCRIBE and bound.tree is not None):
         return ReadyStatement(bound, None, "")
-    return ReadyStatement(bound, plan(bound), _engine_sql(bound, suggested_types(bound.parameters)))
+    types = suggested_types(bound.parameters)
+    return ReadyStatement(bound, plan(bound), _engine_sql(bound, types), types)
 
 
 def lists_fit(bound: BoundStatement) -> bool:

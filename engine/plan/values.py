@@ -13,14 +13,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum
+from math import isfinite
 from typing import Any, Final
 
 import pyarrow as pa
 
 from engine.sql_types import canonical_type
 
-_EXACT_FLOAT = 2**53
-_EXACT_HALF = 2**24
+_EXACT_DOUBLE = 2**53
+_EXACT_FLOAT = 2**24
+"""Integers below are different values of the type."""
+_DOUBLE_DIGITS = 15
+_FLOAT_DIGITS = 6
+"""Decimals of so many digits are different values of the type."""
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _TIMESTAMP = re.compile(r"(\d{4}-\d{2}-\d{2})[ T](\d{2}:\d{2}:\d{2}(?:\.\d{1,6})?)(Z|\+00(?::00)?)?", re.ASCII)
 
@@ -39,7 +44,7 @@ class Constant:
     """A constant of a statement.
 
     Attributes:
-        value: None, bool, int, Decimal, str, bytes, date, or datetime (naive: TIMESTAMP; UTC: TIMESTAMP WITH TIME ZONE).
+        value: None, bool, int, Decimal, float (finite), str, bytes, date, or datetime (naive: TIMESTAMP; UTC: TIMESTAMP WITH TIME ZONE).
         literal: A bare literal, whose type follows what it is compared with; a cast or a parameter has its own.
     """
 
@@ -81,16 +86,18 @@ def constant_of(value: pa.Scalar) -> Constant | Unknown:
         value: A scalar of a canonical type.
 
     Returns:
-        The constant; UNKNOWN for types whose values are not compared exactly here (floats, nested types).
+        The constant; UNKNOWN for values that are not compared exactly here (NaN, infinity, FLOAT, nested types).
     """
     kind = value.type
-    if pa.types.is_floating(kind) or pa.types.is_nested(kind) or pa.types.is_null(kind):
+    # The engine compares numbers with a FLOAT in few bits.
+    if pa.types.is_nested(kind) or pa.types.is_null(kind) or pa.types.is_float32(kind):
         return UNKNOWN if value.is_valid else Constant(None, literal=False)
     try:
-        return Constant(value.as_py(), literal=False)
+        constant = Constant(value.as_py(), literal=False)
     except (ValueError, OverflowError):
         # Dates and timestamps beyond the years that Python knows.
         return UNKNOWN
+    return UNKNOWN if isinstance(constant.value, float) and not isfinite(constant.value) else constant
 
 
 def exact(constant: Constant, kind: pa.DataType) -> pa.Scalar | Unknown | None:
@@ -116,26 +123,59 @@ def exact(constant: Constant, kind: pa.DataType) -> pa.Scalar | Unknown | None:
         return UNKNOWN
 
 
+def stays_apart(value: pa.Scalar, kind: pa.DataType) -> bool:
+    """Whether a number, compared as a floating point type, differs from all other values of its own type.
+
+    Args:
+        value: A value that `exact` gave.
+        kind: float64 or float32.
+    """
+    is_double = pa.types.is_float64(kind)
+    if pa.types.is_integer(value.type):
+        return bool(abs(value.as_py()) < (_EXACT_DOUBLE if is_double else _EXACT_FLOAT))
+    return bool(not pa.types.is_decimal(value.type) or value.type.precision <= (_DOUBLE_DIGITS if is_double else _FLOAT_DIGITS))
+
+
 def _python_value(value: Any, literal: bool, kind: pa.DataType) -> Any:
     if pa.types.is_boolean(kind):
         return value if isinstance(value, bool) else UNKNOWN
     if isinstance(value, bool):
         return UNKNOWN
-    if pa.types.is_integer(kind):
-        return value if isinstance(value, int) else UNKNOWN
     if pa.types.is_string(kind):
         return value if isinstance(value, str) else UNKNOWN
     if pa.types.is_binary(kind):
         return value if isinstance(value, bytes) else UNKNOWN
-    if pa.types.is_decimal(kind):
-        return _decimal(value, kind)
-    if pa.types.is_floating(kind):
-        return _float(value, kind)
     if pa.types.is_date(kind):
         return _date(value, literal)
     if pa.types.is_timestamp(kind):
         return _timestamp(value, literal, zoned=kind.tz is not None)
-    return UNKNOWN
+    return _number(value, kind)
+
+
+def _number(value: Any, kind: pa.DataType) -> Any:
+    if isinstance(value, float):
+        return _of_float(value, kind)
+    if pa.types.is_integer(kind):
+        whole = isinstance(value, int) or (isinstance(value, Decimal) and value.is_finite() and value == int(value))
+        return int(value) if whole else UNKNOWN
+    if pa.types.is_decimal(kind):
+        return _decimal(value, kind)
+    return _float(value, kind) if pa.types.is_floating(kind) else UNKNOWN
+
+
+def _of_float(value: float, kind: pa.DataType) -> Any:
+    """A DOUBLE, with which the engine compares numbers as DOUBLE.
+
+    It is a value of the column's type where that, read as DOUBLE, is this value and no other one of the column is.
+    """
+    if pa.types.is_integer(kind):
+        return int(value) if value.is_integer() and abs(value) < _EXACT_DOUBLE else UNKNOWN
+    if pa.types.is_decimal(kind):
+        if kind.precision > _DOUBLE_DIGITS or abs(value) >= 10**kind.precision:
+            return UNKNOWN
+        rounded = round(Decimal(value), kind.scale)
+        return _decimal(rounded, kind) if float(rounded) == value else UNKNOWN
+    return value if pa.types.is_floating(kind) and pa.scalar(value, kind).as_py() == value else UNKNOWN
 
 
 def _decimal(value: Any, kind: pa.DataType) -> Any:
@@ -157,7 +197,7 @@ def _float(value: Any, kind: pa.DataType) -> Any:
     if not isinstance(value, int | Decimal):
         return UNKNOWN
     number = Decimal(value)
-    if not number.is_finite() or abs(number) > (_EXACT_FLOAT if pa.types.is_float64(kind) else _EXACT_HALF):
+    if not number.is_finite() or abs(number) > (_EXACT_DOUBLE if pa.types.is_float64(kind) else _EXACT_FLOAT):
         return UNKNOWN
     nearest = float(number)
     stored = pa.scalar(nearest, kind).as_py()

@@ -42,6 +42,17 @@ _TYPES = {
 }
 
 
+_OTHER_TYPES: dict[Family, tuple[str, ...]] = {
+    Family.INTEGER: ("CAST({0} AS DOUBLE)", "(CAST({0} AS DOUBLE) + 0.5)", "CAST({0} AS DECIMAL(38,2))", "(CAST({0} AS DECIMAL(38,2)) - 0.25)"),
+    Family.DECIMAL: ("CAST({0} AS DOUBLE)", "(CAST({0} AS DOUBLE) + 0.004)"),
+    Family.FLOAT: ("CAST({0} AS DOUBLE)", "(CAST({0} AS DOUBLE) + 0.001)"),
+    Family.DATE: ("CAST({0} AS TIMESTAMP)", "(CAST({0} AS TIMESTAMP) + INTERVAL 12 HOUR)", "CAST({0} AS TIMESTAMPTZ)"),
+    Family.TIMESTAMP: ("CAST({0} AS DATE)", "CAST({0} AS TIMESTAMPTZ)"),
+    Family.TIMESTAMPTZ: ("CAST({0} AS DATE)", "CAST({0} AS TIMESTAMP)"),
+}
+"""Values of types that a column does not have but is compared with."""
+
+
 @dataclass(frozen=True)
 class Scope:
     """What an expression may read.
@@ -81,7 +92,15 @@ class Scalars:
     # ---- leaves
 
     def literal(self, family: Family) -> Expression:
-        return Expression(_LITERALS[family](self.random), family)
+        text = _LITERALS[family](self.random)
+        if self.parameters is not None and family not in _MADE and self.random.random() < 0.3:
+            return Expression(self._parameter(f"CAST({text} AS {_TYPES[family]})"), family)
+        return Expression(text, family)
+
+    def _parameter(self, value: str) -> str:
+        assert self.parameters is not None
+        self.parameters.append(value)
+        return f"${len(self.parameters)}"
 
     def null(self, family: Family) -> Expression:
         return Expression(f"CAST(NULL AS {_TYPES[family]})", family)
@@ -112,8 +131,10 @@ class Scalars:
         found = self.random.choice(column.samples)
         if self.parameters is None or not column.kind or self.random.random() < 0.5:
             return found
-        self.parameters.append(f"CAST({found} AS {column.kind})")
-        return f"${len(self.parameters)}"
+        if column.family in _OTHER_TYPES and self.random.random() < 0.5:
+            self.used.add("parameter of another type")
+            return self._parameter(self.random.choice(_OTHER_TYPES[column.family]).format(found))
+        return self._parameter(f"CAST({found} AS {column.kind})")
 
     # ---- expressions
 

@@ -167,14 +167,16 @@ def _asked(ask: Callable[[], Answered]) -> tuple[Answered | None, Exception | No
 
 
 def _under_one_name(expected: pa.Table, answer: Answer, named: Collection[int]) -> tuple[pa.Table, pa.Table]:
-    """The expected answer and the system's under the names that they should have; as they are where these cannot be told."""
+    """The expected answer and the system's under the names that they should have; under the system's where these cannot be told."""
     table = answer.table
     if answer.unsplit_names is None:
         return expected, _finished(table, expected.schema)
     if table.schema.names == expected.schema.names or len(table.schema) != len(expected.schema):
         return expected, table
     unsplit, _ = _asked(answer.unsplit_names)
-    return expected if unsplit is None else expected.rename_columns(_merged_names(expected.schema.names, named, unsplit)), table
+    # A statement is prepared without values, whose types it may need.
+    others = table.schema.names if unsplit is None else unsplit
+    return expected.rename_columns(_merged_names(expected.schema.names, named, others)), table
 
 
 def _merged_names(names: Sequence[str], named: Collection[int], unsplit: Sequence[str]) -> list[str]:

@@ -38,11 +38,21 @@ def _driver() -> Path | None:
     return max(repository.glob("*/flight-sql-jdbc-driver-*.jar"), default=None)
 
 
-def test_jdbc_asks_binds_and_browses(uri: str) -> None:
+def java_command(program: Path, uri: str, zone: str = "UTC") -> list[str]:
+    """The command that runs a program with the driver; skips the test where there is none.
+
+    Args:
+        program: One source file.
+        uri: The host that it asks.
+        zone: Time zone of its machine.
+    """
     java, driver = shutil.which("java"), _driver()
     if java is None or driver is None:
         pytest.skip(f"the JDBC driver is not on this machine: {FETCH}, or say where it is in LIVESTATE_JDBC_DRIVER")
-    options = ["--add-opens=java.base/java.nio=ALL-UNNAMED", "-Duser.timezone=UTC", "-Dstdout.encoding=UTF-8", "-Dfile.encoding=UTF-8"]
-    command = [java, *options, "-cp", str(driver), str(PROGRAM), uri.removeprefix("grpc://")]
-    answer = subprocess.run(command, capture_output=True, check=False, timeout=120)
+    options = ["--add-opens=java.base/java.nio=ALL-UNNAMED", f"-Duser.timezone={zone}", "-Dstdout.encoding=UTF-8", "-Dfile.encoding=UTF-8"]
+    return [java, *options, "-cp", str(driver), str(program), uri.removeprefix("grpc://")]
+
+
+def test_jdbc_asks_binds_and_browses(uri: str) -> None:
+    answer = subprocess.run(java_command(PROGRAM, uri), capture_output=True, check=False, timeout=120)
     assert answer.stdout.decode() == ANSWERS, answer.stderr.decode()

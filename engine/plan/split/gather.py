@@ -20,7 +20,7 @@ from engine.plan.conditions import conditions
 from engine.plan.predicates import AllOf, AnyOf, Compare, Comparison, IsAmong, IsAnyOf, IsListed, Opaque, Predicate, StartsWith
 from engine.plan.split.nodes import PART_PREFIX, Fragment, SplitPlan
 from engine.plan.split.trees import all_of, any_of, column, select_from, table
-from engine.plan.values import Constant, Operand
+from engine.plan.values import UNKNOWN, Constant, Operand
 from engine.sql.bind import BoundStatement, StoreReference
 
 RULE = "gather"
@@ -101,6 +101,8 @@ def _leaf(
         return exp.StartsWith(this=column(alias, predicate.column), expression=exp.Literal.string(predicate.prefix))
     if isinstance(predicate, IsAnyOf):
         return exp.EQ(this=column(alias, predicate.column), expression=exp.Any(this=_operand(predicate.parameter)))
+    if isinstance(predicate, Compare) and predicate.beside is not None and _is_number(reference.definition.schema.field(predicate.column).type):
+        return _between(predicate, alias)
     if isinstance(predicate, Compare):
         operand = _operand(predicate.operand)
         return None if operand is None else _COMPARISONS[predicate.comparison](this=column(alias, predicate.column), expression=operand)
@@ -111,6 +113,18 @@ def _leaf(
         listed = select_from([column(predicate.list_name, name) for name in names], table(predicate.list_name, predicate.list_name))
         return exp.In(this=left, query=exp.Subquery(this=listed))
     return _among(left, predicate, reference.definition.schema)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_floating(kind))
+
+
+def _between(predicate: Compare, alias: str) -> exp.Expr | None:
+    """A bound of a BETWEEN over numbers: both at once, as the engine finds one type for them and the column; said with the lower one."""
+    low, high = _operand(predicate.operand), None if predicate.beside in (None, UNKNOWN) else _operand(predicate.beside)
+    if predicate.comparison is not Comparison.GREATER_EQUAL or low is None or high is None:
+        return None
+    return exp.Between(this=column(alias, predicate.column), low=low, high=high)
 
 
 def _among(left: exp.Expr, predicate: IsAmong, schema: pa.Schema) -> exp.Expr | None:
