@@ -12,6 +12,8 @@ from sqlglot import exp
 
 TABLE_FUNCTIONS = frozenset({"range", "generate_series", "unnest", "json_each", "json_tree", "repeat", "repeat_row"})
 
+ROW_MAKING_FUNCTIONS = frozenset({"explode", "unnest", "generate_subscripts", "regexp_split_to_table"})
+"""Functions that make several rows of one, wherever an expression may stand."""
 _REFUSED = re.compile(
     r"""
     getenv | current_setting | getvariable | version | current_version | glob | (?:read|parquet|sniff)_.*

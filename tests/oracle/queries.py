@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
+from tests.oracle.collated import collated_query
 from tests.oracle.conditions import Conditions
 from tests.oracle.datasets import Dataset
 from tests.oracle.kinds import LOOSE, SIMPLE, Expression, Family, Trust, quoted
@@ -69,6 +70,14 @@ class _Generator:
         if random.random() < 0.12:
             self.parameters = []
             self.used.add("parameters")
+        if random.random() < 0.02 and (collated := collated_query(random, self.used, self._store, self._condition)) is not None:
+            return Generated(
+                *_numbered(collated.sql, self.parameters or ()),
+                tuple(c.trust for c in collated.columns),
+                frozenset(range(len(collated.columns))),
+                (),
+                frozenset(self.used),
+            )
         with_clause = self._with_clause() if random.random() < 0.2 else ""
         query = self.set_operation(1) if random.random() < 0.12 else self.select(2, is_top=True)
         query, ordered = self._ordered(query)
@@ -77,6 +86,9 @@ class _Generator:
         sql, parameters = _numbered(with_clause + query.sql, self.parameters or ())
         named = frozenset(place for place, column in enumerate(query.columns) if column.name)
         return Generated(sql, parameters, tuple(column.trust for column in query.columns), named, ordered, frozenset(self.used))
+
+    def _condition(self, relation: Relation) -> str:
+        return self.conditions(relation, (), 0).make(1)
 
     def _with_clause(self) -> str:
         parts, recursive = [], ""

@@ -154,11 +154,20 @@ class Selects:
         lists = [column for column in self.relation.columns if element_family(column) is not None]
         if lists and self._random.random() < 0.15:
             self.scalars.used.add("unnest")
-            column = self._random.choice(lists)
-            outputs.append(Expression(f"unnest({column.sql})", element_family(column) or Family.TEXT, is_tame=False))
+            outputs.append(self._rows_of(self._random.choice(lists)))
             total = ()
         text, columns = self._named(outputs)
         return Query(f"SELECT {text}{self._body()}", columns, self._places(outputs, total), self.relation.rows)
+
+    def _rows_of(self, column: Expression) -> Expression:
+        """What makes a row of each element of a list, or of each part of a text."""
+        texts = self.scalars.scope.readable(Family.TEXT)
+        chance = self._random.random()
+        if chance < 0.25:
+            return Expression(f"generate_subscripts({column.sql}, 1)", Family.INTEGER, is_tame=False)
+        if chance < 0.5 and texts:
+            return Expression(f"regexp_split_to_table({self._random.choice(texts).sql}, 'a')", Family.TEXT, is_tame=False)
+        return Expression(f"unnest({column.sql})", element_family(column) or Family.TEXT, is_tame=False)
 
     def _can_star(self) -> bool:
         names = [column.name.lower() for column in self.relation.columns]

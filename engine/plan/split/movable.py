@@ -5,10 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from engine.plan.split.functions import is_aggregate, is_volatile
-from engine.sql.functions import function_name
-
-_ROW_SETS = frozenset({"explode", "unnest", "generate_subscripts", "regexp_split_to_table"})
-"""Functions that make several rows of one."""
+from engine.sql.functions import ROW_MAKING_FUNCTIONS, function_name
 
 _NOT_A_VALUE = (exp.Query, exp.Window, exp.Star, exp.Collate, exp.Columns, exp.Alias, exp.Aliases, exp.Unnest, exp.Explode, exp.Comprehension)
 
@@ -29,7 +26,7 @@ def is_movable(expression: exp.Expr) -> bool:
             return False
         if isinstance(node, exp.Column) and not node.table:
             return False
-        if isinstance(node, exp.Func) and (is_volatile(node) or function_name(node) in _ROW_SETS):
+        if isinstance(node, exp.Func) and (is_volatile(node) or function_name(node) in ROW_MAKING_FUNCTIONS):
             return False
     return True
 

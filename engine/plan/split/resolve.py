@@ -24,7 +24,7 @@ from engine.plan.split.nodes import PART_PREFIX
 from engine.plan.split.scopes import Scope, Source, Uncertain, has_aggregate, is_bare, is_resolved, mark_resolved, resolved_column
 from engine.plan.split.trees import all_of, named, output_column, text, unique, unwrapped, used
 from engine.sql.bind import BoundStatement, StoreReference
-from engine.sql.functions import function_name
+from engine.sql.functions import ROW_MAKING_FUNCTIONS, function_name
 from engine.sql.parse import without_places
 
 _SELECT_PARTS = frozenset(
@@ -32,6 +32,7 @@ _SELECT_PARTS = frozenset(
 )
 _JOIN_PARTS = frozenset({"this", "side", "kind", "method", "on", "using"})
 _UNKNOWN_NODES = (exp.Columns, exp.Comprehension, exp.PositionalColumn, exp.Pivot, exp.Lateral, exp.Explode, exp.Posexplode, exp.TableSample)
+_UNKNOWN_FUNCTIONS = ROW_MAKING_FUNCTIONS | {"alias"}
 _UNNAMED = "__unnamed"
 _REPEATED = "__repeated"
 """Outputs without a name, and with one that another output has; nobody can ask for them by these."""
@@ -198,6 +199,8 @@ class _Resolver:
         name = written.name if written is not None else ""
         renamed = [found.name for found in written.args.get("columns") or ()] if written is not None else []
         known = unwrapped(node)
+        if not isinstance(known, exp.Subquery):
+            _check_collation(node)
         if isinstance(known, exp.Table) and not used(known) - {"this", "alias"}:
             columns = self._columns_of_table(known, scope, ctes, renamed)
             name = name or (known.name if isinstance(known.this, exp.Identifier) else "")
@@ -317,6 +320,7 @@ class _Resolver:
 
     def _output(self, expression: exp.Expr, scope: Scope, ctes: Mapping[str, str]) -> tuple[str, exp.Expr]:
         value = expression.this if isinstance(expression, exp.Alias) else expression
+        _check_collation(value)
         name = expression.alias if isinstance(expression, exp.Alias) else _name_of(value)
         holder = exp.Paren(this=value)
         self._expression(holder, scope, ctes)
@@ -444,8 +448,8 @@ class _Resolver:
         if node is None or isinstance(node, exp.DataType | exp.Identifier):
             return
         for child in list(node.iter_expressions()):
-            if isinstance(child, exp.Func) and function_name(child) == "alias":
-                raise Uncertain("alias")
+            if isinstance(child, exp.Func) and function_name(child) in _UNKNOWN_FUNCTIONS:
+                raise Uncertain(function_name(child))
             if isinstance(child, _UNKNOWN_NODES) or (isinstance(child, exp.Star) and not isinstance(node, exp.Count)):
                 raise Uncertain(child.key)
             if isinstance(child, exp.Query) and not (isinstance(child, exp.Subquery) and used(child) == {"this"}):
@@ -496,6 +500,12 @@ def _seeing_all(scope: Scope) -> Scope:
     sources = [*scope.sources[:-1], Source(scope.sources[-1].alias, scope.sources[-1].name, scope.sources[-1].columns)]
     kept = [source for source in sources if not source.is_hidden]
     return Scope(scope.outer, kept, scope.merged)
+
+
+def _check_collation(value: exp.Expr) -> None:
+    """A collation is part of a column's type, and decides what is equal and in which order rows are; it does not travel with the values."""
+    if value.find(exp.Collate) is not None:
+        raise Uncertain("COLLATE")
 
 
 def _rename_outputs(query: exp.Query, names: list[str]) -> None:

@@ -14,7 +14,7 @@ from engine.errors import LivestateError
 from engine.exec.deadline import Deadline
 from engine.exec.engine import BindingError, Engine
 from engine.service import QueryService
-from engine.sql.functions import TABLE_FUNCTIONS, is_refused
+from engine.sql.functions import ROW_MAKING_FUNCTIONS, TABLE_FUNCTIONS, is_refused
 
 SECRET = "a-secret-in-a-file"
 STATEMENTS = (
@@ -163,3 +163,12 @@ def test_every_function_of_the_engine_was_looked_at() -> None:
     assert not {name for name in suspicious - harmless if not is_refused(name)}
     assert not {name for name in scalars if name.startswith(("duckdb_", "pragma_")) and not is_refused(name)}
     assert tables >= TABLE_FUNCTIONS
+
+
+def test_macros_that_make_rows_are_known() -> None:
+    found = (
+        duckdb.connect()
+        .execute("SELECT function_name FROM duckdb_functions() WHERE function_type = 'macro' AND macro_definition ILIKE '%unnest(%'")
+        .fetchall()
+    )
+    assert {name for (name,) in found} == ROW_MAKING_FUNCTIONS - {"unnest", "explode"}
