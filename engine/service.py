@@ -211,9 +211,10 @@ class QueryService:
         is_known = known is not None and known.ready.is_current(self._source.tables()) and not self._may_be_migrated(known.ready, session.wish)
         if known is not None and is_known and told in (None, known.prepared.shapes):
             return known.prepared
+        deadline = Deadline(self._timeout(session))
         ready, wish = self._texts.ready(sql, session.dialect, session.wish)
-        arguments, deadline = Arguments(lists=ready.lists), Deadline(self._timeout(session))
-        request = now = self._as_read(Request(session.dialect, ready, arguments, deadline, time.perf_counter(), wish))
+        deadline.check()
+        request = now = self._as_read(Request(session.dialect, ready, Arguments(lists=ready.lists), deadline, time.perf_counter(), wish))
         if told is not None:
             request = self._requests.as_told(now, told)
             if request is not now:

@@ -15,7 +15,10 @@ from collections.abc import Sequence
 import duckdb
 
 from engine.exec.spill import SpillDirectory
+from engine.sql.parse import MAX_DEPTH, MAX_TERMS
 
+MAX_EXPRESSION_DEPTH = MAX_TERMS + MAX_DEPTH
+"""The engine recurses over expressions, with some 800 bytes of stack a level."""
 _LOCKED_DOWN = {
     "enable_external_access": "false",
     "autoinstall_known_extensions": "false",
@@ -23,6 +26,8 @@ _LOCKED_DOWN = {
     "allow_community_extensions": "false",
     "python_enable_replacements": "false",
     "errors_as_json": "true",
+    # It takes time that grows with the cube of a sum's terms.
+    "disabled_optimizers": "common_subexpressions",
 }
 
 
@@ -45,6 +50,7 @@ def open_database(
     database = duckdb.connect(":memory:", config=config)
     # As an option of the connection this limit is shown, but not kept to.
     spill_limit = () if spill is None else (f"SET GLOBAL max_temp_directory_size = '{spill.limit_bytes}B'",)
-    for statement in ("SET GLOBAL TimeZone = 'UTC'", *spill_limit, *before_locking, "SET lock_configuration = true"):
+    depth = f"SET GLOBAL max_expression_depth = {MAX_EXPRESSION_DEPTH}"
+    for statement in ("SET GLOBAL TimeZone = 'UTC'", depth, *spill_limit, *before_locking, "SET lock_configuration = true"):
         database.execute(statement)
     return database

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from engine.errors import InvalidInput
+from engine.exec.deep_stack import ready_statement
 from engine.exec.engine import Engine, Outputs
 from engine.exec.engine_query import outputs_of, outputs_of_stored
 from engine.exec.statement_cache import LeastRecentlyUsed
 from engine.plan.plans import EnginePlan
-from engine.plan.statement import ReadyStatement, make_ready
+from engine.plan.statement import ReadyStatement
 from engine.schema import StoreDefinition, StoreName
 from engine.sql.literals import LiftedText, LiteralList
 from engine.sql.parse import Kind
@@ -85,7 +86,7 @@ def _statement(
     sql: str, definitions: Mapping[StoreName, StoreDefinition], inputs: Mapping[str, pa.Schema], parameters: Sequence[pa.DataType]
 ) -> ReadyStatement:
     lists = tuple(LiteralList(name, pa.RecordBatch.from_pylist([], schema)) for name, schema in inputs.items())
-    ready = make_ready(LiftedText(SourceText(sql, sql), lists), "duckdb", definitions)
+    ready = ready_statement(LiftedText(SourceText(sql, sql), lists), "duckdb", definitions)
     slots = ready.bound.parameters
     if ready.bound.kind is not Kind.QUERY:
         raise InvalidInput("A fragment must be a query.")

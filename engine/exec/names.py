@@ -17,11 +17,12 @@ from engine.exec.binder import Binder, NotBoundError
 from engine.plan.arguments import suggested_types
 from engine.sql.bind import BoundStatement
 from engine.sql.columns import has_columns_of_rows
+from engine.sql.lexer import blanks_end
 from engine.sql.output_names import has_derived_names
 from engine.sql.parse import Kind
 
 _log = logging.getLogger(__name__)
-_DESCRIBE = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(?:DESCRIBE|DESC)\b", re.IGNORECASE | re.DOTALL)
+_DESCRIBE = re.compile(r"(?:DESCRIBE|DESC)\b", re.IGNORECASE)
 
 
 class ColumnNames:
@@ -51,7 +52,7 @@ class ColumnNames:
             or has_columns_of_rows(bound.tree)
         ):
             return None
-        described = _DESCRIBE.match(bound.source.text) if bound.kind is Kind.DESCRIBE else None
+        described = _DESCRIBE.match(bound.source.text, blanks_end(bound.source.text, 0)) if bound.kind is Kind.DESCRIBE else None
         text = bound.source.text[described.end() :] if described else bound.source.text
         tables = _tables(bound)
         if tables is None:

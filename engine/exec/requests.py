@@ -56,6 +56,7 @@ class Requests:
         """
         started = time.perf_counter()
         ready, resolved = self._texts.ready(text, dialect, wish)
+        deadline.check()
         arguments = Arguments(parameter_values(ready.statement.bound.parameters, parameters), ready.lists)
         request = Request(dialect, ready, arguments, deadline, started, resolved, given=parameters, is_told=told is not None)
         return request if told is None else self.as_told(request, told)

@@ -11,9 +11,10 @@ from typing import Generic, TypeVar
 import pyarrow as pa
 
 from engine.errors import LivestateError
+from engine.exec.deep_stack import ready_statement
 from engine.exec.names import ColumnNames
 from engine.plan.plans import RowsPlan
-from engine.plan.statement import ReadyStatement, lists_fit, make_ready
+from engine.plan.statement import ReadyStatement, lists_fit
 from engine.schema import StoreDefinition, StoreName
 from engine.sql.literals import LiftedText, lift
 from engine.sql.parse import Kind
@@ -114,7 +115,7 @@ class StatementCache:
             The statement, and the lists of this text.
 
         Raises:
-            LivestateError: As `make_ready`.
+            LivestateError: As `ready_statement`.
         """
         known = self.known(text, dialect, tables) if moments == NO_MOMENTS and not shapes else None
         if known is not None:
@@ -144,7 +145,7 @@ class StatementCache:
         found = self._texts.get(key)
         if found is not None and found.is_current(tables):
             return found
-        made = make_ready(lifted, dialect, tables, moments=moments)
+        made = ready_statement(lifted, dialect, tables, moments=moments)
         made = replace(made, names=self._names.of(made.bound, dialect))
         # What DESCRIBE says of a store is not told by references; a query without any means the same whatever stores there are.
         if len(lifted.source.text) <= MAX_CACHED_LENGTH and made.bound.tree is not None:
@@ -154,7 +155,7 @@ class StatementCache:
     def widened(self, ready: ReadyText, dialect: str) -> ReadyText:
         """The statement of a text with all columns of its stores and its lists in place; not kept."""
         lifted, tables = lift(ready.text, dialect, lists=False), ready.statement.bound.tables
-        return replace(ready, statement=make_ready(lifted, dialect, tables, all_columns=True, moments=ready.moments), lists={})
+        return replace(ready, statement=ready_statement(lifted, dialect, tables, all_columns=True, moments=ready.moments), lists={})
 
     def shaped(self, shape: str, tables: Tables) -> ReadyStatement | None:
         """The lookup that all short texts of a shape share, if it is known."""
@@ -179,7 +180,7 @@ class StatementCache:
 
 def _lookup_of(shape: str, literals: int, tables: Tables) -> ReadyStatement | None:
     try:
-        made = make_ready(lift(shape, "duckdb", lists=False), "duckdb", tables)
+        made = ready_statement(lift(shape, "duckdb", lists=False), "duckdb", tables)
     except LivestateError:
         return None
     slots = made.bound.parameters

@@ -8,7 +8,7 @@ words, so that all places in the text stay and texts that differ only in the mom
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -17,6 +17,19 @@ from engine.cluster.wishes import AsOf, AsOfEpoch, AsOfTimestamp, EpochWish
 from engine.errors import InvalidInput
 from engine.schema import Epoch, GroupName
 from engine.sql.bind import StoreReference
+from engine.sql.lexer import (
+    BACKSLASH_NAME,
+    BACKSLASH_STRING,
+    COMMENT_MARK,
+    DOLLAR_MARK,
+    ESCAPE_STRING,
+    LINE_COMMENT,
+    QUOTED_NAME,
+    STRING,
+    blanks_end,
+    comment_end,
+    dollar_end,
+)
 from engine.sql.text import SourceText
 from engine.sql.versions import AsOfClause, AsOfParameter
 
@@ -26,32 +39,29 @@ _HINTS = ("epoch", "timestamp", "version")
 _CLAUSE = r"\bAS\s+OF\s+(?:EPOCH|TIMESTAMP)\b|\bAT\s*\(\s*(?:VERSION|TIMESTAMP)\s*=>"
 _ANY_CLAUSE = re.compile(_CLAUSE, re.IGNORECASE)
 _MARKED_CLAUSE = re.compile(rf"(?:{_CLAUSE})\s*\?", re.IGNORECASE)
-_STRING = r"'(?:[^']|'')*+'"
-_COMMENT = r"--[^\n]*|/\*.*?\*/"
 _COMMON = rf"""
     |(?P<clause>{_CLAUSE})
     |(?P<word>[^\W\d]\w*)
     |(?P<open>\()|(?P<close>\))|(?P<comma>,)|(?P<dot>\.)
-    |(?P<number>-?\d[\w.]*(?:\s*,\s*-?\d[\w.]*)*+)
+    |(?P<number>-?\d[\w.]*+(?:\s*+,\s*+-?\d[\w.]*+)*+)
     |(?P<other>\S)"""
 _FLAGS = re.VERBOSE | re.IGNORECASE | re.DOTALL
 _DUCKDB_TOKENS = re.compile(
-    rf"""(?P<comment>{_COMMENT})
-    |(?P<string>\be'(?:[^'\\]|\\.|'')*+'|{_STRING}(?:\s*,\s*{_STRING})*+|(?P<tag>\$\w*\$).*?(?P=tag))
-    |(?P<quoted>"(?:[^"]|"")*+"){_COMMON}""",
+    rf"""(?P<line_comment>{LINE_COMMENT})|(?P<comment>{COMMENT_MARK})|(?P<dollar>{DOLLAR_MARK})
+    |(?P<string>{ESCAPE_STRING}|{STRING}(?:\s*+,\s*+{STRING})*+)
+    |(?P<quoted>{QUOTED_NAME}){_COMMON}""",
     _FLAGS,
 )
 _OTHER_TOKENS = re.compile(
-    rf"""(?P<comment>{_COMMENT})
-    |(?P<string>'(?:[^'\\]|\\.|'')*+')
-    |(?P<quoted>"(?:[^"\\]|\\.|"")*+"|`[^`]*`){_COMMON}""",
+    rf"""(?P<line_comment>{LINE_COMMENT})|(?P<comment>{COMMENT_MARK})
+    |(?P<string>{BACKSLASH_STRING})
+    |(?P<quoted>{BACKSLASH_NAME}){_COMMON}""",
     _FLAGS,
 )
 _EPOCH = re.compile(r"\s*(\d+)(?![\w.])")
 _TIMESTAMP = re.compile(r"\s*(?:TIMESTAMP\s*)?'([^']*)'", re.IGNORECASE)
 _PARAMETER = re.compile(r"\s*\$(\w+)")
 _CLOSING = re.compile(r"\s*\)")
-_END = re.compile(rf"(?:[\s;]|{_COMMENT})*\Z", re.DOTALL)
 _NOT_NEWLINE = re.compile(r"[^\n]")
 _KEYWORDS = frozenset({"SELECT", "FROM", "JOIN", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "QUALIFY", "WINDOW", "ON", "USING"}) | {
     "UNION",
@@ -103,9 +113,22 @@ def take_as_of(text: str, dialect: str = "duckdb") -> AsOfText:
 
 def _numbered(text: str, tokens: re.Pattern[str]) -> str:
     """A text with numbers for its parameter marks."""
-    places = [found.start() for found in tokens.finditer(text) if found.lastgroup == "other" and found[0] == "?"]
+    places = [found.start() for found in _tokens(text, tokens) if found.lastgroup == "other" and found[0] == "?"]
     parts = [f"{text[start + 1 : stop]}${number}" for number, (start, stop) in enumerate(pairwise([-1, *places]), 1)]
     return "".join([*parts, text[places[-1] + 1 :]]) if places else text
+
+
+def _tokens(text: str, tokens: re.Pattern[str]) -> Iterator[re.Match[str]]:
+    """The tokens of a text, without comments and strings between dollars."""
+    start = 0
+    while found := tokens.search(text, start):
+        start = found.end()
+        if found.lastgroup == "comment":
+            start = comment_end(text, found.start())
+        elif found.lastgroup == "dollar":
+            start = dollar_end(text, found.start(), found[0])
+        elif found.lastgroup != "line_comment":
+            yield found
 
 
 @dataclass
@@ -154,12 +177,12 @@ class _Taker:
         self._copied = 0
 
     def run(self, tokens: re.Pattern[str]) -> AsOfText:
-        place = 0
-        while found := tokens.search(self._text, place):
-            place = found.end()
-            if found.lastgroup == "clause":
-                place = self._take(found)
-            elif found.lastgroup != "comment":
+        end = 0
+        for found in _tokens(self._text, tokens):
+            # What belongs to a clause was taken with it.
+            if found.start() >= end and found.lastgroup == "clause":
+                end = self._take(found)
+            elif found.start() >= end:
                 self._see(found)
         return AsOfText("".join([*self._parts, self._text[self._copied :]]), tuple(self._clauses))
 
@@ -188,7 +211,7 @@ class _Taker:
         level = self._levels[-1]
         as_of, end = self._moment(found)
         table = level.table()
-        is_last = len(self._levels) == 1 and _END.match(self._text, end) is not None
+        is_last = len(self._levels) == 1 and _is_end(self._text, end)
         if table is None and not is_last:
             raise self._source.error("AS OF stands behind the name of a table in FROM or JOIN, or at the end of the statement.", found.start())
         level.tail.append(None)
@@ -224,6 +247,14 @@ class _Taker:
         if closing is None:
             raise self._source.error("The bracket of AT (…) is not closed behind its value.", end)
         return closing.end()
+
+
+def _is_end(text: str, place: int) -> bool:
+    """Whether nothing stands behind a place but blanks, comments and semicolons."""
+    place = blanks_end(text, place)
+    while text.startswith(";", place):
+        place = blanks_end(text, place + 1)
+    return place == len(text)
 
 
 def _epoch(digits: str) -> AsOfEpoch:

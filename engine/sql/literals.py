@@ -16,6 +16,18 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from engine.sql.lexer import (
+    BACKSLASH_NAME,
+    BACKSLASH_STRING,
+    COMMENT_MARK,
+    DOLLAR_MARK,
+    ESCAPE_STRING,
+    LINE_COMMENT,
+    QUOTED_NAME,
+    STRING,
+    comment_end,
+    dollar_end,
+)
 from engine.sql.literal_values import integer_list, integer_rows, list_values, row_values
 from engine.sql.text import Segment, SourceText
 
@@ -26,12 +38,13 @@ LIST_PREFIX = "__list_"
 _STRING = r"'[^']*(?:''[^']*)*'"
 _SKIPPED = re.compile(
     rf"""(?P<lift>\bIN\s*\(|\(\s*VALUES\s*(?=\())
-    |(?P<strange>\b[a-zA-Z]&?'|\$\w*\$|/\*)
+    |(?P<strange>\b[a-zA-Z]&?'|{DOLLAR_MARK}|{COMMENT_MARK})
     |(?P<mark>\?)
-    |{_STRING}|"[^"]*(?:""[^"]*)*"|--[^\n]*""",
+    |{STRING}|{QUOTED_NAME}|{LINE_COMMENT}""",
     re.VERBOSE | re.IGNORECASE,
 )
-_MARKS_WITH_BACKSLASH = re.compile(r"""(?P<mark>\?)|'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`[^`]*`|--[^\n]*|/\*.*?\*/""", re.DOTALL)
+_ESCAPE_STRING = re.compile(ESCAPE_STRING, re.IGNORECASE | re.DOTALL)
+_MARKS_WITH_BACKSLASH = re.compile(rf"(?P<mark>\?)|(?P<strange>{COMMENT_MARK})|{BACKSLASH_STRING}|{BACKSLASH_NAME}|{LINE_COMMENT}", re.DOTALL)
 _ITEM = rf"(?:-?\d+|{_STRING}|NULL)"
 _INTEGERS = re.compile(rf"\s*+-?\d++(?:\s*+,\s*+-?\d++){{{MIN_LIST_LENGTH - 1},}}+\s*+(?=\))", re.ASCII)
 _ITEMS = re.compile(rf"\s*{_ITEM}(?:\s*,\s*{_ITEM}){{{MIN_LIST_LENGTH - 1},}}+\s*(?=\))", re.ASCII | re.IGNORECASE)
@@ -133,15 +146,11 @@ class _Lifter:
     def _skip_strange(self, found: re.Match[str]) -> int:
         text, opening = self._text, found[0]
         if opening == "/*":
-            end = text.find("*/", found.end())
-            return end + 2 if end >= 0 else len(text)
+            return comment_end(text, found.start())
         if opening.startswith("$"):
-            end = text.find(opening, found.end())
-            return end + len(opening) if end >= 0 else len(text)
-        if opening[0] in "eE":
-            closed = re.compile(r"(?:[^'\\]|\\.|'')*+'", re.DOTALL).match(text, found.end())
-            return closed.end() if closed else len(text)
-        return found.end() - 1
+            return dollar_end(text, found.start(), opening)
+        escaped = _ESCAPE_STRING.match(text, found.start())
+        return found.end() - 1 if escaped is None else escaped.end()
 
     def _lift(self, found: re.Match[str]) -> int:
         """Lift the list behind `IN (` or `(VALUES`, if it is one; returns where to go on."""
@@ -232,10 +241,12 @@ def likely_shape(text: str) -> Shape | None:
     Returns:
         What may be the shape; None for a text that ends in anything but a whole number or a string.
     """
+    if len(text) > MAX_SHAPE_LENGTH:
+        return None
     head, equals, tail = text.rpartition("=")
     literal = tail.strip()
     number = literal.removeprefix("-")
-    if not equals or len(text) > MAX_SHAPE_LENGTH:
+    if not equals:
         return None
     value: int | str
     if number.isdecimal() and number.isascii():

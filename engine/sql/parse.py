@@ -3,38 +3,37 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError, TokenError
 
-from engine.errors import InvalidInput, LimitExceeded, Unsupported
+from engine.errors import InvalidInput, LimitExceeded, LivestateError, Unsupported
 from engine.sql.functions import TABLE_FUNCTIONS, function_name, is_refused
+from engine.sql.lexer import blanks_end
 from engine.sql.literals import LiftedText
 from engine.sql.text import SourceText
+from engine.sql.tokens import FACTORIAL, TooManyReadingsError, dialect_of, parse_tokens, tokenize
 
 MAX_STATEMENT_LENGTH = 1 << 20
 """Characters of a statement without its strings and long literal lists: about a second of parsing."""
 MAX_SELECTS = 500
 """SELECTs and tables of a statement; the engine plans joins and unions in more than linear time."""
-MAX_NESTING = 200
-"""Brackets open at once; and subscripts in a row. The parser recurses, and its native stack must not run out."""
+MAX_DEPTH = 1000
+"""Nodes of the tree above each other."""
+MAX_TERMS = 4000
+"""Operators behind each other, as in a sum of so many numbers; the engine takes as many (`engine.exec.database`)."""
+_BALANCED_FROM = 32
+"""So many conditions joined by AND or OR become a balanced tree: what comes after recurses over trees."""
 
 _READS = ("select", "with", "values", "from", "table", "summarize", "describe", "desc", "pivot", "unpivot", "(")
-_LEADING = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*", re.DOTALL)
 _WORD = re.compile(r"[A-Za-z_]+|\S")
 _EXPLAIN = re.compile(r"EXPLAIN(?:\s+(ANALYZE|ANALYSE)\b)?(?=\s|\()", re.IGNORECASE)
 _SHOW = re.compile(r"SHOW\s+(TABLES|STORES|HOSTS)\s*;?\s*", re.IGNORECASE)
-_BRACKETS = re.compile(
-    r"""'(?:[^']|'')*+'|"(?:[^"]|"")*+"|--[^\n]*|(?P<open>[(\[{])|(?P<close>[)\]}])
-    |(?P<repeat>(?:\bNOT\s+|-\s+|[~+]\s*|\bCASE\s+WHEN\b){50})""",
-    re.IGNORECASE | re.VERBOSE,
-)
 _STRING = re.compile(r"'[^']*+'")
-_SUBSCRIPTS = re.compile(rf"(?:\[[^\[\]]*+\]\s*){{{MAX_NESTING}}}")
+_HEX_DIGITS = re.compile(r"(?:[0-9A-Fa-f]{2})*")
 
 _REFUSED_NODES = (
     exp.DML,
@@ -104,8 +103,7 @@ def parse(lifted: LiftedText, dialect: str) -> ParsedStatement:
         LimitExceeded: The text is too long apart from its lists.
     """
     source = lifted.source
-    start = _LEADING.match(source.text)
-    begin = start.end() if start else 0
+    begin = blanks_end(source.text, 0)
     if show := _SHOW.fullmatch(source.text, begin):
         return ParsedStatement(Kind(f"show {show[1].lower()}"), source, None)
     kind, body = Kind.QUERY, source.text
@@ -133,8 +131,7 @@ def _check_characters(source: SourceText) -> None:
 
 
 def _check_first_word(source: SourceText, body: str) -> None:
-    leading = _LEADING.match(body)
-    word = _WORD.match(body, leading.end() if leading else 0)
+    word = _WORD.match(body, blanks_end(body, 0))
     if word is None:
         raise InvalidInput("The statement is empty.")
     if word[0].lower() not in _READS:
@@ -151,23 +148,15 @@ def _check_size(source: SourceText, body: str) -> None:
         raise LimitExceeded(
             f"The statement is longer than {MAX_STATEMENT_LENGTH} characters without its strings and plain literal lists: pass values as a parameter."
         )
-    depth = 0
-    for found in _BRACKETS.finditer(body):
-        if found.lastgroup == "open":
-            depth += 1
-        elif found.lastgroup == "close":
-            depth -= 1
-        if depth > MAX_NESTING or found.lastgroup == "repeat":
-            raise source.error(f"The statement nests deeper than {MAX_NESTING} levels.", found.start())
-    if chain := _SUBSCRIPTS.search(body):
-        raise source.error(f"The statement has more than {MAX_NESTING} subscripts in a row.", chain.start())
 
 
 def _tree(source: SourceText, body: str, dialect: str) -> exp.Expr:
     # With a parameter like $1 anywhere, sqlglot's tokenizer takes an empty string at the very end of a text for one that is not closed.
     readable = f"{body}\n" if body.endswith("''") else body
+    known = dialect_of(dialect)
     try:
-        statements = [statement for statement in sqlglot.parse(readable, dialect=dialect) if statement is not None]
+        tokens = tokenize(source, readable, known)
+        statements = [statement for statement in parse_tokens(tokens, readable, known) if statement is not None]
     except ParseError as error:
         raise _syntax_error(source, body, error) from error
     except TokenError as error:
@@ -175,15 +164,64 @@ def _tree(source: SourceText, body: str, dialect: str) -> exp.Expr:
     except SqlglotError as error:
         raise InvalidInput(f"The statement cannot be read: {_first_line(str(error))}") from error
     except RecursionError as error:
-        raise InvalidInput(f"The statement nests deeper than {MAX_NESTING} levels.") from error
-    except ValueError as error:
-        raise InvalidInput(f"The dialect {dialect!r} is not known, or the statement cannot be read in it.") from error
+        raise InvalidInput(_TOO_DEEP) from error
+    except TooManyReadingsError as error:
+        raise InvalidInput("The statement nests names of types, or other words with several meanings, too deeply: use brackets less.") from error
+    except LivestateError:
+        raise
+    except Exception as error:
+        # The parser fails in many ways on texts that are no SQL.
+        raise InvalidInput(f"The statement cannot be read in the dialect {dialect!r}.") from error
     if not statements:
         raise InvalidInput("The statement is empty.")
     if len(statements) > 1 or isinstance(statements[0], exp.Block):
         raise Unsupported("One statement at a time: send each on its own.")
-    tree: exp.Expr = statements[0]
+    _check_depth(statements[0])
+    return _balanced(_written_out(source, statements[0]))
+
+
+def _check_depth(tree: exp.Expr) -> None:
+    stack = [(tree, 0, 0)]
+    while stack:
+        node, depth, terms = stack.pop()
+        if depth > MAX_DEPTH or terms > MAX_TERMS:
+            raise InvalidInput(_TOO_DEEP if depth > MAX_DEPTH else f"The statement has more than {MAX_TERMS} operators behind each other.")
+        is_binary = isinstance(node, exp.Binary)
+        for child in node.iter_expressions():
+            is_chained = is_binary and child.arg_key == "this" and isinstance(child, exp.Binary)
+            stack.append((child, depth, terms + 1) if is_chained else (child, depth + 1, 0))
+
+
+def _written_out(source: SourceText, tree: exp.Expr) -> exp.Expr:
+    """A tree with functions in place of DuckDB's literals and operators that sqlglot does not write."""
+    for node in list(tree.find_all(exp.Cast, exp.HexString)):
+        if isinstance(node, exp.HexString):
+            if not _HEX_DIGITS.fullmatch(str(node.this)):
+                raise source.error(f"x'{str(node.this)[:40]}' is no literal of bytes: it takes two hexadecimal digits a byte.", None)
+            node.replace(exp.Anonymous(this="unhex", expressions=[exp.Literal.string(str(node.this))]))
+        elif node.args["to"].args.get("kind") == FACTORIAL:
+            node.replace(exp.Anonymous(this="factorial", expressions=[node.this]))
     return tree
+
+
+def _balanced(tree: exp.Expr) -> exp.Expr:
+    """A tree in which no long chain of AND or OR is deep."""
+    for node in list(tree.find_all(exp.And, exp.Or)):
+        if type(node.parent) is type(node) or not isinstance(node.this, type(node)):
+            continue
+        conditions = list(node.flatten(unnest=False))
+        if len(conditions) >= _BALANCED_FROM:
+            found = _joined(type(node), conditions)
+            node.set("this", found.this)
+            node.set("expression", found.args["expression"])
+    return tree
+
+
+def _joined(connector: type[exp.Connector], conditions: Sequence[exp.Expr]) -> exp.Expr:
+    if len(conditions) == 1:
+        return conditions[0]
+    middle = len(conditions) // 2
+    return connector(this=_joined(connector, conditions[:middle]), expression=_joined(connector, conditions[middle:]))
 
 
 def _syntax_error(source: SourceText, body: str, error: ParseError) -> InvalidInput:
@@ -209,6 +247,9 @@ def _first_line(text: str) -> str:
     return text.split("\n", 1)[0][:200]
 
 
+_TOO_DEEP = "The statement nests too deeply."
+
+
 def _check_tree(source: SourceText, tree: exp.Expr) -> None:
     selects = 0
     if not isinstance(tree, exp.Query | exp.Values | exp.Summarize | exp.Table | exp.Pivot):
@@ -221,8 +262,10 @@ def _check_tree(source: SourceText, tree: exp.Expr) -> None:
             raise LimitExceeded(f"The statement has more than {MAX_SELECTS} SELECTs and tables.")
         if isinstance(node, exp.Describe):
             raise Unsupported("DESCRIBE is not supported inside a statement.")
-        if isinstance(node, exp.Table) and isinstance(node.this, exp.Func | exp.Dot | exp.Parameter):
+        if isinstance(node, exp.Table) and not isinstance(node.this, exp.Identifier):
             _check_table_function(source, node.this)
+        elif isinstance(node, exp.Summarize) and not isinstance(node.this, exp.Table | exp.Query):
+            raise source.error("SUMMARIZE takes the name of a store, or a query.", offset_of(node))
         elif isinstance(node, exp.Func) and is_refused(function_name(node)):
             raise source.error(f"The function {function_name(node)} is not allowed: it reaches beyond its arguments.", offset_of(node))
 
@@ -235,15 +278,35 @@ def _check_table_function(source: SourceText, node: exp.Expr) -> None:
         raise source.error(f"The table function {name} is not allowed; allowed are {', '.join(sorted(TABLE_FUNCTIONS))}.", offset_of(node))
 
 
-def without_places(node: exp.Expr) -> exp.Expr:
+def without_places(tree: exp.Expr) -> exp.Expr:
     """A copy of a tree that does not know its places in the text: to copy these takes longer than to copy the tree itself.
 
     Args:
-        node: A parsed tree.
+        tree: A parsed tree, of any depth.
     """
-    made = with_children(node, without_places)
-    made.comments = node.comments
+    made = type(tree)()
+    made.comments = tree.comments
+    pending = [(tree, made)]
+    while pending:
+        node, copy = pending.pop()
+        for name, value in node.args.items():
+            if isinstance(value, exp.Expr):
+                copy.args[name] = _child(value, copy, name, None, pending)
+            elif isinstance(value, list):
+                copy.args[name] = [
+                    _child(each, copy, name, place, pending) if isinstance(each, exp.Expr) else each for place, each in enumerate(value)
+                ]
+            else:
+                copy.args[name] = value
     return made
+
+
+def _child(node: exp.Expr, parent: exp.Expr, name: str, place: int | None, pending: list[tuple[exp.Expr, exp.Expr]]) -> exp.Expr:
+    """The copy of a child, without its own children yet."""
+    copy = type(node)()
+    copy.comments, copy.parent, copy.arg_key, copy.index = node.comments, parent, name, place
+    pending.append((node, copy))
+    return copy
 
 
 def with_children(node: exp.Expr, replace: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:

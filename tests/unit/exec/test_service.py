@@ -474,3 +474,13 @@ def test_a_statement_that_is_prepared_again_is_not_made_again(service: QueryServ
 def test_columns_that_do_not_depend_on_rows_are_known_without_parameters(service: QueryService, sql: str, names: list[str]) -> None:
     assert service.prepare(sql).schema.names == names
     assert service.execute(sql, pa.record_batch({"1": [0]})).read_all().schema == service.prepare(sql).schema
+
+
+@pytest.mark.parametrize("operator", ["OR", "AND", "+"])
+def test_many_terms(service: QueryService, operator: str) -> None:
+    terms = 3000
+    condition = f" {operator} ".join(f"song_id {'=' if operator == 'OR' else '<>'} {number + 5}" for number in range(terms))
+    sql = f"SELECT count(*) AS n FROM plays WHERE {condition}" if operator != "+" else f"SELECT sum(song_id{' + 1' * terms}) AS n FROM plays"
+    with service.execute(sql) as result:
+        (found,) = result.read_all()["n"].to_pylist()
+    assert found == {"OR": 15, "AND": 5, "+": sum(range(20)) + 20 * terms}[operator]

@@ -1,0 +1,77 @@
+"""Strings, comments and blanks in texts that are not parsed yet.
+
+Every function and pattern here takes time in proportion to the text: what is not closed reaches to the end of the text, so that nothing is
+read twice in the search for an end that is not there. The parser says what is wrong with such a text.
+"""
+
+from __future__ import annotations
+
+import re
+
+STRING = r"'[^']*+(?:''[^']*+)*+(?:'|\Z)"
+"""A string, in which only quotation marks are doubled."""
+ESCAPE_STRING = r"\be'(?:[^'\\]|\\.|'')*+(?:'|\Z)"
+"""DuckDB's string with backslashes."""
+BACKSLASH_STRING = r"'(?:[^'\\]|\\.|'')*+(?:'|\Z)"
+"""A string of dialects whose strings have backslashes."""
+QUOTED_NAME = r'"[^"]*+(?:""[^"]*+)*+(?:"|\Z)'
+BACKSLASH_NAME = r'"(?:[^"\\]|\\.|"")*+(?:"|\Z)|`[^`]*+(?:`|\Z)'
+LINE_COMMENT = r"--[^\n\r]*+"
+COMMENT_MARK = r"/\*"
+"""The beginning of a comment, whose end `comment_end` finds."""
+DOLLAR_MARK = r"\$(?:[^\W\d]\w*)?\$"
+"""The beginning of a string between dollars, whose end `dollar_end` finds."""
+
+_BLANKS = re.compile(rf"(?:\s|{LINE_COMMENT})*+")
+_COMMENT_MARKS = re.compile(r"/\*|\*/")
+
+
+def comment_end(text: str, start: int) -> int:
+    """Where a comment ends. Comments nest.
+
+    Args:
+        text: A text.
+        start: Where `/*` stands.
+
+    Returns:
+        The place behind its `*/`; the end of the text if it is not closed.
+    """
+    depth = 0
+    for mark in _COMMENT_MARKS.finditer(text, start):
+        depth += 1 if mark[0] == "/*" else -1
+        if not depth:
+            return mark.end()
+    return len(text)
+
+
+def dollar_end(text: str, start: int, tag: str) -> int:
+    """Where a string between dollars ends.
+
+    Args:
+        text: A text.
+        start: Where the string begins, with its tag.
+        tag: The tag, with its dollars.
+
+    Returns:
+        The place behind the second tag; the end of the text if there is none.
+    """
+    end = text.find(tag, start + len(tag))
+    return len(text) if end < 0 else end + len(tag)
+
+
+def blanks_end(text: str, start: int) -> int:
+    """Where white space and comments end.
+
+    Args:
+        text: A text.
+        start: Where to begin.
+
+    Returns:
+        The first place from there on that is neither.
+    """
+    while True:
+        found = _BLANKS.match(text, start)
+        start = start if found is None else found.end()
+        if not text.startswith("/*", start):
+            return start
+        start = comment_end(text, start)

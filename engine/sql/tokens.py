@@ -1,0 +1,238 @@
+"""A text as tokens, within budgets: parsers, and all that comes after them, recurse over what the tokens nest.
+
+Tokens are cut in linear time. sqlglot's parser is compiled and recurses on the native stack for some productions, where nothing stops it, and
+takes more than linear time for others. So whatever nests or chains is counted before.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from functools import cache
+
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.parser import Parser
+from sqlglot.tokenizer_core import Token, TokenType
+
+from engine.errors import InvalidInput, LimitExceeded
+from engine.sql.text import SourceText
+
+MAX_TOKENS = 100_000
+"""About two seconds of parsing."""
+MAX_NESTING = 200
+"""Brackets open at once."""
+MAX_CHAIN = 100
+"""Subscripts, or calls of methods, behind each other: the parser reads each as often as there are others behind it."""
+MAX_OPERATORS = 20
+"""Operators and keywords in a row, with no operand between them: each nests what follows."""
+MAX_TABLES = 1000
+"""SELECT, FROM and JOIN together: each can nest what follows."""
+MAX_OPEN_JOINS = 10
+"""Joins that still wait for their ON: the parser reads what follows such a join twice."""
+MAX_PIVOTS = 20
+"""PIVOT and UNPIVOT together: the engine plans them in more than linear time."""
+MAX_NESTED_TYPES = 64
+"""Types such as LIST<…> and STRUCT<…>."""
+MAX_NESTED_STRUCTS = 10
+"""Types such as STRUCT(…) within each other: the parser reads the inner ones twice, as types and as arguments of a function."""
+QUESTIONS_A_TOKEN = 50
+"""How often a parser may ask its dialect something; one question a token is usual, thousands come where it tries one reading after another."""
+
+FACTORIAL = "!"
+"""Name of the type that stands for the operator behind an operand: `5!` is parsed as `5::"!"`."""
+
+_OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
+_CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
+_TABLES = frozenset({TokenType.SELECT, TokenType.FROM, TokenType.JOIN, TokenType.STRAIGHT_JOIN})
+_WITHOUT_CONDITION = frozenset({TokenType.CROSS, TokenType.NATURAL, TokenType.POSITIONAL})
+_PIVOTS = frozenset({TokenType.PIVOT, TokenType.UNPIVOT})
+_CHAINS = frozenset({(TokenType.R_BRACKET, TokenType.L_BRACKET), (TokenType.R_PAREN, TokenType.DOT)})
+_LITERALS = frozenset(
+    {TokenType.STRING, TokenType.NUMBER, TokenType.HEX_STRING, TokenType.BIT_STRING, TokenType.BYTE_STRING, TokenType.HEREDOC_STRING}
+)
+_VALUES = _CLOSING | _LITERALS | {TokenType.VAR, TokenType.IDENTIFIER, TokenType.PLACEHOLDER}
+_PREFIXES = frozenset(
+    {TokenType.ALL, TokenType.ANY, TokenType.SOME, TokenType.CASE, TokenType.EXISTS, TokenType.INTERVAL, TokenType.DESCRIBE, TokenType.NEXT}
+)
+"""Keywords that could be names, and nest what follows where they are none."""
+_OPERANDS = (_VALUES | Parser.ID_VAR_TOKENS | {TokenType.COMMA, TokenType.SEMICOLON, TokenType.NULL, TokenType.TRUE, TokenType.STAR}) - _PREFIXES
+_NESTED_TYPES = frozenset(Parser.NESTED_TYPE_TOKENS)
+_STRUCT_TYPES = frozenset(Parser.STRUCT_TYPE_TOKENS) - {TokenType.UNION}
+_KEYWORDS = _TABLES | _PIVOTS | {TokenType.LT, TokenType.ON, TokenType.USING}
+"""Tokens that are counted."""
+
+
+class _Meter:
+    """Ends a parser that asks its dialect much more often than a text of its size needs: some productions are tried in each of several readings,
+    and so is what they nest, which takes time that doubles with each level.
+
+    Attributes:
+        questions: How many more it may ask.
+    """
+
+    questions: int
+
+    def __getattribute__(self, name: str) -> object:
+        known = object.__getattribute__(self, "__dict__")
+        left = known.get("questions", sys.maxsize) - 1
+        known["questions"] = left
+        if left < 0:
+            raise TooManyReadingsError
+        return object.__getattribute__(self, name)
+
+
+class TooManyReadingsError(Exception):
+    """A text can be read in too many ways."""
+
+
+class _HostDialect(DuckDB, _Meter):
+    """DuckDB's dialect with the literals of bytes that sqlglot does not know."""
+
+    class Tokenizer(DuckDB.Tokenizer):
+        """Its tokenizer."""
+
+        HEX_STRINGS = [("x'", "'"), ("X'", "'")]  # noqa: RUF012 - as sqlglot has it
+
+
+@cache
+def _metered(kind: type[Dialect]) -> type[Dialect]:
+    return type(f"Metered{kind.__name__}", (kind, _Meter), {})
+
+
+def dialect_of(name: str) -> Dialect:
+    """A dialect by its name, to parse one text.
+
+    Args:
+        name: sqlglot's name of it.
+
+    Raises:
+        InvalidInput: There is none of that name.
+    """
+    try:
+        return _HostDialect() if name == "duckdb" else _metered(type(Dialect.get_or_raise(name)))()
+    except ValueError as error:
+        raise InvalidInput(f"The dialect {name!r} is not known.") from error
+
+
+def parse_tokens(tokens: Sequence[Token], text: str, dialect: Dialect) -> list[exp.Expr | None]:
+    """Parse a text.
+
+    Args:
+        tokens: As `tokenize` gives them.
+        text: The text.
+        dialect: As `dialect_of` gives it.
+
+    Returns:
+        Its statements.
+
+    Raises:
+        SqlglotError: The text is not valid.
+        TooManyReadingsError: It has productions that nest others which can be read in several ways.
+    """
+    parser = dialect.parser()
+    dialect.__dict__["questions"] = 1000 + QUESTIONS_A_TOKEN * len(tokens)
+    return list(parser.parse(list(tokens), text))
+
+
+def tokenize(source: SourceText, text: str, dialect: Dialect) -> list[Token]:
+    """Cut a text into tokens, and check that they are within the budgets.
+
+    Args:
+        source: The text, for places in errors.
+        text: The same, with blanks for what is not to be read.
+        dialect: Its dialect.
+
+    Returns:
+        The tokens; `FACTORIAL` as a cast.
+
+    Raises:
+        TokenError: The text cannot be cut into tokens.
+        InvalidInput: It nests too deeply.
+        LimitExceeded: It has too many tokens.
+    """
+    tokens = dialect.tokenize(text)
+    _check(source, tokens)
+    return _with_factorials(tokens) if "!" in text and isinstance(dialect, _HostDialect) else tokens
+
+
+def _check(source: SourceText, tokens: Sequence[Token]) -> None:
+    if len(tokens) > MAX_TOKENS:
+        raise LimitExceeded(f"The statement has more than {MAX_TOKENS} tokens without its plain literal lists: pass values as a parameter.")
+    counts = _Counts()
+    for token in tokens:
+        counts.see(token)
+        refusal = counts.refusal()
+        if refusal is not None:
+            raise source.error(refusal, token.start)
+
+
+class _Counts:
+    """What nests or chains in the tokens so far."""
+
+    def __init__(self) -> None:
+        self._depth = self._chain = self._operators = self._tables = self._open_joins = self._pivots = self._types = 0
+        self._structs: list[int] = []  # the depths of open brackets of struct types
+        self._before = self._twice_before = TokenType.SEMICOLON
+
+    def see(self, token: Token) -> None:
+        """Count a token."""
+        kind, before = token.token_type, self._before
+        self._chain += (before, kind) in _CHAINS
+        if kind in _OPERANDS and not (kind is TokenType.VAR and token.text.upper() == "IF"):
+            self._operators = 0
+        elif kind not in _OPENING:
+            self._operators += 1
+        if kind in _OPENING:
+            self._depth += 1
+            if before in _STRUCT_TYPES:
+                self._structs.append(self._depth)
+        elif kind in _CLOSING:
+            if self._structs and self._structs[-1] == self._depth:
+                self._structs.pop()
+            self._depth -= 1
+        elif kind in _KEYWORDS:
+            self._see_keyword(kind)
+        self._twice_before, self._before = before, kind
+
+    def _see_keyword(self, kind: TokenType) -> None:
+        if kind in _TABLES:
+            self._tables += 1
+            self._open_joins += kind is TokenType.JOIN and not {self._before, self._twice_before} & _WITHOUT_CONDITION
+        elif kind in _PIVOTS:
+            self._pivots += 1
+        elif kind is TokenType.LT:
+            self._types += self._before in _NESTED_TYPES
+        else:
+            self._open_joins = max(0, self._open_joins - 1)
+
+    def refusal(self) -> str | None:
+        """Why there is too much of something; None if there is not."""
+        if self._depth > MAX_NESTING:
+            return f"The statement nests deeper than {MAX_NESTING} levels."
+        if self._chain > MAX_CHAIN:
+            return f"The statement has more than {MAX_CHAIN} subscripts, or calls of methods, behind each other."
+        if self._operators > MAX_OPERATORS:
+            return f"The statement has more than {MAX_OPERATORS} operators and keywords in a row, with nothing between them."
+        if self._tables > MAX_TABLES:
+            return f"The statement has more than {MAX_TABLES} SELECTs, FROMs and JOINs."
+        if self._open_joins > MAX_OPEN_JOINS:
+            return f"The statement has more than {MAX_OPEN_JOINS} JOINs in a row without ON or USING: write the condition of each behind it."
+        if self._pivots > MAX_PIVOTS:
+            return f"The statement has more than {MAX_PIVOTS} PIVOTs and UNPIVOTs: make columns of values with aggregates and FILTER instead."
+        if self._types > MAX_NESTED_TYPES or len(self._structs) > MAX_NESTED_STRUCTS:
+            return f"The statement has more than {MAX_NESTED_TYPES} types of types, or {MAX_NESTED_STRUCTS} structs within each other."
+        return None
+
+
+def _with_factorials(tokens: Sequence[Token]) -> list[Token]:
+    """Tokens in which a `!` behind an operand is a cast: it binds as closely."""
+    made: list[Token] = []
+    for token in tokens:
+        if token.token_type is TokenType.NOT and token.text == "!" and made and made[-1].token_type in _VALUES:
+            place = (token.line, token.col, token.start, token.end)
+            made += [Token(TokenType.DCOLON, "::", *place), Token(TokenType.VAR, FACTORIAL, *place)]
+        else:
+            made.append(token)
+    return made

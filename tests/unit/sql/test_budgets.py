@@ -1,0 +1,189 @@
+"""No text ends a process or holds it: what nests, chains and repeats is refused or read in time that grows with its length.
+
+A process that is ended, and one that is held for ever, fail these tests by themselves.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pyarrow as pa
+import pytest
+
+from engine.errors import InvalidInput, LimitExceeded, LivestateError
+from engine.exec.deep_stack import SHORT_TEXT, ready_statement
+from engine.schema import StoreName, define_store
+from engine.sql.as_of import take_as_of
+from engine.sql.lexer import blanks_end, comment_end
+from engine.sql.literals import lift
+from engine.sql.parse import parse
+
+TABLES = {StoreName("t"): define_store("t", pa.schema([("a", pa.int64()), ("b", pa.int64())]), ["a"], partitions=2)}
+TIMES = 20_000
+NESTED: dict[str, Callable[[int], str]] = {
+    "FROM": lambda n: "FROM " * n + "t",
+    "joins before their conditions": lambda n: "SELECT * FROM t " + "JOIN t " * n + "ON true " * n,
+    "joins without a table before": lambda n: "SELECT " + "JOIN a " * n + "1",
+    "joins with their conditions": lambda n: "SELECT 1 FROM t " + "JOIN t USING (a) " * n,
+    "LIST<": lambda n: f"SELECT CAST(1 AS {'LIST<' * n}INT{'>' * n})",
+    "STRUCT<": lambda n: f"SELECT CAST(1 AS {'STRUCT<a ' * n}INT{'>' * n})",
+    "STRUCT(": lambda n: f"SELECT CAST(1 AS {'STRUCT(a ' * n}INT{')' * n})",
+    "OBJECT(": lambda n: f"SELECT {'OBJECT(' * n}1{')' * n}",
+    "types that call": lambda n: f"SELECT {'DATE(' * n}1{')' * n}",
+    "rows": lambda n: f"SELECT {'ROW(' * n}1{')' * n}",
+    "brackets": lambda n: f"SELECT {'(' * n}1{')' * n}",
+    "lists": lambda n: f"SELECT {'[' * n}1{']' * n}",
+    "structs": lambda n: "SELECT " + "{'a':" * n + "1" + "}" * n,
+    "CASE": lambda n: f"SELECT {'CASE WHEN ' * n}1",
+    "CASE ELSE": lambda n: f"SELECT {'CASE WHEN a = 1 THEN 1 ELSE ' * n}1{' END' * n} FROM t",
+    "NOT": lambda n: f"SELECT {'NOT ' * n}true",
+    "minus": lambda n: f"SELECT {'- ' * n}1",
+    "INTERVAL": lambda n: f"SELECT {'INTERVAL ' * n}1",
+    "lambdas": lambda n: f"SELECT list_transform([1], {'x -> ' * n}1)",
+    "arrows": lambda n: f"SELECT {'a -> ' * n}a FROM t",
+    "subscripts": lambda n: f"SELECT a{'[1]' * n} FROM t",
+    "methods": lambda n: f"SELECT a{'.abs()' * n} FROM t",
+    "casts": lambda n: f"SELECT a{'::INT' * n} FROM t",
+    "BETWEEN": lambda n: f"SELECT {'a BETWEEN 1 AND ' * n}1 FROM t",
+    "PIVOT": lambda n: "FROM t " + "PIVOT (count(*) FOR a IN (1)) " * n,
+    "UNION": lambda n: "SELECT 1 " + "UNION SELECT 1 " * n,
+    "WITH": lambda n: "WITH a AS (SELECT 1) " * n + "SELECT 1",
+    "DESCRIBE": lambda n: "DESCRIBE " * n + "t",
+    "ands": lambda n: f"SELECT 1 FROM t WHERE {'a = 1 AND ' * n}true",
+    "mixed signs": lambda n: f"SELECT {'a + b - ' * n}1 FROM t",
+}
+UNCLOSED = (
+    "/* ",
+    "/*",
+    "$a$ ",
+    "$a1$$a2$",
+    "'",
+    "' ''",
+    '"',
+    "e'\\' ",
+    "-- ",
+    "--\n",
+    "`",
+    "a'b ",
+    "IN (",
+    "IN (1, ",
+    "(VALUES (1), ",
+    "AS OF EPOCH 1 -- ",
+    "AT (",
+)
+
+
+@pytest.mark.parametrize("times", [50, 150, 2000, TIMES])
+@pytest.mark.parametrize("name", NESTED)
+def test_what_nests_is_refused_or_read(name: str, times: int) -> None:
+    text = NESTED[name](times)
+    try:
+        made = ready_statement(lift(text, "duckdb"), "duckdb", TABLES)
+    except LivestateError as error:
+        assert "please report" not in error.message
+    else:
+        assert made.sql or made.bound.described is not None
+
+
+@pytest.mark.parametrize("piece", UNCLOSED)
+@pytest.mark.parametrize("dialect", ["duckdb", "spark"])
+def test_what_is_not_closed_is_read_once(piece: str, dialect: str) -> None:
+    text = "SELECT ? FROM t AS OF EPOCH 1 " + piece * (400_000 // len(piece))
+    with pytest.raises(LivestateError):
+        # As the statements of clients are read.
+        lift(take_as_of(text, dialect).text, dialect)
+        parse(lift(text, dialect), dialect)
+
+
+def test_budgets_say_what_to_do() -> None:
+    for name, message in (
+        ("joins before their conditions", "more than 10 JOINs in a row without ON or USING: write the condition of each behind it"),
+        ("LIST<", "more than 64 types of types"),
+        ("types that call", "use brackets less"),
+        ("PIVOT", "more than 20 PIVOTs"),
+        ("FROM", "more than 20 operators and keywords in a row"),
+        ("methods", "more than 100 subscripts, or calls of methods"),
+        ("casts", "nests too deeply"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            parse(lift(NESTED[name](190 if name == "types that call" else 1500), "duckdb"), "duckdb")
+    with pytest.raises(LimitExceeded, match="more than 100000 tokens"):
+        parse(lift("SELECT " + "1.5, " * 60_000 + "1", "duckdb"), "duckdb")
+
+
+def test_ordinary_statements_are_far_from_the_budgets() -> None:
+    joins = " ".join(f"LEFT JOIN t AS t{number} ON t{number}.a = t.a AND t{number}.b IS NOT NULL" for number in range(200))
+    branches = " ".join(f"WHEN t.a = {number} AND NOT t.b = -{number} THEN CAST({number} AS DECIMAL(10, 2))" for number in range(500))
+    names = " AND ".join(f"name = {word} AND date IS NOT DISTINCT FROM first" for word in ("format", "index", "row", "type", "level", "schema"))
+    for text in (f"SELECT CASE {branches} END FROM t {joins}", f"SELECT 1 FROM t WHERE {names}", "SELECT - - -1, NOT NOT NOT true"):
+        assert parse(lift(text, "duckdb"), "duckdb").tree is not None
+
+
+def test_short_texts_need_little_stack() -> None:
+    """The thread of a caller has 8 MiB; half a megabyte is enough for the worst of short texts."""
+    texts = [make(SHORT_TEXT // len(make(1)) * 2)[:SHORT_TEXT] for make in NESTED.values()]
+    program = f"""
+import threading
+from engine.errors import LivestateError
+from engine.sql.literals import lift
+from engine.sql import tokens
+from engine.sql.text import SourceText
+def parse_all():
+    for text in {texts!r}:
+        dialect = tokens.dialect_of("duckdb")
+        try:
+            tokens.parse_tokens(dialect.tokenize(text), text, dialect)
+        except Exception:
+            pass
+threading.stack_size(1 << 21)
+thread = threading.Thread(target=parse_all)
+thread.start()
+thread.join()
+print("whole")
+"""
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert found.stdout == "whole\n", (found.returncode, found.stderr[-500:])
+
+
+FUZZ = """
+import sys
+from sqlglot.dialects.dialect import Dialect
+from engine.errors import LivestateError
+from engine.sql.literals import lift
+from engine.sql.parse import parse
+
+PATTERNS = (
+    ("{} (", "1", ")"), ("{} ", "1", ""), ("a {} ", "1", ""), ("{}<", "INT", ">"), ("CAST(1 AS {}(", "1", "))"), ("{} (SELECT * FROM ", "t", ")"),
+    ("{} [", "1", "]"), ("CASE WHEN {} (", "1", ") THEN 1 END"), ("(", "1", " {} 1)"), ("", "1", " {}"), ("{} a ", "1", ""),
+)
+name, times = sys.argv[1], 60
+dialect = Dialect.get_or_raise(name)
+parser = dialect.parser_class
+words = {*dialect.tokenizer_class.KEYWORDS, *parser.FUNCTION_PARSERS, *parser.NO_PAREN_FUNCTION_PARSERS, *dialect.tokenizer_class.SINGLE_TOKENS}
+words |= {kind.name.replace("_", " ") for kind in parser.NO_PAREN_FUNCTIONS} | {"COLUMNS", "ROW", "LIST", "UNNEST", "IF"}
+for word in sorted(words):
+    for before, inner, after in PATTERNS:
+        text = "SELECT " + before.format(word) * times + inner + after.format(word) * times
+        print(repr(text[:60]), file=sys.stderr)
+        try:
+            parse(lift(text, name), name)
+        except LivestateError:
+            pass
+print("whole")
+"""
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "spark"])
+def test_every_keyword_nested_and_repeated(dialect: str) -> None:
+    found = subprocess.run([sys.executable, "-c", FUZZ, dialect], capture_output=True, text=True, check=False)
+    assert found.stdout == "whole\n", (found.returncode, found.stderr[-500:])
+
+
+def test_comments_nest() -> None:
+    text = "SELECT 1 /* a /* b */ AS OF EPOCH 3 */ -- c\r+ 1"
+    assert take_as_of(text).clauses == ()
+    assert comment_end(text, text.index("/*")) == text.index("*/ --") + 2
+    assert blanks_end(" -- a\r\n /* /* */ */ x", 0) == len(" -- a\r\n /* /* */ */ ")
+    assert lift("SELECT /* /* */ ? */ ?", "duckdb").marks == 1
