@@ -207,10 +207,12 @@ def serve(token_file: Path | None, supervised: bool, **given: Any) -> None:
       livestate serve --deployment livestate.toml --host a
       livestate serve --processes 4 --changelog file:///var/lib/livestate --data /var/lib/livestate-hosts
     """
-    from flight_server.stop_signals import stop_signals_blocked  # noqa: PLC0415  only this needs it
+    from flight_server.arrow_pool import limit_arrow_pool  # noqa: PLC0415  only this needs it
+    from flight_server.stop_signals import stop_signals_blocked  # noqa: PLC0415  likewise
 
     # Before imports start threads.
     with stop_signals_blocked(), _failures():
+        limit_arrow_pool()
         from flight_server import process  # noqa: PLC0415  it imports all of the engine
         from flight_server.serving import ServeArguments, host_options  # noqa: PLC0415  likewise
 
