@@ -285,7 +285,7 @@ class Statements:
             DeadlineExceeded: They did not come in time.
         """
         seconds = self._limits.upload_seconds(statement.timeout_seconds)
-        with self._binding_slots.hold(seconds) as slot, Arrival(self._arrivals, seconds, slot.give) as arrival:
+        with self._binding_slots.hold(statement.timeout_seconds) as slot, Arrival(self._arrivals, seconds, slot.give) as arrival:
             values = bound_row(reader, arrival.check)
         bound = statement if values is None else statement.bound(values)
         return new("DoPutPreparedStatementResult", prepared_statement_handle=bound.to_bytes())
