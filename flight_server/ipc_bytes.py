@@ -71,7 +71,7 @@ def read_table(stream: pa.Buffer) -> pa.Table:
         stream: An IPC stream.
 
     Returns:
-        Its rows; they keep `stream` in memory.
+        Its rows; they keep `stream`, or a copy of it, in memory.
 
     Raises:
         NotPlainError: The bytes are damaged, would become larger than they are, or have no columns.
@@ -81,6 +81,8 @@ def read_table(stream: pa.Buffer) -> pa.Table:
         _check_schema(next(messages), allows_null=False)
         for message in messages:
             _check_batch(message)
+        if stream.address % _ALIGNMENT:  # Arrow's kernels need aligned values, and a network buffer begins anywhere.
+            stream = pa.py_buffer(stream.to_pybytes())
         with pa.ipc.open_stream(stream) as reader:
             table = reader.read_all()
         table.validate(full=True)

@@ -162,6 +162,8 @@ def end(stop: Stop, spark: SparkSession, query: StreamingQuery, *, catch_up: boo
         if catch_up and query.isActive and not stop.asked.is_set():
             query.processAllAvailable()
         failure = None if stop.asked.is_set() or query.isActive else _ended(query.exception())
+        # What a batch has under way fails, and Spark would log that as errors.
+        spark.sparkContext.setLogLevel("OFF")
         query.stop()
         spark.stop()
     except Py4JError:
