@@ -238,11 +238,16 @@ def bound(host: Served, column: pa.Array, compression: str | None = None) -> byt
     return answer[answer.index(STATEMENT_MARK) :]
 
 
+def text_of_zeros(size: int) -> pa.Array:
+    return pa.Array.from_buffers(pa.binary(), 1, [None, pa.py_buffer(struct.pack("<ii", 0, size)), pa.py_buffer(bytes(size))])
+
+
 def test_values_that_unfold_are_not_bound(host: Served) -> None:
-    zeros = pa.Array.from_buffers(pa.binary(), 1, [None, pa.py_buffer(struct.pack("<ii", 0, SIZE)), pa.py_buffer(bytes(SIZE))])
     with grows_by_at_most(host.process.pid, MOST_MIB):
-        for compression in ("zstd", "lz4", "zstd"):
-            assert "16,777,216 bytes" in host.refuses(lambda _: bound(host, zeros, compression))  # noqa: B023  called at once
+        for mebibytes in (POOL_MIB // 2, 2 * POOL_MIB, 16 * POOL_MIB - 1):
+            zeros = text_of_zeros(mebibytes << 20)
+            for compression in ("zstd", "lz4"):
+                assert "16,777,216 bytes" in host.refuses(lambda _: bound(host, zeros, compression))  # noqa: B023  called at once
     columns = {name: pa.ipc.open_stream(row.stream).read_next_batch().column(0) for name, row in HOSTILE.items() if name in UNFOLDING}
     assert len(columns) == len(UNFOLDING)
     with grows_by_at_most(host.process.pid, MOST_MIB):
@@ -250,7 +255,6 @@ def test_values_that_unfold_are_not_bound(host: Served) -> None:
             host.refuses(lambda _: bound(host, column))  # noqa: B023  called at once
 
 
-SIZE = 2 * POOL_MIB << 20
 UNFOLDING = ("a dictionary", "runs", "views", "views of lists", "a union", "an extension", "a list of nulls", "deep lists")
 
 
