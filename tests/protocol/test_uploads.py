@@ -141,7 +141,7 @@ def test_what_is_left_of_the_time_is_for_the_fragment(host: PeerHost) -> None:
 def test_endpoints_take_no_slot_of_other_hosts() -> None:
     limits = ServerLimits(max_fragments=1, max_endpoints=1)
     slow = replace(REQUEST, sql="slow", inputs={}, timeout_seconds=None)
-    quick = replace(slow, sql="rows 1")
+    quick = replace(slow, sql="rows 1", timeout_seconds=10)
     with peer_host(entries("a", "b"), "a", limits=limits) as host, connected(host.uri) as client, ThreadPoolExecutor(1) as pool:
         ticket = FragmentTicket.of(slow, b"12345678").to_bytes()
         reading = pool.submit(lambda: client.do_get(flight.Ticket(ticket)).read_all())
