@@ -10,6 +10,7 @@ from pyarrow import flight
 
 from engine.errors import InvalidInput
 from engine.sql.parameters import MAX_PARAMETERS
+from flight_server.ipc_bytes import MAX_NESTING
 from flight_server.tickets import MAX_PARAMETER_BYTES
 
 _DAMAGED = "The parameters are no Arrow stream: their bytes are damaged or cut off."
@@ -60,8 +61,8 @@ def _can_be_bound(kind: pa.DataType) -> bool:
     return pa.types.is_null(kind) or _has_own_bytes(kind)
 
 
-def _has_own_bytes(kind: pa.DataType) -> bool:
-    if isinstance(kind, pa.BaseExtensionType) or pa.types.is_null(kind) or pa.types.is_dictionary(kind):
+def _has_own_bytes(kind: pa.DataType, depth: int = 0) -> bool:
+    if depth > MAX_NESTING or isinstance(kind, pa.BaseExtensionType) or pa.types.is_null(kind) or pa.types.is_dictionary(kind):
         return False
     if pa.types.is_run_end_encoded(kind) or pa.types.is_union(kind) or pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
         return False
@@ -71,7 +72,7 @@ def _has_own_bytes(kind: pa.DataType) -> bool:
         return bool(kind.byte_width)
     if pa.types.is_struct(kind) and not kind.num_fields:
         return False
-    return all(_has_own_bytes(kind.field(place).type) for place in range(kind.num_fields))
+    return all(_has_own_bytes(kind.field(place).type, depth + 1) for place in range(kind.num_fields))
 
 
 def _one_row(reader: flight.MetadataRecordBatchReader, check: Callable[[], None]) -> pa.RecordBatch | None:

@@ -56,7 +56,7 @@ def read_row(schema: bytes, row: bytes, max_values: int) -> pa.RecordBatch:
     """
     try:
         read = _kept_schema(schema) if len(schema) <= _CACHED_SCHEMA_BYTES else _schema(schema)
-        _check_row(memoryview(row), max_values)
+        check_row(row, max_values)
         batch = pa.ipc.read_record_batch(pa.py_buffer(row), read)
         batch.validate(full=True)
     except _UNREADABLE as error:
@@ -104,8 +104,17 @@ def _schema(message: bytes) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(message))
 
 
-def _check_row(row: memoryview, max_values: int) -> None:
-    rows, values = _check_batch(_only_message(row))
+def check_row(row: bytes, max_values: int) -> None:
+    """Whether `read_row` takes a row, as far as that does not depend on its schema.
+
+    Args:
+        row: IPC message of a record batch.
+        max_values: How many values it may have.
+
+    Raises:
+        NotPlainError: It would be larger than it is, or is anything but one row.
+    """
+    rows, values = _check_batch(_only_message(memoryview(row)))
     if rows != 1:
         raise NotPlainError("they are not one row")
     if values > max_values:

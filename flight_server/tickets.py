@@ -33,7 +33,7 @@ from engine.errors import InvalidInput
 from engine.exec.texts import Told
 from engine.schema import StoreName
 from engine.sql.bind import TableShape
-from flight_server.ipc_bytes import NotPlainError, read_row
+from flight_server.ipc_bytes import NotPlainError, check_row, read_row
 from flight_server.messages import Message, new, parse, statement_handle
 from flight_server.wishes import WISHES, parse_wish, wish_values
 
@@ -80,7 +80,7 @@ class Parameters:
             raise InvalidInput(f"The parameters take {schema.size + row.size:,} bytes; at most {MAX_PARAMETER_BYTES:,} can be bound to a statement.")
         found = Parameters(schema.to_pybytes(), row.to_pybytes())
         try:
-            found._read()
+            check_row(found.row, MAX_PARAMETER_VALUES)
         except NotPlainError as error:
             raise InvalidInput(f"The parameters cannot be bound: {error}.") from error
         return found
@@ -97,12 +97,9 @@ class Parameters:
         if len(self.schema) + len(self.row) > MAX_PARAMETER_BYTES:
             raise InvalidInput(f"The parameters in the statement handle take more than {MAX_PARAMETER_BYTES:,} bytes: bind fewer or smaller ones.")
         try:
-            return self._read()
+            return read_row(self.schema, self.row, MAX_PARAMETER_VALUES)
         except NotPlainError as error:
             raise InvalidInput(f"The parameters in the statement handle cannot be read: {error}. Bind them again.") from error
-
-    def _read(self) -> pa.RecordBatch:
-        return read_row(self.schema, self.row, MAX_PARAMETER_VALUES)
 
 
 @dataclass(frozen=True)
