@@ -15,6 +15,8 @@ from flight_server.tickets import MAX_PARAMETER_BYTES
 
 _DAMAGED = "The parameters are no Arrow stream: their bytes are damaged or cut off."
 _VIEW_BYTES = 16
+_WITHOUT_ARRAYS = frozenset({pa.lib.Type_INTERVAL_MONTHS, pa.lib.Type_INTERVAL_DAY_TIME})
+"""Types that pyarrow knows by name only."""
 _TOO_LARGE = f"The parameters take more than {MAX_PARAMETER_BYTES:,} bytes."
 
 
@@ -64,7 +66,13 @@ def _can_be_bound(kind: pa.DataType) -> bool:
 def _has_own_bytes(kind: pa.DataType, depth: int = 0) -> bool:
     if depth > MAX_NESTING or isinstance(kind, pa.BaseExtensionType) or pa.types.is_null(kind) or pa.types.is_dictionary(kind):
         return False
-    if pa.types.is_run_end_encoded(kind) or pa.types.is_union(kind) or pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
+    if (
+        kind.id in _WITHOUT_ARRAYS
+        or pa.types.is_run_end_encoded(kind)
+        or pa.types.is_union(kind)
+        or pa.types.is_list_view(kind)
+        or pa.types.is_large_list_view(kind)
+    ):
         return False
     if pa.types.is_fixed_size_list(kind) and not kind.list_size:
         return False

@@ -24,7 +24,9 @@ _ALIGNMENT = 8
 _SCHEMA, _RECORD_BATCH = 1, 3
 """Members of the union MessageHeader."""
 _NULL, _TIMESTAMP, _STRUCT, _FIXED_BINARY, _FIXED_LIST, _LIST, _MAP, _LARGE_LIST = 1, 10, 13, 15, 16, 12, 17, 21
-_SCALARS = frozenset({2, 3, 4, 5, 6, 7, 8, 9, _TIMESTAMP, 11, 18, 19, 20})
+_INTERVAL, _MONTH_DAY_NANO = 11, 2
+"""Pyarrow has no arrays of the other units of intervals."""
+_SCALARS = frozenset({2, 3, 4, 5, 6, 7, 8, 9, _TIMESTAMP, _INTERVAL, 18, 19, 20})
 """Members of the union Type without children whose values all have bytes of their own: numbers, texts, bytes, booleans, decimals, dates and times."""
 _NESTED = frozenset({_LIST, _STRUCT, _FIXED_LIST, _MAP, _LARGE_LIST})
 _LEAST_FIELD_BYTES = 24
@@ -248,7 +250,8 @@ def _check_type(field: _Table, kind: int, *, allows_null: bool) -> None:
         or (kind == _FIXED_BINARY and not children and field.table(3).scalar(0, "<i") > 0)
         or (kind == _NULL and not children and allows_null)
     )
-    if field.has(4) or not plain or (kind == _FIXED_LIST and field.table(3).scalar(0, "<i") <= 0):
+    odd = (kind == _FIXED_LIST and field.table(3).scalar(0, "<i") <= 0) or (kind == _INTERVAL and field.table(3).scalar(0, "<h") != _MONTH_DAY_NANO)
+    if field.has(4) or not plain or odd:
         raise NotPlainError("they have a type that no host sends")
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 _VERSION_5 = 4
 _SCHEMA, _RECORD_BATCH, _TENSOR = 1, 3, 4
-_TEXT, _STRUCT = 5, 13
+_TEXT, _INTERVAL, _STRUCT = 5, 11, 13
 _ZSTD = 1
 END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 HUGE = 1 << 60
@@ -214,6 +214,18 @@ def _union_many_times() -> pa.Array:
     return pa.LargeListArray.from_arrays([0, _MANY], pa.UnionArray.from_dense(types, offsets, [pa.array(["x" * (1 << 20)])]))
 
 
+def months() -> Message:
+    """An interval of months, which pyarrow reads and has no arrays for."""
+    made = _message(_SCHEMA)
+    made.table("header", (1, "ref", "fields"))
+    made.tables("fields", ["field"])
+    made.table("field", (0, "ref", "name"), (1, "B", 1), (2, "B", _INTERVAL), (3, "ref", "type"), (5, "ref", "children"))
+    made.text("name", b"1")
+    made.table("type", (0, "h", 0))
+    made.tables("children", [])
+    return Message(_encapsulated(made.to_bytes()), (batch([(1, 0)], [(0, 0), (0, 4)], bytes(8)),))
+
+
 def _runs() -> pa.Array:
     runs = pa.RunEndEncodedArray.from_arrays(pa.array([(1 << 31) - 1], pa.int32()), pa.array(["x" * 1000]))
     return pa.LargeListArray.from_arrays([0, (1 << 31) - 1], runs)
@@ -272,6 +284,7 @@ def hostile_rows() -> Mapping[str, Message]:
         "views of lists": written(_list_many_times()),
         "a union": written(_union_many_times()),
         "an extension": written(pa.ExtensionArray.from_storage(pa.uuid(), pa.array([bytes(16)], pa.binary(16)))),
+        "months": months(),
         "nulls": Message(_schema_of(pa.null()), (batch([(HUGE, HUGE)], [], rows=HUGE),)),
         "a list of nulls": Message(
             _schema_of(pa.large_list(pa.null())),
@@ -315,6 +328,7 @@ def harmless_rows() -> Iterator[pa.Array]:
     """Columns of one row, of each type that hosts send."""
     yield from (pa.array([value]) for value in (7, 0.5, "x", b"x", True, None, [1, None], [["a"], []], {"a": 1, "b": ["x"]}))
     yield pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int64()))
+    yield pa.array([pa.MonthDayNano([1, 2, 3])])
     yield pa.array([7], pa.timestamp("us", "UTC"))
     yield pa.array([7], pa.date32())
     yield pa.array([b"abc"], pa.binary(3))
