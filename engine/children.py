@@ -14,8 +14,8 @@ SAFE_PATH = "PYTHONSAFEPATH"
 def python_environment() -> Mapping[str, str]:
     """Variables of a process that runs Python, and of those that it starts.
 
-    `python -m` looks for modules in the current directory first: a file `engine.py` or `json.py` that somebody has there would be taken for
-    livestate's or Python's own.
+    `python -m` looks for modules in the current directory first: a file `engine.py` or `json.py` that
+    somebody has there would be taken for livestate's or Python's own.
     """
     environment = {**os.environ, SAFE_PATH: "1"}
     root = str(Path(__file__).parents[1])

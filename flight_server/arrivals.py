@@ -1,7 +1,8 @@
 """What clients send along with a call, for as long as they may take over it.
 
-A thread that waits for a client's next message cannot be woken: Flight's server has no call for that. So when the time is over, what the call
-holds is given back at once, by another thread, and the call fails when its client says something or goes away.
+A thread that waits for a client's next message cannot be woken: Flight's server has no call for that. So when
+the time is over, what the call holds is given back at once, by another thread, and the call fails when its
+client says something or goes away.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ class Arrival:
     Args:
         watcher: Watches the time.
         timeout_seconds: How long it may take.
-        release: Gives back what is held for it. Called once at the most, from another thread, when the time is over.
+        release: Gives back what is held for it. Called once at the most, from another thread, when the time
+            is over.
     """
 
     def __init__(self, watcher: Watcher, timeout_seconds: float, release: Callable[[], None]) -> None:

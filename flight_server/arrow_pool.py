@@ -1,8 +1,10 @@
-"""The memory that Arrow Flight may take by itself. Imports nothing of Arrow, which reads its settings when it is imported.
+"""The memory that Arrow Flight may take by itself. Imports nothing of Arrow, which reads its settings when it
+is imported.
 
-Flight makes rows of a message before a handler sees it. Where the message is compressed, a few kilobytes become gigabytes, and pyarrow's server
-has no limit for it. That memory comes from the default pool of Arrow's C++ side, and nearly nothing else does: uncompressed messages stay where
-gRPC has put them, and what Python asks Arrow for comes from the pool that `pyarrow.set_memory_pool` names. So that pool gets a size, by the
+Flight makes rows of a message before a handler sees it. Where the message is compressed, a few kilobytes
+become gigabytes, and pyarrow's server has no limit for it. That memory comes from the default pool of Arrow's
+C++ side, and nearly nothing else does: uncompressed messages stay where gRPC has put them, and what Python
+asks Arrow for comes from the pool that `pyarrow.set_memory_pool` names. So that pool gets a size, by the
 settings of its allocator: https://microsoft.github.io/mimalloc/environment.html.
 """
 
@@ -21,7 +23,9 @@ _SETTINGS = {
 
 
 def limit_arrow_pool() -> None:
-    """Give the pool its size. Before Arrow is imported: afterwards this does nothing. Python's side needs another pool then."""
+    """Give the pool its size. Before Arrow is imported: afterwards this does nothing. Python's side needs
+    another pool then.
+    """
     if "pyarrow" not in sys.modules:
         os.environ.update(_SETTINGS)
 

@@ -1,4 +1,6 @@
-"""The row of values that a client binds to a prepared statement: checked as it comes, and brought into the types that handles carry."""
+"""The row of values that a client binds to a prepared statement: checked as it comes, and brought into the
+types that handles carry.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ _TOO_LARGE = f"The parameters take more than {MAX_PARAMETER_BYTES:,} bytes."
 def bound_row(reader: flight.MetadataRecordBatchReader, check: Callable[[], None]) -> pa.RecordBatch | None:
     """Read the values of a DoPut.
 
-    Flight makes rows of what comes before this is asked for them, compressed or not. What it has made is counted before anything else is made of it.
+    Flight makes rows of what comes before this is asked for them, compressed or not. What it has made is
+    counted before anything else is made of it.
 
     Args:
         reader: The values: one column a parameter, one row.
@@ -33,7 +36,8 @@ def bound_row(reader: flight.MetadataRecordBatchReader, check: Callable[[], None
         The row, of types that `flight_server.ipc_bytes` reads; None for no values.
 
     Raises:
-        InvalidInput: There is more than one row, it is too large, has a type that cannot be bound, or is damaged.
+        InvalidInput: There is more than one row, it is too large, has a type that cannot be bound, or is
+            damaged.
     """
     try:
         _check_schema(reader.schema)
@@ -57,14 +61,18 @@ def _check_schema(schema: pa.Schema) -> None:
 
 
 def _can_be_bound(kind: pa.DataType) -> bool:
-    """Whether values of a type have bytes of their own, or one row of them does; `flight_server.ipc_bytes` says why."""
+    """Whether values of a type have bytes of their own, or one row of them does; `flight_server.ipc_bytes`
+    says why.
+    """
     if pa.types.is_dictionary(kind):
         return _has_own_bytes(kind.value_type)
     return pa.types.is_null(kind) or _has_own_bytes(kind)
 
 
 def _has_own_bytes(kind: pa.DataType, depth: int = 0) -> bool:
-    if depth > MAX_NESTING or isinstance(kind, pa.BaseExtensionType) or pa.types.is_null(kind) or pa.types.is_dictionary(kind):
+    if depth > MAX_NESTING or isinstance(kind, pa.BaseExtensionType):
+        return False
+    if pa.types.is_null(kind) or pa.types.is_dictionary(kind):
         return False
     if (
         kind.id in _WITHOUT_ARRAYS

@@ -162,7 +162,8 @@ def is_like(name: str, pattern: str) -> bool:
         raise InvalidInput(f"The pattern for names has {len(pattern):,} characters: write one of at most {MAX_PATTERN_LENGTH:,}.")
     parts = _PATTERN_PART.findall(pattern)
     place = part = 0
-    # Of several %, only the last one that was passed may have to take more: what is before it matched with the shortest texts.
+    # Of several %, only the last one that was passed may have to take more: what is before it matched with
+    # the shortest texts.
     any_text, taken = -1, 0
     while place < len(name):
         if part < len(parts) and parts[part] == "%":

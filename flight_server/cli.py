@@ -398,8 +398,8 @@ def hosts(uri: str, token_file: Path | None) -> None:
 def load(store: str, file: Path, changelog: str, kind: Any, types: Sequence[tuple[str, str]], **given: Any) -> None:
     """Load FILE (Parquet, CSV or Arrow) into STORE, which is created on first use.
 
-    Rows become visible epoch by epoch. Where a job writes the store's group, stop it first, and start it again afterwards: --take-over loads then,
-    and a job that still runs is refused.
+    Rows become visible epoch by epoch. Where a job writes the store's group, stop it first, and start it
+    again afterwards: --take-over loads then, and a job that still runs is refused.
 
     A row replaces the one with the same key, unless the new store is of another kind: --order-by keeps the latest row, --merge aggregates,
     --gap makes sessions (with --merge for their columns), --valid-from keeps versions. MERGE functions are count, sum, min, max, avg,

@@ -1,4 +1,6 @@
-"""Fragments: DoExchange for those that other hosts ask this one for, DoGet for the endpoints of divided results, which clients read."""
+"""Fragments: DoExchange for those that other hosts ask this one for, DoGet for the endpoints of divided
+results, which clients read.
+"""
 
 from __future__ import annotations
 

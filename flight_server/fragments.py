@@ -1,11 +1,12 @@
 """Fragments on the wire: the bytes of a request, and its input tables as a stream of pieces.
 
-A request is the message `FragmentRequest` (`flight_server.messages`) behind the two bytes `00 46` (NUL, `F`). It travels as the ticket of
-a DoGet when it has no inputs, or as the command of a DoExchange, whose upload carries the inputs: a Flight stream without columns, whose
-messages have a piece each as their application metadata. Flight hands that on as it came, whereas it makes rows of rows before anybody can
-count them. A piece is the number of an input (64 bits, little-endian) and an Arrow IPC stream of some rows of it, schema included, so that
-any input can be read from any number of pieces, and an input without rows has one piece. The schema of the answer carries the metadata that
-results have everywhere.
+A request is the message `FragmentRequest` (`flight_server.messages`) behind the two bytes `00 46` (NUL, `F`).
+It travels as the ticket of a DoGet when it has no inputs, or as the command of a DoExchange, whose upload
+carries the inputs: a Flight stream without columns, whose messages have a piece each as their application
+metadata. Flight hands that on as it came, whereas it makes rows of rows before anybody can count them. A
+piece is the number of an input (64 bits, little-endian) and an Arrow IPC stream of some rows of it, schema
+included, so that any input can be read from any number of pieces, and an input without rows has one piece.
+The schema of the answer carries the metadata that results have everywhere.
 """
 
 from __future__ import annotations
@@ -278,7 +279,9 @@ class Upload:
                 self._size += size
 
     def close(self) -> None:
-        """Keep nothing more of it, and give the memory back. May be called again, and while another thread reads."""
+        """Keep nothing more of it, and give the memory back. May be called again, and while another thread
+        reads.
+        """
         with self._lock:
             self._is_open = False
             self._pieces = [[] for _ in self._names]

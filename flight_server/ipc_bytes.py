@@ -1,11 +1,12 @@
 """Arrow IPC bytes that a client or a host has sent, read so that they become no larger than they are.
 
-Arrow's format can say much in few bytes: a compressed buffer, an index into a dictionary, a run, a view, a NULL without a buffer, a part of the
-message that others point to as well. Hosts write none of these. So messages are looked at before Arrow reads them, and what hosts do not write
-is refused: the bytes of a message are then the memory that its rows take.
+Arrow's format can say much in few bytes: a compressed buffer, an index into a dictionary, a run, a view, a
+NULL without a buffer, a part of the message that others point to as well. Hosts write none of these. So
+messages are looked at before Arrow reads them, and what hosts do not write is refused: the bytes of a message
+are then the memory that its rows take.
 
-Formats: `format/Message.fbs` and `format/Schema.fbs` of Apache Arrow, "Encapsulated message format" of its columnar specification, and
-"FlatBuffer Internals" of FlatBuffers.
+Formats: `format/Message.fbs` and `format/Schema.fbs` of Apache Arrow, "Encapsulated message format" of its
+columnar specification, and "FlatBuffer Internals" of FlatBuffers.
 """
 
 from __future__ import annotations
@@ -23,11 +24,14 @@ _CONTINUATION = 0xFFFFFFFF
 _ALIGNMENT = 8
 _SCHEMA, _RECORD_BATCH = 1, 3
 """Members of the union MessageHeader."""
-_NULL, _TIMESTAMP, _STRUCT, _FIXED_BINARY, _FIXED_LIST, _LIST, _MAP, _LARGE_LIST = 1, 10, 13, 15, 16, 12, 17, 21
+_NULL, _TIMESTAMP, _FIXED_BINARY = 1, 10, 15
+_LIST, _STRUCT, _FIXED_LIST, _MAP, _LARGE_LIST = 12, 13, 16, 17, 21
 _INTERVAL, _MONTH_DAY_NANO = 11, 2
 """Pyarrow has no arrays of the other units of intervals."""
 _SCALARS = frozenset({2, 3, 4, 5, 6, 7, 8, 9, _TIMESTAMP, _INTERVAL, 18, 19, 20})
-"""Members of the union Type without children whose values all have bytes of their own: numbers, texts, bytes, booleans, decimals, dates and times."""
+"""Members of the union Type without children whose values all have bytes of their own: numbers, texts, bytes,
+booleans, decimals, dates and times.
+"""
 _NESTED = frozenset({_LIST, _STRUCT, _FIXED_LIST, _MAP, _LARGE_LIST})
 _LEAST_FIELD_BYTES = 24
 """A field's table, its type's, and the offset that leads to it, as any writer lays them down."""
@@ -93,7 +97,15 @@ def read_table(stream: pa.Buffer) -> pa.Table:
     return table
 
 
-_UNREADABLE = (pa.ArrowException, OSError, EOFError, UnicodeDecodeError, StopIteration, IndexError, struct.error)
+_UNREADABLE = (
+    pa.ArrowException,
+    OSError,
+    EOFError,
+    UnicodeDecodeError,
+    StopIteration,
+    IndexError,
+    struct.error,
+)
 
 
 @lru_cache(maxsize=64)
@@ -202,7 +214,8 @@ def _check_batch(message: _Message) -> tuple[int, int]:
 
 
 def _check_schema(message: _Message, *, allows_null: bool) -> None:
-    """Refuse a schema with types whose values may have no bytes of their own, or that has more in it than it has bytes.
+    """Refuse a schema with types whose values may have no bytes of their own, or that has more in it than it
+    has bytes.
 
     Args:
         message: The schema's.
@@ -250,8 +263,11 @@ def _check_type(field: _Table, kind: int, *, allows_null: bool) -> None:
         or (kind == _FIXED_BINARY and not children and field.table(3).scalar(0, "<i") > 0)
         or (kind == _NULL and not children and allows_null)
     )
-    odd = (kind == _FIXED_LIST and field.table(3).scalar(0, "<i") <= 0) or (kind == _INTERVAL and field.table(3).scalar(0, "<h") != _MONTH_DAY_NANO)
-    if field.has(4) or not plain or odd:
+    if kind == _FIXED_LIST:
+        plain = plain and field.table(3).scalar(0, "<i") > 0
+    if kind == _INTERVAL:
+        plain = plain and field.table(3).scalar(0, "<h") == _MONTH_DAY_NANO
+    if field.has(4) or not plain:
         raise NotPlainError("they have a type that no host sends")
 
 

@@ -1,11 +1,13 @@
 """How many statements a host works on at once.
 
-Flight answers every call in a thread of its own, however many there are (600 calls that wait are 600 threads), so the limit is made here. A slot is
-held while the host computes: from the beginning of a statement to its first rows, and never while a client or a coordinator
-takes its time to read them. Statements of clients, fragments of coordinators and endpoints of divided results have slots of their own. A
-statement that waits for fragments holds a slot of its host's clients, a fragment one of its host's peers, and a fragment waits for nobody
-but for the inputs that its coordinator has at hand: so there is no cycle in which hosts could wait for each other, however many clients there
-are. What comes with a call takes its slot first, so that no more of it is under way than there are slots, and has a time to arrive in.
+Flight answers every call in a thread of its own, however many there are (600 calls that wait are 600
+threads), so the limit is made here. A slot is held while the host computes: from the beginning of a statement
+to its first rows, and never while a client or a coordinator takes its time to read them. Statements of
+clients, fragments of coordinators and endpoints of divided results have slots of their own. A statement that
+waits for fragments holds a slot of its host's clients, a fragment one of its host's peers, and a fragment
+waits for nobody but for the inputs that its coordinator has at hand: so there is no cycle in which hosts
+could wait for each other, however many clients there are. What comes with a call takes its slot first, so
+that no more of it is under way than there are slots, and has a time to arrive in.
 """
 
 from __future__ import annotations
@@ -28,10 +30,12 @@ class ServerLimits:
     Attributes:
         max_statements: Statements of clients that are computed at once; more wait in the order in which they came.
         max_fragments: Fragments for other hosts that are computed at once; likewise.
-        max_endpoints: Endpoints of divided results, as Spark's tasks read them, that are computed at once; likewise.
+        max_endpoints: Endpoints of divided results, as Spark's tasks read them, that are computed at once;
+            likewise.
         max_waiting: How many of each may wait; more are refused.
         max_wait_seconds: How long one waits that has no time-out of its own.
-        max_upload_seconds: How long parameters and inputs may take to arrive, where the time-out of their statement is not shorter.
+        max_upload_seconds: How long parameters and inputs may take to arrive, where the time-out of their
+            statement is not shorter.
         max_input_bytes: Memory for the input tables that coordinators send along with fragments, for all together.
     """
 
@@ -168,7 +172,8 @@ class Slots:
 
 
 class HeldSlot:
-    """A slot that is given back once, by whoever is first to do so. Safe for threads; a context that gives it back.
+    """A slot that is given back once, by whoever is first to do so. Safe for threads; a context that gives it
+    back.
 
     Args:
         slots: Where it is from.

@@ -90,8 +90,8 @@ def load_file(changelog: Changelog, file: Path, options: LoadOptions, report: Ca
 
     Raises:
         NotFound: The file cannot be opened.
-        InvalidInput: The file, or one of its rows, does not fit; the message says which, and how much was loaded before it. Or a job has written
-            the store group, and it is not to be taken over.
+        InvalidInput: The file, or one of its rows, does not fit; the message says which, and how much was
+            loaded before it. Or a job has written the store group, and it is not to be taken over.
         Fenced: Another writer took the store over meanwhile.
         Unavailable: The changelog cannot be reached.
         LimitExceeded: The disk is full.

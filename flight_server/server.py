@@ -49,7 +49,8 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
         token: What callers must present, as a bearer token or as a password; None: the server is open.
         tls_certificates: Pairs of certificate and key, PEM; for `grpc+tls://` locations.
         limits: What it takes on at once.
-        cluster: The deployment that the host belongs to; None: none, and so no other hosts, whose fragments it would run.
+        cluster: The deployment that the host belongs to; None: none, and so no other hosts, whose fragments
+            it would run.
         fragments: Runs fragments; None: the service.
     """
 

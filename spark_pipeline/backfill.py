@@ -38,8 +38,8 @@ def write_store(
 ) -> Epoch:
     """Write a batch frame to a store, as one epoch.
 
-    Give tables that are only loaded a group of their own, which is the default. What comes into a store that merges is merged with what is there: a
-    frame that is written twice counts twice.
+    Give tables that are only loaded a group of their own, which is the default. What comes into a store that
+    merges is merged with what is there: a frame that is written twice counts twice.
 
     Args:
         frame: The rows.
@@ -51,8 +51,8 @@ def write_store(
         group: Store group; the store's name by default.
         path: "driver", "executors" or "auto"; a frame whose size Spark cannot tell beforehand goes from the executors.
         driver_bytes: Up to which size a frame goes through the driver when `path` is "auto".
-        take_over: Whether to write a store group that a streaming query has written. It is refused from then on, and goes on when it is started
-            again.
+        take_over: Whether to write a store group that a streaming query has written. It is refused from then
+            on, and goes on when it is started again.
         notify: Flight URIs of hosts to tell of the commit.
         changelog_options: Settings of the object store.
         settings: All else about the store: the attributes of `StoreOutput`.
@@ -61,8 +61,8 @@ def write_store(
         The epoch that the rows are.
 
     Raises:
-        InvalidInput: Rows, store or arguments do not fit each other, or a streaming query has written the group and it is not to be taken over;
-            nothing was committed.
+        InvalidInput: Rows, store or arguments do not fit each other, or a streaming query has written the
+            group and it is not to be taken over; nothing was committed.
         Fenced: Another writer took the group over meanwhile.
         Unavailable: The changelog cannot be reached.
         LimitExceeded: The disk is full.

@@ -113,19 +113,20 @@ def open_appender(
     query_ids: Collection[str] = (),
     take_over: bool = False,
 ) -> StoreAppender:
-    """Create the stores that are not there yet, and begin to write their group. An appender that was opened before is refused from then on.
+    """Create the stores that are not there yet, and begin to write their group. An appender that was opened
+    before is refused from then on.
 
     Args:
         changelog: The changelog.
         definitions: The stores to append to; all of one group.
         writer_id: Who writes, for the message that the former writer gets.
         query_ids: The sources of numbered batches that this appender goes on with.
-        take_over: Whether to begin all the same in a group that a streaming query, or another source of numbered batches, has written. It is
-            refused from then on, and has to be started again.
+        take_over: Whether to begin all the same in a group that a streaming query, or another source of
+            numbered batches, has written. It is refused from then on, and has to be started again.
 
     Raises:
-        InvalidInput: The definitions are none or of several groups, or a store exists and differs; or a job has written the group, and it is not
-            to be taken over.
+        InvalidInput: The definitions are none or of several groups, or a store exists and differs; or a job
+            has written the group, and it is not to be taken over.
         Unavailable: The changelog cannot be reached.
         LimitExceeded: The disk is full.
     """
@@ -165,8 +166,8 @@ def append_table(
         The commit.
 
     Raises:
-        InvalidInput: The rows do not fit the store, or the store exists and differs; or a job has written the group, and it is not to be taken
-            over.
+        InvalidInput: The rows do not fit the store, or the store exists and differs; or a job has written the
+            group, and it is not to be taken over.
         Unavailable: The changelog cannot be reached.
         LimitExceeded: The disk is full.
     """

@@ -279,7 +279,8 @@ class Changelog:
         Args:
             group: The store group.
             writer_id: Who writes, for the message that an older writer gets.
-            take_over: Whether to do so in a group that a job has written: a streaming query, or another that numbers its batches.
+            take_over: Whether to do so in a group that a job has written: a streaming query, or another that
+                numbers its batches.
             query_ids: The jobs that this writer goes on with, from which it takes nothing over.
 
         Raises:

@@ -71,7 +71,8 @@ class Writer:
             query_ids: The jobs that this writer goes on with.
 
         Raises:
-            InvalidInput: `writer_id` is empty or not printable; or a job has written the group, and it is not to be taken over.
+            InvalidInput: `writer_id` is empty or not printable; or a job has written the group, and it is not
+                to be taken over.
             Unavailable: The changelog cannot be reached, or other writers keep winning the race.
         """
         if not writer_id or not writer_id.isprintable():
@@ -284,7 +285,8 @@ def _next_commit(epochs: Epochs, before: Commit | None, writer_id: str, token: i
 
 
 def check_no_other_job(newest: Commit, query_ids: Collection[str]) -> None:
-    """Refuse a group that streaming queries, or others who number their batches, have written: they may still do so.
+    """Refuse a group that streaming queries, or others who number their batches, have written: they may still
+    do so.
 
     Args:
         newest: Its newest commit.
@@ -296,8 +298,9 @@ def check_no_other_job(newest: Commit, query_ids: Collection[str]) -> None:
     others = [batch.epoch for query, batch in newest.batches.items() if query not in query_ids]
     if others:
         raise InvalidInput(
-            f"A job writes store group {newest.group}: its last batch is epoch {max(others):,}, and it would be refused from now on. Stop it first, "
-            "start it again afterwards, and say that the group is to be taken over, with --take-over or take_over=True."
+            f"A job writes store group {newest.group}: its last batch is epoch {max(others):,}, and it would be "
+            "refused from now on. Stop it first, start it again afterwards, and say that the group is to be taken "
+            "over, with --take-over or take_over=True."
         )
 
 

@@ -53,9 +53,10 @@ class Stop:
 class _Shield:
     """Keeps SIGTERM and Ctrl-C from processes that are forked while it is up, and from all that these start.
 
-    A supervisor sends them to every process of a job, a terminal to every process of a group. A JVM and Python workers that end on their own
-    account fail whatever the job has under way, with a traceback each. Without, they go on until the job has ended in order, and end with it
-    in any case: their standard input is a pipe of their parent. A signal that is ignored when a program starts stays so in Java, and one that is
+    A supervisor sends them to every process of a job, a terminal to every process of a group. A JVM and
+    Python workers that end on their own account fail whatever the job has under way, with a traceback each.
+    Without, they go on until the job has ended in order, and end with it in any case: their standard input is
+    a pipe of their parent. A signal that is ignored when a program starts stays so in Java, and one that is
     blocked in Python, whatever handlers it sets.
     """
 
@@ -84,8 +85,8 @@ def start_session(stop: Stop, name: str, jars: Sequence[str] = ()) -> SparkSessi
     """A local session that is set up for small batches in quick succession.
 
     Args:
-        stop: Waits from now on for whoever asks it to until the session can be ended in order. A JVM whose parent goes while it starts may go on
-            without it.
+        stop: Waits from now on for whoever asks it to until the session can be ended in order. A JVM whose
+            parent goes while it starts may go on without it.
         name: What it is called.
         jars: Jars that the job needs besides Spark's.
 

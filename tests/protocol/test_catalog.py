@@ -195,7 +195,9 @@ def test_patterns_are_those_of_like(pattern: str, name: str, matches: bool) -> N
 
 
 def as_expression(pattern: str) -> str:
-    """A LIKE pattern as a regular expression, for short ones: the time that it takes grows with the power of its marks."""
+    """A LIKE pattern as a regular expression, for short ones: the time that it takes grows with the power of
+    its marks.
+    """
     parts = re.findall(r"\\.|.", pattern, re.DOTALL)
     marks = {"%": ".*", "_": "."}
     return "".join(marks.get(part) or re.escape(part[1:] if len(part) > 1 else part) for part in parts)

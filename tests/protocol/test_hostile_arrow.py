@@ -1,4 +1,6 @@
-"""Arrow bytes that are small and would become large, wherever a host takes any: a clear refusal, and no memory for it."""
+"""Arrow bytes that are small and would become large, wherever a host takes any: a clear refusal, and no
+memory for it.
+"""
 
 from __future__ import annotations
 
@@ -254,11 +256,25 @@ def test_values_that_unfold_are_not_bound(host: Served) -> None:
             host.refuses(lambda _: bound(host, batch))  # noqa: B023  called at once
 
 
-UNFOLDING = ("a dictionary", "runs", "views", "views of lists", "a union", "an extension", "a list of nulls", "deep lists", "months")
+UNFOLDING = (
+    "a dictionary",
+    "runs",
+    "views",
+    "views of lists",
+    "a union",
+    "an extension",
+    "a list of nulls",
+    "deep lists",
+    "months",
+)
 
 
 def test_what_drivers_bind_is_bound_whatever_its_form(host: Served) -> None:
-    for column in (pa.array([2], pa.int32()), pa.array([2]).dictionary_encode(), pa.array([2], pa.decimal128(5))):
+    for column in (
+        pa.array([2], pa.int32()),
+        pa.array([2]).dictionary_encode(),
+        pa.array([2], pa.decimal128(5)),
+    ):
         handle = bound(host, column, "zstd")
         assert host.client.do_get(flight.Ticket(handle)).read_all()["title"].to_pylist() == ["two"]
     for text in (pa.string_view(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())):
@@ -272,7 +288,15 @@ def test_what_drivers_bind_is_bound_whatever_its_form(host: Served) -> None:
 
 
 def test_the_bombs_are_such_as_arrow_reads() -> None:
-    for name in ("nulls", "a struct without fields", "no columns", "texts of no bytes", "lists of no length", "columns that overlap", "runs"):
+    for name in (
+        "nulls",
+        "a struct without fields",
+        "no columns",
+        "texts of no bytes",
+        "lists of no length",
+        "columns that overlap",
+        "runs",
+    ):
         batch = pa.ipc.open_stream(HOSTILE[name].stream).read_next_batch()
         assert max(batch.num_rows, batch.num_columns, len(batch.column(0).values) if name == "runs" else 0) > 800, name
     for name in ("a list of nulls", "views", "views of lists", "a dictionary", "a union"):
@@ -305,7 +329,8 @@ def test_a_parameter_has_not_too_many_values() -> None:
 
 NUMBERS = st.lists(
     st.tuples(
-        st.integers(0, 1 << 20), st.sampled_from([0, 1, 2, 3, 7, 8, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0x00100000]) | st.integers(0, (1 << 32) - 1)
+        st.integers(0, 1 << 20),
+        st.sampled_from([0, 1, 2, 3, 7, 8, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0x00100000]) | st.integers(0, (1 << 32) - 1),
     ),
     min_size=1,
     max_size=3,

@@ -1,4 +1,6 @@
-"""What comes with a call has a slot from its first byte on, and a time to arrive in: a client that takes its time holds up nobody."""
+"""What comes with a call has a slot from its first byte on, and a time to arrive in: a client that takes its
+time holds up nobody.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +91,10 @@ def test_an_upload_of_a_silent_client_is_let_go_of(host: PeerHost) -> None:
         with Upload(client, REQUEST) as other:
             other.send()
             assert other.answer().replace_schema_metadata(None).equals(ROWS)
-        with pytest.raises(flight.FlightTimedOutError, match=r"What came with the call took longer than its time-out of 0\.05 s"):
+        with pytest.raises(
+            flight.FlightTimedOutError,
+            match=r"What came with the call took longer than its time-out of 0\.05 s",
+        ):
             # Several, as the first ones may be on their way when the host says so.
             while True:
                 silent.send()
@@ -98,7 +103,11 @@ def test_an_upload_of_a_silent_client_is_let_go_of(host: PeerHost) -> None:
 
 
 def test_an_upload_piece_by_piece_ends_with_its_deadline(host: PeerHost) -> None:
-    with connected(host.uri) as client, Upload(client, replace(REQUEST, timeout_seconds=SOON)) as slow, pytest.raises(FLIGHT_FAILURES):
+    with (
+        connected(host.uri) as client,
+        Upload(client, replace(REQUEST, timeout_seconds=SOON)) as slow,
+        pytest.raises(FLIGHT_FAILURES),
+    ):
         while True:
             slow.send()
             time.sleep(SOON / 10)
@@ -142,7 +151,11 @@ def test_endpoints_take_no_slot_of_other_hosts() -> None:
     limits = ServerLimits(max_fragments=1, max_endpoints=1)
     slow = replace(REQUEST, sql="slow", inputs={}, timeout_seconds=None)
     quick = replace(slow, sql="rows 1", timeout_seconds=10)
-    with peer_host(entries("a", "b"), "a", limits=limits) as host, connected(host.uri) as client, ThreadPoolExecutor(1) as pool:
+    with (
+        peer_host(entries("a", "b"), "a", limits=limits) as host,
+        connected(host.uri) as client,
+        ThreadPoolExecutor(1) as pool,
+    ):
         ticket = FragmentTicket.of(slow, b"12345678").to_bytes()
         reading = pool.submit(lambda: client.do_get(flight.Ticket(ticket)).read_all())
         wait_until(lambda: host.runner.running == 1)
@@ -154,7 +167,14 @@ def test_endpoints_take_no_slot_of_other_hosts() -> None:
         with pytest.raises(flight.FlightServerError, match="max_endpoints"):
             client.do_get(flight.Ticket(FragmentTicket.of(replace(quick, timeout_seconds=SOON)).to_bytes()))
         info = flight.FlightInfo(pa.schema([]), flight.FlightDescriptor.for_command(b""), [flight.FlightEndpoint(ticket, [])])
-        list(client.do_action(flight.Action("CancelFlightInfo", new("CancelFlightInfoRequest", info=info.serialize()).SerializeToString())))
+        list(
+            client.do_action(
+                flight.Action(
+                    "CancelFlightInfo",
+                    new("CancelFlightInfoRequest", info=info.serialize()).SerializeToString(),
+                )
+            )
+        )
         with pytest.raises(FLIGHT_FAILURES):
             reading.result(60)
         assert len(host.runner.requests) == 2
@@ -206,7 +226,10 @@ def test_a_client_that_is_slow_to_bind_holds_up_nobody(lone: str) -> None:
             # Each has the only slot for a twentieth of a second.
             assert found(client) == ["two"]
             for writer in (silent, empty):
-                with pytest.raises(flight.FlightTimedOutError, match="What came with the call took longer"), writer:
+                with (
+                    pytest.raises(flight.FlightTimedOutError, match="What came with the call took longer"),
+                    writer,
+                ):
                     while True:
                         writer.write_batch(VALUE.slice(0, 0))
                         time.sleep(SOON / 10)

@@ -27,7 +27,9 @@ SECONDS = 120.0
 
 @contextmanager
 def demo(temporary: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """The demo as a user starts it, with its temporary files in a place of their own, and where files have the names of modules."""
+    """The demo as a user starts it, with its temporary files in a place of their own, and where files have
+    the names of modules.
+    """
     # As the installed script does, it does not look there itself.
     command = [sys.executable, "-P", "-m", "flight_server.cli", "demo", "--port", str(free_ports("127.0.0.1", 0, 1)[0]), *arguments]
     files = temporary / "files"

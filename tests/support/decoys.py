@@ -1,4 +1,6 @@
-"""A directory that has files with the names of modules, as anybody's may: what is imported from there ends its process."""
+"""A directory that has files with the names of modules, as anybody's may: what is imported from there ends
+its process.
+"""
 
 from __future__ import annotations
 

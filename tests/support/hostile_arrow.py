@@ -1,4 +1,6 @@
-"""Arrow IPC bytes of those who mean harm: small, and large once somebody reads them; or not what they say they are."""
+"""Arrow IPC bytes of those who mean harm: small, and large once somebody reads them; or not what they say
+they are.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ class Message:
 
 
 class _Flatbuffer:
-    """Writes a flatbuffer, what refers before what is referred to. "FlatBuffer Internals" of FlatBuffers says how one is laid down."""
+    """Writes a flatbuffer, what refers before what is referred to. "FlatBuffer Internals" of FlatBuffers says
+    how one is laid down.
+    """
 
     def __init__(self) -> None:
         self._data = bytearray(4)
@@ -52,7 +56,9 @@ class _Flatbuffer:
         self._data += bytes(-(len(self._data) + behind) % size)
 
     def table(self, label: str, *fields: tuple[int, str, int | str]) -> None:
-        """A table: fields as place, kind (of `struct`, or `ref`) and value, or label of what a `ref` leads to."""
+        """A table: fields as place, kind (of `struct`, or `ref`) and value, or label of what a `ref` leads
+        to.
+        """
         self._align(8)
         count = max((place for place, _, _ in fields), default=-1) + 1
         offsets, size = [0] * count, 4
@@ -166,7 +172,14 @@ def _one_name_many_times(made: _Flatbuffer) -> None:
 
 def _one_value_many_times() -> bytes:
     made = _Flatbuffer()
-    made.table("root", (0, "h", _VERSION_5), (1, "B", _SCHEMA), (2, "ref", "header"), (3, "q", 0), (4, "ref", "pairs"))
+    made.table(
+        "root",
+        (0, "h", _VERSION_5),
+        (1, "B", _SCHEMA),
+        (2, "ref", "header"),
+        (3, "q", 0),
+        (4, "ref", "pairs"),
+    )
     made.tables("pairs", ["pair"] * 5000)
     made.table("pair", (0, "ref", "text"), (1, "ref", "text"))
     made.text("text", b"a" * (1 << 17))
@@ -219,7 +232,14 @@ def months() -> Message:
     made = _message(_SCHEMA)
     made.table("header", (1, "ref", "fields"))
     made.tables("fields", ["field"])
-    made.table("field", (0, "ref", "name"), (1, "B", 1), (2, "B", _INTERVAL), (3, "ref", "type"), (5, "ref", "children"))
+    made.table(
+        "field",
+        (0, "ref", "name"),
+        (1, "B", 1),
+        (2, "B", _INTERVAL),
+        (3, "ref", "type"),
+        (5, "ref", "children"),
+    )
     made.text("name", b"1")
     made.table("type", (0, "h", 0))
     made.tables("children", [])
@@ -293,7 +313,10 @@ def hostile_rows() -> Mapping[str, Message]:
         "a struct without fields": Message(_schema_of(pa.struct([])), (batch([(HUGE, 0)], [(0, 0)], rows=HUGE),)),
         "no columns": Message(_schema_of(), (batch([], [], rows=HUGE),)),
         "texts of no bytes": Message(_schema_of(pa.binary(0)), (batch([(HUGE, 0)], [(0, 0), (0, 0)], rows=HUGE),)),
-        "lists of no length": Message(_schema_of(pa.list_(pa.int64(), 0)), (batch([(HUGE, 0), (0, 0)], [(0, 0), (0, 0), (0, 0)], rows=HUGE),)),
+        "lists of no length": Message(
+            _schema_of(pa.list_(pa.int64(), 0)),
+            (batch([(HUGE, 0), (0, 0)], [(0, 0), (0, 0), (0, 0)], rows=HUGE),),
+        ),
         "columns that overlap": _overlapping(900),
         "deep lists": written(_nested(60)),
         "a field many times": Message(_shared_schema(["field"] * 200_000, _one_field_many_times), text.batches),

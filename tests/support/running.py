@@ -33,7 +33,9 @@ def signal_group(process: int, number: signal.Signals) -> None:
 
 
 def signal_family(process: int, number: signal.Signals) -> None:
-    """What systemd does when it ends a unit: everybody gets a signal, whatever group or session they have made."""
+    """What systemd does when it ends a unit: everybody gets a signal, whatever group or session they have
+    made.
+    """
     for member in family(process):
         with suppress(ProcessLookupError):
             os.kill(member, number)

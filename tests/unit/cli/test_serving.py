@@ -147,7 +147,8 @@ ROWS = pa.table({"song_id": pa.array(range(1000), pa.int64()), "plays": pa.array
 def processes(directory: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
     """The parent of some hosts, or a single host, and their addresses, once all of them serve.
 
-    It runs where files have the names of modules. As the installed script does, it does not look there itself.
+    It runs where files have the names of modules. As the installed script does, it does not look there
+    itself.
     """
     place = ["--changelog", str(directory / "changelog"), "--data", str(directory / "data"), "--port", "0"]
     with subprocess.Popen(

@@ -1,4 +1,6 @@
-"""Processes of Python find livestate's modules wherever this one is, and none of the directory that they are started in."""
+"""Processes of Python find livestate's modules wherever this one is, and none of the directory that they are
+started in.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,14 @@ subprocess.run([sys.executable, *sys.argv[1:]], env=python_environment(), check=
 
 def test_files_where_a_process_starts_are_passed_over(tmp_path: Path) -> None:
     command = [sys.executable, "-c", _SHOWS_PLACES]
-    shown = subprocess.run(command, env=python_environment(), cwd=decoy_modules(tmp_path / "decoys"), capture_output=True, text=True, check=True)
+    shown = subprocess.run(
+        command,
+        env=python_environment(),
+        cwd=decoy_modules(tmp_path / "decoys"),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert shown.stdout.split() == [str(ROOT / "engine" / "errors.py"), "True"]
 
 
