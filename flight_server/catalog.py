@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from engine.errors import InvalidInput
 from engine.scan import StoreSource
 from engine.schema import StoreDefinition, StoreName
 from engine.sql.versions import HISTORY, is_versioned
@@ -22,6 +23,9 @@ from flight_server.messages import Message
 CATALOG = "livestate"
 DB_SCHEMA = "main"
 TABLE_TYPE = "TABLE"
+MAX_PATTERN_LENGTH = 1000
+"""Names are shorter."""
+_PATTERN_PART = re.compile(r"\\.|.", re.DOTALL)
 
 
 def _required(name: str, kind: pa.DataType) -> pa.Field:
@@ -141,21 +145,38 @@ def _in_catalog(command: Message) -> bool:
 
 
 def _matches(command: Message, field: str, name: str) -> bool:
-    return not command.HasField(field) or like(getattr(command, field)).fullmatch(name) is not None
+    return not command.HasField(field) or is_like(name, getattr(command, field))
 
 
-def like(pattern: str) -> re.Pattern[str]:
-    r"""An SQL LIKE pattern as a regular expression.
+def is_like(name: str, pattern: str) -> bool:
+    r"""Whether a name matches an SQL LIKE pattern, in steps of at most the product of their lengths.
 
     Args:
+        name: The name.
         pattern: `%` stands for any text, `_` for one character; a backslash before a character takes its meaning away.
 
-    Returns:
-        An expression to `fullmatch` with.
+    Raises:
+        InvalidInput: The pattern is too long.
     """
-    marks = {"%": ".*", "_": "."}
-    parts = re.findall(r"\\.|.|\\$", pattern, re.DOTALL)
-    return re.compile("".join(marks.get(part) or re.escape(part[1:] if len(part) > 1 else part) for part in parts), re.DOTALL)
+    if len(pattern) > MAX_PATTERN_LENGTH:
+        raise InvalidInput(f"The pattern for names has {len(pattern):,} characters: write one of at most {MAX_PATTERN_LENGTH:,}.")
+    parts = _PATTERN_PART.findall(pattern)
+    place = part = 0
+    # Of several %, only the last one that was passed may have to take more: what is before it matched with
+    # the shortest texts.
+    any_text, taken = -1, 0
+    while place < len(name):
+        if part < len(parts) and parts[part] == "%":
+            any_text, taken = part, place
+            part += 1
+        elif part < len(parts) and parts[part] in ("_", name[place], "\\" + name[place]):
+            place, part = place + 1, part + 1
+        elif any_text >= 0:
+            taken += 1
+            place, part = taken, any_text + 1
+        else:
+            return False
+    return all(rest == "%" for rest in parts[part:])
 
 
 def table_schema(definition: StoreDefinition, db_schema: str, name: StoreName) -> pa.Schema:

@@ -207,10 +207,12 @@ def serve(token_file: Path | None, supervised: bool, **given: Any) -> None:
       livestate serve --deployment livestate.toml --host a
       livestate serve --processes 4 --changelog file:///var/lib/livestate --data /var/lib/livestate-hosts
     """
-    from flight_server.stop_signals import stop_signals_blocked  # noqa: PLC0415  only this needs it
+    from flight_server.arrow_pool import limit_arrow_pool  # noqa: PLC0415  only this needs it
+    from flight_server.stop_signals import stop_signals_blocked  # noqa: PLC0415  likewise
 
     # Before imports start threads.
     with stop_signals_blocked(), _failures():
+        limit_arrow_pool()
         from flight_server import process  # noqa: PLC0415  it imports all of the engine
         from flight_server.serving import ServeArguments, host_options  # noqa: PLC0415  likewise
 
@@ -392,10 +394,12 @@ def hosts(uri: str, token_file: Path | None) -> None:
 @click.option("--watermark", type=_Moment(), help="Nothing earlier is waited for: lets rows go by --retention-column.")
 @click.option("--global", "is_global", is_flag=True, help="Every host holds all of the store.")
 @click.option("--in-memory", is_flag=True, help="Hosts keep the store in memory only, and rebuild it when they start.")
+@click.option("--take-over", is_flag=True, help="Load although a job writes the store's group; it has to be started again then.")
 def load(store: str, file: Path, changelog: str, kind: Any, types: Sequence[tuple[str, str]], **given: Any) -> None:
     """Load FILE (Parquet, CSV or Arrow) into STORE, which is created on first use.
 
-    Rows become visible epoch by epoch. A job that writes the same store group is refused from then on: stop it first, and start it again afterwards.
+    Rows become visible epoch by epoch. Where a job writes the store's group, stop it first, and start it
+    again afterwards: --take-over loads then, and a job that still runs is refused.
 
     A row replaces the one with the same key, unless the new store is of another kind: --order-by keeps the latest row, --merge aggregates,
     --gap makes sessions (with --merge for their columns), --valid-from keeps versions. MERGE functions are count, sum, min, max, avg,

@@ -1,7 +1,10 @@
-"""Fragments that other hosts ask this one for: DoGet for those without inputs, DoExchange for all."""
+"""Fragments: DoExchange for those that other hosts ask this one for, DoGet for the endpoints of divided
+results, which clients read.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -13,10 +16,12 @@ from pyarrow import flight
 
 from engine.cluster.fragments import FragmentRequest
 from engine.errors import Cancelled, InvalidInput, Unsupported
+from engine.exec.deadline import Watcher
 from engine.exec.query_result import QueryResult
+from flight_server.arrivals import Arrival
 from flight_server.calls import Call, Calls
 from flight_server.fragments import FragmentTicket, InputSpace, Upload, parse_fragment
-from flight_server.limits import Slots
+from flight_server.limits import HeldSlot, ServerLimits
 from flight_server.repeated import Repeated
 from flight_server.results import TABLE_BYTES, WRITE_OPTIONS, result_stream
 from flight_server.tickets import METADATA_KEY, seconds_left
@@ -37,20 +42,30 @@ class Fragments:
     """Runs fragments for the calls of Flight.
 
     Args:
-        runner: Runs them; None on a host that belongs to no deployment.
+        runner: Runs them.
         calls: Knows what runs.
-        slots: How many may be computed at once.
-        space: Memory for inputs.
+        limits: How many may be computed at once, and what their inputs may take.
+        has_peers: Whether there are other hosts: without, nobody has a reason to send inputs.
+        watcher: Watches how long inputs take to arrive.
     """
 
-    def __init__(self, runner: FragmentRunner | None, calls: Calls, slots: Slots, space: InputSpace) -> None:
+    def __init__(self, runner: FragmentRunner, calls: Calls, limits: ServerLimits, watcher: Watcher, *, has_peers: bool) -> None:
         self._runner = runner
         self._calls = calls
-        self._slots = slots
-        self._space = space
+        self._limits = limits
+        self._has_peers = has_peers
+        self._watcher = watcher
+        self._slots = limits.slots("max_fragments", limits.max_fragments)
+        self._endpoint_slots = limits.slots("max_endpoints", limits.max_endpoints)
+        self._space = InputSpace(limits.max_input_bytes)
+
+    def close(self) -> None:
+        """Begin no more of them."""
+        self._slots.close()
+        self._endpoint_slots.close()
 
     def run(self, ticket: FragmentTicket, context: Any) -> flight.FlightDataStream:
-        """Run a fragment without inputs.
+        """Run the fragment of an endpoint.
 
         Args:
             ticket: The fragment.
@@ -67,15 +82,16 @@ class Fragments:
         call = self._calls.begin(ticket.call_id, context)
         with ExitStack() as unless_answered:
             unless_answered.callback(call.end)
-            with self._slots.taken(ticket.request.timeout_seconds) as waited:
-                stream = result_stream(self._begun(ticket.request, call, waited), call, context)
+            with self._endpoint_slots.taken(ticket.request.timeout_seconds) as waited:
+                result = self._runner.execute_fragment(_later(ticket.request, waited, call), call.cancelled)
+                stream = result_stream(result, call, context)
             unless_answered.pop_all()
         return stream
 
     def exchange(
         self, context: Any, descriptor: flight.FlightDescriptor, reader: flight.MetadataRecordBatchReader, writer: flight.MetadataRecordBatchWriter
     ) -> None:
-        """Run a fragment whose inputs come with the call.
+        """Run a fragment of another host, whose inputs come with the call.
 
         Args:
             context: The call's `flight.ServerCallContext`.
@@ -87,31 +103,59 @@ class Fragments:
             LivestateError: It cannot run, by kind.
         """
         ticket = parse_fragment(bytes(descriptor.command or b""))
+        if not self._has_peers:
+            raise Unsupported("This host belongs to no deployment, so it runs no fragments: send SQL with DoGet.")
         call = self._calls.begin(ticket.call_id, context)
         try:
-            with Upload(ticket.inputs, self._space) as upload:
-                self._answer(ticket, upload, call, reader, writer)
+            with self._slots.hold(ticket.request.timeout_seconds) as slot, Upload(ticket.inputs, self._space) as upload:
+                self._answer(ticket, slot, upload, call, reader, writer)
         finally:
             call.end()
 
     def _answer(
-        self, ticket: FragmentTicket, upload: Upload, call: Call, reader: flight.MetadataRecordBatchReader, writer: flight.MetadataRecordBatchWriter
+        self,
+        ticket: FragmentTicket,
+        slot: HeldSlot,
+        upload: Upload,
+        call: Call,
+        reader: flight.MetadataRecordBatchReader,
+        writer: flight.MetadataRecordBatchWriter,
     ) -> None:
-        request = replace(ticket.request, inputs=upload.read(reader, call.check))
-        with ExitStack() as begun:
-            with self._slots.taken(request.timeout_seconds) as waited:
-                result = begun.enter_context(self._begun(request, call, waited))
-                first = _first_rows(result)
+        request = _later(ticket.request, slot.waited, call)
+        if ticket.inputs:
+            request = self._with_inputs(request, slot, upload, call, reader)
+        with self._runner.execute_fragment(request, call.cancelled) as result:
+            first = _first_rows(result)
             # Whoever reads slowly from here on holds up nobody else.
+            slot.give()
             _write(result, first, call, writer)
 
-    def _begun(self, request: FragmentRequest, call: Call, waited: float) -> QueryResult:
-        if self._runner is None:
-            raise Unsupported("This host belongs to no deployment, so it runs no fragments: start it with --deployment.")
-        if waited:
-            call.check()
-            request = replace(request, timeout_seconds=seconds_left(request.timeout_seconds, waited))
-        return self._runner.execute_fragment(request, call.cancelled)
+    def _with_inputs(
+        self, request: FragmentRequest, slot: HeldSlot, upload: Upload, call: Call, reader: flight.MetadataRecordBatchReader
+    ) -> FragmentRequest:
+        begun = time.monotonic()
+
+        def release() -> None:
+            upload.close()
+            slot.give()
+
+        with Arrival(self._watcher, self._limits.upload_seconds(request.timeout_seconds), release) as arrival:
+
+            def check() -> None:
+                call.check()
+                arrival.check()
+
+            inputs = upload.read(reader, check)
+            arrival.complete()
+        return replace(_later(request, time.monotonic() - begun, call), inputs=inputs)
+
+
+def _later(request: FragmentRequest, seconds: float, call: Call) -> FragmentRequest:
+    """A request with what is left of its time after a wait."""
+    if not seconds:
+        return request
+    call.check()
+    return replace(request, timeout_seconds=seconds_left(request.timeout_seconds, seconds))
 
 
 def _first_rows(result: QueryResult) -> list[pa.RecordBatch]:

@@ -1,13 +1,17 @@
 """Fragments on the wire: the bytes of a request, and its input tables as a stream of pieces.
 
-A request is the message `FragmentRequest` (`flight_server.messages`) behind the two bytes `00 46` (NUL, `F`). It travels as the ticket of
-a DoGet when it has no inputs, or as the command of a DoExchange, whose upload carries the inputs: one Flight stream of `UPLOAD_SCHEMA`
-with a row a piece. A piece is an Arrow IPC stream of some rows of one input, schema included, so that any input can be read from
-any number of pieces, and an input without rows has one piece. The schema of the answer carries the metadata that results have everywhere.
+A request is the message `FragmentRequest` (`flight_server.messages`) behind the two bytes `00 46` (NUL, `F`).
+It travels as the ticket of a DoGet when it has no inputs, or as the command of a DoExchange, whose upload
+carries the inputs: a Flight stream without columns, whose messages have a piece each as their application
+metadata. Flight hands that on as it came, whereas it makes rows of rows before anybody can count them. A
+piece is the number of an input (64 bits, little-endian) and an Arrow IPC stream of some rows of it, schema
+included, so that any input can be read from any number of pieces, and an input without rows has one piece.
+The schema of the answer carries the metadata that results have everywhere.
 """
 
 from __future__ import annotations
 
+import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,15 +24,17 @@ from pyarrow import flight
 from engine.cluster.fragments import FragmentRequest
 from engine.errors import InvalidInput, LimitExceeded
 from engine.schema import MAX_PARTITIONS, Epoch, GroupName, PartitionId, StoreName
+from flight_server.ipc_bytes import NotPlainError, read_table
 from flight_server.messages import Message, new, parse
 from flight_server.tickets import Parameters, checked_timeout
 
 FRAGMENT_MARK = b"\x00F"
-FORMAT = 2
-"""Format 1 had no generations."""
+FORMAT = 3
+"""Format 1 had no generations; up to format 2 pieces were rows."""
 PIECE_BYTES = 4 << 20
 """About how large a piece of an input is."""
-UPLOAD_SCHEMA = pa.schema([pa.field("input", pa.int32(), nullable=False), pa.field("piece", pa.large_binary(), nullable=False)])
+UPLOAD_SCHEMA = pa.schema([])
+_NUMBER = struct.Struct("<q")
 
 _DAMAGED_INPUT = "The inputs of the fragment are damaged or cut off."
 
@@ -137,14 +143,14 @@ def _partitions(store: str, given: Sequence[int]) -> tuple[PartitionId, ...]:
 # ---- inputs
 
 
-def upload_pieces(inputs: Mapping[str, pa.Table]) -> Iterator[pa.RecordBatch]:
+def upload_pieces(inputs: Mapping[str, pa.Table]) -> Iterator[pa.Buffer]:
     """The upload that carries input tables.
 
     Args:
         inputs: The tables, in the order of the request.
 
     Yields:
-        Batches of `UPLOAD_SCHEMA`, each with one piece.
+        Pieces.
     """
     for number, table in enumerate(inputs.values()):
         for part in _parts(table):
@@ -157,15 +163,12 @@ def _parts(table: pa.Table) -> Iterator[pa.Table]:
         yield table.slice(begin, rows)
 
 
-def _piece(number: int, part: pa.Table) -> pa.RecordBatch:
+def _piece(number: int, part: pa.Table) -> pa.Buffer:
     sink = pa.BufferOutputStream()
+    sink.write(_NUMBER.pack(number))
     with pa.ipc.new_stream(sink, part.schema) as writer:
         writer.write_table(part)
-    body = sink.getvalue()
-    offsets = pa.array([0, body.size], pa.int64()).buffers()[1]
-    # Over the bytes as they are: `pa.array([bytes])` would copy them twice.
-    piece = pa.Array.from_buffers(pa.large_binary(), 1, [None, offsets, body])
-    return pa.record_batch([pa.array([number], pa.int32()), piece], schema=UPLOAD_SCHEMA)
+    return sink.getvalue()
 
 
 class InputSpace:
@@ -209,7 +212,7 @@ class InputSpace:
 
 
 class Upload:
-    """The inputs of one fragment, as they come in; a context that gives the memory back.
+    """The inputs of one fragment, as they come in. Safe for threads; a context that gives the memory back.
 
     Args:
         names: Names of the inputs, by their numbers.
@@ -219,6 +222,8 @@ class Upload:
     def __init__(self, names: Sequence[str], space: InputSpace) -> None:
         self._names = names
         self._space = space
+        self._lock = threading.Lock()
+        self._is_open = True
         self._size = 0
         self._pieces: list[list[pa.Table]] = [[] for _ in names]
 
@@ -239,42 +244,62 @@ class Upload:
         if not self._names:
             return {}
         try:
+            # Flight makes rows of what comes by this schema: without columns it has nothing to make.
+            if len(reader.schema):
+                raise InvalidInput(_DAMAGED_INPUT)
             for chunk in reader:
                 check()
-                self._add(chunk.data)
+                self._add(chunk)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise InvalidInput(_DAMAGED_INPUT) from error
-        if not all(self._pieces):
+        with self._lock:
+            pieces = list(self._pieces)
+        check()
+        if not all(pieces):
             raise InvalidInput("The upload lacks an input that the fragment names.")
-        return {name: _whole(name, pieces) for name, pieces in zip(self._names, self._pieces, strict=True)}
+        return {name: _whole(name, tables) for name, tables in zip(self._names, pieces, strict=True)}
 
-    def _add(self, batch: pa.RecordBatch | None) -> None:
-        if batch is None or not batch.schema.equals(UPLOAD_SCHEMA):
+    def _add(self, chunk: flight.FlightStreamChunk) -> None:
+        if chunk.data is not None or chunk.app_metadata is None or chunk.app_metadata.size < _NUMBER.size:
             raise InvalidInput(_DAMAGED_INPUT)
-        size = batch.get_total_buffer_size()
-        self._space.take(size)
-        self._size += size
-        batch.validate(full=True)
-        for number, piece in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
-            if number is None or not 0 <= number < len(self._names) or not piece.is_valid:
-                raise InvalidInput(_DAMAGED_INPUT)
-            self._pieces[number].append(_read_piece(piece.as_buffer()))
+        piece = chunk.app_metadata
+        (number,) = _NUMBER.unpack_from(piece)
+        if not 0 <= number < len(self._names):
+            raise InvalidInput(_DAMAGED_INPUT)
+        self._take(piece.size)
+        table = _read_piece(piece.slice(_NUMBER.size))
+        with self._lock:
+            if self._is_open:
+                self._pieces[number].append(table)
+
+    def _take(self, size: int) -> None:
+        with self._lock:
+            if self._is_open:
+                self._space.take(size)
+                self._size += size
+
+    def close(self) -> None:
+        """Keep nothing more of it, and give the memory back. May be called again, and while another thread
+        reads.
+        """
+        with self._lock:
+            self._is_open = False
+            self._pieces = [[] for _ in self._names]
+            size, self._size = self._size, 0
+        self._space.give(size)
 
     def __enter__(self) -> Upload:
         return self
 
     def __exit__(self, *unused: Any) -> None:
-        self._pieces.clear()
-        self._space.give(self._size)
+        self.close()
 
 
 def _read_piece(piece: pa.Buffer) -> pa.Table:
-    with pa.ipc.open_stream(piece) as reader:
-        table = reader.read_all()
-    table.validate(full=True)
-    # Arrow does not look at names; Python does, when somebody asks for them.
-    assert len(table.schema.names) == table.num_columns
-    return table
+    try:
+        return read_table(piece)
+    except NotPlainError as error:
+        raise InvalidInput(f"The inputs of the fragment cannot be read: {error}.") from error
 
 
 def _whole(name: str, pieces: Sequence[pa.Table]) -> pa.Table:

@@ -135,7 +135,6 @@ class Host:
                 tls_certificates=[(options.tls_certificate, options.tls_key)] if options.tls_certificate else [],
                 limits=options.limits,
                 cluster=self._cluster,
-                fragments=service,
             )
         except (pa.ArrowException, OSError) as error:
             tls = ", or are certificate and key not PEM" if options.tls_certificate else ""

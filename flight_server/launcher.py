@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from engine.children import python_environment
 from engine.cluster.deployment import Deployment, HostEntry
 from engine.errors import InvalidInput, Unavailable
 from flight_server.process import SERVES
@@ -187,7 +188,7 @@ def launch(given: ServeArguments, say: Say) -> None:
         file.write_text(deployment_text(deployment), encoding="utf-8")
     except OSError as error:
         raise InvalidInput(f"The data directory cannot be used: {error.strerror}.") from error
-    environment = dict(os.environ) if given.token is None else {**os.environ, "LIVESTATE_TOKEN": given.token}
+    environment = dict(python_environment()) | ({} if given.token is None else {"LIVESTATE_TOKEN": given.token})
     Launcher(deployment, lambda entry: host_command(file, entry, given), environment, say).run()
 
 

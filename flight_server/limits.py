@@ -1,10 +1,13 @@
 """How many statements a host works on at once.
 
-Flight answers every call in a thread of its own, however many there are (600 calls that wait are 600 threads), so the limit is made here. A slot is
-held while the host computes: from the beginning of a statement to its first rows, and never while a client or a coordinator
-takes its time to read them. Statements of clients and fragments of coordinators have slots of their own. A statement that waits for
-fragments holds a slot of its host's clients, a fragment one of its host's peers, and a fragment waits for nobody: so there is no cycle in
-which hosts could wait for each other, however many clients there are.
+Flight answers every call in a thread of its own, however many there are (600 calls that wait are 600
+threads), so the limit is made here. A slot is held while the host computes: from the beginning of a statement
+to its first rows, and never while a client or a coordinator takes its time to read them. Statements of
+clients, fragments of coordinators and endpoints of divided results have slots of their own. A statement that
+waits for fragments holds a slot of its host's clients, a fragment one of its host's peers, and a fragment
+waits for nobody but for the inputs that its coordinator has at hand: so there is no cycle in which hosts
+could wait for each other, however many clients there are. What comes with a call takes its slot first, so
+that no more of it is under way than there are slots, and has a time to arrive in.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from engine.errors import LimitExceeded, Unavailable
 
@@ -26,15 +30,21 @@ class ServerLimits:
     Attributes:
         max_statements: Statements of clients that are computed at once; more wait in the order in which they came.
         max_fragments: Fragments for other hosts that are computed at once; likewise.
+        max_endpoints: Endpoints of divided results, as Spark's tasks read them, that are computed at once;
+            likewise.
         max_waiting: How many of each may wait; more are refused.
         max_wait_seconds: How long one waits that has no time-out of its own.
+        max_upload_seconds: How long parameters and inputs may take to arrive, where the time-out of their
+            statement is not shorter.
         max_input_bytes: Memory for the input tables that coordinators send along with fragments, for all together.
     """
 
     max_statements: int = 64
     max_fragments: int = 64
+    max_endpoints: int = 64
     max_waiting: int = 1000
     max_wait_seconds: float = 300.0
+    max_upload_seconds: float = 300.0
     max_input_bytes: int = 1 << 30
 
     def slots(self, name: str, limit: int) -> Slots:
@@ -45,6 +55,14 @@ class ServerLimits:
             limit: Its value.
         """
         return Slots(name, limit, self.max_waiting, self.max_wait_seconds)
+
+    def upload_seconds(self, timeout_seconds: float | None) -> float:
+        """How long what comes with a call may take to arrive.
+
+        Args:
+            timeout_seconds: Time-out of its statement; None for none.
+        """
+        return self.max_upload_seconds if timeout_seconds is None else min(timeout_seconds, self.max_upload_seconds)
 
 
 class Slots:
@@ -97,6 +115,10 @@ class Slots:
             place = self._line_up()
         return self._wait(place, self._max_wait_seconds if timeout_seconds is None else timeout_seconds)
 
+    def hold(self, timeout_seconds: float | None = None) -> HeldSlot:
+        """Take a slot that several threads may give back; otherwise as `taken`."""
+        return HeldSlot(self, self.take(timeout_seconds))
+
     def give(self) -> None:
         """Give a slot back, to the one who waits longest if anybody does."""
         with self._lock:
@@ -147,6 +169,38 @@ class Slots:
 
     def _busy(self) -> str:
         return f"The host works on {self._limit} requests of this kind at once ({self._name})"
+
+
+class HeldSlot:
+    """A slot that is given back once, by whoever is first to do so. Safe for threads; a context that gives it
+    back.
+
+    Args:
+        slots: Where it is from.
+        waited: Seconds that it took to get it.
+
+    Attributes:
+        waited: As the argument.
+    """
+
+    def __init__(self, slots: Slots, waited: float) -> None:
+        self._slots = slots
+        self._lock = threading.Lock()
+        self._is_held = True
+        self.waited = waited
+
+    def give(self) -> None:
+        """Give it back, if it is still held."""
+        with self._lock:
+            is_held, self._is_held = self._is_held, False
+        if is_held:
+            self._slots.give()
+
+    def __enter__(self) -> HeldSlot:
+        return self
+
+    def __exit__(self, *unused: Any) -> None:
+        self.give()
 
 
 def _stopping() -> Unavailable:

@@ -40,6 +40,7 @@ class LoadOptions:
         time: Column with the time of the events, for a session store.
         watermark: No event before it is waited for any more, with a time zone: rows that are past their retention by then go. None: rows that go
             by the time of an event stay.
+        take_over: Whether to load into a store group that a job has written, which ends the job's term.
     """
 
     store: str
@@ -52,6 +53,7 @@ class LoadOptions:
     behaviour: BehaviourText = field(default_factory=BehaviourText)
     time: str = ""
     watermark: dt.datetime | None = None
+    take_over: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,8 @@ def load_file(changelog: Changelog, file: Path, options: LoadOptions, report: Ca
 
     Raises:
         NotFound: The file cannot be opened.
-        InvalidInput: The file, or one of its rows, does not fit; the message says which, and how much was loaded before it.
+        InvalidInput: The file, or one of its rows, does not fit; the message says which, and how much was
+            loaded before it. Or a job has written the store group, and it is not to be taken over.
         Fenced: Another writer took the store over meanwhile.
         Unavailable: The changelog cannot be reached.
         LimitExceeded: The disk is full.
@@ -97,7 +100,7 @@ def load_file(changelog: Changelog, file: Path, options: LoadOptions, report: Ca
     rows = open_rows(file, format_of(file, options.format), _csv_types(there, options))
     definition = _definition(there, rows.schema, options)
     progress = Progress(total=rows.rows)
-    appender = open_appender(changelog, [definition], writer_id=f"livestate load of {file.name}")
+    appender = open_appender(changelog, [definition], writer_id=f"livestate load of {file.name}", take_over=options.take_over)
     try:
         for table in epochs(rows.batches, options.batch_rows):
             progress = _append(appender, definition, table, progress, options)

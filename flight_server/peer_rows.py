@@ -88,7 +88,7 @@ class PeerRows:
             if inputs:
                 self._writer.begin(UPLOAD_SCHEMA)
                 for piece in upload_pieces(inputs):
-                    self._writer.write_batch(piece)
+                    self._writer.write_metadata(piece)
             self._writer.done_writing()
         except FLIGHT_FAILURES as error:
             return error

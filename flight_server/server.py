@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from engine.errors import InvalidInput, LivestateError, Unsupported
+from engine.exec.deadline import Watcher
 from engine.schema import GroupName
 from engine.service import QueryService
 from flight_server import catalog
@@ -21,7 +22,7 @@ from flight_server.boundary import guarded
 from flight_server.calls import Calls
 from flight_server.cluster import ClusterHost
 from flight_server.fragment_calls import FragmentRunner, Fragments
-from flight_server.fragments import FRAGMENT_MARK, InputSpace, parse_fragment
+from flight_server.fragments import FRAGMENT_MARK, parse_fragment
 from flight_server.limits import ServerLimits
 from flight_server.messages import unpack
 from flight_server.results import WRITE_OPTIONS
@@ -48,8 +49,9 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
         token: What callers must present, as a bearer token or as a password; None: the server is open.
         tls_certificates: Pairs of certificate and key, PEM; for `grpc+tls://` locations.
         limits: What it takes on at once.
-        cluster: The deployment that the host belongs to; None: none.
-        fragments: Runs what other hosts ask for; None: they may ask for nothing.
+        cluster: The deployment that the host belongs to; None: none, and so no other hosts, whose fragments
+            it would run.
+        fragments: Runs fragments; None: the service.
     """
 
     def __init__(
@@ -68,10 +70,10 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
         self._service = service
         self._calls = Calls()
         limits = limits or ServerLimits()
-        self._statement_slots = limits.slots("max_statements", limits.max_statements)
-        self._fragment_slots = limits.slots("max_fragments", limits.max_fragments)
-        self._statements = Statements(service, self._calls, self._statement_slots, {} if cluster is None else cluster.uris)
-        self._fragments = Fragments(fragments, self._calls, self._fragment_slots, InputSpace(limits.max_input_bytes))
+        self._arrivals = Watcher()
+        uris = {} if cluster is None else cluster.uris
+        self._statements = Statements(service, self._calls, limits, self._arrivals, uris)
+        self._fragments = Fragments(fragments or service, self._calls, limits, self._arrivals, has_peers=cluster is not None)
         self._actions = Actions(service, self._statements, self._calls, notify, ready, cluster)
         with ExitStack() as unless_listening:
             # pyarrow never lets go of a server that could not listen; what it refers to would live until the process ends.
@@ -98,11 +100,12 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
         Returns:
             Whether it has stopped. Not, if a client neither reads its result nor goes away: Flight waits for it without end.
         """
-        self._statement_slots.close()
-        self._fragment_slots.close()
+        self._statements.close()
+        self._fragments.close()
         if not self._calls.close(grace_seconds):
             return False
         self.shutdown()
+        self._arrivals.close()
         return True
 
     @guarded

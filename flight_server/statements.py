@@ -15,17 +15,19 @@ from engine.cluster.reports import HostName
 from engine.cluster.wishes import NEWEST, AsOfEpoch, EpochWish
 from engine.coordinator.division import Piece
 from engine.errors import InvalidInput, Unsupported
+from engine.exec.deadline import Watcher
 from engine.service import DEFAULT_SESSION, PreparedStatement, QueryResult, QueryService, Session
+from flight_server.arrivals import Arrival
+from flight_server.bound_row import bound_row
 from flight_server.calls import Call, Calls
 from flight_server.fragments import FragmentTicket
-from flight_server.limits import Slots
+from flight_server.limits import ServerLimits
 from flight_server.messages import Message, new
 from flight_server.parameter_types import announced_schema
 from flight_server.results import result_stream
 from flight_server.sessions import caller_options
 from flight_server.tickets import (
     CALL_ID_BYTES,
-    MAX_PARAMETER_BYTES,
     JsonCommand,
     JsonStatement,
     PlainValue,
@@ -59,15 +61,25 @@ class Statements:
     Args:
         service: Answers them.
         calls: Knows what runs.
-        slots: How many may be computed at once.
+        limits: How many may be computed at once.
+        arrivals: Watches how long parameters take to arrive.
         uris: Where the hosts of the deployment are; empty: there is none.
     """
 
-    def __init__(self, service: QueryService, calls: Calls, slots: Slots, uris: Mapping[HostName, str]) -> None:
+    def __init__(self, service: QueryService, calls: Calls, limits: ServerLimits, arrivals: Watcher, uris: Mapping[HostName, str]) -> None:
         self._service = service
         self._calls = calls
-        self._slots = slots
+        self._limits = limits
+        self._slots = limits.slots("max_statements", limits.max_statements)
+        # A client that is slow to send its values holds up no statement.
+        self._binding_slots = limits.slots("max_statements", limits.max_statements)
+        self._arrivals = arrivals
         self._uris = uris
+
+    def close(self) -> None:
+        """Begin no more of them."""
+        self._slots.close()
+        self._binding_slots.close()
 
     def defaults(self, context: Any) -> Statement:
         """The empty statement with the caller's session options."""
@@ -271,8 +283,11 @@ class Statements:
 
         Raises:
             InvalidInput: There is not exactly one row of values, or they are too many bytes.
+            DeadlineExceeded: They did not come in time.
         """
-        values = _one_row(reader)
+        seconds = self._limits.upload_seconds(statement.timeout_seconds)
+        with self._binding_slots.hold(statement.timeout_seconds) as slot, Arrival(self._arrivals, seconds, slot.give) as arrival:
+            values = bound_row(reader, arrival.check)
         bound = statement if values is None else statement.bound(values)
         return new("DoPutPreparedStatementResult", prepared_statement_handle=bound.to_bytes())
 
@@ -298,24 +313,3 @@ def json_array(name: str, value: object, wanted: pa.DataType | None) -> pa.Array
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         wants = f": the statement wants {wanted}" if wanted is not None else ""
         raise InvalidInput(f"Parameter {name} cannot be the JSON value {str(value)[:100]!r}{wants}.") from error
-
-
-def _one_row(reader: flight.MetadataRecordBatchReader) -> pa.RecordBatch | None:
-    rows, size, found = 0, 0, None
-    try:
-        for chunk in reader:
-            if chunk.data is None:
-                continue
-            rows += chunk.data.num_rows
-            size += chunk.data.get_total_buffer_size()
-            if rows > 1:
-                raise InvalidInput("Bind one row of parameters: a query runs once. For many keys, use IN or join a VALUES list.")
-            if size > MAX_PARAMETER_BYTES:
-                raise InvalidInput(f"The parameters take more than {MAX_PARAMETER_BYTES:,} bytes.")
-            found = chunk.data if chunk.data.num_rows else found
-    except (pa.ArrowException, OSError) as error:
-        raise InvalidInput("The parameters are no Arrow stream: their bytes are damaged or cut off.") from error
-    if found is None or not found.num_columns:
-        return None
-    found.validate(full=True)
-    return found

@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -33,6 +33,7 @@ from engine.errors import InvalidInput
 from engine.exec.texts import Told
 from engine.schema import StoreName
 from engine.sql.bind import TableShape
+from flight_server.ipc_bytes import NotPlainError, check_row, read_row
 from flight_server.messages import Message, new, parse, statement_handle
 from flight_server.wishes import WISHES, parse_wish, wish_values
 
@@ -44,6 +45,8 @@ _CALL_ID_FIELD = bytes([statement_handle.DESCRIPTOR.fields_by_name["call_id"].nu
 METADATA_KEY = b"livestate"
 """Schema metadata of every result: the query's metadata as JSON (epochs read, their age, partitions read and pruned). ADBC and JDBC drop it."""
 MAX_PARAMETER_BYTES = 16 << 20
+MAX_PARAMETER_VALUES = 2 << 20
+"""Of lists, structs and maps, all that is in them counts: the engine takes parameters as Python's objects."""
 _PLAIN_TYPES = frozenset({pa.int64().id, pa.string().id})
 _JSON_FIELDS = frozenset(WISHES) | {"sql", "parameters", "dialect", "timeout"}
 _LEAST_SECONDS = 0.001
@@ -67,15 +70,20 @@ class Parameters:
         """Pack values.
 
         Args:
-            batch: One column a parameter, one row.
+            batch: One column a parameter, one row, of types that `flight_server.ipc_bytes` reads.
 
         Raises:
-            InvalidInput: They are larger than 16 MiB.
+            InvalidInput: They are larger than 16 MiB, or have more than two million values.
         """
-        row = batch.serialize()
-        if row.size > MAX_PARAMETER_BYTES:
-            raise InvalidInput(f"The parameters take {row.size:,} bytes; at most {MAX_PARAMETER_BYTES:,} can be bound to a statement.")
-        return Parameters(batch.schema.serialize().to_pybytes(), row.to_pybytes())
+        schema, row = batch.schema.remove_metadata().serialize(), batch.serialize()
+        if schema.size + row.size > MAX_PARAMETER_BYTES:
+            raise InvalidInput(f"The parameters take {schema.size + row.size:,} bytes; at most {MAX_PARAMETER_BYTES:,} can be bound to a statement.")
+        found = Parameters(schema.to_pybytes(), row.to_pybytes())
+        try:
+            check_row(found.row, MAX_PARAMETER_VALUES)
+        except NotPlainError as error:
+            raise InvalidInput(f"The parameters cannot be bound: {error}.") from error
+        return found
 
     def batch(self) -> pa.RecordBatch:
         """The values.
@@ -84,14 +92,14 @@ class Parameters:
             What `of` got.
 
         Raises:
-            InvalidInput: The bytes are damaged.
+            InvalidInput: The bytes are not such as `of` makes.
         """
+        if len(self.schema) + len(self.row) > MAX_PARAMETER_BYTES:
+            raise InvalidInput(f"The parameters in the statement handle take more than {MAX_PARAMETER_BYTES:,} bytes: bind fewer or smaller ones.")
         try:
-            batch = pa.ipc.read_record_batch(pa.py_buffer(self.row), _parameter_schema(self.schema))
-            batch.validate(full=True)
-        except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
-            raise InvalidInput("The parameters in the statement handle are damaged: bind them again.") from error
-        return batch
+            return read_row(self.schema, self.row, MAX_PARAMETER_VALUES)
+        except NotPlainError as error:
+            raise InvalidInput(f"The parameters in the statement handle cannot be read: {error}. Bind them again.") from error
 
 
 @dataclass(frozen=True)
@@ -420,17 +428,3 @@ def _json_statement(document: Mapping[str, Any], defaults: Statement) -> JsonSta
     timeout = checked_timeout(document["timeout"]) if "timeout" in document else defaults.timeout_seconds
     wish = defaults.wish if document.keys().isdisjoint(WISHES) else parse_wish(*map(document.get, WISHES))
     return JsonStatement(Statement(sql, dialect, timeout, wish=wish), parameters)
-
-
-@lru_cache(maxsize=256)
-def _parameter_schema(message: bytes) -> pa.Schema:
-    schema = pa.ipc.read_schema(pa.py_buffer(message))
-    _check_names(schema)
-    return schema
-
-
-def _check_names(fields: Iterable[pa.Field]) -> None:
-    """Arrow reads names that are not UTF-8 without complaint; to ask for one raises UnicodeDecodeError."""
-    for field in fields:
-        _ = field.name
-        _check_names(field.type.field(place) for place in range(field.type.num_fields))

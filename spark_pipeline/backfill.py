@@ -31,15 +31,15 @@ def write_store(
     group: str | None = None,
     path: str = TransferPath.AUTO,
     driver_bytes: int = DEFAULT_DRIVER_BYTES,
+    take_over: bool = False,
     notify: str | Sequence[str] = (),
     changelog_options: Mapping[str, str] | None = None,
     **settings: Unpack[StoreSettings],
 ) -> Epoch:
     """Write a batch frame to a store, as one epoch.
 
-    It takes the store group over: a streaming query that writes the same group is refused from here on, and goes on when it is restarted.
-    So give tables that are only loaded a group of their own, which is the default. What comes into a store that merges is merged with what is there:
-    a frame that is written twice counts twice.
+    Give tables that are only loaded a group of their own, which is the default. What comes into a store that
+    merges is merged with what is there: a frame that is written twice counts twice.
 
     Args:
         frame: The rows.
@@ -51,6 +51,8 @@ def write_store(
         group: Store group; the store's name by default.
         path: "driver", "executors" or "auto"; a frame whose size Spark cannot tell beforehand goes from the executors.
         driver_bytes: Up to which size a frame goes through the driver when `path` is "auto".
+        take_over: Whether to write a store group that a streaming query has written. It is refused from then
+            on, and goes on when it is started again.
         notify: Flight URIs of hosts to tell of the commit.
         changelog_options: Settings of the object store.
         settings: All else about the store: the attributes of `StoreOutput`.
@@ -59,7 +61,8 @@ def write_store(
         The epoch that the rows are.
 
     Raises:
-        InvalidInput: Rows, store or arguments do not fit each other; nothing was committed.
+        InvalidInput: Rows, store or arguments do not fit each other, or a streaming query has written the
+            group and it is not to be taken over; nothing was committed.
         Fenced: Another writer took the group over meanwhile.
         Unavailable: The changelog cannot be reached.
         LimitExceeded: The disk is full.
@@ -69,8 +72,11 @@ def write_store(
     name = GroupName(group if group is not None else store)
     chooser = PathChooser(path, driver_bytes, unknown=TransferPath.EXECUTORS)
     opened = Changelog.open(changelog, changelog_options)
+    if not take_over:
+        # Before a store is left behind in a group that is another's.
+        opened.check_no_other_job(name)
     definitions = create_stores(opened, [output], frame, name)
-    writer = opened.writer(name, f"batch write on {socket.gethostname()}, process {os.getpid()}")
+    writer = opened.writer(name, f"batch write on {socket.gethostname()}, process {os.getpid()}", take_over=take_over)
     locations = [notify] if isinstance(notify, str) else list(notify)
     notifiers = [Notifier(location, name) for location in locations]
     commit = Committer(opened, writer, [output], definitions, chooser, notifiers).commit(Batch(frame, watermark=passed))

@@ -105,16 +105,28 @@ class StoreAppender:
         return self._definitions[StoreName(name)]
 
 
-def open_appender(changelog: Changelog, definitions: Iterable[StoreDefinition], *, writer_id: str = "python") -> StoreAppender:
-    """Create the stores that are not there yet, and take over writing their group.
+def open_appender(
+    changelog: Changelog,
+    definitions: Iterable[StoreDefinition],
+    *,
+    writer_id: str = "python",
+    query_ids: Collection[str] = (),
+    take_over: bool = False,
+) -> StoreAppender:
+    """Create the stores that are not there yet, and begin to write their group. An appender that was opened
+    before is refused from then on.
 
     Args:
         changelog: The changelog.
         definitions: The stores to append to; all of one group.
         writer_id: Who writes, for the message that the former writer gets.
+        query_ids: The sources of numbered batches that this appender goes on with.
+        take_over: Whether to begin all the same in a group that a streaming query, or another source of
+            numbered batches, has written. It is refused from then on, and has to be started again.
 
     Raises:
-        InvalidInput: The definitions are none or of several groups, or a store exists and differs.
+        InvalidInput: The definitions are none or of several groups, or a store exists and differs; or a job
+            has written the group, and it is not to be taken over.
         Unavailable: The changelog cannot be reached.
         LimitExceeded: The disk is full.
     """
@@ -122,8 +134,11 @@ def open_appender(changelog: Changelog, definitions: Iterable[StoreDefinition], 
     groups = sorted({definition.group for definition in stores.values()})
     if len(groups) != 1:
         raise InvalidInput(f"An appender writes the stores of one store group, not of {', '.join(groups) or 'none'}: give them the same group.")
+    if not take_over:
+        # Before a store is left behind in a group that is another's.
+        changelog.check_no_other_job(groups[0], query_ids)
     found = {name: changelog.create_store(definition) for name, definition in stores.items()}
-    return StoreAppender(changelog, found, changelog.writer(groups[0], writer_id))
+    return StoreAppender(changelog, found, changelog.writer(groups[0], writer_id, take_over=take_over, query_ids=query_ids))
 
 
 def append_table(
@@ -134,6 +149,7 @@ def append_table(
     tombstone_column: str | None = None,
     replace: bool = False,
     writer_id: str = "python",
+    take_over: bool = False,
 ) -> Commit:
     """Append one table as one epoch, with a term of its own; `open_appender` is cheaper for many.
 
@@ -144,14 +160,16 @@ def append_table(
         tombstone_column: Boolean column of the table that says which rows remove their key.
         replace: Whether the rows are all that the store has from now on.
         writer_id: Who writes.
+        take_over: As in `open_appender`.
 
     Returns:
         The commit.
 
     Raises:
-        InvalidInput: The rows do not fit the store, or the store exists and differs.
+        InvalidInput: The rows do not fit the store, or the store exists and differs; or a job has written the
+            group, and it is not to be taken over.
         Unavailable: The changelog cannot be reached.
         LimitExceeded: The disk is full.
     """
-    appender = open_appender(changelog, [definition], writer_id=writer_id)
+    appender = open_appender(changelog, [definition], writer_id=writer_id, take_over=take_over)
     return appender.append({definition.name: table}, tombstone_column=tombstone_column, replaced=[definition.name] if replace else [])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -21,7 +21,7 @@ from engine.changelog.sealed import sealed, unsealed
 from engine.changelog.snapshot import SnapshotRetention, oldest_kept
 from engine.changelog.snapshots import Snapshots
 from engine.changelog.switches import Switch, Switches
-from engine.changelog.writer import Writer
+from engine.changelog.writer import Writer, check_no_other_job
 from engine.errors import Corrupt, InvalidInput, NotFound, Unsupported
 from engine.evolution import Change
 from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName, check_name
@@ -273,20 +273,40 @@ class Changelog:
         """
         return self._epochs(commit.group).rows(commit, definitions, partitions)
 
-    def writer(self, group: GroupName, writer_id: str) -> Writer:
+    def writer(self, group: GroupName, writer_id: str, *, take_over: bool = True, query_ids: Collection[str] = ()) -> Writer:
         """Open a term of writing to a group; all older writers of it are refused from here on. See `Writer`.
 
         Args:
             group: The store group.
             writer_id: Who writes, for the message that an older writer gets.
+            take_over: Whether to do so in a group that a job has written: a streaming query, or another that
+                numbers its batches.
+            query_ids: The jobs that this writer goes on with, from which it takes nothing over.
 
         Raises:
+            InvalidInput: A job has written the group, and it is not to be taken over.
             Unsupported: The object store does not honour create-only writes.
             Unavailable: The changelog cannot be reached, or other writers keep opening terms.
             LimitExceeded: The disk is full.
         """
         self._ensure_format()
-        return Writer.open(self._epochs(group), writer_id)
+        return Writer.open(self._epochs(group), writer_id, take_over=take_over, query_ids=query_ids)
+
+    def check_no_other_job(self, group: GroupName, query_ids: Collection[str] = ()) -> None:
+        """As `writer` without `take_over` does, before anything else is done.
+
+        Args:
+            group: The store group.
+            query_ids: The jobs that the writer will go on with.
+
+        Raises:
+            InvalidInput: Another job has written the group.
+            Unavailable: The changelog cannot be reached.
+        """
+        epoch = self.newest_epoch(group)
+        newest = self.read_commit(group, epoch) if epoch else None
+        if newest is not None:
+            check_no_other_job(newest, query_ids)
 
     def stage(self, group: GroupName, epoch: Epoch, tables: Tables, *, task: str) -> DataFile:
         """Write one durable data file of an epoch that is yet to be committed; only `Writer.commit` makes it count.

@@ -61,15 +61,18 @@ class Writer:
         self._lock = threading.Lock()
 
     @staticmethod
-    def open(epochs: Epochs, writer_id: str) -> Writer:
+    def open(epochs: Epochs, writer_id: str, *, take_over: bool = True, query_ids: Collection[str] = ()) -> Writer:
         """Commit the fence of a new term, and delete what the terms before left unfinished.
 
         Args:
             epochs: The epochs of the group.
             writer_id: Who writes; any printable text.
+            take_over: Whether to do so in a group that a job has written.
+            query_ids: The jobs that this writer goes on with.
 
         Raises:
-            InvalidInput: `writer_id` is empty or not printable.
+            InvalidInput: `writer_id` is empty or not printable; or a job has written the group, and it is not
+                to be taken over.
             Unavailable: The changelog cannot be reached, or other writers keep winning the race.
         """
         if not writer_id or not writer_id.isprintable():
@@ -81,6 +84,8 @@ class Writer:
             if newest and before is None:
                 newest = Epoch(0)  # snapshots have made it dispensable since it was found
                 continue
+            if before is not None and not take_over:
+                check_no_other_job(before, query_ids)
             generation = epochs.generation(before.generation if before else 0)
             fence = _next_commit(epochs, before, writer_id, (before.token if before else 0) + 1, generation)
             if epochs.create(fence):
@@ -277,6 +282,26 @@ def _next_commit(epochs: Epochs, before: Commit | None, writer_id: str, token: i
         written=before.written if before else 0,
         generation=generation,
     )
+
+
+def check_no_other_job(newest: Commit, query_ids: Collection[str]) -> None:
+    """Refuse a group that streaming queries, or others who number their batches, have written: they may still
+    do so.
+
+    Args:
+        newest: Its newest commit.
+        query_ids: Those that go on.
+
+    Raises:
+        InvalidInput: There are others.
+    """
+    others = [batch.epoch for query, batch in newest.batches.items() if query not in query_ids]
+    if others:
+        raise InvalidInput(
+            f"A job writes store group {newest.group}: its last batch is epoch {max(others):,}, and it would be "
+            "refused from now on. Stop it first, start it again afterwards, and say that the group is to be taken "
+            "over, with --take-over or take_over=True."
+        )
 
 
 def _remembered(commit: Commit, query_id: str | None, batch_id: int | None) -> Mapping[str, CommittedBatch]:

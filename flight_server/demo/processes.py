@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,11 +15,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 
+from engine.children import python_environment
 from engine.errors import Unavailable
 from engine.watcher import Watcher
 
 STOP_SECONDS = 15
 OLDEST_JAVA = 17
+_POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,7 @@ class Children:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **(environment or {})},
+                env={**python_environment(), **(environment or {})},
                 start_new_session=True,
             )
         child = Child(name, process, log, Watcher(process.pid, STOP_SECONDS))
@@ -110,6 +113,19 @@ class Children:
         """
         for child in self._running:
             child.check()
+
+    def loses_one(self, seconds: float) -> bool:
+        """Whether one of them has ended, or does so by itself soon.
+
+        Args:
+            seconds: How long to wait for that.
+        """
+        deadline = time.monotonic() + seconds
+        while all(child.process.poll() is None for child in self._running):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_POLL_SECONDS)
+        return True
 
     def stop(self, child: Child) -> None:
         """End one process that is no longer needed."""

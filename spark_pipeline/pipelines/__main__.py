@@ -105,22 +105,25 @@ def _run(pipeline: Pipeline, options: argparse.Namespace, stop: Stop, resources:
     changelog = options.changelog or (scratch / "changelog").as_uri()
     source, feed = _source(options, scratch, resources)
     notify = list(options.notify)
-    asker = None
+    host = asker = None
     if options.serve:
         host = resources.enter_context(HostProcess(changelog, scratch, options.port or free_port()))
         notify.append(host.uri)
         asker = Asker(pipeline, host.uri, console)
         console.print(f'Ask it yourself: livestate sql --uri {host.uri} "{pipeline.questions[0].sql}"', markup=False, soft_wrap=True)
-    spark = start_session(pipeline.name, connector_jars() if options.source == "kafka" else ())
-    stop.listen()
+    spark = start_session(stop, pipeline.name, connector_jars() if options.source == "kafka" else ())
+    if stop.asked.is_set():
+        spark.stop()
+        return 0
     job = Job(source, changelog, options.checkpoint or str(scratch / "checkpoint"), notify, options.tables)
     query = start_pipeline(spark, pipeline, job)
-    stop.running = True
     with Feeder(feed, pipeline.topics, options.rate, options.seed, lambda error: _give_up(error, stop)) if feed is not None else nullcontext():
         run_until(stop, query, options.duration, asker or (lambda seconds: None))
     # The rate source never has nothing more.
     failure = end(stop, spark, query, catch_up=options.source != "rate")
-    if asker is not None and failure is None:
+    # Who ends all processes of the job at once ends the host, too.
+    is_answering = host is not None and not (stop.asked.is_set() and host.has_ended())
+    if asker is not None and is_answering and failure is None:
         asker.ask("At the end")
     if failure is not None:
         sys.stderr.write(f"Error: {failure}\n")
@@ -128,7 +131,9 @@ def _run(pipeline: Pipeline, options: argparse.Namespace, stop: Stop, resources:
 
 
 def _give_up(error: LivestateError, stop: Stop) -> None:
-    sys.stderr.write(f"Error: {error}\n")
+    # Who ends all processes of the job at once ends its broker, too.
+    if not stop.asked.is_set():
+        sys.stderr.write(f"Error: {error}\n")
     stop.asked.set()
 
 

@@ -14,6 +14,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from engine.children import python_environment
 from spark_pipeline.pipelines.pipeline import Pipeline, Question
 from spark_pipeline.processes import LOOPBACK, stop_process
 
@@ -41,9 +42,18 @@ class HostProcess:
         with self._log.open("wb") as log:
             # A group of its own keeps the terminal's Ctrl-C away; the job stops it. Its standard input is a pipe, so that it cannot outlive the job.
             self._process = subprocess.Popen(  # noqa: S603  the command is made here, of this interpreter and its modules
-                self._command, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=python_environment(),
+                start_new_session=True,
             )
         return self
+
+    def has_ended(self) -> bool:
+        """Whether it runs no longer."""
+        return self._process.poll() is not None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         stop_process(self._process)

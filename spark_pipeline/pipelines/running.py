@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
 
 from py4j.protocol import Py4JError
@@ -15,50 +16,94 @@ from pyspark.errors import PySparkRuntimeError, StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from engine.children import python_environment
 from engine.errors import Unavailable
 from spark_pipeline import recommended_settings
 
 _POLL_SECONDS = 0.25
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _NO_JAVA = "JAVA_GATEWAY_EXITED"
 _PLAN = "\n=== Streaming Query ==="
 
 
 class Stop:
-    """Handles SIGTERM and Ctrl-C: at once while the job starts, in order when it runs.
+    """Handles SIGTERM and Ctrl-C: at once before there is a JVM, and in order from then on.
 
     Attributes:
         asked: Whether one of them came.
+        in_order: Whether a JVM has been started, or is about to be.
     """
 
     def __init__(self) -> None:
         self.asked = threading.Event()
-        self.running = False
+        self.in_order = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         """Take a signal."""
         self.asked.set()
-        if not self.running:
-            # The JVM ends with its parent.
+        if not self.in_order:
             raise SystemExit(0)
 
     def listen(self) -> None:
-        """From now on; again after a session has started, since PySpark sets a handler of Ctrl-C that cancels jobs only."""
-        signal.signal(signal.SIGTERM, self)
-        signal.signal(signal.SIGINT, self)
+        """Take them from now on."""
+        for number in _STOP_SIGNALS:
+            signal.signal(number, self)
 
 
-def start_session(name: str, jars: Sequence[str] = ()) -> SparkSession:
+class _Shield:
+    """Keeps SIGTERM and Ctrl-C from processes that are forked while it is up, and from all that these start.
+
+    A supervisor sends them to every process of a job, a terminal to every process of a group. A JVM and
+    Python workers that end on their own account fail whatever the job has under way, with a traceback each.
+    Without, they go on until the job has ended in order, and end with it in any case: their standard input is
+    a pipe of their parent. A signal that is ignored when a program starts stays so in Java, and one that is
+    blocked in Python, whatever handlers it sets.
+    """
+
+    def __init__(self) -> None:
+        self.is_up = False
+        # PySpark starts the JVM with a function for the child to call, and so this is called there, too.
+        os.register_at_fork(after_in_child=self._keep_off)
+
+    def _keep_off(self) -> None:
+        if self.is_up:
+            for number in _STOP_SIGNALS:
+                signal.signal(number, signal.SIG_IGN)
+            signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
+
+    def __enter__(self) -> None:
+        self.is_up = True
+
+    def __exit__(self, *raised: object) -> None:
+        self.is_up = False
+
+
+_shield = _Shield()
+
+
+def start_session(stop: Stop, name: str, jars: Sequence[str] = ()) -> SparkSession:
     """A local session that is set up for small batches in quick succession.
 
     Args:
+        stop: Waits from now on for whoever asks it to until the session can be ended in order. A JVM whose
+            parent goes while it starts may go on without it.
         name: What it is called.
         jars: Jars that the job needs besides Spark's.
 
     Raises:
         Unavailable: Java is missing or too old.
     """
+    stop.in_order = True
+    with ThreadPoolExecutor(1) as thread:
+        # In the main thread PySpark would set a handler of Ctrl-C of its own, which cancels jobs only.
+        return thread.submit(_start_session, name, jars).result()
+
+
+def _start_session(name: str, jars: Sequence[str]) -> SparkSession:
     # Python workers run what this process runs, not whichever python3 is on the path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # They get the variables of the JVM, which gets those of this process.
+    os.environ.update(python_environment())
     settings = {
         **recommended_settings(),
         "spark.ui.enabled": "false",
@@ -77,7 +122,8 @@ def start_session(name: str, jars: Sequence[str] = ()) -> SparkSession:
     for setting, value in settings.items():
         builder = builder.config(setting, value)
     try:
-        return builder.getOrCreate()
+        with _shield:
+            return builder.getOrCreate()
     except PySparkRuntimeError as error:
         if error.getCondition() != _NO_JAVA:
             raise
@@ -117,6 +163,8 @@ def end(stop: Stop, spark: SparkSession, query: StreamingQuery, *, catch_up: boo
         if catch_up and query.isActive and not stop.asked.is_set():
             query.processAllAvailable()
         failure = None if stop.asked.is_set() or query.isActive else _ended(query.exception())
+        # What a batch has under way fails, and Spark would log that as errors.
+        spark.sparkContext.setLogLevel("OFF")
         query.stop()
         spark.stop()
     except Py4JError:

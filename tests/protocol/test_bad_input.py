@@ -12,6 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import flight
 
+from engine.cluster.fragments import FragmentRequest
+from flight_server.fragments import FragmentTicket
 from flight_server.messages import TYPE_PREFIX, new, pack, unpack
 from flight_server.tickets import Statement
 
@@ -141,6 +143,26 @@ def test_what_there_is_not_is_refused(plain: flight.FlightClient) -> None:
 
     _refused(exchange, "DoExchange")
     assert "livestate.notify" in [action.type for action in plain.list_actions()]
+
+
+def test_a_lone_host_runs_no_fragments_of_others(plain: flight.FlightClient) -> None:
+    descriptor = flight.FlightDescriptor.for_command(b'{"sql": "SELECT title FROM songs", "endpoints": "partitions"}')
+    info = plain.get_flight_info(descriptor)
+    tickets = [endpoint.ticket for endpoint in info.endpoints]
+    assert len(tickets) > 1
+    # Those of its own plans are for whoever reads its results.
+    found = [title for ticket in tickets for title in plain.do_get(ticket).read_all()["title"].to_pylist()]
+    assert sorted(found) == ["one", "three", "two"]
+    with_inputs = FragmentTicket(FragmentRequest('SELECT * FROM "__part_0"', {}, {}), ("__part_0",)).to_bytes()
+
+    def exchange(command: bytes) -> None:
+        writer, reader = plain.do_exchange(flight.FlightDescriptor.for_command(command))
+        with writer:
+            reader.read_chunk()
+
+    for command in (tickets[0].ticket, with_inputs):
+        _refused(lambda command=command: exchange(command), "belongs to no deployment, so it runs no fragments: send SQL with DoGet")  # type: ignore[misc]
+    _refused(lambda: plain.do_get(flight.Ticket(with_inputs)), "inputs, which a DoGet cannot bring")
 
 
 @given(st.binary(max_size=200))

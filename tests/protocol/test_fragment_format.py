@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +16,7 @@ from engine.cluster.fragments import FragmentRequest
 from engine.cluster.reports import GroupReport, HostName, HostReport, ReadableEpoch, StoreReport
 from engine.errors import InvalidInput, LimitExceeded
 from engine.schema import Epoch, GroupName, PartitionId, StoreName
-from flight_server.fragments import FORMAT, FRAGMENT_MARK, FragmentTicket, InputSpace, Upload, parse_fragment, upload_pieces
+from flight_server.fragments import FORMAT, FRAGMENT_MARK, UPLOAD_SCHEMA, FragmentTicket, InputSpace, Upload, parse_fragment, upload_pieces
 from flight_server.messages import new
 from flight_server.reports import SentReport, parse_report
 
@@ -93,25 +95,41 @@ def test_a_damaged_request_is_refused_or_another_request(data: st.DataObject) ->
 INPUTS = {
     "__part_0": pa.table({"a": pa.array([1, None, 3], pa.int64()), "b": ["x", "", None]}),
     "__part_1": pa.table({"n": pa.array([], pa.decimal128(38, 0))}),
-    "__part_2": pa.table({"d": pa.array(["u", "v", "u"]).dictionary_encode(), "l": [[1], None, []]}),
+    "__part_2": pa.table({"d": ["u", "v", "u"], "l": [[1], None, []]}),
 }
 
 
+@dataclass(frozen=True)
 class _Chunk:
-    def __init__(self, batch: pa.RecordBatch) -> None:
-        self.data = batch
+    app_metadata: pa.Buffer
+    data: pa.RecordBatch | None = None
 
 
-def _uploaded(names: list[str], batches: list[pa.RecordBatch], limit: int = 1 << 30) -> tuple[dict[str, pa.Table], InputSpace]:
+class _Reader:
+    """Pieces as Flight hands them on."""
+
+    def __init__(self, *pieces: pa.Buffer, schema: pa.Schema = UPLOAD_SCHEMA) -> None:
+        self.schema = schema
+        self._chunks = [_Chunk(piece) for piece in pieces]
+
+    def __iter__(self) -> Iterator[_Chunk]:
+        return iter(self._chunks)
+
+
+def _uploaded(names: list[str], pieces: Iterable[pa.Buffer], limit: int = 1 << 30) -> tuple[dict[str, pa.Table], InputSpace]:
     space = InputSpace(limit)
     with Upload(names, space) as upload:
-        found = dict(upload.read([_Chunk(batch) for batch in batches], lambda: None))
+        found = dict(upload.read(_Reader(*pieces), lambda: None))
         assert space.taken > 0
     return found, space
 
 
+def _piece(number: int, stream: bytes) -> pa.Buffer:
+    return pa.py_buffer(number.to_bytes(8, "little", signed=True) + stream)
+
+
 def test_inputs_survive_the_trip() -> None:
-    found, space = _uploaded(list(INPUTS), list(upload_pieces(INPUTS)))
+    found, space = _uploaded(list(INPUTS), upload_pieces(INPUTS))
     assert list(found) == list(INPUTS)
     assert all(found[name].equals(INPUTS[name], check_metadata=True) for name in INPUTS)
     assert space.taken == 0
@@ -121,34 +139,37 @@ def test_a_large_input_comes_in_pieces() -> None:
     table = pa.table({"n": pa.array(range(3_000_000), pa.int64()), "text": ["abcdefgh"] * 3_000_000})
     pieces = list(upload_pieces({"big": table.slice(7)}))
     assert len(pieces) > 5
-    assert max(piece.nbytes for piece in pieces) < 6 << 20
+    assert max(piece.size for piece in pieces) < 6 << 20
     found, _ = _uploaded(["big"], pieces)
     assert found["big"].equals(table.slice(7))
 
 
 def test_uploads_that_cannot_be_are_refused() -> None:
     pieces = list(upload_pieces(INPUTS))
-    for names, batches in (
+    for names, sent in (
         (["__part_0"], pieces),
         ([*INPUTS, "more"], pieces),
-        (["__part_0"], [pa.record_batch({"input": [0]})]),
-        (["__part_0"], [pa.record_batch([pa.array([-1], pa.int32()), pieces[0].column(1)], schema=pieces[0].schema)]),
-        (["__part_0"], [pa.record_batch([pieces[0].column(0), pa.array([b"no stream"], pa.large_binary())], schema=pieces[0].schema)]),
-        (["a"], [pieces[0], pa.record_batch([pa.array([0], pa.int32()), pieces[1].column(1)], schema=pieces[0].schema)]),
+        (["__part_0"], [pa.py_buffer(b"")]),
+        (["__part_0"], [pa.py_buffer(b"1234567")]),
+        (["__part_0"], [_piece(-1, pieces[0].to_pybytes()[8:])]),
+        (["__part_0"], [_piece(0, b"no stream")]),
+        (["a"], [pieces[0], _piece(0, pieces[1].to_pybytes()[8:])]),
     ):
         with pytest.raises(InvalidInput, match="input"):
-            _uploaded(names, batches)
+            _uploaded(names, sent)
+    with Upload(["__part_0"], InputSpace(1 << 30)) as upload, pytest.raises(InvalidInput, match="input"):
+        upload.read(_Reader(pieces[0], schema=pa.schema([("n", pa.int64())])), lambda: None)
 
 
 def test_uploads_have_a_limit_for_all_together() -> None:
     pieces = list(upload_pieces({"a": INPUTS["__part_0"]}))
-    space = InputSpace(pieces[0].get_total_buffer_size() + 1)
+    space = InputSpace(pieces[0].size + 1)
     with Upload(["a"], space) as upload:
-        upload.read([_Chunk(pieces[0])], lambda: None)
+        upload.read(_Reader(pieces[0]), lambda: None)
         with Upload(["a"], space) as other, pytest.raises(LimitExceeded, match="max_input_bytes"):
-            other.read([_Chunk(pieces[0])], lambda: None)
+            other.read(_Reader(pieces[0]), lambda: None)
     with Upload(["a"], space) as again:
-        again.read([_Chunk(pieces[0])], lambda: None)
+        again.read(_Reader(pieces[0]), lambda: None)
     assert space.taken == 0
 
 

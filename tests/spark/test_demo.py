@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 import adbc_driver_flightsql.dbapi as flight_sql
 import pytest
@@ -17,6 +18,8 @@ from adbc_driver_manager.dbapi import ProgrammingError
 
 from flight_server.ports import free_ports
 from spark_pipeline.kafka_broker import jars_directory
+from tests.support.decoys import decoy_modules
+from tests.support.running import ENDS, family, runs
 from tests.support.waiting import wait_until
 
 SECONDS = 120.0
@@ -24,10 +27,23 @@ SECONDS = 120.0
 
 @contextmanager
 def demo(temporary: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """The demo as a user starts it, with its temporary files in a place of their own."""
-    command = [sys.executable, "-m", "flight_server.cli", "demo", "--port", str(free_ports("127.0.0.1", 0, 1)[0]), *arguments]
-    environment = {**os.environ, "TMPDIR": str(temporary)}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as process:
+    """The demo as a user starts it, with its temporary files in a place of their own, and where files have
+    the names of modules.
+    """
+    # As the installed script does, it does not look there itself.
+    command = [sys.executable, "-P", "-m", "flight_server.cli", "demo", "--port", str(free_ports("127.0.0.1", 0, 1)[0]), *arguments]
+    files = temporary / "files"
+    files.mkdir()
+    environment = {**os.environ, "TMPDIR": str(files)}
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        cwd=decoy_modules(temporary / "decoys"),
+        start_new_session=True,
+    ) as process:
         try:
             yield process
         finally:
@@ -79,7 +95,7 @@ def test_the_demo_counts_every_play_while_anyone_can_ask(tmp_path: Path, source:
     assert looks[1] == looks[2]
     assert re.search(r"freshness +p50 \S+ m?s, p99", said)
     assert failed == ""
-    assert list(tmp_path.iterdir()) == [], "temporary files are gone"
+    assert list((tmp_path / "files").iterdir()) == [], "temporary files are gone"
 
 
 def test_ctrl_c_ends_the_demo_and_all_its_processes(tmp_path: Path) -> None:
@@ -92,7 +108,29 @@ def test_ctrl_c_ends_the_demo_and_all_its_processes(tmp_path: Path) -> None:
     assert (process.returncode, failed) == (0, "")
     assert "Stopped before the first chart." in said
     assert not [child for child in children if Path(f"/proc/{child}").exists()]
-    assert list(tmp_path.iterdir()) == []
+    assert list((tmp_path / "files").iterdir()) == []
+
+
+@pytest.mark.parametrize("end", ["group SIGTERM", "family SIGTERM", "family SIGINT"])
+def test_who_ends_all_processes_at_once_hears_no_complaints(tmp_path: Path, end: str) -> None:
+    give, number = ENDS[end]
+    with demo(tmp_path) as process:
+        assert process.stdout is not None
+        # A line of the screen, which comes with the first chart.
+        wait_for_line(process.stdout, "events/s")
+        members = family(process.pid)
+        assert len(members) > 5
+        give(process.pid, number)
+        said, failed = process.communicate(timeout=SECONDS)
+    assert (process.returncode, failed) == (0, "")
+    last = "passed: the counts of all " if end.startswith("group") else "Stopped together with its processes: the counts were not checked."
+    assert last in said
+    wait_until(lambda: not any(runs(member) for member in members))
+    assert list((tmp_path / "files").iterdir()) == []
+
+
+def wait_for_line(lines: IO[str], words: str) -> None:
+    assert any(words in line for line in lines), f"there was no line with {words}"
 
 
 def test_a_child_that_dies_is_named_and_its_log_is_kept(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name that PySpark's own documentation gives it
 
 from engine.changelog import Changelog
-from engine.errors import Cancelled, LivestateError, Unavailable
+from engine.errors import Cancelled, InvalidInput, LivestateError, Unavailable
 from engine.schema import GroupName, StoreName, define_store
 from spark_pipeline import LiveStateSink, write_store
 from spark_pipeline.transfer import BatchRows, Target, stage_from_executors
@@ -109,7 +109,9 @@ def test_a_back_fill_takes_over_and_the_restarted_query_goes_on(numbers: FileStr
     drain(numbers.frame(), sink(), tmp_path / "checkpoint", "append")
     rows = [{"number": i, "text": "filled"} for i in range(100, 110)]
     frame = numbers.spark.createDataFrame(pa.Table.from_pylist(rows))
-    write_store(frame, changelog=uri, store="numbers", key=["number"])
+    with pytest.raises(InvalidInput, match="A job writes store group numbers"):
+        write_store(frame, changelog=uri, store="numbers", key=["number"])
+    write_store(frame, changelog=uri, store="numbers", key=["number"], take_over=True)
     numbers.add([{"number": 105, "text": "live"}])
     drain(numbers.frame(), sink(), tmp_path / "checkpoint", "append")
     assert [commit.batch_id for commit in commits(uri, "numbers")] == [0, 1, 2, None, 3]

@@ -56,6 +56,12 @@ class HostProcess:
                 if line.startswith(SERVES):
                     self._served.set()
 
+    @property
+    def pid(self) -> int:
+        """Number of the process."""
+        assert self._process is not None
+        return self._process.pid
+
     def wait(self) -> None:
         """Wait until it can be connected to."""
         assert self._served.wait(START_SECONDS), f"host {self.name} did not start: {''.join(self._said)}"

@@ -1,7 +1,11 @@
-"""Whether processes run."""
+"""Processes: whether they run, what they have started, and how they are told to end."""
 
 from __future__ import annotations
 
+import os
+import signal
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -11,3 +15,36 @@ def runs(process: int) -> bool:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def family(process: int) -> list[int]:
+    """A process and all that it, and those that it started, have started."""
+    found = [process]
+    for member in found:
+        for thread in Path(f"/proc/{member}/task").glob("*"):
+            with suppress(FileNotFoundError, ProcessLookupError):
+                found += map(int, (thread / "children").read_text().split())
+    return found
+
+
+def signal_group(process: int, number: signal.Signals) -> None:
+    """What a terminal does at Ctrl-C: everybody in the process's group gets a signal."""
+    os.killpg(process, number)
+
+
+def signal_family(process: int, number: signal.Signals) -> None:
+    """What systemd does when it ends a unit: everybody gets a signal, whatever group or session they have
+    made.
+    """
+    for member in family(process):
+        with suppress(ProcessLookupError):
+            os.kill(member, number)
+
+
+ENDS: Mapping[str, tuple[Callable[[int, signal.Signals], None], signal.Signals]] = {
+    "group SIGTERM": (signal_group, signal.SIGTERM),
+    "group SIGINT": (signal_group, signal.SIGINT),
+    "family SIGTERM": (signal_family, signal.SIGTERM),
+    "family SIGINT": (signal_family, signal.SIGINT),
+}
+"""Ways in which processes are ended together; the process has been started in a session of its own."""

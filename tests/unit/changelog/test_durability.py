@@ -42,7 +42,7 @@ import sys
 from engine.changelog import Changelog, open_appender
 from tests.unit.changelog.conftest import PLAYS, rows
 
-appender = open_appender(Changelog.open(sys.argv[1]), [PLAYS])
+appender = open_appender(Changelog.open(sys.argv[1]), [PLAYS], query_ids=["q"])
 number = 0
 while True:
     # Every third epoch has a data file.
@@ -83,7 +83,7 @@ def test_a_killed_writer_leaves_whole_epochs(tmp_path: Path) -> None:
         assert len(found) == (0 if commit.batch_id is None else 20_000 if commit.batch_id % 3 == 0 else 5)
         batches.append(commit.batch_id)
     assert [batch for batch in batches if batch is not None] != []
-    open_appender(changelog, [PLAYS])
+    open_appender(changelog, [PLAYS], query_ids=["q"])
     changelog.collect(PLAYS.group)
     assert list(tmp_path.rglob("*.tmp")) == []
 

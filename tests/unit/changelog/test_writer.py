@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 import pyarrow as pa
 import pytest
 
-from engine.changelog import Changelog, Commit, Writer, open_appender, partition_rows
+from engine.changelog import Changelog, Commit, Writer, append_table, open_appender, partition_rows
 from engine.changelog.objects import Objects, open_objects
 from engine.changelog.writer import REMEMBERED_QUERIES
 from engine.errors import Fenced, InvalidInput, NotFound, Unavailable
@@ -38,6 +38,28 @@ def test_a_batch_is_committed_once_over_restarts(reopen: Reopen) -> None:
     assert zero.epoch < one.epoch
     assert reopen().newest_epoch(PLAYS.group) == second.epoch == 4
     assert second.append(tables, query_id="q", batch_id=2).epoch == 5
+
+
+def test_a_job_is_taken_over_when_asked_for_and_by_itself(reopen: Reopen) -> None:
+    first = open_appender(reopen(), [PLAYS])
+    # Nobody who numbers batches has written yet.
+    job = open_appender(reopen(), [PLAYS], query_ids=["q"])
+    assert job.append({"plays": rows(1)}, query_id="q", batch_id=0).epoch == 3
+    more = define_store("more", PLAYS.schema, PLAYS.key, group=PLAYS.group)
+    for definition in (PLAYS, more):
+        with pytest.raises(InvalidInput, match=r"A job writes store group plays: its last batch is epoch 3.*take_over=True"):
+            open_appender(reopen(), [definition], query_ids=["another"])
+    with pytest.raises(InvalidInput, match="A job writes store group plays"):
+        append_table(reopen(), PLAYS, rows(2))
+    assert reopen().definition(more.name) is None
+    assert job.append({"plays": rows(2)}, query_id="q", batch_id=1).epoch == 4
+
+    again = open_appender(reopen(), [PLAYS], query_ids=["q"])
+    assert again.append({"plays": rows(2)}, query_id="q", batch_id=1).epoch == 4
+    assert append_table(reopen(), PLAYS, rows(3), take_over=True).epoch == 7
+    for fenced in (first, job, again):
+        with pytest.raises(Fenced):
+            fenced.append({"plays": rows(4)}, query_id="q", batch_id=9)
 
 
 def test_a_new_checkpoint_starts_at_batch_0_again(reopen: Reopen) -> None:

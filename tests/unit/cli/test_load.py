@@ -9,10 +9,10 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from engine.changelog import Changelog
-from engine.errors import InvalidInput, NotFound
+from engine.changelog import Changelog, open_appender
+from engine.errors import Fenced, InvalidInput, NotFound
 from engine.evolution import parse_changes
-from engine.schema import GroupName, StoreName
+from engine.schema import GroupName, StoreName, define_store
 from flight_server.load import LoadOptions, Progress, epochs, load_file
 from tests.unit.cli.conftest import livestate
 
@@ -60,6 +60,32 @@ def test_loading_again_replaces_by_key(tmp_path: Path, changelog: Changelog) -> 
     rows = contents(changelog, "t")
     assert len(rows) == 1000
     assert {row["id"]: row["name"] for row in rows}[5] == "new"
+
+
+def test_a_group_that_a_job_writes_is_taken_over_when_asked_for(tmp_path: Path, changelog: Changelog) -> None:
+    definition = define_store("t", ROWS.schema, ["id"], partitions=1)
+    job = open_appender(changelog, [definition])
+    job.append({"t": ROWS}, query_id="a job", batch_id=0)
+    command = ["load", "t", str(written(tmp_path, "a.parquet", pa.table({"id": [5], "name": ["new"]}))), "--changelog", changelog.uri]
+    refused = livestate(*command)
+    assert refused.exit_code == 1
+    said = " ".join(refused.stderr.split())
+    assert "A job writes store group t: its last batch is epoch 2, and it would be refused from now on." in said
+    assert "--take-over" in said
+    # It goes on as if nothing had been.
+    assert job.append({"t": ROWS}, query_id="a job", batch_id=1).epoch == 3
+    assert livestate(*command, "--take-over").exit_code == 0
+    assert {row["id"]: row["name"] for row in contents(changelog, "t")}[5] == "new"
+    with pytest.raises(Fenced, match=r"written by livestate load of a\.parquet"):
+        job.append({"t": ROWS}, query_id="a job", batch_id=2)
+
+
+def test_a_new_store_is_not_left_behind_in_the_group_of_a_job(tmp_path: Path, changelog: Changelog) -> None:
+    other = define_store("other", ROWS.schema, ["id"], group="t", partitions=1)
+    open_appender(changelog, [other]).append({"other": ROWS}, query_id="a job", batch_id=0)
+    with pytest.raises(InvalidInput, match="A job writes store group t"):
+        load_file(changelog, written(tmp_path, "a.parquet"), LoadOptions("t", ["id"]))
+    assert list(changelog.definitions()) == ["other"]
 
 
 def test_epochs_are_cut_by_rows_and_by_bytes() -> None:

@@ -26,6 +26,8 @@ from flight_server.launcher import host_command
 from flight_server.ports import free_ports
 from flight_server.serving import ServeArguments, deployment_text, host_options, local_deployment
 from flight_server.stores import number_ranges
+from tests.support.decoys import decoy_modules
+from tests.support.running import ENDS, family, runs
 from tests.support.waiting import wait_until
 from tests.unit.cli.conftest import livestate
 
@@ -143,9 +145,20 @@ ROWS = pa.table({"song_id": pa.array(range(1000), pa.int64()), "plays": pa.array
 
 @contextmanager
 def processes(directory: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
-    """The parent of some hosts, and their addresses, once all of them serve."""
-    command = [sys.executable, "-m", "flight_server.cli", "serve", "--changelog", str(directory / "changelog"), "--data", str(directory / "data")]
-    with subprocess.Popen([*command, "--port", "0", *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as parent:
+    """The parent of some hosts, or a single host, and their addresses, once all of them serve.
+
+    It runs where files have the names of modules. As the installed script does, it does not look there
+    itself.
+    """
+    place = ["--changelog", str(directory / "changelog"), "--data", str(directory / "data"), "--port", "0"]
+    with subprocess.Popen(
+        [sys.executable, "-P", "-m", "flight_server.cli", "serve", *place, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=decoy_modules(directory / "decoys"),
+        start_new_session=True,
+    ) as parent:
         try:
             yield parent, re.findall(r"grpc://[\d.:]+", heard(parent, "livestate serves"))
         finally:
@@ -215,11 +228,17 @@ def test_processes_do_not_outlive_their_parent(tmp_path: Path) -> None:
         wait_until(lambda: not any(runs(child) for child in children))
 
 
-def runs(process: int) -> bool:
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+@pytest.mark.parametrize("arguments", [[], ["--processes", "2"]], ids=["alone", "processes"])
+@pytest.mark.parametrize("end", ENDS)
+def test_who_ends_all_processes_at_once_hears_nothing(tmp_path: Path, end: str, arguments: list[str]) -> None:
+    give, number = ENDS[end]
+    with processes(tmp_path, *arguments) as (parent, _):
+        members = family(parent.pid)
+        assert len(members) == 1 + len(arguments)
+        give(parent.pid, number)
+        said, _ = parent.communicate(timeout=60)
+        assert (parent.returncode, said) == (0, "")
+    assert not any(runs(member) for member in members)
 
 
 def test_a_host_that_cannot_start_ends_all(tmp_path: Path) -> None:
