@@ -140,6 +140,10 @@ class Epochs:
         found = self.read(commit.epoch)
         return found is not None and found.nonce == commit.nonce
 
+    def storage_now(self) -> int:
+        """The time by the clock of the changelog's storage, microseconds since 1970 UTC."""
+        return self._objects.now()
+
     def generation(self, known: int) -> int:
         """The generation of a commit that is created now: how many migrations there are, from a number of them that is known."""
         return self._stores.generation(self.group, known)
