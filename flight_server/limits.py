@@ -1,10 +1,11 @@
 """How many statements a host works on at once.
 
-Flight answers every call in a thread of its own, however many there are (600 calls that wait are 600 threads), so the limit is made here. A slot is
-held while the host computes: from the beginning of a statement to its first rows, and never while a client or a coordinator
-takes its time to read them. Statements of clients and fragments of coordinators have slots of their own. A statement that waits for
-fragments holds a slot of its host's clients, a fragment one of its host's peers, and a fragment waits for nobody: so there is no cycle in
-which hosts could wait for each other, however many clients there are.
+Flight answers every call in a thread of its own, however many there are (600 calls that wait are 600 threads), so the limit is made
+here. A slot is held while the host computes: from the beginning of a statement to its first rows. It is held neither while the
+statement waits for an epoch that is to come, such as that of a store which is being built, nor while a client or a coordinator takes
+its time to read rows. Statements of clients and fragments of coordinators have slots of their own. A statement that waits for
+fragments holds a slot of its host's clients, a fragment one of its host's peers, and a fragment waits for nobody: so there is no
+cycle in which hosts could wait for each other, however many clients there are.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class ServerLimits:
     Attributes:
         max_statements: Statements of clients that are computed at once; more wait in the order in which they came.
         max_fragments: Fragments for other hosts that are computed at once; likewise.
-        max_waiting: How many of each may wait; more are refused.
+        max_waiting: How many of each may wait for their turn, and how many for an epoch that is to come; more are refused.
         max_wait_seconds: How long one waits that has no time-out of its own.
         max_input_bytes: Memory for the input tables that coordinators send along with fragments, for all together.
     """
@@ -63,9 +64,31 @@ class Slots:
         self._max_waiting = max_waiting
         self._max_wait_seconds = max_wait_seconds
         self._free = limit
+        self._idle = 0
         self._closed = False
         self._lock = threading.Lock()
         self._waiting: OrderedDict[threading.Event, None] = OrderedDict()
+
+    def hold(self, timeout_seconds: float | None = None) -> HeldSlot:
+        """Take a slot that its holder can do without for a while; otherwise as `taken`."""
+        return HeldSlot(self, self.take(timeout_seconds))
+
+    @contextmanager
+    def waiting_for_news(self) -> Iterator[None]:
+        """For a block in which somebody waits, without a slot, for what is to come.
+
+        Raises:
+            LimitExceeded: Too many do so.
+        """
+        with self._lock:
+            if self._idle >= self._max_waiting:
+                raise LimitExceeded(f"{self._max_waiting} requests of this kind wait for epochs that are to come ({self._name}): ask again later.")
+            self._idle += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._idle -= 1
 
     @contextmanager
     def taken(self, timeout_seconds: float | None = None) -> Iterator[float]:
@@ -147,6 +170,38 @@ class Slots:
 
     def _busy(self) -> str:
         return f"The host works on {self._limit} requests of this kind at once ({self._name})"
+
+
+class HeldSlot:
+    """Implements `engine.exec.deadline.Slot`. For one thread.
+
+    Args:
+        slots: Where it is from.
+        waited: Seconds that it took to get it; 0.0 without a wait.
+
+    Attributes:
+        waited: Likewise.
+    """
+
+    def __init__(self, slots: Slots, waited: float) -> None:
+        self.waited = waited
+        self._slots = slots
+        self._is_held = True
+
+    def give(self) -> None:
+        """Give it back, if it is held."""
+        if self._is_held:
+            self._is_held = False
+            self._slots.give()
+
+    @contextmanager
+    def idle(self, until: float | None) -> Iterator[None]:
+        """As `Slot.idle`."""
+        with self._slots.waiting_for_news():
+            self.give()
+            yield
+        self._slots.take(None if until is None else max(0.0, until - time.monotonic()))
+        self._is_held = True
 
 
 def _stopping() -> Unavailable:
