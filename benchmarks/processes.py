@@ -13,6 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import pyarrow as pa
+
 from engine.cluster.deployment import Deployment, HostEntry
 from engine.cluster.reports import HostName
 from engine.errors import LivestateError
@@ -65,6 +67,11 @@ class ServerProcess:
             self.stop()
 
 
+def _has_all(stores: pa.Table) -> bool:
+    """Whether stores can be read at the newest epoch that there is."""
+    return bool(stores.num_rows) and all(row["epoch"] >= row["newest_epoch"] for row in stores.to_pylist())
+
+
 class ServeProcess(ServerProcess):
     """`livestate serve`.
 
@@ -77,9 +84,9 @@ class ServeProcess(ServerProcess):
         super().__init__(["-m", "flight_server.cli", "serve", *options], log)
 
     def wait_until_ready(self, timeout_seconds: float = 600.0) -> None:
-        """Wait until it has caught up with the changelog."""
+        """Wait until it has stores, and all epochs of them that the changelog has by then."""
         with Client(self.uri) as client:
-            wait_until(lambda: client.health()["ready"] and client.health()["stores"] > 0, timeout_seconds)
+            wait_until(lambda: client.health()["ready"] and _has_all(client.stores()), timeout_seconds)
 
     def wait_until_settled(self, timeout_seconds: float = 600.0) -> None:
         """Wait until it has caught up and compaction has come to rest: half a second without work."""

@@ -80,7 +80,7 @@ def _first_answer(client: Client, sql: str) -> list[tuple[object, ...]]:
         try:
             return rows_of(client.query(sql).read_all())
         except Unavailable:
-            # After a crash, partitions may first have to be brought to one epoch.
+            # The host may not listen yet.
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.005)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.changelog import Changelog, Commit, Snapshot
-from engine.errors import Corrupt, LivestateError
+from engine.errors import Corrupt
 from engine.kinds import WRITTEN_COLUMN, is_applied_alone, time_column
 from engine.schema import TOMBSTONE_COLUMN, Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 from engine.state.partition import PartitionStore
@@ -65,17 +65,17 @@ class Changes:
     cutoff: int | None = None
     migrated: Migrated | None = None
 
-    def then(self, batch: pa.RecordBatch) -> Changes:
+    def then(self, batches: Iterable[pa.RecordBatch]) -> Changes:
         """These changes, and rows of a later epoch."""
-        return replace(self, batches=(*self.batches, batch))
+        return replace(self, batches=(*self.batches, *batches))
 
-    def rows(self) -> pa.RecordBatch | None:
+    def rows(self) -> pa.Table | None:
         """All rows, in commit order; None where there are none."""
-        if len(self.batches) < 2:
-            return self.batches[0] if self.batches else None
+        if not self.batches:
+            return None
         if any(TOMBSTONE_COLUMN in batch.schema.names for batch in self.batches):
-            return pa.concat_batches([_with_tombstones(batch) for batch in self.batches])
-        return pa.concat_batches(self.batches)
+            return pa.Table.from_batches([_with_tombstones(batch) for batch in self.batches])
+        return pa.Table.from_batches(self.batches)
 
 
 def _with_tombstones(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -180,6 +180,7 @@ class Cohort:
         self._ahead: deque[Commit] = deque()
         self._stops_at = stops_at
         self._stop: Epoch | None = None
+        self._has_failed = False
         self.way = Way.UNSURE
 
     @property
@@ -204,33 +205,38 @@ class Cohort:
         Raises:
             LivestateError: The very next commit cannot be read.
         """
-        known = len(self._ahead)
+        found: list[Commit] = []
         load = sum((self._load(commit) for commit in self._ahead), _Load())
-        while len(self._ahead) < MOST_EPOCHS_TOGETHER and not load.is_enough and self._stop is None:
-            following = Epoch(self.epoch + len(self._ahead) + 1)
+        stop = self._stop
+        while len(self._ahead) + len(found) < MOST_EPOCHS_TOGETHER and not load.is_enough and stop is None:
+            following = Epoch(self.epoch + len(self._ahead) + len(found) + 1)
             if last is not None and following > last:
                 break
             try:
                 commit = self._changelog.read_commit(self._group, following)
                 if commit is not None and self._stops_at(commit):
-                    self._stop = following
-            except LivestateError as error:
-                if not self._ahead:
+                    stop = following
+            except Exception as error:
+                if not self._ahead and not found:
                     self._lose_way(error)
                     raise
-                break  # the commits before it are fine; the next look meets this one first
+                break  # the commits before it are fine, whatever is wrong with this one; the next look meets it first
             if commit is None:
                 break
-            self._ahead.append(commit)
+            found.append(commit)
             load += self._load(commit)
-        before = Epoch(self.epoch + known)
-        if len(self._ahead) > known and before and not self._changelog.holds(self._group, before):
+        before = Epoch(self.epoch + len(self._ahead))
+        if found and before and not self._changelog.holds(self._group, before):
             # What was found behind an epoch that was dropped may not be what was first committed there. Epoch 1 never has rows.
             self._forget()
             self.way = Way.UNSURE
+            return ()
+        # Not before it is known that they are the ones that were first committed: what fails until then is done again as a whole.
+        self._ahead += found
+        self._stop = stop
         return tuple(self._ahead)
 
-    def _lose_way(self, error: LivestateError) -> None:
+    def _lose_way(self, error: Exception) -> None:
         if isinstance(error, Corrupt):
             self.way = Way.BLOCKED
 
@@ -255,9 +261,11 @@ class Cohort:
             The commit that all partitions are at now.
 
         Raises:
-            LivestateError: The next commit cannot be read or applied. The epoch stays, and the next call tries again.
+            LivestateError: The next commit cannot be read or applied. The epoch stays, and the next call tries again, with this commit alone.
         """
-        stop = stopping_point(self._ahead[0].epoch, self._ahead[-1].epoch)
+        first = self._ahead[0].epoch
+        # What was too much together, or stands behind other epochs, is met alone.
+        stop = first if self._has_failed else stopping_point(first, self._ahead[-1].epoch)
         newest: Commit | None = None
         changes: dict[PartitionKey, Changes] = {}
         for commit in self._ahead:
@@ -268,15 +276,17 @@ class Cohort:
                 if newest is not None and not _goes_with(newest, commit, definitions):
                     break
                 self._collect(commit, definitions, changes)
-            except LivestateError as error:
+            except Exception as error:
                 if newest is None:
                     self._forget()  # small epochs have their rows in the commit: it is to be read again
                     self._lose_way(error)
                     raise
-                break  # the commits before it are fine; the next call meets this one first
+                break  # the commits before it are fine, whatever is wrong with this one; the next call meets it first
             newest = commit
         assert newest is not None
+        self._has_failed = True
         self._apply_all(newest.epoch, changes)
+        self._has_failed = False
         self.generation = newest.generation
         while self._ahead and self._ahead[0].epoch <= newest.epoch:
             self._ahead.popleft()
@@ -303,9 +313,9 @@ class Cohort:
             if commit.generation != store.generation:
                 migrated = Migrated(definitions[key[0]], commit.generation)
                 changes[key] = replace(changes.get(key, Changes(cutoff=cutoff)), migrated=migrated)
-        for key, batch in rows.items():
+        for key, table in rows.items():
             known = changes.get(key, Changes(cutoff=commit.cutoffs.get(key[0])))
-            changes[key] = known.then(written_at(batch, definitions[key[0]], commit.committed_at))
+            changes[key] = known.then(written_at(batch, definitions[key[0]], commit.committed_at) for batch in table.to_batches())
 
     def _apply_all(self, epoch: Epoch, changes: Mapping[PartitionKey, Changes]) -> None:
         self._side_by_side(lambda key: self._apply(epoch, key, changes[key]), changes)

@@ -8,17 +8,22 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from enum import Enum
+from functools import partial
 from pathlib import Path
 from threading import Condition, Event, Lock, Thread
 from typing import NamedTuple
 
 from engine.changelog import Changelog
+from engine.cluster.refusals import outlook, progress_in_words
 from engine.cluster.reports import GroupReport, StoreReport
+from engine.cohort import PartitionKey, names_of
 from engine.data_directory import claim
-from engine.errors import LivestateError, NotFound, Unavailable
+from engine.errors import NotFound, Unavailable
+from engine.failures import Failures, log_failure, problem_of
 from engine.group_state import GroupSetup, GroupState, every_partition
 from engine.group_views import GroupView, Retention
-from engine.scan import StoreStatus, StoreView
+from engine.scan import BuildingError, StoreStatus, StoreView
 from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 from engine.snapshotter import SnapshotOptions, Snapshotter
 from engine.state.cache import ColumnCache
@@ -31,9 +36,6 @@ _log = logging.getLogger(__name__)
 
 SECONDS_BETWEEN_DEFINITIONS = 1.0
 """How often stores without a first epoch, and space to be given back, are looked for."""
-SECONDS_BETWEEN_COMPLAINTS = 30.0
-_ENDED = "The host stopped following the changelog after an unexpected failure; its log says which: restart it."
-_NO_SNAPSHOTS = "The host stopped writing snapshots after an unexpected failure; its log says which: restart it."
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class FollowerOptions:
         poll_seconds: How often it looks for an epoch that it was not told of.
         apply_threads: How many partitions are applied side by side.
         compaction_threads: How many partitions are compacted side by side, beside that.
-        retry_seconds: How long it waits after a failure before it tries the same epoch again.
+        retry_seconds: How long it waits after a failure before it tries the same again; longer, the more often it has failed.
         state: Sizes of partition state.
         held: Which partitions of a store this host holds; all by default. Asked once for each store.
         retention_seconds: How long an epoch stays readable after a newer one.
@@ -75,20 +77,45 @@ class _Catalog:
     groups: tuple[GroupState, ...]
 
 
+class _Work(Enum):
+    """What can fail, each by itself."""
+
+    ROUND = "The work of the host"
+    LISTENER = "Telling of changes"
+    SEARCH = "The search for stores"
+    OPEN = "Opening partitions"
+    FOLLOW = "Following the changelog"
+    REBUILD = "Rebuilding partitions"
+    REFRESH = "Showing merged segments"
+    EXPIRE = "Letting go of epochs"
+    RELEASE = "Giving back space"
+    COMPACT = "Merging segments"
+
+
 class _Task(NamedTuple):
-    """What may fail for a while: following or rebuilding a group, or looking for stores.
+    """One thing that can fail: what fails stops nothing else.
 
     Attributes:
-        group: The group; None for the search for stores.
-        what: What is done to the group.
+        work: What is done.
+        group: With which group; None for none.
+        partition: With which of its partitions; None for none.
     """
 
-    group: GroupName | None
-    what: str = "follow"
+    work: _Work
+    group: GroupName | None = None
+    partition: PartitionKey | None = None
+
+    def __str__(self) -> str:
+        """For messages."""
+        partition = "" if self.partition is None else f", partition {names_of([self.partition])}"
+        return self.work.value if self.group is None else f"{self.work.value} of group {self.group}{partition}"
 
 
 class Follower:
     """Implements `engine.scan.StoreSource` over everything in a changelog.
+
+    One thread moves all groups forward, in turns. Whatever one of them raises stops that group alone: it is named in the group's `problem`,
+    logged, and tried again with growing pauses, while the others go on. So it is with what other threads do for a group.
 
     Args:
         changelog: What to follow.
@@ -111,18 +138,17 @@ class Follower:
         self._catalog = _Catalog({}, {}, {}, ())
         self._switches: Mapping[StoreName, StoreName] = {}
         self._listeners: tuple[Callable[[], None], ...] = ()
-        self._problems: dict[_Task, str] = {}
-        self._complained: dict[_Task, float] = {}
-        self._retry_at: dict[_Task, float] = {}
+        self._failures: Failures[_Task] = Failures(self._options.retry_seconds)
         self._definitions_at = 0.0
-        self._ended = False
+        self._has_changelog = False
+        self._has_caught_up = False
         self._wake, self._stopping, self._compacted = Event(), Event(), Event()
         self._moved = Condition()
         self._appliers = ThreadPoolExecutor(self._options.apply_threads, "apply")
         self._snapshotter = Snapshotter(changelog, self._options.snapshots, now)
         self._setup = self._group_setup(directory)
         self._compactor = ThreadPoolExecutor(self._options.compaction_threads, "compact")
-        self._compactions: dict[int, Future[None]] = {}
+        self._compactions: dict[int, Future[bool]] = {}
         self._compactions_lock = Lock()
         self._thread = Thread(target=self._run, name="follow", daemon=True)
 
@@ -148,13 +174,19 @@ class Follower:
     def start(self) -> None:
         """Open what the data directory holds and follow the changelog from there, in a thread of its own.
 
-        What was applied before can be read when this returns, unless a crash or a lost directory left partitions at several epochs: those
-        are brought together first, from the changelog.
+        What was applied before can be read when this returns, if it is what is newest in the changelog. Else it can be once the thread has come
+        to what is newest now.
 
         Raises:
-            LivestateError: The changelog or the data directory cannot be used.
+            LivestateError: The changelog or the data directory cannot be used. What is wrong with a single group is its `problem`.
         """
         self._look_for_stores()
+        if not self._has_changelog:
+            _log.warning(
+                "There is no changelog at %s yet: nothing was ever written there. Until something is, statements are refused. "
+                "Start the job that writes it, or correct the URI.",
+                self._changelog.uri,
+            )
         self._snapshotter.start()
         self._thread.start()
 
@@ -189,22 +221,25 @@ class Follower:
         self._listeners = (*self._listeners, listener)
 
     def _run(self) -> None:
-        try:
-            while not self._stopping.is_set():
-                self._round()
-        finally:
-            self._ended = not self._stopping.is_set()
+        task = _Task(_Work.ROUND)
+        while not self._stopping.is_set():
+            self._guard(task, self._round)
+            self._stopping.wait(self._failures.seconds_left(task, time.monotonic()))
 
     def _round(self) -> None:
         self._wake.clear()
         if self._compacted.is_set():
             self._refresh()
         if time.monotonic() - self._definitions_at >= SECONDS_BETWEEN_DEFINITIONS:
-            self._guard(_Task(None), self._look_for_stores)
-        groups = list(self._groups.values())
-        moved = [self._catch_up(group) for group in groups]
-        rebuilt = [self._attempt(_Task(group.group, "rebuild"), group.rebuild) for group in groups]
-        expired = [group.expire() for group in groups]
+            self._guard(_Task(_Work.SEARCH), self._look_for_stores)
+        # A step each: those that can be read first, then those that can be read soonest, so that none waits for the one that takes longest.
+        groups = sorted(self._groups.values(), key=lambda group: group.epochs_missing)
+        moved = [self._advance(group) for group in groups]
+        rebuilt = [self._attempt(_Task(_Work.REBUILD, group.group), group.rebuild) for group in groups]
+        expired = [self._attempt(_Task(_Work.EXPIRE, group.group), group.expire) for group in groups]
+        for group in groups:
+            group.tell_problem(self._problem(group.group))
+        self._compact_again()
         if any((*rebuilt, *expired)):
             self._changed()
         if not any((*moved, *rebuilt)):
@@ -219,7 +254,7 @@ class Follower:
         with self._moved:
             self._compacted.clear()
             for group in self._groups.values():
-                group.refresh()
+                self._guard(_Task(_Work.REFRESH, group.group), group.refresh)
         self._changed()
 
     def _changed(self) -> None:
@@ -227,10 +262,11 @@ class Follower:
         with self._moved:
             self._moved.notify_all()
         for listener in self._listeners:
-            listener()
+            self._guard(_Task(_Work.LISTENER), listener)
 
     def _look_for_stores(self) -> None:
-        claim(self._setup.directory, self._changelog.identity())
+        identity = self._changelog.identity()
+        claim(self._setup.directory, identity)
         stores, switches = self._changelog.catalog()
         by_group: dict[GroupName, list[StoreDefinition]] = {}
         for definition in stores.values():
@@ -239,11 +275,11 @@ class Follower:
         for name, definitions in by_group.items():
             if name not in self._groups:
                 self._groups[name] = GroupState(name, self._changelog, self._setup)
-            new.append(self._groups[name].add_stores(definitions))
+            new.append(self._attempt(_Task(_Work.OPEN, name), partial(self._groups[name].add_stores, definitions)))
         for group in self._groups.values():
-            for store in group.partitions:
-                store.release()
+            self._attempt(_Task(_Work.RELEASE, group.group), group.release)
         self._switches = switches
+        self._has_changelog = identity is not None
         self._renew_catalog()
         self._definitions_at = time.monotonic()
         if any(new):
@@ -258,50 +294,63 @@ class Follower:
             owners = {name: group for group in groups for name in group.definitions}
             self._catalog = _Catalog(definitions, tables if switched else definitions, owners, groups)
 
-    def _catch_up(self, group: GroupState) -> bool:
-        """Apply what is there; whether something was."""
-        moved = False
-        generation = group.generation
-        while not self._stopping.is_set() and self._attempt(_Task(group.group), group.step):
-            moved = True
-            if group.generation != generation or not group.definitions.keys() <= self._catalog.definitions.keys():
+    def _advance(self, group: GroupState) -> bool:
+        """Apply some of what is there; whether something was."""
+        before = group.view
+        moved = self._attempt(_Task(_Work.FOLLOW, group.group), group.step)
+        view = group.view
+        if view is not None and view is not before:
+            # Also where the step has failed behind what it showed.
+            if before is None or before.generation != view.generation or not view.definitions.keys() <= self._catalog.definitions.keys():
                 self._renew_catalog()
-                generation = group.generation
             self._changed()
         return moved
 
-    def _attempt(self, task: _Task, action: Callable[[], bool]) -> bool:
+    def _attempt(self, task: _Task, action: Callable[[], bool | None]) -> bool:
         """Run something unless it failed a moment ago; whether it did anything."""
-        return time.monotonic() >= self._retry_at.get(task, 0.0) and self._guard(task, action)
+        return self._failures.is_due(task, time.monotonic()) and self._guard(task, action)
 
     def _guard(self, task: _Task, action: Callable[[], bool | None]) -> bool:
-        """Run something that may fail for a while: say so, now and then, and try again later. Queries go on at the epoch there is."""
+        """Run something that may fail, in whatever way: say so, and try it again later. Everything else goes on, queries at the epochs there are."""
         try:
             done = bool(action())
-        except LivestateError as error:
-            self._problems[task] = error.message
-            self._retry_at[task] = time.monotonic() + self._options.retry_seconds
-            self._definitions_at = time.monotonic()
-            if time.monotonic() - self._complained.get(task, float("-inf")) > SECONDS_BETWEEN_COMPLAINTS:
-                self._complained[task] = time.monotonic()
-                _log.warning("%s is not getting on: %s", f"Group {task.group}" if task.group else "The search for stores", error.message)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - the top of all work for a group; a panic of RocksDB or obstore is no Exception
+            self._note_failure(task, error)
             return False
-        self._problems.pop(task, None)
+        self._failures.clear(task)
         return done
 
-    def _compact_soon(self, store: PartitionStore) -> None:
+    def _note_failure(self, task: _Task, error: BaseException) -> None:
+        if task.work is _Work.SEARCH:
+            self._definitions_at = time.monotonic()
+        if self._failures.note(task, error, time.monotonic()):
+            log_failure(_log, task, error)
+        if task.group in self._groups and task.work is not _Work.COMPACT:
+            # What fails in another thread is told with the next round.
+            self._groups[task.group].tell_problem(self._problem(task.group))
+
+    def _compact_soon(self, group: GroupName, store: PartitionStore) -> None:
         with self._compactions_lock:
             running = self._compactions.get(store.context.number)
             if (running is None or running.done()) and not self._stopping.is_set():
-                self._compactions[store.context.number] = self._compactor.submit(self._compact, store)
+                task = _Task(_Work.COMPACT, group, store.identity)
+                self._compactions[store.context.number] = self._compactor.submit(self._attempt, task, partial(self._compact, store))
+
+    def _compact_again(self) -> None:
+        """Have partitions compacted where that has failed: a group without news would never do so by itself."""
+        clock = time.monotonic()
+        due = {task for task in self._failures.problems() if task.work is _Work.COMPACT and self._failures.is_due(task, clock)}
+        for group in self._groups.values() if due else ():
+            for store in group.partitions:
+                if _Task(_Work.COMPACT, group.group, store.identity) in due:
+                    self._compact_soon(group.group, store)
 
     def _compact(self, store: PartitionStore) -> None:
-        try:
-            while not self._stopping.is_set() and store.compact():
-                self._compacted.set()
-                self._wake.set()
-        except LivestateError as error:
-            _log.warning("A partition could not be compacted: %s", error.message)
+        while not self._stopping.is_set() and store.compact():
+            self._compacted.set()
+            self._wake.set()
 
     # ---- what queries see
 
@@ -317,6 +366,11 @@ class Follower:
 
     def tables(self) -> Mapping[StoreName, StoreDefinition]:
         """As `StoreSource.tables`."""
+        if not self._has_changelog:
+            raise Unavailable(
+                "The changelog that this host follows does not exist yet, as nothing was ever written to it: start the job that writes it, "
+                "or correct the host's --changelog, which the host's log names."
+            )
         return self._catalog.tables
 
     def snapshot(
@@ -368,8 +422,19 @@ class Follower:
     def _view_of(self, group: GroupState, epoch: Epoch | None) -> GroupView:
         view = group.view
         if view is None:
-            raise Unavailable(f"Group {group.group} is being brought to one epoch after a restart: {group.behind()}; try again shortly.")
+            report, _ = group.reported
+            raise BuildingError(f"Group {group.group} is being built on this host{outlook(report)}")
         return view if epoch is None or epoch == view.epoch else group.at(epoch)
+
+    @property
+    def has_caught_up(self) -> bool:
+        """Whether everything that this host is to hold could be read once: each group at what was newest in the changelog when it was found.
+
+        Stays so for good: a group that falls behind later, or comes to be known later, says so for itself.
+        """
+        groups = list(self._groups.values())
+        self._has_caught_up = self._has_caught_up or (self._has_changelog and all(group.has_caught_up for group in groups))
+        return self._has_caught_up
 
     def wait_for(self, group: GroupName, epoch: Epoch, timeout_seconds: float) -> bool:
         """Wait until an epoch, or a later one, can be read on all partitions that are held here.
@@ -410,9 +475,14 @@ class Follower:
         lags: dict[Epoch, float] = {}
         try:
             newest = self._changelog.newest_epoch(group.group, group.epoch)
-            lags = {epoch: self._lag_seconds(group.group, epoch, newest) for epoch in {group.epoch_of(name) for name in group.definitions}}
-        except LivestateError as error:
-            problem = problem or error.message
+            # What is being built waits for what follows the epoch that it has come to, though nothing can be read yet.
+            reached = {group.epoch_of(name) if view else group.epoch for name in group.definitions}
+            lags = {epoch: self._lag_seconds(group.group, epoch, newest) for epoch in reached}
+        except Exception as error:  # noqa: BLE001 - of one group; what is known of it is told all the same
+            problem = problem or problem_of("The changelog", error)
+        report, _ = group.reported
+        if report.building is not None and not problem:
+            problem = f"The store is being built on this host; {progress_in_words(report.building)}."
         # Of the view, not of the group: that may have come to new stores since.
         for name in view.stores if view else group.definitions:
             epoch = group.epoch_of(name)
@@ -422,7 +492,7 @@ class Follower:
                 group=group.group,
                 epoch=epoch,
                 newest_epoch=newest,
-                lag_seconds=lags.get(epoch, 0.0),
+                lag_seconds=lags.get(epoch if view else group.epoch, 0.0),
                 rows=sum(version.live_rows for version in versions),
                 stored_rows=sum(version.stored_rows for version in versions),
                 bytes=sum(version.nbytes for version in versions),
@@ -434,10 +504,9 @@ class Follower:
 
     def _problem(self, group: GroupName) -> str:
         """What keeps a group from getting on, the worst first; empty if nothing does."""
-        if self._ended:
-            return _ENDED
-        found = self._problems.get(_Task(group), self._problems.get(_Task(group, "rebuild"), ""))
-        return found or (_NO_SNAPSHOTS if self._snapshotter.has_ended else "")
+        problems = self._failures.problems()
+        found = {task.work: problem for task, problem in problems.items() if task.group == group or task.work is _Work.ROUND}
+        return next((found[work] for work in _Work if work in found), self._snapshotter.problem(group))
 
     def _lag_seconds(self, group: GroupName, epoch: Epoch, newest: Epoch) -> float:
         waiting = self._changelog.read_commit(group, Epoch(epoch + 1)) if newest > epoch else None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from concurrent.futures import Executor
-from dataclasses import dataclass
+from concurrent.futures import Executor, wait
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -13,9 +13,9 @@ from rocksdict import WriteBufferManager
 from engine.changelog import Changelog, Commit, Snapshot
 from engine.changelog.definitions import lacks
 from engine.changelog.layout import path_segment
-from engine.cluster.reports import GroupReport, StoreReport
-from engine.cohort import Cohort, PartitionKey, Way, late_partitions, names_of, never_stop
-from engine.errors import Unavailable
+from engine.cluster.reports import GroupReport, Progress, StoreReport
+from engine.cohort import Cohort, PartitionKey, Way, late_partitions, never_stop
+from engine.errors import LivestateError, Unavailable
 from engine.group_views import GroupView, RetainedViews, Retention
 from engine.recovery import restore
 from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
@@ -50,7 +50,7 @@ class GroupSetup:
         held: Which partitions of a store this host holds.
         retention: How long epochs stay readable.
         workers: Runs partitions side by side.
-        touched: Is told of each partition store that got rows, for compaction.
+        touched: Is told of each partition store of a group that got rows, for compaction.
         snapshot: Is given what can be read at each epoch at which a snapshot is due.
         snapshot_after: As `SnapshotOptions.after_bytes`.
         now: Gives the time, microseconds since 1970 UTC.
@@ -64,7 +64,7 @@ class GroupSetup:
     held: Callable[[StoreDefinition], Collection[PartitionId]]
     retention: Retention
     workers: Executor
-    touched: Callable[[PartitionStore], None]
+    touched: Callable[[GroupName, PartitionStore], None]
     snapshot: Callable[[GroupView, Commit], None]
     snapshot_after: int
     now: Callable[[], int]
@@ -85,42 +85,67 @@ class GroupSetup:
 class GroupState:
     """The partition stores of a group that this host holds. One thread at a time moves it forward; `view`, `at` and `reported` are for any.
 
+    Nothing can be read before the partitions have come to the epoch that was newest in the changelog when this began, its target: a host
+    that is built anew, or was away for long, would answer from the past as if it were the present. The target does not move, so a group
+    that never stands still is there in the end. From then on the newest epoch that is here can be read, however far behind it falls: who
+    cannot do with that says so (`max_staleness`).
+
     Partitions that are far behind the others, because they were lost or came to this host later, are rebuilt beside them: the others go on, and
-    take them in when they have caught up.
+    take them in when they have caught up. Each of the two is right by itself: the others are read at the group's epoch, which is at the
+    target or behind it, and those that are rebuilt are in no view at all before they are at the same epoch. So nothing old is ever read
+    because of them, and to hold the others back would take away what can be answered rightly.
+
+    What fails, fails as a whole: whatever a method raises, the epochs that can be read stay as they are, and the next call goes on from
+    what the partitions have reached.
 
     Args:
         group: The group.
         changelog: Where its commits are.
         setup: What it shares with other groups.
+
+    Attributes:
+        group: The group.
+        reported: What can be read here, for the reports of hosts.
+        has_caught_up: Whether all partitions that are held here could be read once, at the target or behind it.
     """
 
     def __init__(self, group: GroupName, changelog: Changelog, setup: GroupSetup) -> None:
         self.group = group
         self.reported: tuple[GroupReport, Mapping[StoreName, StoreReport]] = (GroupReport((), Epoch(0)), {})
+        self.has_caught_up = False
         self._changelog = changelog
         self._setup = setup
         self._views = RetainedViews(group, setup.retention)
+        self._found: dict[StoreName, StoreDefinition] = {}
+        """The stores that the changelog has, those included whose partitions could not be opened yet."""
+        self._held: dict[StoreName, Collection[PartitionId]] = {}
         self._definitions: dict[StoreName, StoreDefinition] = {}
-        """The stores that are known, each as it was when it was found."""
+        """The stores that are open, each as it was when it was found."""
         self._shapes: dict[int, Mapping[StoreName, StoreDefinition]] = {}
         """The same stores as they are at a generation."""
         self._opened: dict[PartitionKey, PartitionStore] = {}
         self._schedule = Schedule(changelog, group, setup.snapshot_after)
         self._main = self._cohort(Epoch(0), self._schedule.is_due)
         self._late = self._cohort(Epoch(0))
+        self._target = Epoch(0)
+        self._committed_at: int | None = None
+        """When the epoch was committed that the partitions have reached; None where that is not known."""
+        self._is_unpublished = False
+        self._loading: Epoch | None = None
+        self._problem = ""
         self._doubted_at = setup.clock()
         self._newest_known = Epoch(0)
         self._unread_since: int | None = None
         self._looked_at = 0
 
     def _cohort(self, epoch: Epoch, stops_at: Callable[[Commit], bool] = never_stop) -> Cohort:
-        return Cohort(self.group, self._changelog, self._setup.workers, self._setup.touched, epoch, stops_at)
+        return Cohort(self.group, self._changelog, self._setup.workers, partial(self._setup.touched, self.group), epoch, stops_at)
 
     # ---- what can be read
 
     @property
     def view(self) -> GroupView | None:
-        """The newest epoch; None while partitions are being brought to one."""
+        """The newest epoch that can be read; None while the partitions have not come to the target."""
         return self._views.newest
 
     def at(self, epoch: Epoch) -> GroupView:
@@ -140,7 +165,7 @@ class GroupState:
     def definitions(self) -> Mapping[StoreName, StoreDefinition]:
         """The stores that can be asked, or that could if there were a view."""
         view = self.view
-        return dict(self._definitions) if view is None else view.definitions
+        return dict(self._found) if view is None else view.definitions
 
     @property
     def partitions(self) -> Iterable[PartitionStore]:
@@ -187,18 +212,43 @@ class GroupState:
         """Whether partitions are far behind the others."""
         return bool(self._late.partitions)
 
-    def behind(self) -> str:
-        """Which partitions a group without a view still waits for, in words."""
-        stores = list(self._main.partitions.items())
-        newest = max((store.applied for _, store in stores), default=Epoch(0))
-        return f"{names_of([key for key, store in stores if store.applied < newest])} on the way from epoch {self._main.epoch} to {newest}"
+    @property
+    def epochs_missing(self) -> int:
+        """How many epochs the partitions still need before they can be read."""
+        return 0 if self.view is not None else max(1, self._target - self._main.epoch)
+
+    def tell_problem(self, problem: str) -> None:
+        """Say in the report what keeps the group from getting on.
+
+        Args:
+            problem: A sentence; empty when nothing is wrong.
+        """
+        if problem != self._problem:
+            self._problem = problem
+            group, stores = self.reported
+            self.reported = (replace(group, problem=problem), stores)
+
+    def _progress(self) -> Progress | None:
+        """How far the partitions are that cannot be read yet."""
+        if self.view is None:
+            return Progress(self._main.epoch, self._target, self._loading) if self._definitions else None
+        return Progress(self._late.epoch, self._main.epoch, self._loading) if self._late.partitions else None
 
     def _report(self) -> None:
         view = self.view
-        group = GroupReport(self._views.readable, self._newest_known, self._unread_since, self._looked_at)
-        late = sorted(self._late.partitions)
-        stores = {} if view is None else {name: _store_report(store, self._views.since[name], late) for name, store in view.stores.items()}
+        group = GroupReport(self._views.readable, self._newest_known, self._unread_since, self._looked_at, self._progress(), self._problem)
+        if view is None:
+            stores = {name: StoreReport((), rebuilding=tuple(sorted(self._held_of(store)))) for name, store in self._found.items()}
+        else:
+            late = sorted(self._late.partitions)
+            stores = {name: _store_report(store, self._views.since[name], late) for name, store in view.stores.items()}
         self.reported = (group, stores)
+
+    def _held_of(self, definition: StoreDefinition) -> Collection[PartitionId]:
+        """The partitions of a store that this host holds."""
+        if definition.name not in self._held:
+            self._held[definition.name] = self._setup.held(definition)
+        return self._held[definition.name]
 
     # ---- stores
 
@@ -212,11 +262,17 @@ class GroupState:
             definitions: Stores of this group; known ones are passed over.
 
         Returns:
-            Whether there were new ones.
+            Whether there were new ones, or there is something new to be read.
+
+        Raises:
+            LivestateError: The changelog cannot be reached, or a partition cannot be opened; call it again with the same stores.
         """
         new = {definition.name: definition for definition in definitions if definition.name not in self._definitions}
-        for definition in new.values():
-            list(self._setup.workers.map(lambda number, store=definition: self._open(store, number), self._setup.held(definition)))
+        before = self.view
+        self._found.update(new)
+        if self.view is None:
+            self._report()
+        self._open_all([(definition, number) for definition in new.values() for number in self._held_of(definition)])
         if new:
             opened = {key: store for key, store in self._opened.items() if key[0] in new}
             if not self._definitions:
@@ -228,17 +284,30 @@ class GroupState:
                 self._rebuild_later(opened)
             self._definitions.update(new)
             self._shapes.clear()
-        if (new or self.view is None) and self._main.is_even:
+            self._is_unpublished = True
+        if self.view is None:
+            self._report()
+        if self._is_unpublished:
             self._publish()
-        return bool(new)
+        return bool(new) or self.view is not before
+
+    def _open_all(self, partitions: Iterable[tuple[StoreDefinition, PartitionId]]) -> None:
+        """Open partitions side by side. Also where one cannot be opened none is half open when this ends: the next try opens the rest."""
+        opening = [self._setup.workers.submit(self._open, definition, number) for definition, number in partitions]
+        wait(opening)
+        for each in opening:
+            each.result()
 
     def _open(self, definition: StoreDefinition, number: PartitionId) -> None:
         # A partition that is open already is left of a try in which another one could not be opened.
         if (definition.name, number) not in self._opened:
-            store = self._setup.open(definition, number, partial(self.definition_at, definition.name))
+            try:
+                store = self._setup.open(definition, number, partial(self.definition_at, definition.name))
+            except LivestateError as error:
+                raise type(error)(f"Partition {number} of store {definition.name} cannot be opened: {error.message}") from error
             self._opened[definition.name, number] = store
             if not store.is_in_shape:
-                self._setup.touched(store)
+                self._setup.touched(self.group, store)
 
     def _begin(self, opened: Mapping[PartitionKey, PartitionStore]) -> None:
         late = late_partitions(opened, FAR_BEHIND)
@@ -249,6 +318,14 @@ class GroupState:
             self._main.generation = commit.generation if commit else 0
         if late:
             self._rebuild_later({key: opened[key] for key in late})
+        self._target = self._newest_committed()
+        self._newest_known = max(self._newest_known, self._target)
+
+    def _newest_committed(self) -> Epoch:
+        """The newest epoch in the changelog. One that has left it leads to nothing, so it is looked for from the beginning then."""
+        known = self._main.epoch
+        is_there = known > 0 and self._changelog.holds(self.group, known)
+        return self._changelog.newest_epoch(self.group, known if is_there else Epoch(0))
 
     def _rebuild_later(self, partitions: Mapping[PartitionKey, PartitionStore]) -> None:
         self._late = self._at_the_last_of({**self._late.partitions, **partitions})
@@ -273,11 +350,12 @@ class GroupState:
         """
         if not self._definitions:
             return False  # the first stores could not be opened, and are looked for again
+        if self._is_unpublished:
+            self._publish()  # an earlier call has failed behind what it applied
         looked_at = self._setup.now()
         snapshot = self._restored(self._main)
         if snapshot is not None:
-            if self._main.is_even:
-                self._show(snapshot.committed_at)
+            self._come_to(snapshot.committed_at)
             return True
         commits = self._main.look_ahead()
         self._note(commits, looked_at)
@@ -287,11 +365,17 @@ class GroupState:
         newest = self._main.take(self._stores_of)
         following = self._main.following or newest
         self._unread_since = following.committed_at if self._newest_known > newest.epoch else None
-        if self._main.is_even:
-            self._publish(newest)
-            if self._schedule.is_due(newest) and self.view is not None:
-                self._setup.snapshot(self.view, newest)
+        self._come_to(newest.committed_at)
+        if self._main.is_even and self._schedule.is_due(newest):
+            self._setup.snapshot(self._view_of_partitions(newest.committed_at), newest)
         return True
+
+    def _come_to(self, committed_at: int) -> None:
+        """Take note that the partitions have come to another epoch, and show it."""
+        self._committed_at, self._is_unpublished = committed_at, True
+        self._publish()
+        if self.view is None:
+            self._report()
 
     def _restored(self, cohort: Cohort) -> Snapshot | None:
         """Bring partitions to a snapshot, if they cannot go on from the commits, or should not; None if they can."""
@@ -300,10 +384,15 @@ class GroupState:
 
         def load(snapshot: Snapshot) -> None:
             self._know(snapshot.stores)
+            self._loading = snapshot.epoch
+            self._report()
             cohort.load(snapshot, self._stores_at(snapshot.generation))
 
         is_blocked, cohort.way = cohort.way is Way.BLOCKED, Way.UNSURE
-        found = restore(self._changelog, self.group, cohort.epoch, is_blocked=is_blocked, load=load)
+        try:
+            found = restore(self._changelog, self.group, cohort.epoch, is_blocked=is_blocked, load=load)
+        finally:
+            self._loading = None
         cohort.way = Way.COMMITS
         return found
 
@@ -322,7 +411,8 @@ class GroupState:
         self._unread_since = commits[0].committed_at if commits else None
         self._looked_at = looked_at
         group, stores = self.reported
-        self.reported = (GroupReport(group.readable, self._newest_known, self._unread_since, looked_at), stores)
+        noted = replace(group, newest_known=self._newest_known, unread_since=self._unread_since, looked_at=looked_at)
+        self.reported = (noted, stores)
 
     def _stores_of(self, commit: Commit) -> Mapping[StoreName, StoreDefinition]:
         self._know(commit.stores)
@@ -364,14 +454,20 @@ class GroupState:
         if late.epoch < self._main.epoch or not (late.is_even and self._main.is_even):
             return True
         self._main.join(late.partitions, self._stores_at(self._main.generation))
-        self._late = self._cohort(Epoch(0))
+        self._late, self._is_unpublished = self._cohort(Epoch(0)), True
         self._publish()
         return True
 
     def refresh(self) -> None:
         """Show what compaction has made of the partitions: the same rows in fewer segments. Without it a quiet group keeps the old ones."""
-        if self.view is not None and self._main.is_even:
-            self._show(self.view.committed_at)
+        if self.view is not None:
+            self._is_unpublished = True
+            self._publish()
+
+    def release(self) -> None:
+        """Give back the space of segments that nobody refers to any more."""
+        for store in self.partitions:
+            store.release()
 
     def expire(self) -> bool:
         """Let go of epochs that are past their retention; whether there were any."""
@@ -385,31 +481,40 @@ class GroupState:
         """When the next epoch is past its retention, by the clock; None when only the newest is kept."""
         return self._views.next_expiry
 
-    def _publish(self, commit: Commit | None = None) -> None:
-        epoch = self._main.epoch
-        if commit is None and self.view is not None and self.view.epoch == epoch:
-            self._show(self.view.committed_at)
+    def _publish(self) -> None:
+        """Make the epoch that the partitions have come to the newest that can be read: once they are all at it, and it is not before the target."""
+        if not self._main.is_even or self._main.epoch < self._target:
             return
-        if commit is None:
-            commit = self._changelog.read_commit(self.group, epoch) if epoch else None
-            if commit is None and any(later > epoch for later in self._changelog.snapshots(self.group).epochs()):
-                return  # the epoch has left the changelog; the next step goes on from a snapshot
-            if commit is None and epoch:
-                raise Unavailable(
-                    f"Group {self.group} is at epoch {epoch} here, and the changelog has no such epoch: check that it is the right changelog."
-                )
-        self._show(commit.committed_at if commit else 0)
+        if self._committed_at is None:
+            self._committed_at = self._commit_time(self._main.epoch)
+        if self._committed_at is None:
+            return  # the epoch has left the changelog; the next step goes on from a snapshot
+        self._views.publish(self._view_of_partitions(self._committed_at), self._setup.clock())
+        self._is_unpublished = False
+        self._newest_known = max(self._newest_known, self._main.epoch)
+        self.has_caught_up = self.has_caught_up or not self._late.partitions
+        self._report()
 
-    def _show(self, committed_at: int) -> None:
-        generation = self._main.generation
+    def _commit_time(self, epoch: Epoch) -> int | None:
+        """When an epoch was committed; None where it has left the changelog."""
+        commit = self._changelog.read_commit(self.group, epoch) if epoch else None
+        if commit is None and any(later > epoch for later in self._changelog.snapshots(self.group).epochs()):
+            return None
+        if commit is None and epoch:
+            raise Unavailable(
+                f"Group {self.group} is at epoch {epoch} here, and the changelog has no such epoch: check that it is the right changelog."
+            )
+        return commit.committed_at if commit else 0
+
+    def _view_of_partitions(self, committed_at: int) -> GroupView:
+        """The partitions as they are now, all at one epoch."""
+        epoch, generation = self._main.epoch, self._main.generation
         definitions = self._stores_at(generation)
         versions: dict[StoreName, dict[PartitionId, Version]] = {name: {} for name in definitions}
         for (name, number), store in self._main.partitions.items():
             versions[name][number] = store.version
-        views = {name: StateView(definition, self._main.epoch, committed_at, versions[name]) for name, definition in definitions.items()}
-        self._views.publish(GroupView(self.group, self._main.epoch, committed_at, views, generation), self._setup.clock())
-        self._newest_known = max(self._newest_known, self._main.epoch)
-        self._report()
+        views = {name: StateView(definition, epoch, committed_at, versions[name]) for name, definition in definitions.items()}
+        return GroupView(self.group, epoch, committed_at, views, generation, frozenset(self._late.partitions))
 
     def close(self) -> None:
         """Close all partitions and note their epoch."""

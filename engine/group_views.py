@@ -12,6 +12,7 @@ from weakref import WeakSet
 from engine.cluster.refusals import epochs_in_words
 from engine.cluster.reports import ReadableEpoch
 from engine.errors import LimitExceeded, NotFound, Unavailable
+from engine.scan import BuildingError
 from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 from engine.state.version import Version
 from engine.state.view import StateView
@@ -46,6 +47,7 @@ class GroupView:
         committed_at: When it was committed, microseconds since 1970 UTC; 0 before the first.
         stores: Every store of the group, as it is at the epoch.
         generation: How many migrations of the group are in effect.
+        rebuilding: Partitions that are held here and come to be readable at a later epoch.
     """
 
     group: GroupName
@@ -53,6 +55,7 @@ class GroupView:
     committed_at: int
     stores: Mapping[StoreName, StateView]
     generation: int = 0
+    rebuilding: frozenset[tuple[StoreName, PartitionId]] = frozenset()
 
     @cached_property
     def definitions(self) -> Mapping[StoreName, StoreDefinition]:
@@ -72,7 +75,8 @@ class GroupView:
 
         Raises:
             NotFound: The store is not in the group at this epoch.
-            Unavailable: A partition is not here; the message names it.
+            BuildingError: A partition comes to this host, and is not here yet; the message names it.
+            Unavailable: A partition is not here; likewise.
         """
         found = self._whole.get(store)
         if found is not None and partitions is None:
@@ -86,7 +90,8 @@ class GroupView:
             shown = ", ".join(str(number) for number in missing[:_MISSING_SHOWN])
             more = f" and {len(missing) - _MISSING_SHOWN} others" if len(missing) > _MISSING_SHOWN else ""
             what = f"Partition {shown}" if len(missing) == 1 else f"Partitions {shown}{more}"
-            raise Unavailable(
+            comes = all((store, number) in self.rebuilding for number in missing)
+            raise (BuildingError if comes else Unavailable)(
                 f"{what} of store {store} cannot be read on this host at epoch {self.epoch}; ask a host that holds it, or try again shortly."
             )
         return found if partitions is None else found.restricted(partitions)

@@ -16,6 +16,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from engine.cluster.reports import GroupReport, StoreReport
+from engine.errors import Unavailable
 from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 
 LIVE_COLUMN = "__live"
@@ -173,6 +174,10 @@ class StoreView(Protocol):
         """
 
 
+class BuildingError(Unavailable):
+    """What is asked for is being built here from the changelog: it comes by itself, and can be waited for."""
+
+
 @dataclass(frozen=True)
 class StoreStatus:
     """How a store stands on this host.
@@ -227,6 +232,9 @@ class StoreSource(Protocol):
         """What SQL's names of stores mean now: the stores of these names, unless a name was switched to another store.
 
         It never changes: a statement whose names are looked up in one of these means the same stores from its beginning to its end.
+
+        Raises:
+            Unavailable: There is nothing that could have stores; the message says what is missing.
         """
 
     def snapshot(
@@ -247,6 +255,7 @@ class StoreSource(Protocol):
 
         Raises:
             NotFound: A store does not exist (any more), or not at that epoch.
+            BuildingError: A store is being built here, and cannot be read yet.
             Unavailable: A store has partitions that cannot be read here now, or an epoch is not there yet or not retained any more; the message
                 names them, and what is there.
         """

@@ -35,7 +35,7 @@ from engine.exec.catalog import (
     show_stores,
     show_tables,
 )
-from engine.exec.deadline import Deadline
+from engine.exec.deadline import Deadline, Slot
 from engine.exec.engine import BindingError, Engine
 from engine.exec.fragment_cache import FragmentCache
 from engine.exec.local import LocalExecutor
@@ -55,7 +55,7 @@ from engine.plan.split.sizes import DEFAULT_LIMIT_BYTES
 from engine.plan.split.split import split
 from engine.plan.statement import ReadyStatement
 from engine.plan.values import Arguments
-from engine.scan import StoreSource, StoreStatus
+from engine.scan import BuildingError, StoreSource, StoreStatus
 from engine.sql.literals import shape_of
 from engine.sql.parse import Kind
 
@@ -249,6 +249,7 @@ class QueryService:
         session: Session = DEFAULT_SESSION,
         cancelled: Callable[[], bool] | None = None,
         told: Told | None = None,
+        slot: Slot | None = None,
     ) -> QueryResult:
         """Run a statement over one version of each store.
 
@@ -258,6 +259,7 @@ class QueryService:
             session: The client's choices; the dialect is that of the prepared statement, if it is one.
             cancelled: Tells, from any thread, whether the client took the statement back.
             told: What the names of a text meant when the client was told its columns; None where it was not.
+            slot: What the statement holds until there is a result; it is given back while an epoch is waited for. None for nothing.
 
         Returns:
             The result; close it, or read it to its end. Its columns are those that were told: where a store was migrated since so that they would
@@ -273,7 +275,7 @@ class QueryService:
         found = self.row(text, dialect, parameters, session, cancelled, told)
         if found is not None:
             return found
-        deadline = Deadline(self._timeout(session), cancelled)
+        deadline = Deadline(self._timeout(session), cancelled, slot)
         if parameters is None and dialect == "duckdb":
             found = self._execute_shape(text, deadline, started, session.wish, told)
             if found is not None:
@@ -414,7 +416,7 @@ class QueryService:
         if self._coordinator is None:
             try:
                 return self._local.row(lookup, key, ALL_NEWEST, started)
-            except MigratedError:
+            except (MigratedError, BuildingError):
                 return None
         return self._coordinator.row(KeyAsked(statement, lookup, key, self._source.definitions(), self._timeout(session), started, cancelled))
 
@@ -439,7 +441,7 @@ class QueryService:
         if self._coordinator is None and wish == NEWEST:
             try:
                 return self._local.lookup(request)
-            except MigratedError:
+            except (MigratedError, BuildingError):
                 return None
         assert isinstance(known.plan, RowsPlan)
         is_lookup = request.limit != REFUSED_LIMIT and lookup_points(known.plan, request.arguments) is not None

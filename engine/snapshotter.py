@@ -13,7 +13,8 @@ import pyarrow as pa
 from engine.changelog import Changelog, Commit, SnapshotRetention
 from engine.changelog.snapshot import MIB, Mark, StorePartition, is_due
 from engine.changelog.snapshots import FILE_BYTES
-from engine.errors import Cancelled, LivestateError
+from engine.errors import Cancelled
+from engine.failures import Failures, log_failure
 from engine.group_views import GroupView
 from engine.schema import GroupName, PartitionId, StoreDefinition
 from engine.state.live_rows import live_rows
@@ -156,6 +157,11 @@ class _Task:
     since: float
     next_look: float
 
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return f"The snapshot of group {self.view.group}"
+
 
 class Snapshotter:
     """The thread that writes a host's part of snapshots, beside the one that follows the changelog.
@@ -172,13 +178,14 @@ class Snapshotter:
         self._lock = Lock()
         self._wake, self._stopping = Event(), Event()
         self._maker = SnapshotMaker(changelog, options, now, self._stopping)
-        self._ended = False
+        self._failures: Failures[str] = Failures(options.retry_seconds)
         self._thread = Thread(target=self._run, name="snapshot", daemon=True)
 
-    @property
-    def has_ended(self) -> bool:
-        """Whether the thread has ended though nobody stopped it: its failure, a defect, is in the log."""
-        return self._ended
+    def problem(self, group: GroupName) -> str:
+        """Why a group's snapshot does not get on, in one sentence; empty where nothing is wrong, or none is due."""
+        with self._lock:
+            task = self._tasks.get(group)
+        return "" if task is None else self._failures.problem(task.name)
 
     def start(self) -> None:
         """Start the thread."""
@@ -200,25 +207,21 @@ class Snapshotter:
         """
         clock = time.monotonic()
         with self._lock:
-            if self._ended:
-                return  # the view would be kept for good
             self._tasks[view.group] = _Task(view, commit, clock, clock)
         self._wake.set()
 
     def _run(self) -> None:
-        try:
-            while not self._stopping.is_set():
-                self._wake.wait(self._seconds_to_wait())
-                self._wake.clear()
-                self._round()
-        finally:
-            with self._lock:
-                self._ended = not self._stopping.is_set()
-                self._tasks.clear()
+        while not self._stopping.is_set():
+            self._wake.wait(self._seconds_to_wait())
+            self._wake.clear()
+            self._round()
+        with self._lock:
+            self._tasks.clear()
 
     def _round(self) -> None:
         for task in self._due():
             if self._is_done(task):
+                self._failures.clear(task.name)
                 with self._lock:
                     if self._tasks.get(task.view.group) is task:
                         del self._tasks[task.view.group]
@@ -234,14 +237,20 @@ class Snapshotter:
             return [task for task in self._tasks.values() if task.next_look <= clock]
 
     def _is_done(self, task: _Task) -> bool:
-        """Do what there is to do now; whether that was all, or took too long."""
+        """Do what there is to do now; whether that was all, or took too long. Whatever fails, fails for this group alone."""
         waited, pause = time.monotonic() - task.since, self._options.look_seconds
         try:
             if self._maker.advance(task.view, task.commit, waited):
                 return True
-        except LivestateError as error:
-            pause = self._options.retry_seconds
-            if not self._stopping.is_set():
-                _log.warning("A snapshot of group %s at epoch %d is not getting on: %s", task.view.group, task.view.epoch, error.message)
+            self._failures.clear(task.name)
+        except BaseException as error:  # noqa: BLE001 - the top of all work for a snapshot; a panic of obstore is no Exception
+            pause = self._note_failure(task, error)
         task.next_look = time.monotonic() + pause
         return waited > self._options.give_up_seconds
+
+    def _note_failure(self, task: _Task, error: BaseException) -> float:
+        """Say what has failed; seconds until it is tried again."""
+        clock = time.monotonic()
+        if self._failures.note(task.name, error, clock) and not self._stopping.is_set():
+            log_failure(_log, f"{task.name} at epoch {task.view.epoch}", error)
+        return self._failures.seconds_left(task.name, clock)

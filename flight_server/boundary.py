@@ -145,7 +145,9 @@ def error_detail(error: LivestateError) -> bytes:
     Returns:
         UTF-8 JSON: `kind`, `message`, and for SQL errors `position` with `offset`, `line` and `column`.
     """
-    document: dict[str, Any] = {"kind": type(error).__name__, "message": _shortened(error.message)}
+    # A finer class than the kinds is the host's own: clients know the kinds alone.
+    kind = next((kind for kind in type(error).__mro__ if kind in _WIRE), LivestateError)
+    document: dict[str, Any] = {"kind": kind.__name__, "message": _shortened(error.message)}
     if isinstance(error, InvalidInput) and error.position is not None:
         document["position"] = {"offset": error.position.offset, "line": error.position.line, "column": error.position.column}
     return json.dumps(document).encode()

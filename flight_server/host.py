@@ -89,7 +89,7 @@ class Host:
         self._server: LivestateServer | None = None
 
     def start(self) -> int:
-        """Open the data directory, follow the changelog and listen. What the directory already holds can be asked at once.
+        """Open the data directory, follow the changelog and listen. Statements wait for stores that are behind what the changelog has by now.
 
         Returns:
             The port that it listens on.
@@ -152,11 +152,11 @@ class Host:
         return _uri(self._options, self._server.port)
 
     def ready(self) -> bool:
-        """Whether every store that the host knows of can be asked at the newest epoch in the changelog."""
-        return self._follower is not None and all(store.epoch >= store.newest_epoch for store in self._follower.status())
+        """Whether the host has caught up with the changelog once: as `Follower.has_caught_up`."""
+        return self._follower is not None and self._follower.has_caught_up
 
     def wait_until_ready(self, timeout_seconds: float) -> None:
-        """Wait until every store can be asked at the newest epoch.
+        """Wait until the host has caught up with the changelog once.
 
         Args:
             timeout_seconds: How long at most.

@@ -124,7 +124,9 @@ class Launcher:
                 text = line.decode(errors="replace").rstrip("\n")
                 if text.startswith(SERVES):
                     child.served.set()
-                self._say(f"host {child.entry.name} | {text}")
+                # A process whose output nobody takes any more stands still in the middle of a line.
+                with suppress(OSError, ValueError):
+                    self._say(f"host {child.entry.name} | {text}")
 
     def _announce(self) -> None:
         if not self._all_served and all(child.served.is_set() for child in self._children):

@@ -2,7 +2,8 @@
 
 Flight answers every call in a thread of its own, however many there are (600 calls that wait are 600
 threads), so the limit is made here. A slot is held while the host computes: from the beginning of a statement
-to its first rows, and never while a client or a coordinator takes its time to read them. Statements of
+to its first rows. It is held neither while the statement waits for an epoch that is to come, such as that of
+a store which is being built, nor while a client or a coordinator takes its time to read rows. Statements of
 clients, fragments of coordinators and endpoints of divided results have slots of their own. A statement that
 waits for fragments holds a slot of its host's clients, a fragment one of its host's peers, and a fragment
 waits for nobody but for the inputs that its coordinator has at hand: so there is no cycle in which hosts
@@ -32,7 +33,8 @@ class ServerLimits:
         max_fragments: Fragments for other hosts that are computed at once; likewise.
         max_endpoints: Endpoints of divided results, as Spark's tasks read them, that are computed at once;
             likewise.
-        max_waiting: How many of each may wait; more are refused.
+        max_waiting: How many of each may wait for their turn, and how many for an epoch that is to come; more are
+            refused.
         max_wait_seconds: How long one waits that has no time-out of its own.
         max_upload_seconds: How long parameters and inputs may take to arrive, where the time-out of their
             statement is not shorter.
@@ -81,9 +83,27 @@ class Slots:
         self._max_waiting = max_waiting
         self._max_wait_seconds = max_wait_seconds
         self._free = limit
+        self._idle = 0
         self._closed = False
         self._lock = threading.Lock()
         self._waiting: OrderedDict[threading.Event, None] = OrderedDict()
+
+    @contextmanager
+    def waiting_for_news(self) -> Iterator[None]:
+        """For a block in which somebody waits, without a slot, for what is to come.
+
+        Raises:
+            LimitExceeded: Too many do so.
+        """
+        with self._lock:
+            if self._idle >= self._max_waiting:
+                raise LimitExceeded(f"{self._max_waiting} requests of this kind wait for epochs that are to come ({self._name}): ask again later.")
+            self._idle += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._idle -= 1
 
     @contextmanager
     def taken(self, timeout_seconds: float | None = None) -> Iterator[float]:
@@ -116,7 +136,7 @@ class Slots:
         return self._wait(place, self._max_wait_seconds if timeout_seconds is None else timeout_seconds)
 
     def hold(self, timeout_seconds: float | None = None) -> HeldSlot:
-        """Take a slot that several threads may give back; otherwise as `taken`."""
+        """Take a slot that several threads may give back, and that its holder can do without for a while; otherwise as `taken`."""
         return HeldSlot(self, self.take(timeout_seconds))
 
     def give(self) -> None:
@@ -172,12 +192,12 @@ class Slots:
 
 
 class HeldSlot:
-    """A slot that is given back once, by whoever is first to do so. Safe for threads; a context that gives it
-    back.
+    """The right to be computed, given back by whoever is first to do so; a context that gives it back. Safe for
+    threads. Implements `engine.exec.deadline.Slot`.
 
     Args:
         slots: Where it is from.
-        waited: Seconds that it took to get it.
+        waited: Seconds that it took to get it; 0.0 without a wait.
 
     Attributes:
         waited: As the argument.
@@ -190,11 +210,21 @@ class HeldSlot:
         self.waited = waited
 
     def give(self) -> None:
-        """Give it back, if it is still held."""
+        """Give it back, if it is held."""
         with self._lock:
             is_held, self._is_held = self._is_held, False
         if is_held:
             self._slots.give()
+
+    @contextmanager
+    def idle(self, until: float | None) -> Iterator[None]:
+        """As `Slot.idle`."""
+        with self._slots.waiting_for_news():
+            self.give()
+            yield
+        self._slots.take(None if until is None else max(0.0, until - time.monotonic()))
+        with self._lock:
+            self._is_held = True
 
     def __enter__(self) -> HeldSlot:
         return self

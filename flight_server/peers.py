@@ -276,19 +276,25 @@ class FlightPeers:
         complaint = ""
         while not self._stopping:
             with self._changed:
-                told = self._own_changes
+                told: int | None = self._own_changes
             try:
-                self._heard(parse_report(peer.report(self.own_bytes(), self._report_timeout(peer.name))), answered=True)
+                self._exchange_reports(peer)
                 complaint = ""
-            except LivestateError as error:
+            except BaseException as error:  # noqa: BLE001 - the top of the thread: without it this host would be dead to the other one
                 # That nobody answers is seen where it matters. What is wrong in another way stays so, and is said once.
-                if error.message != complaint and not isinstance(error, Unavailable | DeadlineExceeded):
-                    _log.warning("Host %s cannot be reported to: %s", peer.name, error.message)
-                complaint = error.message
-                self._give_up_if_dead(peer)
-                self._rest(None)
-            else:
-                self._rest(told)
+                if str(error) != complaint and not isinstance(error, Unavailable | DeadlineExceeded):
+                    is_expected = isinstance(error, LivestateError)
+                    _log.warning("Host %s cannot be reported to: %s", peer.name, error, exc_info=None if is_expected else error)
+                complaint = str(error)
+                told = None
+            self._rest(told)
+
+    def _exchange_reports(self, peer: _Peer) -> None:
+        try:
+            self._heard(parse_report(peer.report(self.own_bytes(), self._report_timeout(peer.name))), answered=True)
+        except BaseException:
+            self._give_up_if_dead(peer)
+            raise
 
     def _rest(self, told: int | None) -> None:
         """Wait for the next heartbeat; or, if it is said what the other host was told, for anything new."""

@@ -52,9 +52,12 @@ def stop_with_standard_input() -> None:
     """Have this process get SIGTERM when its standard input ends: when that is a pipe of its parent, it does not outlive the parent."""
 
     def wait() -> None:
-        while os.read(sys.stdin.fileno(), 4096):
-            pass
-        os.kill(os.getpid(), signal.SIGTERM)
+        try:
+            while os.read(sys.stdin.fileno(), 4096):
+                pass
+        finally:
+            # An input that cannot be read says no more of the parent than one that has ended.
+            os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=wait, name="parent", daemon=True).start()
 

@@ -3,12 +3,12 @@
 ```json
 {"format": 2, "host": "a", "changelog": "6f0c…", "started": 1789000000000000, "number": 17,
  "groups": {"plays": {"readable": [[41, 1789000000000000, 0], [42, 1789000000100000, 1]], "newest_known": 43, "unread_since": 1789000000200000,
-                      "looked_at": 1789000000300000}},
+                      "looked_at": 1789000000300000, "building": [40, 43, null], "problem": ""}},
  "stores": {"plays": {"partitions": [0, 3, 4], "rows": 10, "bytes": 200, "segments": 3, "stored_rows": 12, "since": 1, "rebuilding": []}}}
 ```
 
 The fields are those of `engine.cluster.reports`; `readable` has epochs, each with the time of its commit and its generation. Times are microseconds
-since 1970 UTC.
+since 1970 UTC. `building` (epoch, target and snapshot, or null) and `problem` may be left out: nothing that decides about an answer depends on them.
 `started` tells one life of a host from the next, `number` counts the reports of one life.
 """
 
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from engine.cluster.reports import GroupReport, HostName, HostReport, ReadableEpoch, StoreReport
+from engine.cluster.reports import GroupReport, HostName, HostReport, Progress, ReadableEpoch, StoreReport
 from engine.errors import InvalidInput
 from engine.schema import Epoch, GroupName, PartitionId, StoreName
 
@@ -64,7 +64,15 @@ class SentReport:
 
 def _group_document(group: GroupReport) -> Mapping[str, Any]:
     readable = [(each.epoch, each.committed_at, each.generation) for each in group.readable]
-    return {"readable": readable, "newest_known": group.newest_known, "unread_since": group.unread_since, "looked_at": group.looked_at}
+    building = None if group.building is None else (group.building.epoch, group.building.target, group.building.snapshot)
+    return {
+        "readable": readable,
+        "newest_known": group.newest_known,
+        "unread_since": group.unread_since,
+        "looked_at": group.looked_at,
+        "building": building,
+        "problem": group.problem,
+    }
 
 
 def parse_report(data: bytes) -> SentReport:
@@ -106,9 +114,19 @@ def _group(document: Mapping[str, Any]) -> GroupReport:
     readable = tuple(ReadableEpoch(Epoch(_number(epoch)), _number(moment), _number(generation)) for epoch, moment, generation in document["readable"])
     if any(before.epoch >= after.epoch or before.generation > after.generation for before, after in pairwise(readable)):
         raise ValueError(readable)
-    unread_since = document["unread_since"]
-    looked_at = _number(document["looked_at"])
-    return GroupReport(readable, Epoch(_number(document["newest_known"])), None if unread_since is None else _number(unread_since), looked_at)
+    unread_since, building = document["unread_since"], document.get("building")
+    return GroupReport(
+        readable,
+        Epoch(_number(document["newest_known"])),
+        None if unread_since is None else _number(unread_since),
+        _number(document["looked_at"]),
+        None if building is None else _progress(*building),
+        _text(document.get("problem", "")),
+    )
+
+
+def _progress(epoch: object, target: object, snapshot: object) -> Progress:
+    return Progress(Epoch(_number(epoch)), Epoch(_number(target)), None if snapshot is None else Epoch(_number(snapshot)))
 
 
 def _store(document: Mapping[str, Any]) -> StoreReport:

@@ -21,7 +21,7 @@ from flight_server.arrivals import Arrival
 from flight_server.bound_row import bound_row
 from flight_server.calls import Call, Calls
 from flight_server.fragments import FragmentTicket
-from flight_server.limits import ServerLimits
+from flight_server.limits import HeldSlot, ServerLimits
 from flight_server.messages import Message, new
 from flight_server.parameter_types import announced_schema
 from flight_server.results import result_stream
@@ -207,33 +207,31 @@ class Statements:
         return stream
 
     def _answer(self, statement: Statement | JsonStatement, call: Call, context: Any) -> flight.FlightDataStream:
-        waited = self._slots.take(statement.timeout_seconds)
-        try:
-            if waited:
+        # Whoever reads a large result slowly holds up nobody else.
+        with self._slots.hold(statement.timeout_seconds) as slot:
+            if slot.waited:
                 call.check()
-                statement = statement.later(waited)
-            result = self._json_result(statement, call) if isinstance(statement, JsonStatement) else self._result(statement, call)
+                statement = statement.later(slot.waited)
+            result = self._json_result(statement, call, slot) if isinstance(statement, JsonStatement) else self._result(statement, call, slot)
             return result_stream(result, call, context)
-        finally:
-            # Whoever reads a large result slowly from here on holds up nobody else.
-            self._slots.give()
 
-    def _result(self, statement: Statement, call: Call) -> QueryResult:
+    def _result(self, statement: Statement, call: Call, slot: HeldSlot) -> QueryResult:
         given, session = statement.parameters, engine_session(statement)
         if isinstance(given, PlainValue):
             found = self._service.row(statement.sql, session.dialect, [given.value], session, call.cancelled, statement.told)
             if found is not None:
                 return found
-        return self._service.execute(statement.sql, None if given is None else given.batch(), session, call.cancelled, statement.told)
+        values = None if given is None else given.batch()
+        return self._service.execute(statement.sql, values, session, call.cancelled, statement.told, slot)
 
-    def _json_result(self, request: JsonStatement, call: Call) -> QueryResult:
+    def _json_result(self, request: JsonStatement, call: Call, slot: HeldSlot) -> QueryResult:
         statement, given = request.statement, request.parameters
         session = engine_session(statement)
         if given and not isinstance(given, Mapping) and statement.wish is NEWEST:
             found = self._service.row(statement.sql, session.dialect, given, session, call.cancelled)
             if found is not None:
                 return found
-        return self._service.execute(statement.sql, self._typed(request), session, call.cancelled)
+        return self._service.execute(statement.sql, self._typed(request), session, call.cancelled, slot=slot)
 
     def _typed(self, request: JsonStatement) -> pa.RecordBatch | None:
         if not request.parameters:

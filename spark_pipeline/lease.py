@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +10,8 @@ from contextlib import contextmanager
 from engine.errors import LivestateError
 from spark_pipeline.host_calls import HostConnection, ReadPlan
 from spark_pipeline.reader_options import ReaderOptions
+
+_LOG = logging.getLogger(__name__)
 
 LEASE_SECONDS = 60.0
 """How long hosts keep an epoch for a reader that says nothing more: what Spark may take between planning and reading, or between two tasks."""
@@ -54,7 +57,10 @@ def kept(plan: ReadPlan, options: ReaderOptions) -> Iterator[None]:
 
 def _renew(plan: ReadPlan, options: ReaderOptions, done: threading.Event) -> None:
     while True:
-        # A host that does not answer now can lack the epoch later; whoever reads there is told then.
-        take(plan, options)
+        try:
+            # A host that does not answer now can lack the epoch later; whoever reads there is told then.
+            take(plan, options)
+        except Exception:  # noqa: BLE001 - the top of the thread
+            _LOG.exception("The epochs of a read could not be held for longer; it is tried again in %g seconds.", RENEWAL_SECONDS)
         if done.wait(RENEWAL_SECONDS):
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from contextlib import suppress
 
 import pyarrow as pa
 from pyarrow import flight
@@ -77,7 +78,7 @@ class Notifier:
             action = flight.Action(_ACTION, self._group.encode())
             for _ in self._client.do_action(action, flight.FlightCallOptions(timeout=_TIMEOUT_SECONDS)):
                 pass
-        except (pa.ArrowException, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - the top of the thread: whatever fails, later epochs are told again
             self._failed(epoch, error)
         else:
             if self._failing:
@@ -86,14 +87,17 @@ class Notifier:
 
     def _failed(self, epoch: Epoch, error: Exception) -> None:
         if not self._failing:
+            is_expected = isinstance(error, pa.ArrowException | OSError)
             _LOG.warning(
                 "The host at %s could not be told of epoch %d of %s; it will find new epochs by polling until it can be reached again: %s",
                 self._location,
                 epoch,
                 self._group,
                 error,
+                exc_info=None if is_expected else error,
             )
         self._failing = True
-        if self._client is not None:
-            self._client.close()
-            self._client = None
+        client, self._client = self._client, None
+        if client is not None:
+            with suppress(pa.ArrowException, OSError):
+                client.close()

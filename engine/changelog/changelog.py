@@ -254,7 +254,7 @@ class Changelog:
         commit: Commit,
         definitions: Mapping[StoreName, StoreDefinition],
         partitions: Callable[[StoreName, PartitionId], bool] | None = None,
-    ) -> dict[tuple[StoreName, PartitionId], pa.RecordBatch]:
+    ) -> dict[tuple[StoreName, PartitionId], pa.Table]:
         """The rows of an epoch. Only the bytes of the partitions asked for are fetched, neighbours together.
 
         Args:
@@ -263,8 +263,8 @@ class Changelog:
             partitions: Says which partitions are asked for; None for all.
 
         Returns:
-            Rows by store and partition, in commit order, in the store's row schema; `TOMBSTONE_COLUMN` (boolean, no nulls) is the last column
-            where a row is a tombstone. Partitions without rows are left out.
+            Rows by store and partition, in commit order, in the store's row schema, a batch or more each; `TOMBSTONE_COLUMN` (boolean, no
+            nulls) is the last column where a row is a tombstone. Partitions without rows are left out.
 
         Raises:
             Corrupt: A data file is missing or damaged; the message names group and epoch.

@@ -28,7 +28,7 @@ from engine.changelog.rows import fitted_tables
 from engine.changelog.snapshots import Snapshots
 from engine.errors import Corrupt, NotFound, Unavailable
 from engine.evolution import convert_rows
-from engine.schema import TOMBSTONE_COLUMN, Epoch, GroupName, PartitionId, StoreDefinition, StoreName
+from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 
 Wants = Callable[[StoreName, PartitionId], bool]
 
@@ -140,6 +140,10 @@ class Epochs:
         found = self.read(commit.epoch)
         return found is not None and found.nonce == commit.nonce
 
+    def storage_now(self) -> int:
+        """The time by the clock of the changelog's storage, microseconds since 1970 UTC."""
+        return self._objects.now()
+
     def generation(self, known: int) -> int:
         """The generation of a commit that is created now: how many migrations there are, from a number of them that is known."""
         return self._stores.generation(self.group, known)
@@ -157,7 +161,7 @@ class Epochs:
 
     def rows(
         self, commit: Commit, definitions: Mapping[StoreName, StoreDefinition], wants: Wants | None
-    ) -> dict[tuple[StoreName, PartitionId], pa.RecordBatch]:
+    ) -> dict[tuple[StoreName, PartitionId], pa.Table]:
         """The rows of a commit by store and partition: see `Changelog.read_rows`."""
         found: dict[tuple[StoreName, PartitionId], list[pa.RecordBatch]] = defaultdict(list)
         where = describe(self.group, commit.epoch)
@@ -249,14 +253,10 @@ class Epochs:
         return [path for path in paths if path not in named]
 
 
-def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Slices of one partition as one batch, with a tombstone column if one of them has it."""
-    if len(batches) == 1:
-        return batches[0]
+def _joined(batches: Sequence[pa.RecordBatch]) -> pa.Table:
+    """Slices of one partition as one table, with a tombstone column if one of them has it. One batch could not have more than 2 GiB of text."""
     schema = max((batch.schema for batch in batches), key=len)
-    if schema.names[-1] == TOMBSTONE_COLUMN:
-        batches = [batch if len(batch.schema) == len(schema) else _without_tombstones(batch) for batch in batches]
-    return pa.concat_batches(batches)
+    return pa.Table.from_batches([batch if len(batch.schema) == len(schema) else _without_tombstones(batch) for batch in batches], schema)
 
 
 def _without_tombstones(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -9,6 +9,7 @@
     groups/<group>/snapshots/<epoch>/<nonce>-<n>.arrow   rows of a snapshot
     groups/<group>/snapshots/<epoch>/<nonce>.part   what one host wrote of it
     groups/<group>/snapshots/<epoch>.snapshot       written last, create-only: the snapshot counts from here on
+    clock/<nonce>                                   written to see when the storage says that it was, and removed at once
 
 Epochs are written with 20 digits and numbers of migrations and switches with 10, so that names sort as numbers do.
 """
@@ -25,6 +26,7 @@ from engine.schema import Epoch, GroupName, StoreName
 LAYOUT_FORMAT = 1
 FORMAT_PATH = "FORMAT"
 STORES_PATH = "stores"
+CLOCK_PATH = "clock"
 TEMPORARY_SUFFIX = ".tmp"
 """Ends the name of a local file that is being written; nothing else ends so."""
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from urllib.parse import unquote, urlsplit
@@ -19,6 +20,7 @@ import pyarrow as pa
 from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError, UnknownConfigurationKeyError
 from obstore.store import MemoryStore
 
+from engine.changelog.layout import CLOCK_PATH
 from engine.changelog.local import LocalObjects
 from engine.errors import InvalidInput, NotFound, Unavailable
 
@@ -47,6 +49,8 @@ _CLIENT_OPTIONS = frozenset(
     ]
 )
 _RETRIES: dict[str, Any] = {"max_retries": 4, "retry_timeout": timedelta(seconds=30), "backoff": {"init_backoff": timedelta(milliseconds=50)}}
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _Result = TypeVar("_Result")
 Range = tuple[int, int]
@@ -90,6 +94,12 @@ class Objects(Protocol):
 
     def delete(self, paths: Collection[str]) -> None:
         """Remove objects; those that do not exist are ignored."""
+
+    def now(self) -> int:
+        """The time by the clock of whoever keeps the objects, microseconds since 1970 UTC; full seconds in some stores.
+
+        An object is written to see when that was, and removed again.
+        """
 
 
 class RemoteObjects:
@@ -170,6 +180,14 @@ class RemoteObjects:
         for path in paths:
             with contextlib.suppress(FileNotFoundError):
                 _asked(functools.partial(obstore.delete, self._store, path))
+
+    def now(self) -> int:
+        """See `Objects.now`."""
+        path = f"{CLOCK_PATH}/{secrets.token_hex(8)}"
+        self._put(path, [])
+        written = _asked(lambda: obstore.head(self._store, path))["last_modified"]
+        self.delete([path])
+        return (written - _EPOCH) // timedelta(microseconds=1)
 
 
 def _asked(call: Callable[[], _Result]) -> _Result:

@@ -26,13 +26,15 @@ import secrets
 import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from engine.changelog.codec import Tables, inline_file
 from engine.changelog.commit import Commit, CommittedBatch, DataFile
 from engine.changelog.epochs import Epochs
 from engine.errors import Corrupt, Fenced, InvalidInput, Unavailable
-from engine.retention import Cutoffs, risen
+from engine.retention import Cutoffs, check_clock, check_cutoffs, risen
 from engine.schema import Epoch, StoreName
 
 REMEMBERED_QUERIES = 64
@@ -43,8 +45,28 @@ INLINE_LIMIT = 256 * 1024
 
 NO_CUTOFFS: Cutoffs = MappingProxyType({})
 
+SECONDS_BETWEEN_CLOCK_READINGS = 3600.0
+"""How long what the storage's clock has said once tells what it says: the monotonic clock, by which that is told, drifts by little in this time."""
+
 _SLICE_OVERHEAD = 512
 _MAX_RACES = 100
+
+
+@dataclass(frozen=True)
+class ClockReading:
+    """What the clock of the storage said.
+
+    Attributes:
+        storage: That, microseconds since 1970 UTC.
+        at: When it was read, seconds of the monotonic clock, which is never set.
+    """
+
+    storage: int
+    at: float
+
+    def storage_at(self, at: float) -> int:
+        """What it says at another moment of the monotonic clock."""
+        return self.storage + int((at - self.at) * 1_000_000)
 
 
 class Writer:
@@ -57,6 +79,7 @@ class Writer:
     def __init__(self, epochs: Epochs, fence: Commit) -> None:
         self._epochs = epochs
         self._head = fence
+        self._reading: ClockReading | None = None
         self._fenced: Fenced | None = None
         self._lock = threading.Lock()
 
@@ -72,7 +95,8 @@ class Writer:
 
         Raises:
             InvalidInput: `writer_id` is empty or not printable; or a job has written the group, and it is not
-                to be taken over.
+                to be taken over; or the group's stores have a retention, and the clock of this machine cannot be
+                believed.
             Unavailable: The changelog cannot be reached, or other writers keep winning the race.
         """
         if not writer_id or not writer_id.isprintable():
@@ -86,6 +110,8 @@ class Writer:
                 continue
             if before is not None and not take_over:
                 check_no_other_job(before, query_ids)
+            if before is not None and before.cutoffs:
+                check_clock(_wall_clock(), epochs.storage_now())
             generation = epochs.generation(before.generation if before else 0)
             fence = _next_commit(epochs, before, writer_id, (before.token if before else 0) + 1, generation)
             if epochs.create(fence):
@@ -144,7 +170,8 @@ class Writer:
 
         Raises:
             Fenced: A newer writer owns the group; this one is of no use any more.
-            InvalidInput: Rows do not fit their store's definition, or the batch has a query id and no number, or the reverse.
+            InvalidInput: Rows do not fit their store's definition, or the batch has a query id and no number, or the reverse; or rows would be gone
+                because of a clock or a watermark that lies in the future (`engine.retention`).
             NotFound: There is no such store.
             Unavailable: The changelog cannot be reached; whether the epoch was committed is not known. Call it again.
             LimitExceeded: The disk is full; nothing was committed.
@@ -237,10 +264,29 @@ class Writer:
             cutoffs=risen(self._head.cutoffs, cutoffs),
             written=self._head.written + sum(file.size for file in files if file.slices),
         )
+        self._check_clocks(commit)
         if self._epochs.create(commit):
             self._head = commit
             return commit
         return self._lost(commit)
+
+    def _check_clocks(self, commit: Commit) -> None:
+        """See that a commit lets go of no rows because of a clock that is wrong, or of an event of the future.
+
+        What the storage's clock says is told by the monotonic clock from when it was read last. That one stands still while a machine
+        sleeps, so where a commit would be refused the storage's clock is read anew first.
+        """
+        if not commit.cutoffs:
+            return
+        before, now, at = self._head.cutoffs, _wall_clock(), time.monotonic()
+        if self._reading is not None and at - self._reading.at < SECONDS_BETWEEN_CLOCK_READINGS:
+            with suppress(InvalidInput):
+                check_clock(now, self._reading.storage_at(at))
+                check_cutoffs(before, commit.cutoffs, self._reading.storage_at(at))
+                return
+        self._reading = ClockReading(self._epochs.storage_now(), time.monotonic())
+        check_clock(_wall_clock(), self._reading.storage)
+        check_cutoffs(before, commit.cutoffs, self._reading.storage)
 
     def _lost(self, commit: Commit) -> Commit:
         """The epoch has another commit: a newer writer's, or an earlier try of this writer's whose answer was lost.
@@ -266,6 +312,11 @@ class Writer:
         raise Unavailable(f"An earlier append to store group {commit.group} had taken place after all, as epoch {found.epoch}: do this one again.")
 
 
+def _wall_clock() -> int:
+    """What this machine's clock says, microseconds since 1970 UTC."""
+    return time.time_ns() // 1000
+
+
 def _next_commit(epochs: Epochs, before: Commit | None, writer_id: str, token: int, generation: int) -> Commit:
     """An empty commit behind another one."""
     return Commit(
@@ -276,7 +327,7 @@ def _next_commit(epochs: Epochs, before: Commit | None, writer_id: str, token: i
         nonce=secrets.token_hex(8),
         query_id=None,
         batch_id=None,
-        committed_at=max(time.time_ns() // 1000, before.committed_at if before else 0),
+        committed_at=max(_wall_clock(), before.committed_at if before else 0),
         batches=before.batches if before else {},
         cutoffs=before.cutoffs if before else {},
         written=before.written if before else 0,

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from engine.cluster.readable import Bundle, GroupReading, Hosts
-from engine.cluster.reports import LONE_HOST, GroupReport, HostName, HostReport
+from engine.cluster.reports import LONE_HOST, GroupReport, HostName, HostReport, Progress
 from engine.cluster.wishes import AsOf, AsOfEpoch, AsOfTimestamp, EpochWish
 from engine.errors import InvalidInput, LivestateError, NotFound, Unavailable
 from engine.schema import Epoch, PartitionId, StoreName
@@ -29,6 +29,27 @@ def epochs_in_words(epochs: Collection[Epoch]) -> str:
         return f"{ascending[0]} to {ascending[-1]}"
     shown = ", ".join(str(epoch) for epoch in ascending[-_EPOCHS_SHOWN:])
     return shown if len(ascending) <= _EPOCHS_SHOWN else f"{ascending[0]}, …, {shown}"
+
+
+def progress_in_words(progress: Progress) -> str:
+    """How far partitions are that are being built: a sentence without its full stop.
+
+    Args:
+        progress: Of a host.
+    """
+    if progress.snapshot is not None:
+        return f"it reads the snapshot of epoch {progress.snapshot}, on its way to epoch {progress.target}"
+    return f"it is at epoch {progress.epoch} of {progress.target} ({progress.percent} %)"
+
+
+def outlook(report: GroupReport) -> str:
+    """The end of a sentence that says that partitions are being built: how far they are, and what to do.
+
+    Args:
+        report: Of the group on the host that builds them.
+    """
+    far = "" if report.building is None else f"; {progress_in_words(report.building)}"
+    return f"{far} and does not get on: {report.problem}" if report.problem else f"{far}: try again later."
 
 
 def no_partition(
@@ -57,9 +78,9 @@ def no_partition(
     wanted = next(f"epoch {reading.newest_known} of group {reading.group}" for reading in readings if lacking in reading.stores)
     rebuilt_by = [host for host, report in reports.items() if lacking in report.stores and number in report.stores[lacking].rebuilding]
     if rebuilt_by:
-        return Unavailable(
-            f"Partition {number} of store {lacking} is being rebuilt on {_place(rebuilt_by[0])}, on its way to {wanted}: try again later."
-        )
+        host = rebuilt_by[0]
+        far = next((outlook(reading.reports[host]) for reading in readings if lacking in reading.stores and host in reading.reports), ".")
+        return Unavailable(f"Partition {number} of store {lacking} is being rebuilt on {_place(host)}, on its way to {wanted}{far}")
     best = next(iter(order[number]), None)
     if best is None:
         return Unavailable(f"Partition {number} of store {lacking} is on no host that is alive; {wanted} is needed: start the hosts that hold it.")

@@ -33,6 +33,26 @@ class ReadableEpoch:
 
 
 @dataclass(frozen=True)
+class Progress:
+    """How far partitions are that a host builds and cannot read yet.
+
+    Attributes:
+        epoch: The epoch that all of them have reached.
+        target: The epoch from which on they can be read.
+        snapshot: The epoch of the snapshot that is being read; None while commits are.
+    """
+
+    epoch: Epoch
+    target: Epoch
+    snapshot: Epoch | None = None
+
+    @property
+    def percent(self) -> int:
+        """How much of the way to the target is done, by the epochs."""
+        return 100 * min(self.epoch, self.target) // self.target if self.target else 100
+
+
+@dataclass(frozen=True)
 class GroupReport:
     """How a store group stands on a host.
 
@@ -41,13 +61,19 @@ class GroupReport:
         newest_known: Newest epoch known to be committed in the changelog.
         unread_since: When the oldest known commit that cannot be read yet was committed, microseconds since 1970 UTC; None when there is none.
         looked_at: When the host last saw that the changelog had nothing newer than `newest_known`, microseconds since 1970 UTC by the host's clock;
-            0 for never. Reports that differ in it alone are equal.
+            0 for never.
+        building: How far the partitions are that cannot be read yet; None where there are none.
+        problem: Why the group does not get on, in one sentence; empty when nothing is wrong.
+
+    Reports that differ only in what says nothing of what can be read are equal: when the host looked, how far it is, and what keeps it.
     """
 
     readable: tuple[ReadableEpoch, ...]
     newest_known: Epoch
     unread_since: int | None = None
     looked_at: int = field(default=0, compare=False)
+    building: Progress | None = field(default=None, compare=False)
+    problem: str = field(default="", compare=False)
 
     @cached_property
     def committed(self) -> Mapping[Epoch, int]:

@@ -19,6 +19,7 @@ from engine.coordinator.shapes import Generations, Shapes
 from engine.errors import Unavailable
 from engine.exec.pin import ALL_NEWEST, MigratedError, Pin
 from engine.plan.placement import Kept, Partitions, all_partitions, kept_partitions, united
+from engine.scan import BuildingError
 from engine.schema import StoreDefinition, StoreName
 
 MOST_SHAPES = 8
@@ -145,17 +146,21 @@ class Router:
             What comes of it.
 
         Raises:
-            LivestateError: As `act`, or there are no epochs such as are wished.
+            LivestateError: As `act`, or there are no epochs such as are wished, and none come in time.
         """
+        is_building = False
         for _ in range(MOST_SHAPES):
             pin = ALL_NEWEST
-            if asked.wish != NEWEST:
+            if is_building or asked.wish != NEWEST:
                 routed = self.find(asked, whole=True)
-                asked, pin = routed.asked, Pin(routed.route.epochs)
+                asked = routed.asked
+                pin = ALL_NEWEST if asked.wish == NEWEST else Pin(routed.route.epochs)
             try:
                 return act(asked, pin)
             except MigratedError as migrated:
                 asked = self.bound_anew(asked, migrated.generations)
+            except BuildingError:
+                is_building = True  # there is a route once it is built, or an error that says how far it is
         raise _again_and_again()
 
     def ahead(self, asked: Asked) -> Generations | None:

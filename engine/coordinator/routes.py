@@ -109,7 +109,7 @@ class Routes:
         return route(needs, definitions, reports, self._cluster.here, self._cluster.order, wish, time.time_ns() // 1000)
 
     def find(self, needs: Partitions, definitions: Definitions, wish: EpochWish, deadline: Deadline) -> Route:
-        """The route of a statement; waits for it as long as the statement may.
+        """The route of a statement; waits for it as long as the statement may, and holds no slot meanwhile.
 
         Args:
             needs: The partitions that the statement needs.
@@ -123,16 +123,19 @@ class Routes:
         Raises:
             LivestateError: There is none, and none comes in time; or the statement was cancelled.
         """
-        while True:
-            found = self.now(needs, definitions, wish)
-            if isinstance(found, Route):
-                return found
-            remaining = deadline.remaining_seconds
-            if not found.may_come or remaining == 0.0:
-                raise found.error
-            deadline.check()
-            longest = POLL_SECONDS if deadline.needs_polling else LONGEST_WAIT_SECONDS
-            self._cluster.peers.wait_for_change(longest if remaining is None else min(longest, remaining))
+        found = self.now(needs, definitions, wish)
+        if isinstance(found, Route):
+            return found
+        with deadline.idle():
+            while isinstance(found, NotYet):
+                remaining = deadline.remaining_seconds
+                if not found.may_come or remaining == 0.0:
+                    raise found.error
+                deadline.check()
+                longest = POLL_SECONDS if deadline.needs_polling else LONGEST_WAIT_SECONDS
+                self._cluster.peers.wait_for_change(longest if remaining is None else min(longest, remaining))
+                found = self.now(needs, definitions, wish)
+        return found
 
     def differ(self, groups: Collection[GroupName]) -> bool:
         """Whether the newest epochs of some of these store groups have other generations on some hosts than on others."""

@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
+from typing import Protocol
 
 from engine.errors import Cancelled, DeadlineExceeded, LivestateError
+
+_log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.05
 """How often a caller is asked whether it took its request back, and how often a stubborn statement is interrupted again."""
 AWAKE_SECONDS = 1.0
 """How long the watcher goes on looking when there is nothing to watch: to wake it takes longer than most lookups."""
+
+
+class Slot(Protocol):
+    """The right of a statement to be computed, of which a host has only so many."""
+
+    def idle(self, until: float | None) -> AbstractContextManager[None]:
+        """Do without it for a block, and have it again behind one that does not fail.
+
+        Args:
+            until: How long to wait for it then, by the monotonic clock; None: as long as anybody.
+
+        Raises:
+            LimitExceeded: Too many do so, or there was none in time.
+            Unavailable: The host is stopping.
+        """
 
 
 class Deadline:
@@ -21,11 +41,13 @@ class Deadline:
     Args:
         timeout_seconds: Time from now; None for no limit.
         cancelled: Tells, from any thread, whether the caller took the statement back; None if it cannot.
+        slot: What the statement holds while it is computed; None for nothing.
     """
 
-    def __init__(self, timeout_seconds: float | None, cancelled: Callable[[], bool] | None = None) -> None:
+    def __init__(self, timeout_seconds: float | None, cancelled: Callable[[], bool] | None = None, slot: Slot | None = None) -> None:
         self._timeout_seconds = timeout_seconds
         self._cancelled = cancelled
+        self._slot = slot
         self.at = None if timeout_seconds is None else time.monotonic() + timeout_seconds
 
     @property
@@ -37,6 +59,14 @@ class Deadline:
     def needs_polling(self) -> bool:
         """Whether the caller must be asked now and then."""
         return self._cancelled is not None
+
+    def idle(self) -> AbstractContextManager[None]:
+        """For a block in which the statement waits for what is to come: it holds no slot then, so that others can be computed that need not wait.
+
+        Raises:
+            LivestateError: As `Slot.idle`.
+        """
+        return nullcontext() if self._slot is None else self._slot.idle(self.at)
 
     def error(self) -> LivestateError | None:
         """Why the statement must end now.
@@ -74,6 +104,7 @@ class Watch:
         self.deadline = deadline
         self.interrupt = interrupt
         self.error: LivestateError | None = None
+        self.has_failed = False
 
     def __enter__(self) -> Watch:
         self._watcher.add(self)
@@ -138,16 +169,25 @@ class Watcher:
 
     def _next_check(self, watch: Watch) -> float:
         soon = time.monotonic() + POLL_SECONDS
-        if watch.deadline.needs_polling or watch.error is not None or watch.deadline.at is None:
+        if watch.has_failed or watch.deadline.needs_polling or watch.error is not None or watch.deadline.at is None:
             return soon
         return watch.deadline.at
 
     def _check(self) -> None:
-        """Interrupt what must end. (A variable of `_run` would keep the last statement while the thread sleeps.)"""
+        """Interrupt what must end. (A variable of `_run` would keep the last statement while the thread sleeps.)
+
+        What cannot be asked or interrupted is tried again at the next look, and every other statement is looked after meanwhile.
+        """
         for watch in self._watches:
-            watch.error = watch.error or watch.deadline.error()
-            if watch.error is not None:
-                watch.interrupt()
+            try:
+                watch.error = watch.error or watch.deadline.error()
+                if watch.error is not None:
+                    watch.interrupt()
+            except BaseException:  # noqa: BLE001 - the top of the thread that looks after all statements
+                # Each failure once: there is a look every 50 milliseconds.
+                if not watch.has_failed:
+                    _log.exception("A statement could not be asked whether it must end, or not be ended.")
+                watch.has_failed = True
 
     def _run(self) -> None:
         rests_at = 0.0

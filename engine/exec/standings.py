@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from engine.cluster.refusals import progress_in_words
 from engine.cluster.reports import GroupReport, HostName, HostReport, Standing, StoreReport
 from engine.scan import StoreStatus
 from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
@@ -99,10 +100,17 @@ def store_statuses(
 
     Returns:
         Each store, in order of name. Replicas count once: where only some partitions have several, their share is taken to be that of all.
+        Its problem is what no host has of it, and what keeps a host.
     """
     newest = newest_epochs(Standing(alive=True, report=report) for report in reports.values())
     return [
-        _status(definition, list(_holders(definition, reports)), newest.get(definition.group, Epoch(0)), problems.get(name, ""), now)
+        _status(
+            definition,
+            list(_holders(definition, reports)),
+            newest.get(definition.group, Epoch(0)),
+            _difficulty(definition, reports) or problems.get(name, ""),
+            now,
+        )
         for name, definition in sorted(definitions.items())
     ]
 
@@ -114,7 +122,7 @@ def _holders(definition: StoreDefinition, reports: Mapping[HostName, HostReport]
             yield store, group
 
 
-def _status(definition: StoreDefinition, holders: list[tuple[StoreReport, GroupReport]], newest: Epoch, problem: str, now: int) -> StoreStatus:
+def _status(definition: StoreDefinition, holders: list[tuple[StoreReport, GroupReport]], newest: Epoch, difficulty: str, now: int) -> StoreStatus:
     reached: dict[PartitionId, Epoch] = {}
     for store, group in holders:
         for number in store.partitions:
@@ -138,7 +146,7 @@ def _status(definition: StoreDefinition, holders: list[tuple[StoreReport, GroupR
         bytes=once(store.bytes for store, _ in holders),
         partitions=len(reached),
         segments=once(store.segments for store, _ in holders),
-        problem=_missing(missing) or problem,
+        problem=" ".join(filter(None, (_missing(missing), difficulty))),
     )
 
 
@@ -148,3 +156,14 @@ def _missing(numbers: list[int]) -> str:
     more = len(numbers) - MOST_NUMBERS
     shown = ", ".join(map(str, numbers[:MOST_NUMBERS])) + (f" and {more} more" if more > 0 else "")
     return f"No host that answers has partition{'' if len(numbers) == 1 else 's'} {shown}."
+
+
+def _difficulty(definition: StoreDefinition, reports: Mapping[HostName, HostReport]) -> str:
+    """What a host has to say of a store that it cannot read all of, or that does not get on there; empty where none has."""
+    for host, report in sorted(reports.items()):
+        store, group = report.stores.get(definition.name), report.groups.get(definition.group)
+        if group is not None and group.problem:
+            return f"Host {host}: {group.problem}"
+        if store is not None and store.rebuilding and group is not None and group.building is not None:
+            return f"Host {host} builds partitions; {progress_in_words(group.building)}."
+    return ""

@@ -18,6 +18,8 @@ class StateOptions:
         fan_out: How many segments of one size class are merged into one.
         dead_share: Share of dead rows in a segment from which it is rewritten.
         merge_bytes: Arrow bytes that one merge reads at the most; a column of a segment stays below the 2 GiB of an Arrow string array.
+        apply_bytes: Arrow bytes of an epoch's rows that a partition sorts and searches at once, if they come in several batches: a larger epoch
+            takes less memory beside itself, and no column of it comes near the 2 GiB either.
         write_buffer_bytes: RocksDB memtables of one partition.
         total_write_buffer_bytes: RocksDB memtables of all partitions of a host together.
     """
@@ -28,5 +30,6 @@ class StateOptions:
     fan_out: int = 8
     dead_share: float = 0.45
     merge_bytes: int = 1024 * MIB
+    apply_bytes: int = 256 * MIB
     write_buffer_bytes: int = 32 * MIB
     total_write_buffer_bytes: int = 128 * MIB

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from rocksdict import WriteBufferManager
 
-from engine.errors import Corrupt, LivestateError
+from engine.errors import Corrupt
 from engine.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition, StoreName
 from engine.state import keys as sort_keys
 from engine.state.cache import ColumnCache
@@ -106,7 +106,8 @@ class PartitionStore:
         try:
             self._open(definition.name, partition, cache, definition_at or (lambda generation: definition))
             self._drop_orphans()
-        except LivestateError:
+        except BaseException:
+            # Whatever it is: a RocksDB that stays open cannot be opened again, and so not be tried again.
             self._storage.close()
             raise
 
@@ -174,6 +175,11 @@ class PartitionStore:
         return self._shape.context
 
     @property
+    def identity(self) -> tuple[StoreName, PartitionId]:
+        """Which partition this is, of which store."""
+        return StoreName(self._manifest.store), PartitionId(self._manifest.partition)
+
+    @property
     def generation(self) -> int:
         """How many migrations of the store group are in effect."""
         return self._shape.generation
@@ -193,7 +199,7 @@ class PartitionStore:
     def apply(
         self,
         epoch: Epoch,
-        rows: pa.RecordBatch | None,
+        rows: pa.RecordBatch | pa.Table | None,
         *,
         replaces: bool = False,
         cutoff: int | None = None,
@@ -205,6 +211,8 @@ class PartitionStore:
             epoch: The epoch; one that is applied already changes nothing.
             rows: Upserts in the store's row schema, in commit order, and tombstones where the column `__tombstone` is true. The store's kind says
                 how they are folded; of a key-value store the last row of a key wins. None where the epoch has no rows for this partition.
+                A table is cut into pieces between its batches where it is large (`StateOptions.apply_bytes`); what comes of them becomes
+                visible, and durable, as one.
             replaces: Whether all rows of before are removed first.
             cutoff: The time before which rows are gone, microseconds since 1970 UTC, for a store with retention; older rows do not come in any more.
             migrated: What the store is from this epoch on, its rows included; None where the group was not migrated.
@@ -222,15 +230,29 @@ class PartitionStore:
             shape = self._shape.after(migrated)
             before, expired = self._expire(shape, () if replaces else shape.see(self.version.with_graves), cutoff)
             cutoff = self._risen(shape, cutoff)
-            stored = StoredRows(before, shape.context)
-            rows = None if rows is None else _folded(shape, rows, stored, cutoff)
-            if rows is None or not rows.num_rows:
-                return self._install(shape, epoch, before, expired, [], cutoff=cutoff)
-            keys, order = stored.ordered(rows)
-            segments, died = stored.supersede(sort_keys.take(keys, order))
-            added = self._write_rows(shape, rows, keys, _without_tombstones(rows, order))
-            graves = self._write_graves(shape, rows, order)
-            return self._install(shape, epoch, [*segments, *added], _all_died(expired, died), added, graves, cutoff)
+            state = _Unfinished(before, expired)
+            pieces = () if rows is None else _pieces(rows, self._options.apply_bytes)
+            is_whole = len(pieces) == 1
+            for piece in pieces:
+                batch = pa.concat_batches(piece) if len(piece) > 1 else piece[0]
+                self._apply_piece(shape, state, batch, cutoff, is_whole=is_whole)
+            if rows is not None and not is_whole and cutoff is not None and shape.time_column and shape.time_column not in rows.schema.names:
+                state.expire(shape, cutoff)
+            return self._install(shape, epoch, state.old, state.died, state.added, state.graves, cutoff)
+
+    def _apply_piece(self, shape: Shape, state: _Unfinished, rows: pa.RecordBatch, cutoff: int | None, *, is_whole: bool) -> None:
+        """Fold rows of an epoch into what those before them have left, and write what comes of it.
+
+        A time that a fold gives is known once all of the epoch is folded: what is past its retention by that goes at the end, with the last piece.
+        """
+        stored = StoredRows(state.all, shape.context)
+        rows = _folded(shape, rows, stored, cutoff, is_whole=is_whole)
+        if not rows.num_rows:
+            return
+        keys, order = stored.ordered(rows)
+        state.bury(*stored.supersede(sort_keys.take(keys, order)))
+        state.added += self._write_rows(shape, rows, keys, _without_tombstones(rows, order))
+        state.graves += self._write_graves(shape, rows, order)
 
     def lets_go_at(self, cutoff: int) -> bool:
         """Whether a cutoff is later than the one that the partition knows."""
@@ -278,7 +300,7 @@ class PartitionStore:
                 added += self._write_rows(shape, rows, keys, sort_keys.order(keys), logged=not is_large)
                 if is_large:
                     self._storage.flush()
-            return self._install(shape, epoch, added, {}, added, graves, self._risen(shape, cutoff))
+            return self._install(shape, epoch, [], {}, added, graves, self._risen(shape, cutoff))
 
     def advance(self, epoch: Epoch) -> None:
         """Note, now and then, that the partition has no rows in the epochs up to this one.
@@ -334,16 +356,16 @@ class PartitionStore:
         Args:
             shape: The shape in which they all are seen.
             epoch: The epoch that the partition has come to.
-            segments: All that count, those with graves among them; but not `graves`.
-            died: Rows that have died in them.
-            added: Those that are new.
+            segments: Those of before that still count, those with graves among them.
+            died: Rows that have died in them, and in new ones.
+            added: New ones that have rows.
             graves: New ones that have graves.
             cutoff: The time before which rows are gone; None where it is what it was.
         """
         buried = self._manifest.graves
         old = tuple(entry for entry in segments if entry.segment.id in buried) if buried else ()
         rows = tuple(entry for entry in segments if entry.segment.id not in buried) if buried else tuple(segments)
-        version = Version(epoch, rows, (*old, *graves))
+        version = Version(epoch, (*rows, *added), (*old, *graves))
         manifest = replace(
             self._manifest,
             columns=shape.columns,
@@ -448,7 +470,7 @@ class PartitionStore:
             replaced = {entry.segment.id for entry in inputs}
             rest = [entry for entry in self.version.with_graves if entry.segment.id not in replaced]
             if replaced.isdisjoint(self._manifest.graves):
-                self._install(self._shape, self.version.epoch, [*rest, *added], died, added)
+                self._install(self._shape, self.version.epoch, rest, died, added)
             else:
                 self._install(self._shape, self.version.epoch, rest, died, [], added)
 
@@ -484,15 +506,86 @@ class PartitionStore:
             self._storage.close()
 
 
-def _folded(shape: Shape, rows: pa.RecordBatch, stored: StoredRows, cutoff: int | None) -> pa.RecordBatch:
-    """Rows as they are to be stored; without those that come too late."""
+class _Unfinished:
+    """A partition while an epoch is applied to it.
+
+    Args:
+        old: The segments of before, those with graves among them.
+        died: Rows that have died in them.
+
+    Attributes:
+        old: Those that still have live rows.
+        added: New segments with rows, likewise.
+        graves: New segments with graves, likewise.
+        died: Rows that have died in any of them.
+    """
+
+    def __init__(self, old: Sequence[LiveSegment], died: Mapping[SegmentId, Rows]) -> None:
+        self.old = old
+        self.added: list[LiveSegment] = []
+        self.graves: list[LiveSegment] = []
+        self.died = died
+
+    @property
+    def all(self) -> Sequence[LiveSegment]:
+        """All segments that rows can be in."""
+        return [*self.old, *self.added, *self.graves] if self.added or self.graves else self.old
+
+    def bury(self, remaining: Sequence[LiveSegment], died: Mapping[SegmentId, Rows]) -> None:
+        """Take note of rows that have died.
+
+        Args:
+            remaining: The segments of `all` that still have live rows.
+            died: The rows, of those of them that have changed.
+        """
+        self.died = _all_died(self.died, died)
+        if not (self.added or self.graves):
+            self.old = remaining
+            return
+        left = {entry.segment.id: entry for entry in remaining}
+        self.old, self.added, self.graves = (
+            [left[entry.segment.id] for entry in entries if entry.segment.id in left] for entries in (self.old, self.added, self.graves)
+        )
+
+    def expire(self, shape: Shape, cutoff: int) -> None:
+        """Let go of rows of the epoch itself that are past their retention."""
+        name = shape.time_column
+        added, died = expire(self.added, shape.context.schema.get_field_index(name), name, cutoff)
+        self.bury([*self.old, *added, *self.graves], died)
+
+
+def _pieces(rows: pa.RecordBatch | pa.Table, most_bytes: int) -> Sequence[Sequence[pa.RecordBatch]]:
+    """Rows in pieces that are not larger than they may be, but for a single batch that is so by itself.
+
+    Args:
+        rows: The rows.
+        most_bytes: Arrow bytes of a piece of several batches.
+
+    Returns:
+        The batches of each piece, at least one.
+    """
+    if isinstance(rows, pa.RecordBatch):
+        return [[rows]]
+    pieces: list[list[pa.RecordBatch]] = []
+    room = -1
+    for batch in rows.to_batches():
+        room -= batch.nbytes
+        if room < 0:
+            pieces.append([])
+            room = most_bytes - batch.nbytes
+        pieces[-1].append(batch)
+    return pieces
+
+
+def _folded(shape: Shape, rows: pa.RecordBatch, stored: StoredRows, cutoff: int | None, *, is_whole: bool) -> pa.RecordBatch:
+    """Rows as they are to be stored; without those that come too late, as far as that is known before the epoch is whole."""
     name = shape.time_column
     is_told = name in rows.schema.names
     if cutoff is not None and is_told:
         rows = without_old(rows, name, cutoff)
     if shape.fold is not None and rows.num_rows:
         rows = shape.fold.fold(rows, stored)
-    return rows if cutoff is None or is_told else old_as_tombstones(rows, name, cutoff)
+    return rows if cutoff is None or is_told or not is_whole else old_as_tombstones(rows, name, cutoff)
 
 
 def _all_died(some: Mapping[SegmentId, Rows], others: Mapping[SegmentId, Rows]) -> Mapping[SegmentId, Rows]:

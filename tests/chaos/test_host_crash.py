@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import random
-import re
 import shutil
 import signal
-import subprocess
-import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,6 +17,7 @@ from engine.evolution import AddColumn, Change, DropColumn, RenameColumn, WidenC
 from engine.kinds import Behaviour, Function, Merge, MergedColumn, Session
 from engine.schema import define_store
 from flight_server.client import Client
+from tests.support.lone_host import lone_host
 from tests.support.waiting import wait_until
 
 ACCOUNTS, SEED = 200, 20261120
@@ -55,24 +52,6 @@ MIGRATIONS: list[list[Change]] = [
     [AddColumn("note", pa.decimal128(9, 2), "0.5")],
 ]
 """Of the debits, one before each kill. Whoever writes them goes on in the first shape."""
-
-
-@contextmanager
-def host(changelog: Path, data: Path) -> Iterator[tuple[subprocess.Popen[str], Client]]:
-    """A host process, and a client of it."""
-    command = [sys.executable, "-m", "flight_server.cli", "serve", "--changelog", str(changelog), "--data", str(data), "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        assert process.stdout is not None
-        try:
-            said = ""
-            while not (found := re.search(r"grpc://\S+:\d+", said)):
-                line = process.stdout.readline()
-                assert line, f"the host ended: {said}"
-                said += line
-            with Client(found[0]) as client:
-                yield process, client
-        finally:
-            process.kill()
 
 
 class Producer:
@@ -138,14 +117,14 @@ def test_killed_while_epochs_land(tmp_path: Path) -> None:
     seen = 0
     with Producer(appender) as producer:
         for changes in MIGRATIONS:
-            with host(changelog, data) as (process, client):
+            with lone_host(changelog, data) as (process, client):
                 wait_until(reached(client, seen + chance.randrange(1, 30)))
                 Changelog.open(str(changelog)).migrate_store(AMOUNTS[0].name, changes)
                 for _ in range(chance.randrange(5, 30)):
                     assert client.query(TOTAL).read_all().to_pylist() == [NOTHING]
                 seen = epoch_of(client)
                 process.send_signal(signal.SIGKILL)
-    with host(changelog, data) as (_, client):
+    with lone_host(changelog, data) as (_, client):
         wait_until(reached(client, appender.epoch))
         kept = answers(client)
         debits = client.query("SELECT * FROM debit").read_all()
@@ -154,7 +133,7 @@ def test_killed_while_epochs_land(tmp_path: Path) -> None:
         flows = client.query("SELECT account, total, moves FROM flows").read_all().to_pylist()
         assert {row["account"]: (row["total"], row["moves"]) for row in flows} == producer.flows
     shutil.rmtree(data)
-    with host(changelog, data) as (_, client):
+    with lone_host(changelog, data) as (_, client):
         wait_until(reached(client, appender.epoch))
         assert answers(client) == kept, "what survived the kills differs from a rebuild out of the changelog"
 
@@ -166,7 +145,7 @@ def answers(client: Client) -> list[object]:
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
 def test_a_clean_stop_ends_by_itself(tmp_path: Path, stop: signal.Signals) -> None:
     open_appender(Changelog.open(str(tmp_path / "changelog")), STORES)
-    with host(tmp_path / "changelog", tmp_path / "data") as (process, client):
+    with lone_host(tmp_path / "changelog", tmp_path / "data") as (process, client):
         wait_until(lambda: client.stores().num_rows == len(STORES))
         process.send_signal(stop)
         assert process.wait(60) == 0

@@ -54,6 +54,7 @@ def _ask(hosts: HostProcesses, client: Client) -> None:
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
 def test_a_host_that_is_stopped_while_it_starts_ends_in_order(tmp_path: Path, stop: signal.Signals) -> None:
     """Its deployment file is a pipe: it waits there, with all modules imported and the threads that these start."""
+    append_table(Changelog.open(str(tmp_path / "changelog")), STORE, PLAYS)
     (port,) = free_ports("127.0.0.1", 0, 1)
     deployment = Deployment(str(tmp_path / "changelog"), (HostEntry(HostName("a"), f"grpc://127.0.0.1:{port}", str(tmp_path / "data")),), 1)
     pipe = tmp_path / "livestate.toml"

@@ -20,7 +20,7 @@ from engine.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition,
 from engine.state.live_rows import live_rows
 from engine.state.partition import PartitionStore
 from tests.support import following
-from tests.support.partitions import new_partition, open_partition, view_of
+from tests.support.partitions import in_pieces, new_partition, open_partition, view_of
 
 SCHEMA = pa.schema([("k", pa.int64()), ("seen", pa.timestamp("us")), ("n", pa.int64())])
 FOR_EVER = define_store("store", SCHEMA, ["k"], partitions=1, behaviour=Behaviour(KeyValue("seen")))
@@ -44,6 +44,7 @@ class Step:
     cutoff: int | None = None
     replaces: bool = False
     then: str = ""
+    is_cut: bool = False
 
 
 THEN = ("", "", "", "compact", "restart", "move")
@@ -55,6 +56,7 @@ STEPS = st.lists(
         st.none() | st.none() | st.integers(0, 11),
         st.sampled_from([False] * 7 + [True]),
         st.sampled_from(THEN),
+        st.booleans(),
     ),
     min_size=1,
     max_size=8,
@@ -113,6 +115,7 @@ def contents(definition: StoreDefinition, store: PartitionStore) -> dict[int, tu
 @given(STEPS, st.booleans())
 @example([Step((Row(1, 5),)), Step((Row(1, 7, gone=True),)), Step((Row(1, 6),), then="move"), Step((Row(1, 6),)), Step((Row(1, 7),))], False)
 @example([Step((Row(1, 5, gone=True), Row(1, None, gone=True), Row(1, 1)), then="compact")], False)
+@example([Step((Row(1, 5, gone=True), Row(1, 6), Row(1, 7, gone=True), Row(2, 1)), then="restart", is_cut=True), Step((Row(1, 6),))], False)
 @example([Step((Row(1, 5, gone=True),)), Step((Row(1, 6),), cutoff=6), Step((Row(1, 6, gone=True),)), Step((Row(1, 7),), cutoff=8)], True)
 def test_the_latest_row_wins_in_any_order_of_arrival(steps: list[Step], expires: bool) -> None:
     definition = FOR_A_TIME if expires else FOR_EVER
@@ -124,7 +127,9 @@ def test_the_latest_row_wins_in_any_order_of_arrival(steps: list[Step], expires:
             for place, step in enumerate(steps):
                 cutoff = step.cutoff if expires else None
                 model.begin(cutoff, replaces=step.replaces)
-                store.apply(Epoch(place + 1), batch_of(step.rows, number), replaces=step.replaces, cutoff=cutoff)
+                batch = batch_of(step.rows, number)
+                rows = in_pieces(batch) if step.is_cut and batch is not None else batch
+                store.apply(Epoch(place + 1), rows, replaces=step.replaces, cutoff=cutoff)
                 for row in step.rows:
                     model.take(row, number)
                     number += 1

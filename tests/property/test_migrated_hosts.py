@@ -1,4 +1,4 @@
-"""Migrations between epochs, snapshots, drops, restarts, lost disks and deaths in any order: hosts have the rows, and the shapes, of a plain model.
+"""Migrations, snapshots, drops, restarts, lost disks, deaths and failures between epochs: hosts have the rows and the shapes of a plain model.
 
 Writers write in the newest shape or in older ones, stores are created when others have been migrated already, and views of before stay as they were.
 """
@@ -26,7 +26,8 @@ from engine.kinds import Behaviour
 from engine.schema import PartitionId, StoreDefinition, define_store
 from engine.state.view import StateView
 from tests.property.test_migrated_partitions import migrated_row
-from tests.property.test_snapshots import GROUP, HELD, LATER, LONG, UNTIL_DEAD, Host
+from tests.property.test_snapshots import GROUP, HELD, LATER, LONG, UNTIL_DEAD, UNTIL_STUMBLE, Host
+from tests.support.failing import FAILURES
 from tests.support.following import live_rows
 from tests.support.quick_directory import quick_directory
 from tests.support.stopping_objects import Stopped, StoppingObjects
@@ -61,6 +62,7 @@ ACTIONS = st.one_of(
     st.tuples(st.just("save partition"), HOSTS, PARTS),
     st.tuples(st.just("put back partition"), HOSTS, PARTS),
     st.tuples(st.just("die"), HOSTS, st.integers(0, UNTIL_DEAD)),
+    st.tuples(st.just("stumble"), HOSTS, st.integers(0, UNTIL_STUMBLE), st.sampled_from(FAILURES)),
     st.tuples(st.just("drop"), st.integers(1, 2), st.integers(0, UNTIL_DEAD)),
 )
 
@@ -269,6 +271,8 @@ class World:
                 host.put_back(*given)
             case "die":
                 host.die_after(*given)
+            case "stumble":
+                host.stumble(*given)
             case _:
                 getattr(host, what)()
 

@@ -23,10 +23,12 @@ from engine.state.options import StateOptions
 from engine.state.partition import PartitionStore
 from engine.state.version import Version
 from engine.state.view import StateView
+from tests.support.partitions import in_pieces
 
 Key = tuple[Any, ...]
 SMALL = StateOptions(cache_bytes=1 << 20, block_rows=4, block_bytes=1 << 20, fan_out=3)
-TINY_CACHE = StateOptions(cache_bytes=200, block_rows=2, block_bytes=64, fan_out=2, dead_share=0.2)
+TINY_CACHE = StateOptions(cache_bytes=200, block_rows=2, block_bytes=64, fan_out=2, dead_share=0.2, apply_bytes=60)
+"""An epoch is applied in pieces of two or three rows."""
 
 DATES = st.dates(dt.date(1, 1, 1), dt.date(9999, 12, 31))
 TIMES = st.datetimes()
@@ -76,7 +78,7 @@ class Model:
         columns = [pa.array([change[0][place] for change in changes], f.type) for place, f in enumerate(self.definition.key_schema)]
         columns += [pa.array([change[1] for change in changes], pa.int64()), pa.array([change[2] for change in changes], pa.bool_())]
         batch = pa.RecordBatch.from_arrays(columns, [*self.definition.key, "value", TOMBSTONE_COLUMN])
-        self.store.apply(Epoch(self.epoch), batch, replaces=replaces)
+        self.store.apply(Epoch(self.epoch), in_pieces(batch), replaces=replaces)
 
     def restart(self) -> None:
         self.pinned.clear()

@@ -18,7 +18,7 @@ from engine.schema import TOMBSTONE_COLUMN, Epoch, StoreDefinition, define_store
 from engine.state.partition import PartitionStore
 from tests.support.following import live_rows
 from tests.support.merged_rows import finished, folded, same
-from tests.support.partitions import STEPS, apply_in_epochs, new_partition, open_partition, view_of
+from tests.support.partitions import STEPS, apply_in_epochs, in_pieces, new_partition, open_partition, view_of
 
 GAP = 5
 COLUMNS = (
@@ -205,7 +205,7 @@ def test_what_is_past_its_retention_is_gone(column: str, commits: list[Commit]) 
             alone.apply(Epoch(number), batch_of(commit.rows, definition) if commit.rows else None, cutoff=cutoff)
             waiting += commit.rows
             check(alone, definition, expected)
-        together.apply(Epoch(len(commits)), batch_of(waiting, definition) if waiting else None, cutoff=known)
+        together.apply(Epoch(len(commits)), in_pieces(batch_of(waiting, definition)) if waiting else None, cutoff=known)
         check(together, definition, expected)
 
 

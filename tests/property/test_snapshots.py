@@ -1,10 +1,12 @@
-"""Epochs, snapshots, drops, restarts, lost disks and deaths in any order: hosts have the rows that a dict has.
+"""Epochs, snapshots, drops, restarts, lost disks, deaths and failures in any order: hosts have the rows that a dict has.
 
-Hosts move only when the test says so, one step at a time, and die between any two changes of the changelog.
+Hosts move only when the test says so, one step at a time. They die between any two changes of the changelog, and stumble at any call of the
+changelog or of RocksDB, in any way. Whatever they show meanwhile is a whole epoch: none from before their start, and none older than before.
 """
 
 from __future__ import annotations
 
+import copy
 import itertools
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +16,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import Any, cast
+from unittest import mock
 
 import pyarrow as pa
 from hypothesis import given, settings
@@ -27,12 +30,14 @@ from engine.changelog.snapshot import EPOCH_WEIGHT
 from engine.group_state import SECONDS_BETWEEN_DOUBTS, GroupSetup, GroupState
 from engine.group_views import GroupView, Retention
 from engine.kinds import Behaviour, Function, Merge, MergedColumn
-from engine.schema import GroupName, PartitionId, StoreDefinition, define_store
+from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition, define_store
 from engine.snapshotter import SnapshotMaker, SnapshotOptions
 from engine.state.cache import ColumnCache
 from engine.state.live_rows import live_rows as stored_rows
 from engine.state.options import StateOptions
-from engine.state.rocks import write_buffers
+from engine.state.partition import PartitionStore
+from engine.state.rocks import Rocks, write_buffers
+from tests.support.failing import FAILURES, Failing, Faults
 from tests.support.following import live_rows
 from tests.support.quick_directory import quick_directory
 from tests.support.stopping_objects import Stopped, StoppingObjects
@@ -52,6 +57,7 @@ SNAPSHOT_AFTER = 4 * EPOCH_WEIGHT
 HELD: Mapping[str, Sequence[int]] = {"first": [0], "second": [0, 1]}
 """The first host is preferred for the partition that both have."""
 UNTIL_DEAD = 12
+UNTIL_STUMBLE = 60
 LATER = 4_000_000_000_000_000
 LONG = 1000.0
 
@@ -68,6 +74,7 @@ ACTIONS = st.one_of(
     st.tuples(st.just("lose disk"), st.sampled_from(sorted(HELD))),
     st.tuples(st.just("lose partition"), st.sampled_from(sorted(HELD)), st.sampled_from(["amounts/0", "amounts/1", "ratings/0"])),
     st.tuples(st.just("die"), st.sampled_from(sorted(HELD)), st.integers(0, UNTIL_DEAD)),
+    st.tuples(st.just("stumble"), st.sampled_from(sorted(HELD)), st.integers(0, UNTIL_STUMBLE), st.sampled_from(FAILURES)),
     st.tuples(st.just("drop"), st.integers(1, 2), st.integers(0, UNTIL_DEAD)),
 )
 
@@ -91,6 +98,17 @@ class Model:
             self.ratings[key] = (total + amount, count + 1)
 
 
+@dataclass(frozen=True)
+class StumblingSetup(GroupSetup):
+    """The setup of a host whose partitions' RocksDB may fail."""
+
+    faults: Faults = field(default_factory=Faults)
+
+    def open(self, definition: StoreDefinition, partition: PartitionId, definition_at: Callable[[int], StoreDefinition]) -> PartitionStore:
+        with mock.patch("engine.state.partition.Rocks", lambda *settings: Failing(Rocks(*settings), self.faults)):
+            return super().open(definition, partition, definition_at)
+
+
 class Host:
     """A host without threads of its own.
 
@@ -102,13 +120,18 @@ class Host:
 
     def __init__(self, objects: Objects, directory: Path, name: str) -> None:
         self.directory = directory
+        self.watch: Callable[[GroupView], None] = lambda view: None
         self._held = [PartitionId(number) for number in HELD[name]]
-        self._objects = StoppingObjects(objects)
+        self._faults = Faults()
+        self._sound = Changelog("memory://", {}, objects)
+        self._objects = StoppingObjects(cast("Objects", Failing(objects, self._faults)))
         self._changelog = Changelog("memory://", {}, self._objects)
         self._workers = ThreadPoolExecutor(1)
         self._clock = itertools.count(0.0, 2 * SECONDS_BETWEEN_DOUBTS)
         self._due: dict[GroupName, tuple[GroupView, Commit]] = {}
         self.state: GroupState | None = None
+        self._has_stores = False
+        self._least = Epoch(0)
         options = SnapshotOptions(SNAPSHOT_AFTER, SnapshotRetention(kept=1, tail_seconds=0), rank=partial(self._rank, name), patience_seconds=LONG)
         self._maker = SnapshotMaker(self._changelog, options, lambda: LATER, Event())
 
@@ -121,7 +144,7 @@ class Host:
 
     def start(self) -> GroupState:
         if self.state is None:
-            setup = GroupSetup(
+            setup = StumblingSetup(
                 directory=self.directory,
                 cache=ColumnCache(STATE.cache_bytes),
                 options=STATE,
@@ -129,14 +152,18 @@ class Host:
                 held=lambda definition: self._held,
                 retention=Retention(seconds=0.0, versions=2, bytes=1 << 20),
                 workers=self._workers,
-                touched=lambda store: None,
+                touched=lambda group, store: None,
                 snapshot=self._snapshot,
                 snapshot_after=SNAPSHOT_AFTER,
                 now=lambda: LATER,
                 clock=partial(next, self._clock),
+                faults=self._faults,
             )
             self.state = GroupState(GROUP, self._changelog, setup)
+            self._has_stores, self._least = False, self._sound.newest_epoch(GROUP)
+        if not self._has_stores:
             self.state.add_stores(self._changelog.definitions().values())
+            self._has_stores = True
         return self.state
 
     def follow(self) -> None:
@@ -144,6 +171,29 @@ class Host:
         idle = 0
         while idle < 2:  # the first time it may come to doubt that nothing follows
             idle = 0 if any((state.step(), state.rebuild())) else idle + 1
+            self.look_at_view()
+
+    def look_at_view(self) -> None:
+        view = None if self.state is None else self.state.view
+        if view is not None:
+            assert view.epoch >= self._least, "it shows what was not the newest when it started, or less than before"
+            self._least = view.epoch
+            self.watch(view)
+
+    def stumble(self, calls: int, failure: Callable[[], BaseException]) -> None:
+        """Follow and write snapshots, fail once on the way, and go on."""
+        self._faults.arm(calls, failure)
+        try:
+            self.follow()
+            self.snapshot(LONG)
+        except AssertionError:
+            raise
+        except BaseException:
+            if self._faults.raised is None:
+                raise
+        finally:
+            self._faults.disarm()
+        self.look_at_view()
 
     def snapshot(self, waited: float) -> None:
         for view, commit in list(self._due.values()):
@@ -202,13 +252,29 @@ class World:
     hosts: Mapping[str, Host]
     model: Model = field(default_factory=Model)
     batch: int = 0
+    models: dict[Epoch, Model] = field(default_factory=lambda: {Epoch(0): Model()})
+
+    def __post_init__(self) -> None:
+        for host in self.hosts.values():
+            host.watch = partial(self.check_view, host)
+
+    def check_view(self, host: Host, view: GroupView) -> None:
+        """See that a view shows what the model was at its epoch."""
+        there = [PartitionId(number) for number in sorted(view.stores[AMOUNTS.name].versions)] if AMOUNTS.name in view.stores else []
+        if not there:
+            return
+        model = self.models[max((epoch for epoch in self.models if epoch <= view.epoch), default=Epoch(0))]
+        wanted = {key: amount for number in there for key, amount in _of_partition(model, number).amounts.items()}
+        amounts = live_rows(view.store(AMOUNTS.name, there)).to_pylist()
+        assert {row["key"]: row["amount"] for row in amounts} == wanted
 
     def append(self, changes: Mapping[int, int | None], *, replaces: bool) -> None:
         self.batch += 1
         placed = {AMOUNTS.name: partition_rows(AMOUNTS, _amounts(changes), tombstone_column="gone")}
         placed[RATINGS.name] = partition_rows(RATINGS, _ratings(changes))
-        self.writer.append(placed, query_id="q", batch_id=self.batch, replaced=[AMOUNTS.name] if replaces else [])
+        commit = self.writer.append(placed, query_id="q", batch_id=self.batch, replaced=[AMOUNTS.name] if replaces else [])
         self.model.apply(changes, replaces=replaces)
+        self.models[commit.epoch] = copy.deepcopy(self.model)
 
     def repeat(self) -> None:
         if self.batch:
@@ -240,6 +306,7 @@ class World:
             "lose disk": host.lose_disk,
             "lose partition": lambda: host.lose_disk(given[0]),
             "die": lambda: host.die_after(given[0]),
+            "stumble": lambda: host.stumble(*given),
         }
         actions[what]()
 

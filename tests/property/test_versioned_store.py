@@ -18,7 +18,7 @@ from engine.kinds import WRITTEN_COLUMN, Behaviour, Retention, Versioned
 from engine.schema import TOMBSTONE_COLUMN, Epoch, StoreDefinition, define_store
 from engine.state.partition import PartitionStore
 from tests.support.following import live_rows
-from tests.support.partitions import STEPS, apply_in_epochs, new_partition, open_partition, view_of
+from tests.support.partitions import STEPS, apply_in_epochs, in_pieces, new_partition, open_partition, view_of
 
 TIME = pa.timestamp("us")
 SCHEMA = pa.schema([("price", pa.float64()), ("symbol", pa.string()), ("at", TIME), ("tags", pa.list_(pa.int64()))])
@@ -112,18 +112,21 @@ def kept(store: Store, cutoff: int | None) -> Store:
 
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.lists(ROWS, max_size=4), st.none() | st.integers(0, 12)), min_size=1, max_size=8))
+@example([([Row("a", 3, 1.0, None), Row("a", 5, 1.0, None, True), Row("a", 1, 0.5, None)], 6)])
 @example([([Row("a", 1, 1.0, None), Row("a", 5, 0.5, None)], 6), ([Row("a", 3, 1.0, None), Row("a", 9, 1.0, None)], None), ([], 9), ([], 10)])
 def test_versions_that_ended_before_the_cutoff_are_gone(commits: list[tuple[list[Row], int | None]]) -> None:
     definition = define(Retention(10, "valid_to"))
     expected: Store = {}
     cutoff: int | None = None
-    with new_partition(definition) as store:
+    with new_partition(definition) as store, new_partition(definition) as cut:
         for number, (rows, moved) in enumerate(commits, 1):
             cutoff = max((time for time in (cutoff, moved) if time is not None), default=None)
             expected = kept(expected, cutoff)
             expected = kept(expected | by_key(rows), cutoff)
-            store.apply(Epoch(number), batch_of(rows, definition) if rows else None, cutoff=cutoff)
-            assert contents(store, definition) == seen(expected)
+            batch = batch_of(rows, definition) if rows else None
+            store.apply(Epoch(number), batch, cutoff=cutoff)
+            cut.apply(Epoch(number), None if batch is None else in_pieces(batch), cutoff=cutoff)
+            assert contents(store, definition) == contents(cut, definition) == seen(expected)
 
 
 def test_a_version_that_is_followed_later_keeps_the_time_of_its_own_commit(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -101,3 +102,34 @@ def test_a_stop_refuses_those_who_wait() -> None:
     with pytest.raises(Unavailable, match="stopping"):
         slots.take()
     slots.give()
+
+
+def test_a_slot_is_free_while_its_holder_waits_for_news() -> None:
+    slots = Slots("max_statements", 1, max_waiting=1, max_wait_seconds=60)
+    first = slots.hold()
+    with first.idle(None):
+        assert slots.held == 0
+        second = slots.hold()
+        with pytest.raises(LimitExceeded, match=r"1 requests of this kind wait for epochs that are to come \(max_statements\)"), second.idle(None):
+            pass
+        assert slots.held == 1
+        second.give()
+    assert slots.held == 1
+    first.give()
+    first.give()
+    assert slots.held == 0
+
+
+def test_who_has_waited_for_news_waits_for_a_slot_like_all_others() -> None:
+    slots = Slots("max_statements", 1, max_waiting=10, max_wait_seconds=60)
+    late = slots.hold()
+    with pytest.raises(LimitExceeded, match="none ended within"), late.idle(time.monotonic() + 0.01):
+        busy = slots.hold()
+    late.give()
+    assert slots.held == 1, "a slot that is not held was given back"
+    busy.give()
+    third = slots.hold()
+    with pytest.raises(ZeroDivisionError), third.idle(None):
+        _ = 1 // 0
+    third.give()
+    assert (slots.held, slots.waiting) == (0, 0)

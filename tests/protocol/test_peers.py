@@ -21,7 +21,8 @@ from engine.schema import Epoch, PartitionId, StoreName
 from flight_server.client import Client
 from flight_server.fragments import FragmentTicket
 from flight_server.limits import ServerLimits
-from flight_server.reports import parse_report
+from flight_server.peers import FlightPeers
+from flight_server.reports import SentReport, parse_report
 from tests.protocol.peer_hosts import BATCH, GROUP, OPTIONS, PeerHost, entries, peer_host
 from tests.support.waiting import wait_until
 
@@ -260,3 +261,24 @@ def test_a_report_is_what_the_host_says_of_itself(pair: tuple[PeerHost, PeerHost
     a, b = pair
     answer = parse_report(a.cluster.receive(b.cluster.peers.own_bytes()))
     assert (answer.report.host, answer.changelog) == (A, "id")
+
+
+def test_reports_go_on_after_a_failure_that_nobody_expected(
+    pair: tuple[PeerHost, PeerHost], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = pair
+    failures = [RuntimeError("a defect"), RuntimeError("a defect"), MemoryError()]
+    heard = FlightPeers._heard
+
+    def fail_sometimes(peers: FlightPeers, sent: SentReport, *, answered: bool) -> None:
+        if answered and peers is a.cluster.peers and failures:
+            raise failures.pop(0)
+        heard(peers, sent, answered=answered)
+
+    monkeypatch.setattr(FlightPeers, "_heard", fail_sometimes)
+    wait_until(lambda: not failures)
+    a.stores.epoch = 41
+    a.cluster.peers.report_changed()
+    wait_until(lambda: b.cluster.peers.reports()[A].groups[GROUP].newest == 41)
+    told = [record for record in caplog.records if "cannot be reported to" in record.message]
+    assert [type(record.exc_info[1]) for record in told if record.exc_info] == [RuntimeError, MemoryError]

@@ -74,10 +74,11 @@ def contents(uri: str, store: str) -> dict[tuple[Any, ...], Row]:
     for commit in commits(uri, definition.group):
         if store in commit.replaced:
             live.clear()
-        for (_, partition), batch in changelog.read_rows(commit, changelog.definitions(), lambda name, _: name == store).items():
-            placed = partition_of([batch.column(name) for name in definition.partition_by], definition.partitions)
-            assert set(placed.tolist()) == {partition}
-            for row in batch.to_pylist():
+        for (_, partition), table in changelog.read_rows(commit, changelog.definitions(), lambda name, _: name == store).items():
+            for batch in table.to_batches():
+                placed = partition_of([batch.column(name) for name in definition.partition_by], definition.partitions)
+                assert set(placed.tolist()) == {partition}
+            for row in table.to_pylist():
                 key = tuple(row[name] for name in definition.key)
                 live.pop(key, None)
                 if not row.pop(TOMBSTONE_COLUMN, False):

@@ -87,6 +87,26 @@ def test_an_outage_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     assert "from epoch 4" in caplog.text
 
 
+def test_a_failure_that_nobody_expected_does_not_end_the_telling(
+    host: _Host, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    connect, failures = flight.connect, [RuntimeError("a defect")]
+
+    def fail_once(location: str) -> flight.FlightClient:
+        if failures:
+            raise failures.pop()
+        return connect(location)
+
+    monkeypatch.setattr("spark_pipeline.notify.flight.connect", fail_once)
+    notifier = Notifier(host.location, GROUP)
+    for epoch in (1, 2):
+        notifier.notify(Epoch(epoch))
+        assert notifier.wait(10)
+    assert host.told == [("livestate.notify", "plays")]
+    (record,) = caplog.records
+    assert record.exc_info is not None
+
+
 def test_the_sink_tells_every_host_and_survives_those_that_are_gone(spark: SparkSession, tmp_path: Path, host: _Host) -> None:
     uri = (tmp_path / "changelog").as_uri()
     stream = FileStream(spark, tmp_path / "plays", "song STRING")

@@ -133,6 +133,7 @@ def test_a_store_that_is_migrated(spark: SparkSession, tmp_path: Path) -> None:
     """A frame with conditions is planned anew for each use: it keeps its columns while the store has them, and a query that gives others says so."""
     changelog = Changelog.open(str(tmp_path / "changelog"))
     plays = define_store("plays", pa.schema([("song", pa.int64()), ("n", pa.int32())]), ["song"], partitions=2)
+    changelog.create_store(plays)
     with served(tmp_path) as host:
 
         def append(epochs: int = 1, **changes: list[str]) -> Epoch:

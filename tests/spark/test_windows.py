@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,18 @@ def test_retention_by_commit_needs_no_watermark(trades: FileStream, uri: str, tm
     drain(trades.frame(), sink, tmp_path / "checkpoint", "append")
     last = commits(uri, "prices")[-1]
     assert 0 <= last.committed_at - 3_600_000_000 - last.cutoffs[StoreName("prices")] < 3_600_000_000 // 64 + 10_000_000
+    with served(uri, tmp_path / "data", "prices") as service:
+        assert rows_of(service, "SELECT count(*) AS symbols FROM prices") == [{"symbols": 3}]
+
+
+def test_an_event_of_the_future_takes_nothing_with_it(trades: FileStream, uri: str, tmp_path: Path) -> None:
+    stream = trades.frame().withWatermark("at", "30 minutes")
+    sink = LiveStateSink(changelog=uri, store="prices", key=["symbol"], retention="1 day", retention_column="at")
+    trades.add([{"symbol": "S1", "at": "2999-01-01 00:00:00", "price": 1.0}])
+    trades.add([{"symbol": "S2", "at": "2026-01-01 09:00:00", "price": 2.0}])
+    with pytest.raises(StreamingQueryException, match=r"All rows of store prices of before 2998-12-.* the watermark lies in the future"):
+        drain(stream, sink, tmp_path / "checkpoint", "append")
+    assert all(commit.cutoffs.get(StoreName("prices"), 0) < time.time_ns() // 1000 for commit in commits(uri, "prices"))
     with served(uri, tmp_path / "data", "prices") as service:
         assert rows_of(service, "SELECT count(*) AS symbols FROM prices") == [{"symbols": 3}]
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,9 +17,12 @@ from engine.state.options import StateOptions
 from engine.state.partition import PartitionStore
 from engine.state.view import StateView
 
-SMALL = StateOptions(cache_bytes=1 << 20, block_rows=4, block_bytes=1 << 20, fan_out=3)
-STEPS = ("epoch", "epoch", "go on", "go on", "compact", "restart")
-"""What comes after a row: its epoch ends there, or goes on; or it ends, and the partition is compacted or opened again."""
+SMALL = StateOptions(cache_bytes=1 << 20, block_rows=4, block_bytes=1 << 20, fan_out=3, apply_bytes=0)
+"""Each batch of an epoch is a piece of its own."""
+STEPS = ("epoch", "epoch", "go on", "go on", "cut", "compact", "restart")
+"""What comes after a row: its epoch ends there, or goes on, in another piece where it is cut; or it ends, and the partition is compacted or
+opened again.
+"""
 
 Row = TypeVar("Row")
 
@@ -40,6 +44,17 @@ def view_of(store: PartitionStore, definition: StoreDefinition) -> StateView:
     return StateView(definition, store.version.epoch, 0, {PartitionId(0): store.version})
 
 
+def in_pieces(batch: pa.RecordBatch, ends: Iterable[int] | None = None) -> pa.Table:
+    """The rows of an epoch as several batches.
+
+    Args:
+        batch: The rows, at least one.
+        ends: Behind which of them a batch ends, ascending, counted from 1; by default behind each.
+    """
+    places = [0, *(range(1, batch.num_rows) if ends is None else ends), batch.num_rows]
+    return pa.Table.from_batches([batch.slice(begin, end - begin) for begin, end in pairwise(places)])
+
+
 def apply_in_epochs(
     definition: StoreDefinition,
     rows: Sequence[Row],
@@ -59,11 +74,12 @@ def apply_in_epochs(
     with tempfile.TemporaryDirectory() as directory:
         store = open_partition(definition, Path(directory))
         try:
-            begin = 0
+            begin, cuts = 0, list[int]()
             for end, step in enumerate(steps[: len(rows)], 1):
-                if step == "go on" and end < len(rows):
+                if step in ("go on", "cut") and end < len(rows):
+                    cuts += [end - begin] if step == "cut" else []
                     continue
-                batch, begin = batch_of(rows[begin:end]), end
+                batch, begin, cuts = in_pieces(batch_of(rows[begin:end]), cuts), end, []
                 epoch = Epoch(store.applied + 1)
                 store.apply(epoch, batch)
                 if step == "compact":

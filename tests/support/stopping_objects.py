@@ -67,3 +67,7 @@ class StoppingObjects:
         for path in paths:
             self._change()
             self._objects.delete([path])
+
+    def now(self) -> int:
+        """See `Objects.now`."""
+        return self._objects.now()

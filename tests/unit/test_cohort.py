@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.changelog import Changelog, open_appender
-from engine.cohort import ENOUGH_BYTES_TOGETHER, Cohort, stopping_point
+from engine.changelog.layout import commit_path
+from engine.cohort import ENOUGH_BYTES_TOGETHER, Cohort, Way, stopping_point
 from engine.errors import Unavailable
 from engine.schema import Epoch, PartitionId, define_store
 from engine.state.cache import ColumnCache
@@ -89,6 +92,64 @@ def test_no_partition_goes_on_behind_a_failure(changelog: Changelog, tmp_path: P
             cohort.take(lambda commit: {store.name: store})
         assert done.is_set()
     for partition in stores:
+        partition.close()
+
+
+def test_what_was_found_and_not_seen_to_count_is_not_taken(changelog: Changelog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind an epoch that was dropped there may be what never counted. What fails before that is known must not be passed over."""
+    store = define("debit")
+    with open_appender(changelog, [store]) as appender:
+        for account in range(3):
+            appender.append({"debit": pa.table({"account": [account], "amount": [account]}, store.schema)})
+    partition = PartitionStore(store, PartitionId(0), tmp_path / "0", ColumnCache(MIB), StateOptions())
+    with ThreadPoolExecutor(1) as workers:
+        cohort = Cohort(GROUP, changelog, workers, lambda partition: None, Epoch(0))
+        cohort.partitions[store.name, PartitionId(0)] = partition
+        while cohort.epoch < 2:
+            cohort.look_ahead(last=Epoch(2))
+            cohort.take(lambda commit: {store.name: store})
+        cohort.way = Way.COMMITS
+        (tmp_path / "changelog" / commit_path(GROUP, Epoch(2))).unlink()
+
+        def fail(*_: object) -> bool:
+            raise RuntimeError("a defect")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Changelog, "holds", fail)
+            with pytest.raises(RuntimeError):
+                cohort.look_ahead()
+        assert cohort.look_ahead() == ()
+        assert cohort.way is Way.UNSURE
+    partition.close()
+
+
+def test_an_epoch_that_fails_is_met_alone(changelog: Changelog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those before it are applied; and what is too much together is not taken together again."""
+    store = define("debit")
+    with open_appender(changelog, [store]) as appender:
+        for account in range(7):
+            appender.append({"debit": pa.table({"account": [account] * 4, "amount": range(4)}, store.schema)})
+    apply = PartitionStore.apply
+
+    def fail(partition: PartitionStore, epoch: Epoch, rows: pa.Table | None, **more: Any) -> object:
+        if epoch == 8 or (rows is not None and rows.num_rows > 4):
+            raise MemoryError
+        return apply(partition, epoch, rows, **more)
+
+    monkeypatch.setattr(PartitionStore, "apply", fail)
+    partitions = {
+        number: PartitionStore(store, number, tmp_path / str(number), ColumnCache(MIB), StateOptions()) for number in map(PartitionId, range(4))
+    }
+    with ThreadPoolExecutor(1) as workers:
+        cohort = Cohort(GROUP, changelog, workers, lambda partition: None, Epoch(0))
+        cohort.partitions.update({(store.name, number): partition for number, partition in partitions.items()})
+        for _ in range(20):
+            with suppress(MemoryError):
+                cohort.look_ahead()
+                cohort.take(lambda commit: {store.name: store})
+        assert cohort.epoch == 7
+        assert sum(partition.version.live_rows for partition in partitions.values()) == 6
+    for partition in partitions.values():
         partition.close()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ from engine.changelog import Changelog, StoreAppender, open_appender
 from engine.errors import Corrupt, InvalidInput, NotFound, Unavailable
 from engine.follower import Follower
 from engine.group_state import GroupSetup
+from engine.scan import BuildingError
 from engine.schema import Epoch, StoreName
 from tests.support.following import GROUP, OPTIONS, contents, define, following
 from tests.support.waiting import wait_until
@@ -70,18 +70,16 @@ def test_a_group_whose_partitions_cannot_be_opened_at_first(
 
     for number in range(3):
         newest = append(appender, {number: number}, {number: -number})
-    follower = Follower(changelog, tmp_path / "data", replace(OPTIONS, apply_threads=1))
     with monkeypatch.context() as patched:
         patched.setattr(GroupSetup, "open", fail)
-        with pytest.raises(Unavailable):
-            follower.start()
-        follower._appliers.submit(int).result()  # whatever else was to be opened has failed as well
-    group = follower._groups[GROUP]
-    assert not group.step(), "an epoch was taken without the stores that it has rows of"
-    follower.start()
-    assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
-    assert both(follower) == ({0: 0, 1: 1, 2: 2}, {0: 0, 1: -1, 2: -2})
-    follower.stop()
+        with following(changelog, tmp_path / "data") as follower:
+            assert {row.problem for row in follower.status()} == {"Partition 0 of store credit cannot be opened: The disk does not answer."}
+            with pytest.raises(BuildingError, match="Group bank is being built on this host and does not get on: Partition 0 of store credit"):
+                both(follower)
+            assert not follower.has_caught_up
+            patched.undo()
+            assert follower.wait_for(GROUP, newest, WAIT_SECONDS), "an epoch was taken without the stores that it has rows of"
+            assert both(follower) == ({0: 0, 1: 1, 2: 2}, {0: 0, 1: -1, 2: -2})
 
 
 def test_a_clean_restart_can_be_read_at_once(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
@@ -129,26 +127,47 @@ def test_a_store_that_joins_later(changelog: Changelog, tmp_path: Path) -> None:
         assert both(follower) == ({1: 1, 2: 2}, {3: 3})
 
 
+def bring_damaged(changelog: Path, elsewhere: Path) -> tuple[Epoch, Path, bytes]:
+    """Epochs that come while a host runs, of which one is damaged from its first moment on: its number, its place, and what it should be."""
+    shutil.copytree(changelog, elsewhere)
+    known = {path.name for path in elsewhere.rglob("*.commit")}
+    other = open_appender(Changelog.open(str(elsewhere)), [DEBIT, CREDIT])
+    bad = append(other, {2: 2}, {})
+    append(other, {3: 3}, {})
+    whole = b""
+    # The last one first: a host sees none of them before the first is there.
+    for path in sorted((path for path in elsewhere.rglob("*.commit") if path.name not in known), reverse=True):
+        content, target = path.read_bytes(), changelog / path.relative_to(elsewhere)
+        if path.name == f"{bad:020d}.commit":
+            whole, place = content, target
+            content = content[:-5] + b"wrong"
+        target.write_bytes(content)
+    return bad, place, whole
+
+
 def test_a_damaged_commit_stops_the_group_and_not_its_queries(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
     first = append(appender, {1: 1}, {})
-    bad = append(appender, {2: 2}, {})
-    append(appender, {3: 3}, {})
-    (commit,) = (tmp_path / "changelog").rglob(f"{bad:020d}.commit")
-    whole = commit.read_bytes()
-    commit.write_bytes(whole[:-5] + b"wrong")
     with following(changelog, tmp_path / "data") as follower:
         assert follower.wait_for(GROUP, first, WAIT_SECONDS)
+        bad, place, whole = bring_damaged(tmp_path / "changelog", tmp_path / "elsewhere")
         wait_until(lambda: any(row.problem for row in follower.status()))
         assert not follower.wait_for(GROUP, bad, 0.2)
         assert both(follower) == ({1: 1}, {})
         status = {row.store: row for row in follower.status()}[DEBIT.name]
-        assert (status.epoch, status.newest_epoch) == (first, bad + 1)
+        assert (status.epoch, status.newest_epoch) == (bad - 1, bad + 1)
         assert GROUP in status.problem
         assert str(tmp_path) not in status.problem
-        commit.write_bytes(whole)
+    # Who starts now cannot come to what is newest, and does not answer as if it had.
+    with following(changelog, tmp_path / "data") as follower:
+        wait_until(lambda: any("damaged" in row.problem for row in follower.status()))
+        with pytest.raises(BuildingError, match=rf"at epoch {bad - 1} of {bad + 1} .* does not get on: .*damaged"):
+            both(follower)
+        assert not follower.has_caught_up
+        place.write_bytes(whole)
         assert follower.wait_for(GROUP, Epoch(bad + 1), WAIT_SECONDS)
         assert both(follower) == ({1: 1, 2: 2, 3: 3}, {})
         wait_until(lambda: not any(row.problem for row in follower.status()))
+        assert follower.has_caught_up
 
 
 def test_a_view_outlives_later_epochs_and_compaction(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:

@@ -100,6 +100,6 @@ def read(changelog: Changelog, commit_epoch: int, definition: StoreDefinition = 
     return flat(changelog.read_rows(commit, {definition.name: definition}))
 
 
-def flat(found: Mapping[tuple[StoreName, PartitionId], pa.RecordBatch]) -> list[tuple[object, ...]]:
+def flat(found: Mapping[tuple[StoreName, PartitionId], pa.Table]) -> list[tuple[object, ...]]:
     """The rows of all partitions as sorted tuples."""
-    return sorted((tuple(row.values()) for batch in found.values() for row in batch.to_pylist()), key=repr)
+    return sorted((tuple(row.values()) for table in found.values() for row in table.to_pylist()), key=repr)

@@ -218,6 +218,9 @@ class LostAnswers:
     def delete(self, paths: Collection[str]) -> None:
         self._inner.delete(paths)
 
+    def now(self) -> int:
+        return self._inner.now()
+
 
 def test_a_commit_whose_answer_was_lost_is_recognised() -> None:
     objects = LostAnswers(open_objects("memory://", {}))

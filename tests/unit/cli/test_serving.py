@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,9 @@ from engine.cluster.reports import HostName
 from engine.errors import InvalidInput, Unavailable
 from engine.schema import define_store
 from flight_server.client import Client
-from flight_server.launcher import host_command
+from flight_server.launcher import Launcher, host_command
 from flight_server.ports import free_ports
+from flight_server.process import SERVES
 from flight_server.serving import ServeArguments, deployment_text, host_options, local_deployment
 from flight_server.stores import number_ranges
 from tests.support.decoys import decoy_modules
@@ -262,3 +264,26 @@ def test_spilling_is_limited_or_off(tmp_path: Path) -> None:
     assert "is not a size" in refused.stderr
     assert "is not a size" not in livestate("serve", "--spill", "0").stderr
     assert "is not a size" in livestate("serve", "--memory", "0").stderr
+
+
+def test_a_host_without_a_parent_to_listen_to_ends() -> None:
+    """An input that cannot be read at all is no reason to run for ever."""
+    program = "import os, time\nfrom flight_server.process import stop_with_standard_input\nos.close(0)\nstop_with_standard_input()\ntime.sleep(600)"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60, check=False)
+    assert ended.returncode == -signal.SIGTERM
+
+
+def test_what_a_host_says_is_taken_though_nobody_listens() -> None:
+    """Its pipe would be full in the end, and it would stand still in the middle of a line."""
+    deployment = Deployment("nowhere", (HostEntry(HostName("1"), "grpc://127.0.0.1:1", None),))
+    said: list[str] = []
+
+    def say(line: str) -> None:
+        said.append(line)
+        raise BrokenPipeError
+
+    launcher = Launcher(deployment, lambda entry: [], {}, say)
+    (child,) = launcher._children
+    launcher._pass_on(child, BytesIO(f"one\n{SERVES} it\nthree\n".encode()))
+    assert said == [f"host 1 | {line}" for line in ("one", f"{SERVES} it", "three")]
+    assert child.served.is_set()

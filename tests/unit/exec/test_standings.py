@@ -62,6 +62,7 @@ def test_replicas_count_once_and_what_nobody_has_is_named() -> None:
     }
     (status,) = store_statuses(half, {PLAYS.name: PLAYS}, {PLAYS.name: "something else"}, 3_000_000)
     assert (status.rows, status.partitions, status.epoch, status.lag_seconds) == (70, PLAYS.partitions - 2, 7, 2.0)
-    assert status.problem == f"No host that answers has partitions {PLAYS.partitions - 2}, {PLAYS.partitions - 1}."
+    lacking = f"No host that answers has partitions {PLAYS.partitions - 2}, {PLAYS.partitions - 1}."
+    assert status.problem == f"{lacking} something else"
     (status,) = store_statuses({}, {PLAYS.name: PLAYS}, {}, 0)
     assert (status.rows, status.epoch, status.partitions) == (0, 0, 0)
