@@ -212,7 +212,7 @@ class QueryService:
         if known is not None and is_known and told in (None, known.prepared.shapes):
             return known.prepared
         deadline = Deadline(self._timeout(session))
-        ready, wish = self._texts.ready(sql, session.dialect, session.wish)
+        ready, wish = self._texts.ready(sql, session.dialect, session.wish, deadline)
         deadline.check()
         request = now = self._as_read(Request(session.dialect, ready, Arguments(lists=ready.lists), deadline, time.perf_counter(), wish))
         if told is not None:
@@ -347,12 +347,14 @@ class QueryService:
         started = time.perf_counter()
         values = () if request.parameters is None else tuple(column[0] for column in request.parameters.columns)
         inputs = {name: _one_batch(table) for name, table in request.inputs.items()}
+        deadline = Deadline(request.timeout_seconds, cancelled)
         try:
             bound = self._fragments.bound(
                 request.sql,
                 self._stores_of(request),
                 {name: batch.schema for name, batch in inputs.items()},
                 tuple(value.type for value in values),
+                deadline,
             )
         except BindingError as error:
             raise InvalidInput(f"The engine refuses a fragment: {error}") from error
@@ -362,7 +364,6 @@ class QueryService:
             if lookup is not None and lookup.is_key(key := values[0].as_py()):
                 return self._local.row(lookup, key, pin, started)
             ready = ReadyText(request.sql, bound.statement, inputs)
-            deadline = Deadline(request.timeout_seconds, cancelled)
             return self._local.answer(Request("duckdb", ready, Arguments(values, inputs), deadline, started, pin=pin))
         except MigratedError as error:
             raise Unavailable(error.message) from error

@@ -240,7 +240,7 @@ class Coordinator:
         statement, hosts = asked.statement, self._readers(route)
         if not hosts or hosts == [self._cluster.here]:
             return asked.explain(self._pin(asked, route))
-        text = self._plans.whole(statement, asked.types, asked.bind).text if len(hosts) == 1 else None
+        text = self._plans.whole(statement, asked.types, asked.bind, asked.deadline).text if len(hosts) == 1 else None
         if text is not None:
             return whole_lines(statement, asked.arguments, kept, hosts[0], text)
         plan = self._plan(asked)
@@ -287,9 +287,9 @@ class Coordinator:
 
     def _plan(self, asked: Asked) -> ReadyPlan:
         if asked.limit == REFUSED_LIMIT:
-            return self._plans.gathering(asked.statement, asked.types, asked.bind)
+            return self._plans.gathering(asked.statement, asked.types, asked.bind, asked.deadline)
         sizes = self._routes.sizes(asked.statement.bound.stores, asked.definitions)
-        return self._plans.plan(asked.statement, asked.types, sizes, asked.bind)
+        return self._plans.plan(asked.statement, asked.types, sizes, asked.bind, asked.deadline)
 
     def _on(self, routed: Routed) -> Answer:
         asked, kept, route = routed.asked, routed.kept, routed.route
@@ -297,7 +297,7 @@ class Coordinator:
         if not hosts or hosts == [self._cluster.here]:
             return self._here(asked, route)
         if len(hosts) == 1:
-            whole = self._plans.whole(asked.statement, asked.types, asked.bind)
+            whole = self._plans.whole(asked.statement, asked.types, asked.bind, asked.deadline)
             if whole.text is not None:
                 return self._forwarded(asked, route, hosts[0], whole)
         plan = self._plan(asked)
@@ -307,7 +307,7 @@ class Coordinator:
             # An expression may meet rows before what would have left them out on one host; only other refusals are surprising.
             level = logging.INFO if isinstance(refused.error, InvalidInput) else logging.WARNING
             _log.log(level, "A statement is answered by gathering, since its split form was refused: %s", refused)
-        plan = self._plans.gathering(asked.statement, asked.types, asked.bind)
+        plan = self._plans.gathering(asked.statement, asked.types, asked.bind, asked.deadline)
         try:
             return self._scattered(asked, kept, route, plan)
         except RefusedError as refused:

@@ -18,6 +18,7 @@ from engine.coordinator.results import WHOLE_RULE, age_seconds
 from engine.coordinator.router import Router
 from engine.coordinator.routes import Routes
 from engine.errors import NotFound, Unavailable
+from engine.exec.deadline import Deadline
 from engine.exec.engine_query import outputs_of_stored
 from engine.exec.local import Bindable, LocalExecutor
 from engine.exec.pin import Pin
@@ -98,7 +99,7 @@ class KeyRows:
     def _elsewhere(self, asked: KeyAsked, route: Route, host: HostName, share: Partitions) -> QueryResult | None:
         lookup, statement = asked.lookup, asked.statement
         bindable = Bindable(statement, outputs_of_stored(lookup.schema))
-        whole = self._plans.whole(statement, (lookup.key_type,), lambda: bindable)
+        whole = self._plans.whole(statement, (lookup.key_type,), lambda: bindable, Deadline(asked.timeout_seconds, asked.cancelled))
         if whole.text is None:
             return None
         parameters = pa.record_batch([pa.array([asked.key], lookup.key_type)], ["1"])

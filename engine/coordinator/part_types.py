@@ -13,6 +13,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from engine.exec.binder import Binder, over_empty_stores
+from engine.exec.deadline import Deadline
 from engine.exec.engine import Outputs
 from engine.plan.query_text import ReadColumn
 from engine.plan.split.nodes import Fragment
@@ -26,6 +27,7 @@ def part_types(
     merge: str | None,
     references: Sequence[StoreReference],
     lists: Mapping[str, pa.Schema],
+    deadline: Deadline,
 ) -> tuple[Mapping[str, Outputs], Outputs | None]:
     """The columns of fragments and of the merge.
 
@@ -36,6 +38,7 @@ def part_types(
         merge: Text of the merge, without parameters; None for none.
         references: What the scans are of.
         lists: Columns of the lists that the texts may read.
+        deadline: When the statement must end.
 
     Returns:
         The columns of each fragment by its name, and those of the merge; types of the merge are right, its names need not be.
@@ -49,7 +52,7 @@ def part_types(
     sources = names if merge is None else [*names, f"({merge}) AS merged"]
     # Of a statement that turns out to read no store there is nothing but the merge.
     sql, stores = over_empty_stores(f"{f'WITH {parts} ' if parts else ''}SELECT * FROM {', '.join(sources)}", references)
-    columns = iter(binder.columns(sql, {**stores, **lists}))
+    columns = iter(binder.columns(sql, {**stores, **lists}, (), deadline))
     found = {fragment.name: _outputs(binder, tuple(islice(columns, _width(fragment.tree)))) for fragment in fragments}
     return found, None if merge is None else _outputs(binder, tuple(columns))
 

@@ -12,6 +12,7 @@ from sqlglot import exp
 from engine.coordinator.part_types import part_types
 from engine.errors import Defect, LivestateError
 from engine.exec.binder import NotBoundError
+from engine.exec.deadline import Deadline
 from engine.exec.engine import BindingError, Engine, Outputs
 from engine.exec.fragment_cache import FragmentCache
 from engine.exec.local import Bindable
@@ -133,7 +134,7 @@ class PlanCache:
         self._plans: LeastRecentlyUsed[ReadyPlan] = LeastRecentlyUsed(size)
         self._wholes: LeastRecentlyUsed[WholeText] = LeastRecentlyUsed(size)
 
-    def plan(self, statement: ReadyStatement, types: Types, sizes: Sizes, bind: Bind) -> ReadyPlan:
+    def plan(self, statement: ReadyStatement, types: Types, sizes: Sizes, bind: Bind, deadline: Deadline) -> ReadyPlan:
         """The plan of a statement.
 
         Args:
@@ -141,6 +142,7 @@ class PlanCache:
             types: Types of its parameters' values.
             sizes: How big its stores are.
             bind: Binds the statement unsplit.
+            deadline: When it must end.
 
         Returns:
             The plan.
@@ -151,44 +153,46 @@ class PlanCache:
         key = _Key(id(statement), tuple(map(str, types)), sizes)
         found = self._plans.get(key)
         if found is None or found.statement is not statement:
-            found = self._made(statement, types, sizes, bind)
+            found = self._made(statement, types, sizes, bind, deadline)
             self._plans.put(key, found)
         return found
 
-    def _made(self, statement: ReadyStatement, types: Types, sizes: Sizes, bind: Bind) -> ReadyPlan:
+    def _made(self, statement: ReadyStatement, types: Types, sizes: Sizes, bind: Bind, deadline: Deadline) -> ReadyPlan:
         bindable = bind()
         if isinstance(bindable.statement.plan, RowsPlan | CountPlan):
             return _simple(statement, bindable)
         try:
-            return self._ready(statement, bindable, self._splitter.split(bindable.statement.bound, sizes), types)
+            return self._ready(statement, bindable, self._splitter.split(bindable.statement.bound, sizes), types, deadline)
         except _REFUSED as error:
             _log.warning("A statement is answered by gathering, since its split form is refused: %s", error)
-            return self.gathering(statement, types, bind)
+            return self.gathering(statement, types, bind, deadline)
 
-    def gathering(self, statement: ReadyStatement, types: Types, bind: Bind) -> ReadyPlan:
+    def gathering(self, statement: ReadyStatement, types: Types, bind: Bind, deadline: Deadline) -> ReadyPlan:
         """The plan that is always right; not kept.
 
         Args:
             statement: As in `plan`.
             types: As in `plan`.
             bind: As in `plan`.
+            deadline: As in `plan`.
 
         Raises:
             LivestateError: The statement itself is refused.
         """
         bindable = bind()
         try:
-            return self._ready(statement, bindable, self._splitter.gather(bindable.statement.bound), types)
+            return self._ready(statement, bindable, self._splitter.gather(bindable.statement.bound), types, deadline)
         except NotBoundError as error:
             raise Defect(f"The statement is right, and the engine refuses it over gathered rows ({error}); please report the statement.") from error
 
-    def whole(self, statement: ReadyStatement, types: Types, bind: Bind) -> WholeText:
+    def whole(self, statement: ReadyStatement, types: Types, bind: Bind, deadline: Deadline) -> WholeText:
         """A whole statement as the text of one fragment.
 
         Args:
             statement: As in `plan`.
             types: As in `plan`.
             bind: As in `plan`.
+            deadline: As in `plan`.
 
         Raises:
             LivestateError: The statement itself is refused.
@@ -196,34 +200,34 @@ class PlanCache:
         key = _Key(id(statement), tuple(map(str, types)), Sizes())
         found = self._wholes.get(key)
         if found is None or found.statement is not statement:
-            found = self._whole(statement, types, bind)
+            found = self._whole(statement, types, bind, deadline)
             self._wholes.put(key, found)
         return found
 
-    def _whole(self, statement: ReadyStatement, types: Types, bind: Bind) -> WholeText:
+    def _whole(self, statement: ReadyStatement, types: Types, bind: Bind, deadline: Deadline) -> WholeText:
         outputs = bind().outputs
         schema = None if outputs is None else outputs.schema
         bound = statement.bound
         try:
             text = _whole_text(statement)
             inputs = {name: bound.list_schemas[name] for name in text.tables}
-            found = self._fragments.bound(text.sql, bound.definitions, inputs, [types[place] for place in text.places])
+            found = self._fragments.bound(text.sql, bound.definitions, inputs, [types[place] for place in text.places], deadline)
         except _REFUSED as error:
             _log.warning("A statement cannot be handed to another host as it is: %s", error)
             return WholeText(statement, None, schema)
         return WholeText(statement, text if schema is None or found.outputs.schema.types == schema.types else None, schema)
 
-    def _ready(self, statement: ReadyStatement, bindable: Bindable, split: SplitPlan, types: Types) -> ReadyPlan:
+    def _ready(self, statement: ReadyStatement, bindable: Bindable, split: SplitPlan, types: Types, deadline: Deadline) -> ReadyPlan:
         bound, wanted = bindable.statement.bound, bindable.outputs
         lists = tuple(bound.list_schemas)
         # Where rows make the columns there is nothing to tell of the merge.
         with_merge = wanted is not None
         try:
-            texts, merge, outputs, merged = self._typed(split, bound, types, with_merge=with_merge, constants=False)
+            texts, merge, outputs, merged = self._typed(split, bound, types, deadline, with_merge=with_merge, constants=False)
         except NotBoundError:
             if not types:
                 raise
-            texts, merge, outputs, merged = self._typed(split, bound, types, with_merge=with_merge, constants=True)
+            texts, merge, outputs, merged = self._typed(split, bound, types, deadline, with_merge=with_merge, constants=True)
         columns = {name: found.columns for name, found in outputs.items()}
         fragments = []
         for fragment in split.fragments:
@@ -240,13 +244,15 @@ class PlanCache:
         return ReadyPlan(statement, bindable.statement, split, None if wanted is None else wanted.schema, tuple(fragments), given, flows)
 
     def _typed(
-        self, split: SplitPlan, bound: BoundStatement, types: Types, *, with_merge: bool, constants: bool
+        self, split: SplitPlan, bound: BoundStatement, types: Types, deadline: Deadline, *, with_merge: bool, constants: bool
     ) -> tuple[Mapping[str, str], str | None, Mapping[str, Outputs], Outputs | None]:
         """The texts of fragments by name and that of the merge, by which their columns can be told; and these columns."""
+        # To split a long statement has taken its time.
+        deadline.check()
         texts = {fragment.name: text_over_scans(fragment.tree, types, constants=constants) for fragment in split.fragments}
         merge = None if split.merge is None else text_over_scans(split.merge, types, constants=constants)
         read = merge if with_merge else None
-        return texts, merge, *part_types(self._engine.binder, split.fragments, texts, read, bound.references, bound.list_schemas)
+        return texts, merge, *part_types(self._engine.binder, split.fragments, texts, read, bound.references, bound.list_schemas, deadline)
 
 
 def _missed(wanted: Outputs | None, merged: Outputs | None) -> tuple[ReadColumn, ...] | None:

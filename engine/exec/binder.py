@@ -9,6 +9,7 @@ import duckdb
 import pyarrow as pa
 
 from engine.exec.database import open_database
+from engine.exec.deadline import NO_DEADLINE, Deadline, locked
 from engine.exec.errors import read_failure
 from engine.exec.results import check_types, known_type, result_schema
 from engine.plan.query_text import ReadColumn, typed
@@ -17,6 +18,8 @@ from engine.sql.bind import CATALOG, SCHEMA, StoreReference
 from engine.sql_types import quoted, sql_type
 
 MEMORY_BYTES = 64 << 20
+GROWTH_BYTES = 1 << 20
+"""Constants are computed while a statement is bound, and others wait."""
 _ROW_NUMBER = "rowid"
 """A column that the engine's tables have by themselves, and scans have not. (Columns that a text does not name change nothing.)"""
 
@@ -33,25 +36,31 @@ class Binder:
         self._open()
 
     def _open(self) -> None:
-        self._database = open_database(MEMORY_BYTES, 1, before_locking=(f"ATTACH ':memory:' AS {CATALOG}", f"USE {CATALOG}.{SCHEMA}"))
+        before = (f"ATTACH ':memory:' AS {CATALOG}", f"USE {CATALOG}.{SCHEMA}")
+        self._database = open_database(MEMORY_BYTES, 1, before_locking=before, growth_bytes=GROWTH_BYTES)
         self._tables: dict[str, pa.Schema] = {}
 
-    def columns(self, sql: str, tables: Mapping[str, pa.Schema], values: Sequence[object] | Mapping[str, object] = ()) -> tuple[ReadColumn, ...]:
+    def columns(
+        self, sql: str, tables: Mapping[str, pa.Schema], values: Sequence[object] | Mapping[str, object] = (), deadline: Deadline = NO_DEADLINE
+    ) -> tuple[ReadColumn, ...]:
         """The columns of a query, as the engine names and types them.
 
         Args:
             sql: One query in DuckDB's dialect.
             tables: Canonical schema of each table that it may read; names that differ in case only are one table.
             values: A value for each of its parameters.
+            deadline: When the statement must end that it is bound for.
 
         Returns:
             The columns.
 
         Raises:
+            DeadlineExceeded: Other statements are bound for too long.
+            Cancelled: The caller took it back meanwhile.
             NotBoundError: It is not one query, or the engine refuses it.
             InvalidInput: A table has a column whose type no store can have.
         """
-        with self._lock:
+        with locked(self._lock, deadline):
             try:
                 self._create(tables)
                 statements = self._database.extract_statements(sql)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import duckdb
 
+from engine.exec.growth import MAX_GROWTH_BYTES, bound
 from engine.exec.spill import SpillDirectory
 from engine.sql.parse import MAX_DEPTH, MAX_TERMS
 
@@ -32,7 +33,11 @@ _LOCKED_DOWN = {
 
 
 def open_database(
-    memory_limit_bytes: int, threads: int, spill: SpillDirectory | None = None, before_locking: Sequence[str] = ()
+    memory_limit_bytes: int,
+    threads: int,
+    spill: SpillDirectory | None = None,
+    before_locking: Sequence[str] = (),
+    growth_bytes: int = MAX_GROWTH_BYTES,
 ) -> duckdb.DuckDBPyConnection:
     """Open a locked-down database.
 
@@ -41,6 +46,7 @@ def open_database(
         threads: Its worker threads.
         spill: Where it may put what the memory does not hold; None: nowhere.
         before_locking: Statements to run before its settings are locked.
+        growth_bytes: As `limit` of `engine.exec.growth.bound`.
 
     Returns:
         A connection to it.
@@ -51,6 +57,8 @@ def open_database(
     # As an option of the connection this limit is shown, but not kept to.
     spill_limit = () if spill is None else (f"SET GLOBAL max_temp_directory_size = '{spill.limit_bytes}B'",)
     depth = f"SET GLOBAL max_expression_depth = {MAX_EXPRESSION_DEPTH}"
-    for statement in ("SET GLOBAL TimeZone = 'UTC'", depth, *spill_limit, *before_locking, "SET lock_configuration = true"):
+    for statement in ("SET GLOBAL TimeZone = 'UTC'", depth, *spill_limit, *before_locking):
         database.execute(statement)
+    bound(database, growth_bytes)
+    database.execute("SET lock_configuration = true")
     return database

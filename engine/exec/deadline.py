@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from threading import Lock
 from types import TracebackType
 from typing import Protocol
 
@@ -94,6 +95,29 @@ class Deadline:
         finally:
             # Its traceback holds this variable.
             del error
+
+
+NO_DEADLINE = Deadline(None)
+"""For what is never taken back."""
+
+
+@contextmanager
+def locked(lock: Lock, deadline: Deadline) -> Iterator[None]:
+    """Hold a lock that others may hold for long.
+
+    Args:
+        lock: The lock.
+        deadline: Of whoever waits for it.
+
+    Raises:
+        LivestateError: The statement must end before it has it, as `Deadline.check`.
+    """
+    while not lock.acquire(timeout=POLL_SECONDS):
+        deadline.check()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 class Watch:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from engine.errors import InvalidInput, LivestateError
 from engine.exec.binder import Binder
 from engine.exec.database import open_database
-from engine.exec.deadline import Deadline, Watch, Watcher
+from engine.exec.deadline import NO_DEADLINE, Deadline, Watch, Watcher
 from engine.exec.errors import Failure, error_of, read_failure
 from engine.exec.results import check_types, conversion, result_schema
 from engine.exec.spill import SpillDirectory
@@ -208,7 +208,14 @@ class Engine:
         """
         return self.outputs(sql, tables, parameters).schema
 
-    def outputs(self, sql: str, tables: Mapping[str, pa.Schema], parameters: Sequence[Any], names: Sequence[str] | None = None) -> Outputs:
+    def outputs(
+        self,
+        sql: str,
+        tables: Mapping[str, pa.Schema],
+        parameters: Sequence[Any],
+        names: Sequence[str] | None = None,
+        deadline: Deadline = NO_DEADLINE,
+    ) -> Outputs:
         """The columns of a statement's result, without running it: as `schema`, with the engine's own types.
 
         Args:
@@ -216,6 +223,7 @@ class Engine:
             tables: Schema of each table that it reads.
             parameters: A value for each parameter.
             names: What its columns are called; None for what the engine calls them.
+            deadline: When the statement must end.
 
         Returns:
             The columns.
@@ -225,7 +233,7 @@ class Engine:
             LivestateError: It fails in another way.
         """
         empty = {name: pa.Table.from_batches([], schema) for name, schema in tables.items()}
-        rows = self.run(with_live_rows(sql, tables), empty, parameters, Deadline(None), names)
+        rows = self.run(with_live_rows(sql, tables), empty, parameters, deadline, names)
         try:
             return Outputs(rows.columns, rows.schema)
         finally:

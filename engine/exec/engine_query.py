@@ -158,13 +158,14 @@ def outputs_of_stored(schema: pa.Schema) -> Outputs:
     return Outputs(tuple(ReadColumn(field.name, sql_type(field.type)) for field in schema), schema)
 
 
-def outputs_of(engine: Engine, statement: ReadyStatement, types: tuple[pa.DataType | None, ...]) -> Outputs:
+def outputs_of(engine: Engine, statement: ReadyStatement, types: tuple[pa.DataType | None, ...], deadline: Deadline) -> Outputs:
     """The columns of a statement's result, without running it.
 
     Args:
         engine: The engine.
         statement: The statement.
         types: Types of its parameters, whose values are taken to be NULL; None for one that the engine finds.
+        deadline: When the statement must end.
 
     Returns:
         The columns.
@@ -177,26 +178,27 @@ def outputs_of(engine: Engine, statement: ReadyStatement, types: tuple[pa.DataTy
     names: Sequence[str] | None = statement.names
     for sql in _bindable_texts(statement, types):
         try:
-            columns = _bound_columns(engine, bound, sql)
+            columns = _bound_columns(engine, bound, sql, (), deadline)
             if names is None and types and has_derived_names(bound.tree):
                 # They show what stands for parameters in the text that runs.
-                names = [column.name for column in _bound_columns(engine, bound, statement.engine_sql(types), [None] * len(types))]
+                names = [column.name for column in _bound_columns(engine, bound, statement.engine_sql(types), [None] * len(types), deadline)]
             columns = named_columns(columns, names)
             return Outputs(columns, engine.binder.schema(columns))
         except (NotBoundError, LivestateError) as error:
+            deadline.check()
             _log.debug("A statement is bound in another way: %s", error)
     # What is wrong, and where, only the engine says.
     tables = {
         reference.scan: readable_schema(pa.schema([reference.definition.schema.field(column) for column in reference.columns]))
         for reference in bound.references
     }
-    return engine.outputs(statement.engine_sql(types), {**tables, **bound.list_schemas}, [None] * len(types), statement.names)
+    return engine.outputs(statement.engine_sql(types), {**tables, **bound.list_schemas}, [None] * len(types), statement.names, deadline)
 
 
-def _bound_columns(engine: Engine, bound: BoundStatement, sql: str, values: Sequence[None] = ()) -> tuple[ReadColumn, ...]:
+def _bound_columns(engine: Engine, bound: BoundStatement, sql: str, values: Sequence[None], deadline: Deadline) -> tuple[ReadColumn, ...]:
     """The columns of a query over a statement's scans."""
     text, stores = over_empty_stores(sql, bound.references)
-    return engine.binder.columns(text, {**stores, **bound.list_schemas}, values)
+    return engine.binder.columns(text, {**stores, **bound.list_schemas}, values, deadline)
 
 
 def _bindable_texts(statement: ReadyStatement, types: tuple[pa.DataType | None, ...]) -> Iterator[str]:

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 
 from engine.errors import Defect, InvalidInput, LimitExceeded, LivestateError, Unsupported
 
+NO_ROOM = f"Python exception occurred while executing the UDF: {LimitExceeded.__name__}: "
+"""What the engine says before the text of what `engine.exec.growth` raises; there is no field for it."""
+
 _INVALID = frozenset(
     {
         "binder",
@@ -106,6 +109,8 @@ def error_of(failure: Failure, memory_limit_bytes: int, spill_limit_bytes: int |
     Returns:
         An error of the kind that says what the caller should do.
     """
+    if failure.message.startswith(NO_ROOM):
+        return LimitExceeded(failure.message.removeprefix(NO_ROOM))
     if failure.kind == "outofmemory":
         return LimitExceeded(_too_big(memory_limit_bytes, spill_limit_bytes))
     if failure.kind == "io" and spill_limit_bytes is not None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from engine.errors import InvalidInput
+from engine.exec.deadline import Deadline
 from engine.exec.deep_stack import ready_statement
 from engine.exec.engine import Engine, Outputs
 from engine.exec.engine_query import outputs_of, outputs_of_stored
@@ -46,7 +47,12 @@ class FragmentCache:
         self._fragments: LeastRecentlyUsed[BoundFragment] = LeastRecentlyUsed(size)
 
     def bound(
-        self, sql: str, definitions: Mapping[StoreName, StoreDefinition], inputs: Mapping[str, pa.Schema], parameters: Sequence[pa.DataType]
+        self,
+        sql: str,
+        definitions: Mapping[StoreName, StoreDefinition],
+        inputs: Mapping[str, pa.Schema],
+        parameters: Sequence[pa.DataType],
+        deadline: Deadline,
     ) -> BoundFragment:
         """Make a fragment ready.
 
@@ -55,6 +61,7 @@ class FragmentCache:
             definitions: All stores.
             inputs: Columns of the tables that it reads besides stores.
             parameters: Canonical types of its parameters.
+            deadline: When the statement must end.
 
         Returns:
             The fragment.
@@ -67,15 +74,15 @@ class FragmentCache:
         found = self._fragments.get(key)
         if found is None or not found.statement.is_current(definitions):
             statement = _statement(sql, definitions, inputs, parameters)
-            found = BoundFragment(statement, self._outputs(statement))
+            found = BoundFragment(statement, self._outputs(statement, deadline))
             self._fragments.put(key, found)
         return found
 
-    def _outputs(self, statement: ReadyStatement) -> Outputs:
+    def _outputs(self, statement: ReadyStatement, deadline: Deadline) -> Outputs:
         plan = statement.plan
         if plan is not None and not isinstance(plan, EnginePlan):
             return outputs_of_stored(plan.schema)
-        return outputs_of(self._engine, statement, statement.types)
+        return outputs_of(self._engine, statement, statement.types, deadline)
 
 
 def _key_of(schema: pa.Schema) -> tuple[tuple[str, str], ...]:

@@ -224,17 +224,17 @@ class LocalExecutor:
     def _typed(self, request: Request, types: tuple[pa.DataType | None, ...]) -> Bindable:
         """A query with types of its parameters, tried again as in `_start`."""
         try:
-            return self._bound(request.statement, types)
+            return self._bound(request.statement, types, request.deadline)
         except BindingError as error:
             widened = self._widened(request, error)
             try:
-                return self._bound(widened.statement, types)
+                return self._bound(widened.statement, types, request.deadline)
             except BindingError:
                 raise error from None
 
-    def _bound(self, statement: ReadyStatement, types: tuple[pa.DataType | None, ...]) -> Bindable:
+    def _bound(self, statement: ReadyStatement, types: tuple[pa.DataType | None, ...], deadline: Deadline) -> Bindable:
         # The values found make a pivot's columns, so there are none without rows.
-        return Bindable(statement, None if has_columns_of_rows(statement.bound.tree) else outputs_of(self._engine, statement, types))
+        return Bindable(statement, None if has_columns_of_rows(statement.bound.tree) else outputs_of(self._engine, statement, types, deadline))
 
     def explain(self, request: Request) -> list[str]:
         """The lines of EXPLAIN.

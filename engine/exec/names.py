@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from engine.errors import InvalidInput
 from engine.exec.binder import Binder, NotBoundError
+from engine.exec.deadline import Deadline
 from engine.plan.arguments import suggested_types
 from engine.sql.bind import BoundStatement
 from engine.sql.columns import has_columns_of_rows
@@ -35,12 +36,13 @@ class ColumnNames:
     def __init__(self, binder: Binder) -> None:
         self._binder = binder
 
-    def of(self, bound: BoundStatement, dialect: str) -> tuple[str, ...] | None:
+    def of(self, bound: BoundStatement, dialect: str, deadline: Deadline) -> tuple[str, ...] | None:
         """The names of a query's columns.
 
         Args:
             bound: The query, or DESCRIBE of one.
             dialect: Dialect of its text.
+            deadline: When the statement must end.
 
         Returns:
             The names; None where those that the engine gives will do, or DuckDB does not take the text as it stands.
@@ -59,7 +61,7 @@ class ColumnNames:
             return None
         for value_of in (_null, _sample) if bound.parameters else (_null,):
             try:
-                return tuple(column.name for column in self._binder.columns(text, tables, _values(bound, value_of)))
+                return tuple(column.name for column in self._binder.columns(text, tables, _values(bound, value_of), deadline))
             except (NotBoundError, InvalidInput) as error:
                 _log.debug("A text is not bound as it stands: %s", error)
         return None

@@ -55,7 +55,7 @@ class Requests:
             LivestateError: It is not valid, as kind and message say.
         """
         started = time.perf_counter()
-        ready, resolved = self._texts.ready(text, dialect, wish)
+        ready, resolved = self._texts.ready(text, dialect, wish, deadline)
         deadline.check()
         arguments = Arguments(parameter_values(ready.statement.bound.parameters, parameters), ready.lists)
         request = Request(dialect, ready, arguments, deadline, started, resolved, given=parameters, is_told=told is not None)
@@ -77,7 +77,7 @@ class Requests:
         statement = request.statement
         if told == statement.bound.shapes or statement.bound.kind is not Kind.QUERY or not statement.has_fixed_columns:
             return request
-        ready = self._texts.as_told(request.ready, request.dialect, told)
+        ready = self._texts.as_told(request.ready, request.dialect, told, request.deadline)
         if ready is None:
             raise outdated(told, statement.bound)
         before = _with_text(request, ready)
@@ -107,7 +107,7 @@ class Requests:
             LivestateError: It asks for just these epochs and means nothing there, or it is not known what the stores are there.
         """
         try:
-            found = _with_text(request, self._texts.in_shapes(request.ready, request.dialect, generations))
+            found = _with_text(request, self._texts.in_shapes(request.ready, request.dialect, generations, request.deadline))
             self._local.bind(found)
         except _MEANS_NOTHING:
             if any(request.wish.of(group) is not None for group in generations):

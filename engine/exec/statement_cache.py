@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 import pyarrow as pa
 
 from engine.errors import LivestateError
+from engine.exec.deadline import Deadline
 from engine.exec.deep_stack import ready_statement
 from engine.exec.names import ColumnNames
 from engine.plan.plans import RowsPlan
@@ -101,13 +102,14 @@ class StatementCache:
         self._texts: LeastRecentlyUsed[ReadyStatement] = LeastRecentlyUsed(size)
         self._shapes: LeastRecentlyUsed[ReadyStatement | _NoLookup] = LeastRecentlyUsed(size)
 
-    def ready(self, text: str, dialect: str, tables: Tables, moments: Moments = NO_MOMENTS, shapes: Hashable = ()) -> ReadyText:
+    def ready(self, text: str, dialect: str, tables: Tables, deadline: Deadline, moments: Moments = NO_MOMENTS, shapes: Hashable = ()) -> ReadyText:
         """The statement of a text.
 
         Args:
             text: What the user wrote.
             dialect: Its dialect.
             tables: The store that each name means.
+            deadline: When the statement must end.
             moments: For which moments it reads versioned stores.
             shapes: What tells `tables` from what names mean now; empty where they are that.
 
@@ -122,10 +124,10 @@ class StatementCache:
             return ReadyText(text, known, {})
         lifted = lift(text, dialect)
         lists = {entry.name: entry.rows for entry in lifted.lists}
-        kept = self._kept(lifted, dialect, tables, (moments, shapes))
+        kept = self._kept(lifted, dialect, tables, (moments, shapes), deadline)
         if lists and not lists_fit(kept.bound):
             lifted, lists = lift(text, dialect, lists=False), {}
-            kept = self._kept(lifted, dialect, tables, (moments, shapes))
+            kept = self._kept(lifted, dialect, tables, (moments, shapes), deadline)
         return ReadyText(text, kept, lists, moments)
 
     def known(self, text: str, dialect: str, tables: Tables) -> ReadyStatement | None:
@@ -135,7 +137,7 @@ class StatementCache:
         found = self._texts.get((text, dialect))
         return found if found is not None and found.is_current(tables) else None
 
-    def _kept(self, lifted: LiftedText, dialect: str, tables: Tables, apart: tuple[Moments, Hashable]) -> ReadyStatement:
+    def _kept(self, lifted: LiftedText, dialect: str, tables: Tables, apart: tuple[Moments, Hashable], deadline: Deadline) -> ReadyStatement:
         kinds = tuple(tuple(str(kind) for kind in entry.rows.schema.types) for entry in lifted.lists)
         # Texts with lists share what is made of the text without them; others are found before anything is lifted.
         key: tuple[Hashable, ...] = (lifted.source.text, dialect, kinds) if kinds else (lifted.source.original, dialect)
@@ -146,7 +148,7 @@ class StatementCache:
         if found is not None and found.is_current(tables):
             return found
         made = ready_statement(lifted, dialect, tables, moments=moments)
-        made = replace(made, names=self._names.of(made.bound, dialect))
+        made = replace(made, names=self._names.of(made.bound, dialect, deadline))
         # What DESCRIBE says of a store is not told by references; a query without any means the same whatever stores there are.
         if len(lifted.source.text) <= MAX_CACHED_LENGTH and made.bound.tree is not None:
             self._texts.put(key, made)

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from engine.cluster.wishes import EpochWish
 from engine.errors import Corrupt, InvalidInput, LimitExceeded
+from engine.exec.deadline import Deadline
 from engine.exec.statement_cache import ReadyText, StatementCache, Tables
 from engine.plan.statement import ReadyStatement
 from engine.scan import StoreSource
@@ -37,13 +38,14 @@ class Texts:
         self._statements = statements
         self._max_sql_bytes = max_sql_bytes
 
-    def ready(self, text: str, dialect: str, wish: EpochWish) -> tuple[ReadyText, EpochWish]:
+    def ready(self, text: str, dialect: str, wish: EpochWish, deadline: Deadline) -> tuple[ReadyText, EpochWish]:
         """Make a text ready. All its names are looked up at one moment.
 
         Args:
             text: What a client wrote.
             dialect: Its dialect.
             wish: Which epochs its session may read.
+            deadline: When the statement must end.
 
         Returns:
             The statement without the epochs that its text asks for, and these in its wish.
@@ -55,34 +57,36 @@ class Texts:
         tables = self._source.tables()
         taken = take_as_of(text, dialect)
         moments = _moments(taken, wish, tables)
-        ready = self._statements.ready(taken.text, dialect, tables, moments)
+        ready = self._statements.ready(taken.text, dialect, tables, deadline, moments)
         references = ready.statement.bound.references
         if not taken.clauses and moments == NO_MOMENTS:
             return ready, wish
         as_of = resolve_as_of(SourceText(taken.marked, taken.marked), taken.clauses, references)
         return ready, replace(wish, as_of={**without_moments(wish, references), **as_of})
 
-    def in_shapes(self, ready: ReadyText, dialect: str, generations: Mapping[GroupName, int]) -> ReadyText:
+    def in_shapes(self, ready: ReadyText, dialect: str, generations: Mapping[GroupName, int], deadline: Deadline) -> ReadyText:
         """A text with what its stores are where other numbers of migrations are in effect. Its names mean the same stores.
 
         Args:
             ready: The text.
             dialect: Its dialect.
             generations: How many migrations of each store group are in effect.
+            deadline: When the statement must end.
 
         Raises:
             LivestateError: The text is not valid there, or it is not known what the stores are there.
         """
         stores = self._source.definitions_of(generations)
-        return self._again(ready, dialect, {name: stores[definition.name] for name, definition in ready.statement.bound.tables.items()})
+        return self._again(ready, dialect, {name: stores[definition.name] for name, definition in ready.statement.bound.tables.items()}, deadline)
 
-    def as_told(self, ready: ReadyText, dialect: str, told: Told) -> ReadyText | None:
+    def as_told(self, ready: ReadyText, dialect: str, told: Told, deadline: Deadline) -> ReadyText | None:
         """A text with what its names once meant.
 
         Args:
             ready: The text with what they mean now.
             dialect: Its dialect.
             told: What they meant: `BoundStatement.shapes`.
+            deadline: When the statement must end.
 
         Returns:
             The text; None where a name meant a store that there is not.
@@ -104,11 +108,11 @@ class Texts:
                 raise InvalidInput(
                     f"The changelog does not say what store {shape.store} was when the statement was prepared: prepare it again."
                 ) from error
-        return self._again(ready, dialect, tables)
+        return self._again(ready, dialect, tables, deadline)
 
-    def _again(self, ready: ReadyText, dialect: str, tables: Tables) -> ReadyText:
+    def _again(self, ready: ReadyText, dialect: str, tables: Tables, deadline: Deadline) -> ReadyText:
         shapes = tuple((name, definition.name, definition.generation) for name, definition in sorted(tables.items()))
-        return self._statements.ready(ready.text, dialect, tables, ready.moments, shapes)
+        return self._statements.ready(ready.text, dialect, tables, deadline, ready.moments, shapes)
 
     def _check_length(self, text: str) -> None:
         limit = self._max_sql_bytes

@@ -19,8 +19,8 @@ from engine.sql.columns import ALL_COLUMNS, needed_columns
 from engine.sql.literals import LiteralList
 from engine.sql.output_names import name_outputs_over
 from engine.sql.parameters import ParameterSlot, bind_parameters
-from engine.sql.parse import Kind, ParsedStatement, offset_of
-from engine.sql.text import SourceText, did_you_mean
+from engine.sql.parse import Kind, ParsedStatement
+from engine.sql.text import SourceText, did_you_mean, offset_of
 from engine.sql.versions import HISTORY, NO_MOMENTS, Moments, is_versioned, read_at, with_times
 
 CATALOG = "livestate"

@@ -9,8 +9,7 @@ from sqlglot import exp
 from engine.errors import LivestateError
 from engine.sql.bind import BoundStatement
 from engine.sql.functions import function_name
-from engine.sql.parse import offset_of
-from engine.sql.text import did_you_mean
+from engine.sql.text import did_you_mean, offset_of
 
 _ADVICE = re.compile(r" *Use \"?SET .*")
 """Settings are locked, so advice to change one helps nobody."""

@@ -12,9 +12,10 @@ from sqlglot.errors import ParseError, SqlglotError, TokenError
 
 from engine.errors import InvalidInput, LimitExceeded, LivestateError, Unsupported
 from engine.sql.functions import TABLE_FUNCTIONS, function_name, is_refused
+from engine.sql.growing import check_growing
 from engine.sql.lexer import blanks_end
 from engine.sql.literals import LiftedText
-from engine.sql.text import SourceText
+from engine.sql.text import SourceText, offset_of
 from engine.sql.tokens import FACTORIAL, TooManyReadingsError, dialect_of, parse_tokens, tokenize
 
 MAX_STATEMENT_LENGTH = 1 << 20
@@ -268,6 +269,7 @@ def _check_tree(source: SourceText, tree: exp.Expr) -> None:
             raise source.error("SUMMARIZE takes the name of a store, or a query.", offset_of(node))
         elif isinstance(node, exp.Func) and is_refused(function_name(node)):
             raise source.error(f"The function {function_name(node)} is not allowed: it reaches beyond its arguments.", offset_of(node))
+    check_growing(source, tree)
 
 
 def _check_table_function(source: SourceText, node: exp.Expr) -> None:
@@ -325,16 +327,3 @@ def with_children(node: exp.Expr, replace: Callable[[exp.Expr], exp.Expr]) -> ex
         else:
             args[name] = value
     return type(node)(**args)
-
-
-def offset_of(node: exp.Expr) -> int | None:
-    """Where a node starts in its text.
-
-    Args:
-        node: Any node of a parsed tree.
-
-    Returns:
-        Characters before it; None when neither it nor a part of it knows.
-    """
-    starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
-    return min(starts) if starts else None

@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from sqlglot import exp
+
 from engine.errors import InvalidInput, NotFound, Position
 
 SNIPPET_WIDTH = 100
@@ -122,3 +124,16 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     by_lower = {candidate.lower(): candidate for candidate in known}
     near = difflib.get_close_matches(name.lower(), list(by_lower), n=3, cutoff=0.6)
     return f" Did you mean {' or '.join(by_lower[match] for match in near)}?" if near else ""
+
+
+def offset_of(node: exp.Expr) -> int | None:
+    """Where a node starts in its text.
+
+    Args:
+        node: Any node of a parsed tree.
+
+    Returns:
+        Characters before it; None when neither it nor a part of it knows.
+    """
+    starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
+    return min(starts) if starts else None

@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 from types import TracebackType
 
-import adbc_driver_flightsql.dbapi as flight_sql
-import adbc_driver_manager
 import pyarrow as pa
+from pyarrow import flight
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -90,16 +89,13 @@ class Asker:
         """Ask all questions now; those whose store is not there yet have no answer."""
         self._console.rule(title)
         try:
-            with flight_sql.connect(self._uri, autocommit=True) as connection:
+            with flight.connect(self._uri) as client:
                 for question in self._pipeline.questions:
-                    self._print(question, connection)
-        except adbc_driver_manager.Error as error:
+                    self._print(question, client.do_get(flight.Ticket(question.sql.encode())).read_all())
+        except (flight.FlightError, pa.ArrowException) as error:
             self._console.print(f"No answer yet: {str(error).splitlines()[0]}", markup=False)
 
-    def _print(self, question: Question, connection: flight_sql.Connection) -> None:
-        with connection.cursor() as cursor:
-            cursor.execute(question.sql)
-            answer = cursor.fetch_arrow_table()
+    def _print(self, question: Question, answer: pa.Table) -> None:
         table = Table(box=box.SIMPLE_HEAD)
         for column in answer.schema:
             table.add_column(column.name, justify="left" if pa.types.is_string(column.type) else "right")

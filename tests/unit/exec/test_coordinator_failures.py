@@ -22,6 +22,7 @@ from engine.coordinator.cluster import Cluster as Hosts
 from engine.coordinator.coordinator import PRIMED_BYTES
 from engine.coordinator.plans import PlanCache, Splitter
 from engine.errors import Cancelled, DeadlineExceeded, InvalidInput, LimitExceeded, LivestateError, NotFound, Unavailable
+from engine.exec.deadline import NO_DEADLINE
 from engine.exec.engine import Engine
 from engine.exec.engine_query import outputs_of
 from engine.exec.fragment_cache import FragmentCache
@@ -327,9 +328,9 @@ def test_a_plan_that_the_engine_refuses_is_replaced_by_gathering(caplog: pytest.
         statement = make_ready(lift("SELECT genre, sum(count) FROM plays GROUP BY genre", "duckdb"), "duckdb", definitions)
         plans = PlanCache(engine, FragmentCache(engine, 10), Splitter(_broken, gather), 10)
         with caplog.at_level(logging.WARNING):
-            plan = plans.plan(statement, (), Sizes(), lambda: Bindable(statement, outputs_of(engine, statement, ())))
+            plan = plans.plan(statement, (), Sizes(), lambda: Bindable(statement, outputs_of(engine, statement, (), NO_DEADLINE)), NO_DEADLINE)
         assert plan.split.rules == ("gather",)
         assert "gathering" in caplog.text
-        assert plans.plan(statement, (), Sizes(), pytest.fail) is plan
+        assert plans.plan(statement, (), Sizes(), pytest.fail, NO_DEADLINE) is plan
     finally:
         engine.close()

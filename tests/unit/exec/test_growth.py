@@ -1,0 +1,255 @@
+"""Functions that make much of little are bounded, whichever the engine has."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from itertools import chain, product
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from engine.errors import DeadlineExceeded, InvalidInput, LimitExceeded, LivestateError
+from engine.exec.binder import Binder
+from engine.exec.database import open_database
+from engine.exec.deadline import Deadline
+from engine.exec.errors import error_of, read_failure
+from engine.service import QueryService
+from engine.sql.functions import is_refused
+from engine.sql.growing import GROWING_FUNCTIONS
+from engine.sql.literals import lift
+from engine.sql.parse import parse
+from tests.support.resident import grows_by_at_most
+
+COUNT = 20_000
+TEXT, NUMBERS = "repeat('x', 300)", "range(300)"
+NUMBER_TYPES = ("INTEGER", "BIGINT", "UINTEGER", "UBIGINT", "HUGEINT", "UHUGEINT")
+SAMPLES = {
+    **{kind: [f"{COUNT}::{kind}", f"1::{kind}", f"0::{kind}"] for kind in NUMBER_TYPES},
+    **{kind: [f"100::{kind}"] for kind in ("TINYINT", "UTINYINT", "SMALLINT", "USMALLINT", "DECIMAL")},
+    "BIGNUM": [f"{COUNT}::BIGNUM"],
+    "DOUBLE": [f"{COUNT}.0::DOUBLE", "1.0::DOUBLE"],
+    "FLOAT": [f"{COUNT}.0::FLOAT"],
+    "VARCHAR": [TEXT, "'x'", "'g'", f"'%{COUNT}d'", f"'{{:{COUNT}}}'", "'year'", "'string_agg'", "'[1]'"],
+    "BLOB": [f"encode({TEXT})"],
+    "BIT": ["'0101'::BIT"],
+    "BOOLEAN": ["true"],
+    "UUID": ["uuid()"],
+    "DATE": ["DATE '2020-01-01'", "DATE '2030-01-01'"],
+    "TIME": ["TIME '01:00:00'"],
+    "TIME WITH TIME ZONE": ["'01:00:00+00'::TIMETZ"],
+    "TIME_NS": ["'01:00:00'::TIME_NS"],
+    "TIMESTAMP": ["TIMESTAMP '2020-01-01'", "TIMESTAMP '2030-01-01'"],
+    "TIMESTAMP_NS": ["TIMESTAMP_NS '2020-01-01'", "TIMESTAMP_NS '2030-01-01'"],
+    "TIMESTAMP WITH TIME ZONE": ["TIMESTAMPTZ '2020-01-01 00:00:00+00'", "TIMESTAMPTZ '2030-01-01 00:00:00+00'"],
+    "INTERVAL": ["INTERVAL 1 DAY"],
+    "JSON": ["'[1, 2]'::JSON"],
+    "STRUCT": ["{'a': 1}"],
+    "ENUM": ["'a'::ENUM('a', 'b')"],
+    "UNION": ["union_value(a := 1)"],
+    "LAMBDA": ["lambda x: x", "lambda x: true", "lambda x, y: x"],
+    "MAP": ["MAP {'a': 1}"],
+}
+ANYTHING = [TEXT, NUMBERS, str(COUNT), "1", "{'a': 1}"]
+COUNTED = frozenset(
+    {
+        # Aggregates over lists: the engine counts what they take.
+        "array_to_string",
+        "array_to_string_comma_default",
+        *(f"{kind}_{what}" for kind in ("list", "array") for what in ("aggr", "aggregate")),
+        "aggregate",
+        # The engine refuses more than a million.
+        "equi_width_bins",
+    }
+)
+"""Functions that make much of little, and need not be bounded."""
+NEVER_CALLED = """
+    ago combine create_sort_key days_in_month enum_code enum_first enum_last enum_range
+    enum_range_boundary error finalize from_binary from_hex from_json from_json_strict get_type
+    json_transform json_transform_strict list_bool_and list_bool_or make_type map_concat
+    map_contains_entry map_contains_value parse_formatted_bytes remap_struct st_asbinary st_asgeojson
+    st_astext st_aswkb st_aswkt st_crs st_geomfromgeojson st_geomfromwkb st_intersects_extent st_setcrs
+    struct_contains struct_extract struct_has struct_indexof struct_insert struct_position
+    struct_update to_aggregate_state to_base unbin unhex union_extract union_value uuid_extract_timestamp
+    variant_array_length variant_bytes_to_variant variant_comparator variant_contains variant_exists
+    variant_extract variant_extract_string variant_keys variant_normalize variant_to_parquet_variant
+    variant_type variant_typeof vertex_extract
+"""
+"""Functions that no sample fits. By what they are for they make nothing that is much larger than their arguments."""
+
+
+def samples(kind: str | None) -> list[str]:
+    name = "ANY" if kind is None else kind.upper()
+    if name in SAMPLES:
+        return SAMPLES[name]
+    if name.startswith("LAMBDA"):
+        return SAMPLES["LAMBDA"]
+    if name.startswith("MAP"):
+        return SAMPLES["MAP"]
+    if "ARRAY" in name or name.endswith(("[ANY]", "[3]")):
+        return ["[1.0, 2.0, 3.0]::FLOAT[3]"]
+    if name.endswith("[]") or name == "LIST":
+        return ["[repeat('x', 300) for i in range(30)]", NUMBERS, "[true]", "[range(3)]", "[{'k': 1, 'v': 2}]"]
+    return ANYTHING
+
+
+def argument_lists(kinds: Sequence[str | None]) -> list[list[str]]:
+    """Arguments for a call, the largest first."""
+    lists = [list(enumerate(samples(kind))) for kind in kinds]
+    choices = sorted(product(*lists), key=lambda choice: sum(place for place, _ in choice))[:40]
+    return [[argument for _, argument in choice] for choice in choices]
+
+
+def size(database: duckdb.DuckDBPyConnection, expression: str) -> int:
+    return int(database.sql(f"SELECT {expression}").to_arrow_table().nbytes)
+
+
+@pytest.fixture(scope="module")
+def plain() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect(":memory:", config={"memory_limit": "500MB", "threads": "1"}) as database:
+        database.execute("SET TimeZone = 'UTC'")
+        yield database
+
+
+@pytest.fixture(scope="module")
+def bounded() -> Iterator[duckdb.DuckDBPyConnection]:
+    with open_database(100 << 20, 1) as database:
+        yield database
+
+
+def test_all_functions_that_make_much_of_little_are_known(plain: duckdb.DuckDBPyConnection) -> None:
+    found = plain.execute("""
+        SELECT function_name, parameter_types, varargs FROM duckdb_functions()
+        WHERE function_type IN ('scalar', 'macro') AND internal ORDER BY ALL
+    """).fetchall()
+    sizes: dict[str, int] = {}
+    called, growing = set(), set()
+    for name, types, more in found:
+        if is_refused(name):
+            called.add(name)
+            continue
+        for arguments in chain(argument_lists(types or ()), argument_lists([*(types or ()), more]) if more else ()):
+            try:
+                made = size(plain, f'"{name}"({", ".join(arguments)})')
+            except (duckdb.Error, pa.ArrowException):
+                continue
+            called.add(name)
+            sizes |= {argument: size(plain, argument) for argument in arguments if argument not in sizes and "lambda" not in argument}
+            if made > 2048 + 16 * sum(sizes.get(argument, 0) for argument in arguments):
+                growing.add(name)
+                break
+    aliases = {"range": "generate_series", "lpad": "pad", "rpad": "pad"}
+    assert {aliases.get(name, name) for name in growing - COUNTED} == GROWING_FUNCTIONS
+    assert {name for name, *_ in found} - called == set(NEVER_CALLED.split())
+
+
+SAME = """
+    repeat('x', 3) | repeat(NULL, 3) | repeat('x', NULL) | repeat('x', -1) | repeat([1, 2], 3) | repeat('ab'::BLOB, 2) | range(3) | range(2, 5)
+    | range(5, 2) | range(1, 10, 0) | range(10, 1, -3) | range(-3) | range(1, NULL) | range(NULL, 1) | range(1, 5, NULL)
+    | range(TIMESTAMP '2020-01-01', TIMESTAMP '2020-01-02', INTERVAL 6 HOUR) | range(DATE '2020-01-01', DATE '2020-01-03', INTERVAL 1 DAY)
+    | range(TIMESTAMPTZ '2020-01-01 00:00:00+00', TIMESTAMPTZ '2020-01-02 00:00:00+00', INTERVAL 6 HOUR)
+    | range(TIMESTAMP '2020-01-01', TIMESTAMP '2020-01-02', INTERVAL 0 DAY)
+    | range(TIMESTAMP '2020-01-02', TIMESTAMP '2020-01-01', INTERVAL (-1) DAY)
+    | generate_series(3) | generate_series(3, 1, -1) | generate_series(NULL) | generate_series(1.4::BIGINT) | generate_series(0, 2::TINYINT)
+    | generate_series(DATE '2020-01-31', DATE '2020-04-30', INTERVAL 1 MONTH)
+    | lpad('ab', 5, 'xy') | lpad('ab', 1, 'xy') | lpad(NULL, 5, 'x') | rpad('ab', 5, 'xy') | lpad('ab', -1, 'x') | rpad('äb', 5, 'ü')
+    | list_resize([1, 2], 4) | list_resize([1, 2], 4, 0) | list_resize([1, 2], 4, NULL) | list_resize([1], NULL) | list_resize(NULL, 3)
+    | array_resize(['a'], 2, 'b') | list_resize([[1]], 2, [2, 3]) | bitstring('0101'::BIT, 8) | bitstring('0101', 8)
+    | format('{} {:>5} {:d}', 'a', 'b', 3) | format('x') | format(NULL, 'a') | format('{:>12}', 'a') | format('{{{}}}', 1)
+    | printf('%5d %s', 3, 'a') | printf('100%%') | printf('%.2f', 3.14159)
+    | concat_ws(',', 'a', NULL, 'b') | concat_ws(',', ['a', 'b'], 'c') | concat_ws(NULL, 'a') | concat_ws(',', NULL) | concat_ws(', ', 1, true)
+    | replace('aXa', 'X', 'yy') | replace('a', '', 'x') | replace(NULL, 'a', 'b') | replace('a', 'a', NULL)
+    | regexp_replace('aaa', 'a', 'b')
+    | regexp_replace('aaa', 'a', 'b', 'g') | regexp_replace('abc', '(b)', '[\\1]') | regexp_replace('ABC', 'b', 'x', 'i')
+    | 'ab'.repeat(2) | [1, 2].list_resize(3) | list_transform(['a', 'b'], lambda x: lpad(x, 3, '.')) | len(range(1000000))
+"""
+
+
+@pytest.mark.parametrize("call", [call.strip() for call in SAME.split("|")])
+def test_calls_mean_what_they_mean_to_the_engine(plain: duckdb.DuckDBPyConnection, bounded: duckdb.DuckDBPyConnection, call: str) -> None:
+    found, expected = (database.sql(f"SELECT {call}") for database in (bounded, plain))
+    assert (found.columns, list(map(str, found.types)), found.fetchall()) == (expected.columns, list(map(str, expected.types)), expected.fetchall())
+
+
+LARGE = """
+    range(20000000) | range(-9223372036854775808, 9223372036854775807) | range(0, 1000000000, 3) | range(0, -1000000000, -3)
+    | generate_series(20000000)
+    | range(TIMESTAMP '0001-01-01', TIMESTAMP '9999-01-01', INTERVAL 1 SECOND) | range(DATE '2020-01-01', DATE '2030-01-01', INTERVAL 1 SECOND)
+    | generate_series(TIMESTAMPTZ '2020-01-01 00:00:00+00', TIMESTAMPTZ '2030-01-01 00:00:00+00', INTERVAL 1 MILLISECOND)
+    | repeat('x', 300000000) | repeat('x'::BLOB, 300000000) | repeat([1, 2, 3], 30000000) | repeat(['x'], 30000000) | lpad('x', 300000000, 'ab')
+    | rpad('x', 300000000, 'ab') | list_resize([1], 30000000) | array_resize([1], 30000000, 2) | list_resize(['x'], 10000, repeat('x', 50000))
+    | bitstring('01', 2000000000) | bitstring('01'::BIT, 2000000000) | concat_ws(repeat('x', 5000), range(100000))
+    | equi_width_bins(0, 50000000, 50000000, false)
+    | replace(repeat('x', 10000), 'x', repeat('x', 50000)) | regexp_replace(repeat('x', 10000), 'x', repeat('x', 50000), 'g')
+    | regexp_replace(repeat('x', 100000), '(.*)', repeat('\\1', 10000)) | format('{:300000000}', 1) | format('{:{}}', 'x', 300000000)
+    | format('{0:>{1}}', 'x', 300000000) | printf('%300000000d', 1) | printf('%*d', 300000000, 1) | printf('%-300000000s', 'a')
+    | array_to_string(range(100000), repeat('x', 5000)) | list_aggregate(range(100000), 'string_agg', repeat('x', 5000))
+    | (SELECT max(len(repeat(i::VARCHAR, 100000))) FROM range(4096) t(i)) | (SELECT count(*) FROM range(len(range(20000000))))
+    | (SELECT sum(len(lpad(i::VARCHAR, 100000, 'x'))) FROM range(4096) t(i)) | (SELECT 1 LIMIT len(range(20000000)))
+    | strftime(DATE '2020-01-01', repeat('x', 300000000)) | repeat(repeat(repeat('x', 1000), 1000), 1000)
+"""
+
+
+@pytest.mark.parametrize("call", [call.strip() for call in LARGE.split("|")])
+def test_what_is_too_large_is_refused_before_it_is_made(service: QueryService, call: str) -> None:
+    with grows_by_at_most(os.getpid(), 250), pytest.raises((LimitExceeded, InvalidInput), match=r"more than|memory|max bin"):
+        service.execute(f"SELECT {call}").read_all()
+
+
+def test_the_binder_is_not_held_up(service: QueryService) -> None:
+    """What is computed while a statement is bound is small, and names are as ever."""
+    with service.execute("SELECT len(range(200000)), repeat('x', 3)") as result:
+        assert result.schema.names == ['len("range"(200000))', "repeat('x', 3)"]
+        assert result.read_all().to_pylist() == [{'len("range"(200000))': 200000, "repeat('x', 3)": "xxx"}]
+
+
+def test_who_waits_for_the_binder_waits_no_longer_than_its_time_out() -> None:
+    binder, is_held, is_over = Binder(), threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with binder._lock:
+            is_held.set()
+            is_over.wait()
+
+    other = threading.Thread(target=hold)
+    other.start()
+    is_held.wait()
+    try:
+        with pytest.raises(DeadlineExceeded):
+            binder.columns("SELECT 1", {}, (), Deadline(0.1))
+    finally:
+        is_over.set()
+        other.join()
+    assert [column.name for column in binder.columns("SELECT 1 AS a", {}, (), Deadline(60.0))] == ["a"]
+    binder.close()
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("SELECT list_transform(range(1000), x -> range(60000))", "a list cannot be made of numbers"),
+        ("SELECT [repeat('x', y) for y in [1, 2]]", "a number up to 100"),
+        ("SELECT list_transform(['a'], x -> lpad(x, 1000, '.'))", "a number up to 100"),
+        ("SELECT list_reduce([1], lambda x, y: len(list_resize([1], y)))", "a list cannot be made of numbers"),
+        (f"SELECT {'repeat(' * 5}'x'{', 10)' * 5}", "More than 4 calls of functions such as repeat"),
+        ("SELECT system.main.repeat('x', 3)", "leave the schema out"),
+        ("SELECT main.range(3)", "leave the schema out"),
+        ('SELECT "system"."main"."range"(3)', "leave the schema out"),
+        ("SELECT livestate_room('a', 1, 1, 1)", "not allowed"),
+        ("SELECT \"!=\"({'a': 1}, 'x')", "not allowed"),
+    ],
+)
+def test_where_such_functions_cannot_be_called(sql: str, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        parse(lift(sql, "duckdb"), "duckdb")
+
+
+def test_errors_of_the_engine_are_told_by_what_they_are(bounded: duckdb.DuckDBPyConnection) -> None:
+    for call in ("range(20000000)", "range(i) FROM range(20000000, 20000003) t(i)"):
+        with pytest.raises(duckdb.Error) as raised:
+            bounded.sql(f"SELECT {call}").fetchall()
+        error: LivestateError = error_of(read_failure(raised.value), 1 << 20)
+        assert isinstance(error, LimitExceeded)
+        assert error.message.startswith("range would make values of more than 64 MiB at once: ask for shorter ones")
