@@ -48,6 +48,8 @@ def name_outputs_over(tables: Iterable[exp.Table]) -> None:
     """
     for table in tables:
         for output in _unnamed_outputs_around(table):
+            if isinstance(output, exp.Alias):
+                continue  # it has its name since an earlier table
             try:
                 name = output.sql(dialect="duckdb")
             except (SqlglotError, RecursionError):

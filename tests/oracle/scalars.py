@@ -19,7 +19,7 @@ _LITERALS: dict[Family, Callable[[Random], str]] = {
         ("1.5e0", "0e0", "-2.25e0", "CAST('nan' AS DOUBLE)", "CAST('inf' AS DOUBLE)", "CAST(-0.0 AS DOUBLE)", "0.125e0")
     ),
     Family.TEXT: lambda random: text_literal(random.choice(WORDS)),
-    Family.BLOB: lambda random: random.choice(("CAST('a' AS BLOB)", "CAST('' AS BLOB)", "CAST('\\xFF' AS BLOB)")),
+    Family.BLOB: lambda random: random.choice(("CAST('a' AS BLOB)", "CAST('' AS BLOB)", "CAST('\\xFF' AS BLOB)", "x'61'", "X'ff'", "x''")),
     Family.BOOLEAN: lambda random: random.choice(("TRUE", "FALSE")),
     Family.DATE: lambda random: f"DATE '{random.choice(_DATES)}'",
     Family.TIMESTAMP: lambda random: f"TIMESTAMP '{random.choice(_DATES)} 0{random.randrange(3)}:00:00'",
@@ -208,7 +208,7 @@ def _wide(part: Expression) -> str:
 
 
 def _integer(make: Scalars, depth: int) -> Expression:
-    kind = make.random.randrange(12)
+    kind = make.random.randrange(14)
     if kind < 6:
         return _arithmetic(make, depth, kind)
     sources = {
@@ -223,6 +223,12 @@ def _integer(make: Scalars, depth: int) -> Expression:
     if kind == 10:
         nested = [column for column in make.scope.columns if column.family is Family.LIST]
         return Expression(f"len({make.random.choice(nested).sql})", Family.INTEGER) if nested else make.leaf(Family.INTEGER)
+    if kind == 11:
+        operand = make.random.choice((str(make.random.randrange(6)), f"(CAST({make.of(Family.INTEGER, 0, tame=True).sql} AS INTEGER) % 5)"))
+        return Expression(f"CAST({operand}! AS BIGINT)", Family.INTEGER)
+    if kind == 12:
+        size = f"least(greatest({_wide(make.of(Family.INTEGER, 0, tame=True))}, 0), 9)"
+        return Expression(make.random.choice(("len(range({}))", "list_sum(generate_series({}))::BIGINT")).format(size), Family.INTEGER)
     left, right = (make.of(Family.INTEGER, depth, tame=True) for _ in range(2))
     return Expression(f"{make.random.choice(('greatest', 'least'))}({_wide(left)}, {_wide(right)})", Family.INTEGER)
 
@@ -277,9 +283,15 @@ def _float(make: Scalars, depth: int) -> Expression:
 
 def _text(make: Scalars, depth: int) -> Expression:
     left = make.of(Family.TEXT, depth)
-    match make.random.randrange(8):
+    match make.random.randrange(9):
         case 0:
             text = f"({left.sql} || {make.of(Family.TEXT, 0).sql})"
+        case 7:
+            other = make.of(Family.TEXT, 0).sql
+            made = make.random.choice(
+                ("repeat({}, 2)", "lpad({}, 4, '.')", "rpad({}, 6, 'ab')", "concat_ws('-', {}, {})", "format('<{{}}>', {})", "printf('%s!', {})")
+            )
+            text = make.random.choice((made, "regexp_replace({}, '[a-m]', '*', 'g')", "array_to_string([{}, {}], ',')")).format(left.sql, other)
         case 1:
             text = f"substr({left.sql}, {make.random.choice((1, 2, -1))}, {make.random.choice((1, 2))})"
         case 2:

@@ -91,8 +91,7 @@ class Selects:
         # In ORDER BY an alias goes before a column that is written without its table.
         bare_columns = {column.name.lower() for column in self.relation.columns if column.sql == quoted(column.name)}
         for place, output in enumerate(outputs):
-            # The engine would name an output with a subquery by the names of its scans.
-            bare = self.is_top and not all_named and self._random.random() < 0.2 and "SELECT" not in output.sql
+            bare = self.is_top and not all_named and self._random.random() < 0.2
             if output.name and output.name.lower() not in taken and self._random.random() < 0.5:
                 texts.append(output.sql)
                 columns.append(output)
@@ -128,14 +127,23 @@ class Selects:
                     found.append(self._random.choice(strange))
                     continue
             if chance > 0.95 and self.subqueries is not None:
-                value = self.subqueries.scalar(self._random.choice(SIMPLE))
+                value = self._of_subqueries(self.subqueries)
                 if value is not None:
-                    self.scalars.used.add("scalar subquery")
                     found.append(value)
                     continue
             columns = self.scalars.scope.readable()
             found.append(self._random.choice(columns) if columns and chance < 0.7 else self.scalars.any(2))
         return found
+
+    def _of_subqueries(self, subqueries: Subqueries) -> Expression | None:
+        """What a scalar subquery gives, or the first of several that gives something."""
+        family = self._random.choice(SIMPLE)
+        values = [value for _ in range(self._random.choice((1, 1, 2, 3))) if (value := subqueries.scalar(family)) is not None]
+        if not values:
+            return None
+        self.scalars.used.add("scalar subquery" if len(values) == 1 else "scalar subqueries")
+        merged = self.scalars.merged(*values)
+        return values[0] if len(values) == 1 else replace(merged, sql=f"coalesce({', '.join(value.sql for value in values)})")
 
     def _places(self, outputs: Sequence[Expression], wanted: Sequence[Expression]) -> tuple[int, ...]:
         """Where some expressions are among outputs; empty unless all are."""
