@@ -39,7 +39,7 @@ from benchmarks.workload import (
     random_upserts,
 )
 from engine.changelog import Changelog, open_appender
-from flight_server.client import Client
+from flight_server.client.client import Client
 
 SECONDS = 4.0
 EPOCHS_A_SECOND = 3.0

@@ -36,8 +36,8 @@ from benchmarks.workload import STORE, Expected, KeyKind, Numbers, Row, append_a
 from engine.changelog import Changelog, open_appender
 from engine.cluster.assignment import Assignment
 from engine.cluster.reports import HostName
-from engine.partitioning import partition_of
-from flight_server.client import Client
+from engine.model.partitioning import partition_of
+from flight_server.client.client import Client
 
 KEYS = 1_000_000
 HOSTS = 4

@@ -15,7 +15,7 @@ from benchmarks.report import Figure
 from benchmarks.setting import Setting
 from benchmarks.workload import STORE, check
 from engine.errors import LivestateError
-from flight_server.client import Client
+from flight_server.client.client import Client
 
 LONG = f"SELECT count(*) FROM {STORE} s, range(1000000000) r(i) WHERE hash(s.song_id + i) % 7 = 1"
 """Hours of work on every host."""
@@ -23,7 +23,7 @@ TIMES = 20
 TARGET = 200.0
 """Milliseconds."""
 WAIT_SECONDS = 60.0
-_ASK = "import sys; from flight_server.client import Client; Client(sys.argv[1]).query(sys.argv[2]).read_all()"
+_ASK = "import sys; from flight_server.client.client import Client; Client(sys.argv[1]).query(sys.argv[2]).read_all()"
 
 
 def endings(hosts: Sequence[ServeProcess], setting: Setting) -> Iterator[Figure]:

@@ -18,9 +18,9 @@ import pyarrow as pa
 from pyarrow import flight
 
 from benchmarks.workload import KeyKind, plays
-from flight_server import sql_info
-from flight_server.messages import new, pack
-from flight_server.process import prepare
+from flight_server.host.process import prepare
+from flight_server.wire import sql_info
+from flight_server.wire.messages import new, pack
 
 _SQL_INFO = b"CommandGetSqlInfo"
 _OPTIONS = pa.ipc.IpcWriteOptions()

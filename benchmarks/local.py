@@ -11,10 +11,10 @@ from pathlib import Path
 
 from benchmarks.workload import STORE, Expected, KeyKind, append_all, filled, random_upserts
 from engine.changelog import Changelog, StoreAppender
-from engine.follower import Follower, FollowerOptions
-from engine.schema import Epoch, GroupName
+from engine.model.schema import Epoch, GroupName
+from engine.replica.follower import Follower, FollowerOptions
 from engine.state.options import StateOptions
-from flight_server.process import SWITCH_INTERVAL_SECONDS, settle
+from flight_server.host.process import SWITCH_INTERVAL_SECONDS, settle
 
 _NEVER_POLL = 3600.0
 _TIMEOUT_SECONDS = 900.0

@@ -39,7 +39,7 @@ from benchmarks.workload import (
     rows_of,
 )
 from engine.changelog import Changelog, open_appender
-from flight_server.client import Client
+from flight_server.client.client import Client
 
 LOOKUPS = 1000
 TARGET_RATIO = 2.0

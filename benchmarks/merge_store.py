@@ -34,9 +34,9 @@ from benchmarks.setting import Setting
 from benchmarks.spark import FileStream, spark_session
 from benchmarks.workload import PARTITIONS, key_values, random_upserts
 from engine.changelog import Changelog, open_appender
-from engine.follower import Follower, FollowerOptions
-from engine.kinds import Behaviour
-from engine.schema import GroupName, define_store
+from engine.model.kinds import Behaviour
+from engine.model.schema import GroupName, define_store
+from engine.replica.follower import Follower, FollowerOptions
 from engine.service import QueryService
 from spark_pipeline import LiveStateSink, merged
 

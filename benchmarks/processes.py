@@ -18,9 +18,9 @@ import pyarrow as pa
 from engine.cluster.deployment import Deployment, HostEntry
 from engine.cluster.reports import HostName
 from engine.errors import LivestateError
-from flight_server.client import Client
-from flight_server.ports import free_ports
-from flight_server.serving import DEPLOYMENT_FILE, LOOPBACK, deployment_text
+from flight_server.client.client import Client
+from flight_server.host.ports import free_ports
+from flight_server.host.serving import DEPLOYMENT_FILE, LOOPBACK, deployment_text
 
 START_SECONDS = 60.0
 
@@ -81,7 +81,7 @@ class ServeProcess(ServerProcess):
     """
 
     def __init__(self, options: Sequence[str], log: Path) -> None:
-        super().__init__(["-m", "flight_server.cli", "serve", *options], log)
+        super().__init__(["-m", "flight_server.cli.main", "serve", *options], log)
 
     def wait_until_ready(self, timeout_seconds: float = 600.0) -> None:
         """Wait until it has stores, and all epochs of them that the changelog has by then."""

@@ -34,7 +34,7 @@ from benchmarks.workload import (
 )
 from engine.changelog import Changelog, StoreAppender
 from engine.errors import Unavailable
-from flight_server.client import Client
+from flight_server.client.client import Client
 
 REPETITIONS = 5
 TARGET_SECONDS = 2.0

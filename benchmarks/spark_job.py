@@ -23,7 +23,7 @@ from benchmarks.report import Figure
 from benchmarks.setting import Setting
 from benchmarks.spark import FileStream, spark_session
 from benchmarks.workload import BY_GENRE, KEYS, PARTITIONS, STORE, Expected, check_by_genre, random_upserts
-from flight_server.client import Client
+from flight_server.client.client import Client
 from spark_pipeline import LiveStateSink
 
 BATCH_ROWS = 1_000_000

@@ -34,7 +34,7 @@ from benchmarks.report import Figure
 from benchmarks.setting import Setting
 from benchmarks.workload import check
 from engine.changelog import Changelog
-from flight_server.client import Client
+from flight_server.client.client import Client
 from tests.tpch.answers import fetched, wrong
 from tests.tpch.stores import LAYOUTS, generate, load, queries, table_file
 

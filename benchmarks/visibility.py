@@ -27,7 +27,7 @@ from benchmarks.setting import Setting
 from benchmarks.spark import FileStream, spark_session
 from benchmarks.workload import BY_GENRE, PARTITIONS, STORE, check_by_genre, filled, key_values, random_upserts
 from engine.changelog import Changelog
-from flight_server.client import Client
+from flight_server.client.client import Client
 from spark_pipeline import LiveStateSink
 
 KEYS = 1_000_000

@@ -32,9 +32,9 @@ from benchmarks.report import Figure
 from benchmarks.setting import Setting
 from benchmarks.workload import PARTITIONS
 from engine.changelog import Changelog, StoreAppender, open_appender
-from engine.follower import Follower, FollowerOptions
-from engine.kinds import Behaviour, Retention
-from engine.schema import GroupName, StoreDefinition, define_store
+from engine.model.kinds import Behaviour, Retention
+from engine.model.schema import GroupName, StoreDefinition, define_store
+from engine.replica.follower import Follower, FollowerOptions
 from engine.service import QueryService
 from engine.state.options import StateOptions
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from engine.changelog import Changelog, StoreAppender, open_appender
-from engine.schema import StoreDefinition, define_store
+from engine.model.schema import StoreDefinition, define_store
 
 Numbers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from engine.cluster.reports import GroupReport, StoreReport
 from engine.errors import Unavailable
-from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
+from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 
 LIVE_COLUMN = "__live"
 """`uint8` column behind the columns of a scan that has dead rows: 1 where the row is live, 0 where it is superseded or removed.

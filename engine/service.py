@@ -10,8 +10,19 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from engine.catalog.show import (
+    COLUMNS_SCHEMA,
+    PLAN_SCHEMA,
+    STORES_SCHEMA,
+    TABLES_SCHEMA,
+    describe_schema,
+    describe_store,
+    plan_text,
+    show_stores,
+    show_tables,
+)
+from engine.catalog.standings import HOSTS_SCHEMA, hosts_table, store_statuses
 from engine.cluster.fragments import FragmentRequest
-from engine.cluster.wishes import NEWEST, EpochWish
 from engine.coordinator.asked import Asked
 from engine.coordinator.cluster import Cluster
 from engine.coordinator.coordinator import Coordinator, CoordinatorOptions
@@ -23,31 +34,15 @@ from engine.coordinator.plans import Definitions, PlanCache, Splitter
 from engine.coordinator.router import Router
 from engine.coordinator.routes import Routes
 from engine.coordinator.shapes import Generations, Shapes
+from engine.duckdb.deadline import Deadline, Slot
+from engine.duckdb.engine import BindingError, Engine
+from engine.duckdb.spill import SpillDirectory
 from engine.errors import InvalidInput, LimitExceeded, Unavailable
-from engine.exec.catalog import (
-    COLUMNS_SCHEMA,
-    PLAN_SCHEMA,
-    STORES_SCHEMA,
-    TABLES_SCHEMA,
-    describe_schema,
-    describe_store,
-    plan_text,
-    show_stores,
-    show_tables,
-)
-from engine.exec.deadline import Deadline, Slot
-from engine.exec.engine import BindingError, Engine
 from engine.exec.fragment_cache import FragmentCache
 from engine.exec.local import LocalExecutor
-from engine.exec.names import ColumnNames
-from engine.exec.pin import ALL_NEWEST, MigratedError, Pin
 from engine.exec.query_result import QueryMetadata, QueryResult
-from engine.exec.request import REFUSED_LIMIT, Request
 from engine.exec.requests import Requests
-from engine.exec.spill import SpillDirectory
-from engine.exec.standings import HOSTS_SCHEMA, hosts_table, store_statuses
-from engine.exec.statement_cache import MAX_CACHED_LENGTH, LeastRecentlyUsed, ReadyText, StatementCache
-from engine.exec.texts import Texts, Told
+from engine.model.read_point import NEWEST, EpochWish
 from engine.plan.arguments import parameter_schema, shape_values
 from engine.plan.plans import EnginePlan, RowsPlan, lookup_points
 from engine.plan.split.gather import gather
@@ -58,6 +53,11 @@ from engine.plan.values import Arguments
 from engine.scan import BuildingError, StoreSource, StoreStatus
 from engine.sql.literals import shape_of
 from engine.sql.parse import Kind
+from engine.statements.column_names import ColumnNames
+from engine.statements.pin import ALL_NEWEST, MigratedError, Pin
+from engine.statements.request import REFUSED_LIMIT, Request
+from engine.statements.statement_cache import MAX_CACHED_LENGTH, LeastRecentlyUsed, ReadyText, StatementCache
+from engine.statements.texts import Texts, Told
 
 __all__ = ["PreparedStatement", "QueryMetadata", "QueryOptions", "QueryResult", "QueryService", "Session"]
 

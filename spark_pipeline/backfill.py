@@ -11,8 +11,8 @@ from typing import Unpack
 from pyspark.sql import DataFrame
 
 from engine.changelog import Changelog
-from engine.retention import microseconds_of_moment
-from engine.schema import Epoch, GroupName
+from engine.model.retention import microseconds_of_moment
+from engine.model.schema import Epoch, GroupName
 from spark_pipeline.committer import Batch, Committer
 from spark_pipeline.notify import Notifier
 from spark_pipeline.outputs import StoreOutput, StoreSettings, create_stores

@@ -12,8 +12,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame
 
 from engine.changelog import Changelog, Commit, DataFile, Tables, Writer
-from engine.retention import cutoffs_of
-from engine.schema import StoreDefinition
+from engine.model.retention import cutoffs_of
+from engine.model.schema import StoreDefinition
 from spark_pipeline.interruption import is_interruption
 from spark_pipeline.notify import Notifier
 from spark_pipeline.outputs import OutputMode, StoreOutput

@@ -24,7 +24,7 @@ from pathlib import Path
 from types import TracebackType
 
 from engine.errors import DeadlineExceeded, Unavailable
-from engine.watcher import Watcher
+from engine.processes.watcher import Watcher
 from spark_pipeline.processes import LOOPBACK, free_port, stop_process
 
 PORT = 9092

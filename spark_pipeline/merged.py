@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engine.kinds import Function, Merge, MergedColumn
+from engine.model.kinds import Function, Merge, MergedColumn
 
 
 def columns(**named: MergedColumn) -> Merge:

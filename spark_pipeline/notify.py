@@ -9,7 +9,7 @@ from contextlib import suppress
 import pyarrow as pa
 from pyarrow import flight
 
-from engine.schema import Epoch, GroupName
+from engine.model.schema import Epoch, GroupName
 
 _ACTION = "livestate.notify"
 _TIMEOUT_SECONDS = 2.0

@@ -12,10 +12,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StringType
 
 from engine.changelog import Changelog
-from engine.durations import microseconds_of_duration
 from engine.errors import InvalidInput
-from engine.kinds import KEY_VALUE, RESERVED_PREFIX, Behaviour, KeyValue, Kind, Merge, Retention, Session, check_numbers, end_of_rows
-from engine.schema import StoreDefinition, define_store
+from engine.model.durations import microseconds_of_duration
+from engine.model.kinds import KEY_VALUE, RESERVED_PREFIX, Behaviour, KeyValue, Kind, Merge, Retention, Session, check_numbers, end_of_rows
+from engine.model.schema import StoreDefinition, define_store
 from spark_pipeline.preaggregation import event_rows, partial_rows
 from spark_pipeline.type_mapping import arrow_schema
 from spark_pipeline.windows import flattened, window_columns

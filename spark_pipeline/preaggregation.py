@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 )
 
 from engine.errors import InvalidInput
-from engine.kinds import SKETCHES, TIMED, Function, Merge, MergedColumn, Session
+from engine.model.kinds import SKETCHES, TIMED, Function, Merge, MergedColumn, Session
 
 _LG_REGISTERS = 12
 _KLL_SIZE = 200
@@ -168,7 +168,7 @@ def _functions(column: MergedColumn, kind: DataType | None, of: Column | None, b
 
 
 def _hashed(of: Column, kind: DataType) -> Column:
-    """A value as sketches take it, the same as `engine.partials` gives it to them: integers, or text and bytes as they are."""
+    """A value as sketches take it, the same as `engine.producers.partial_rows` gives it to them: integers, or text and bytes as they are."""
     if isinstance(kind, IntegerType | LongType | StringType | BinaryType):
         return of
     if isinstance(kind, IntegralType | BooleanType):

@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from engine.errors import InvalidInput, LivestateError, Unavailable
-from engine.sql_types import quoted
+from engine.model.sql_types import quoted
 from spark_pipeline import lease
 from spark_pipeline.host_calls import HostConnection, HostLostError, ReadPlan, Share
 from spark_pipeline.reader_options import ReaderOptions, parse_options

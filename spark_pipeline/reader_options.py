@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from engine.errors import InvalidInput
-from engine.sql_types import quoted
+from engine.model.sql_types import quoted
 
 T = TypeVar("T")
 _KNOWN = ("uri", "store", "query", "token", "tls_roots", "epoch", "min_epoch", "max_staleness", "timeout")

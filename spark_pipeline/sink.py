@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 
 from engine.changelog import Changelog
 from engine.errors import InvalidInput
-from engine.schema import GroupName
+from engine.model.schema import GroupName
 from spark_pipeline.committer import Batch, Committer
 from spark_pipeline.interruption import quiet_stop
 from spark_pipeline.notify import Notifier

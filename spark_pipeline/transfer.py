@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from engine import errors
 from engine.changelog import Changelog, DataFile, Tables, decode_file, encode_file, partition_rows
 from engine.errors import InvalidInput, LivestateError, Unavailable
-from engine.schema import Epoch, PartitionId, StoreDefinition
+from engine.model.schema import Epoch, PartitionId, StoreDefinition
 
 DEFAULT_DRIVER_BYTES = 128 << 20
 """Batches up to this many bytes go through the driver by default: 2 to 3 M rows of 5 columns, well below Spark's `maxResultSize` of 1 GiB."""

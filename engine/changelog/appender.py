@@ -21,8 +21,8 @@ from engine.changelog.commit import Commit
 from engine.changelog.rows import partition_rows
 from engine.changelog.writer import Writer
 from engine.errors import InvalidInput, NotFound
-from engine.retention import cutoffs_of, microseconds_of_moment
-from engine.schema import Epoch, StoreDefinition, StoreName
+from engine.model.retention import cutoffs_of, microseconds_of_moment
+from engine.model.schema import Epoch, StoreDefinition, StoreName
 
 
 class StoreAppender:

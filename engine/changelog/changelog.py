@@ -23,8 +23,8 @@ from engine.changelog.snapshots import Snapshots
 from engine.changelog.switches import Switch, Switches
 from engine.changelog.writer import Writer, check_no_other_job
 from engine.errors import Corrupt, InvalidInput, NotFound, Unsupported
-from engine.evolution import Change
-from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName, check_name
+from engine.model.migration import Change
+from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName, check_name
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ class Changelog:
 
         Args:
             store: The store.
-            changes: What to change, in this order (`engine.evolution`).
+            changes: What to change, in this order (`engine.model.migration`).
 
         Returns:
             What the store was, and what it is from then on.

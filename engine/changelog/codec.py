@@ -38,7 +38,7 @@ import pyarrow as pa
 from engine.changelog.commit import Commit, CommittedBatch, DataFile, Slice
 from engine.changelog.frames import NEWEST_FORMAT, Frame, damaged, format_of
 from engine.errors import Corrupt
-from engine.schema import MAX_PARTITIONS, TOMBSTONE_COLUMN, Epoch, GroupName, PartitionId, StoreName
+from engine.model.schema import MAX_PARTITIONS, TOMBSTONE_COLUMN, Epoch, GroupName, PartitionId, StoreName
 
 DATA_HEADER_LENGTH = 64
 

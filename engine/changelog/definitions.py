@@ -12,8 +12,8 @@ from engine.changelog.migrations import Migration, Migrations
 from engine.changelog.objects import Objects
 from engine.changelog.sealed import sealed, unsealed
 from engine.errors import Corrupt, NotFound, Unavailable
-from engine.evolution import Change, migrated
-from engine.schema import GroupName, StoreDefinition, StoreName
+from engine.model.migration import Change, migrated
+from engine.model.schema import GroupName, StoreDefinition, StoreName
 
 _MAX_RACES = 100
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from engine.errors import InvalidInput
-from engine.evolution import AddColumn, Change, DropColumn, RenameColumn, WidenColumn, migrated
-from engine.schema import StoreDefinition, define_store
-from engine.sql_types import quoted, sql_type
+from engine.model.migration import AddColumn, Change, DropColumn, RenameColumn, WidenColumn, migrated
+from engine.model.schema import StoreDefinition, define_store
+from engine.model.sql_types import quoted, sql_type
 
 
 def is_as_reordered(there: StoreDefinition, asked: StoreDefinition) -> bool:

@@ -27,8 +27,8 @@ from engine.changelog.objects import Objects
 from engine.changelog.rows import fitted_tables
 from engine.changelog.snapshots import Snapshots
 from engine.errors import Corrupt, NotFound, Unavailable
-from engine.evolution import convert_rows
-from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
+from engine.model.migration import convert_rows
+from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 
 Wants = Callable[[StoreName, PartitionId], bool]
 

@@ -21,7 +21,7 @@ import re
 import string
 from urllib.parse import quote
 
-from engine.schema import Epoch, GroupName, StoreName
+from engine.model.schema import Epoch, GroupName, StoreName
 
 LAYOUT_FORMAT = 1
 FORMAT_PATH = "FORMAT"

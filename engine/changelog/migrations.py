@@ -14,7 +14,7 @@ from engine.changelog.layout import migration_path
 from engine.changelog.objects import Objects
 from engine.changelog.sealed import sealed, unsealed
 from engine.errors import Corrupt, Unavailable
-from engine.schema import GroupName, StoreDefinition, StoreName
+from engine.model.schema import GroupName, StoreDefinition, StoreName
 
 
 @dataclass(frozen=True)

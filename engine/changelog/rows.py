@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.changelog.codec import Tables, with_tombstones
-from engine.columns import cast_exactly
 from engine.errors import InvalidInput, LimitExceeded, NotFound
-from engine.evolution import convert_rows
-from engine.partitioning import partition_of
-from engine.schema import GroupName, PartitionId, StoreDefinition, StoreName
-from engine.sql_types import canonical_type, sql_type
+from engine.model.columns import cast_exactly
+from engine.model.migration import convert_rows
+from engine.model.partitioning import partition_of
+from engine.model.schema import GroupName, PartitionId, StoreDefinition, StoreName
+from engine.model.sql_types import canonical_type, sql_type
 
 
 def partition_rows(

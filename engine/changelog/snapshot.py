@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from engine.changelog.commit import BEFORE_FIRST, Commit, DataFile
-from engine.schema import Epoch, GroupName, PartitionId, StoreName
+from engine.model.schema import Epoch, GroupName, PartitionId, StoreName
 
 MIB = 1024 * 1024
 EPOCH_WEIGHT = 256 * 1024

@@ -16,7 +16,7 @@ from engine.changelog.codec import describe, file_document, file_of, generation_
 from engine.changelog.frames import Frame, damaged
 from engine.changelog.snapshot import Snapshot, SnapshotPart
 from engine.errors import Corrupt
-from engine.schema import Epoch, GroupName
+from engine.model.schema import Epoch, GroupName
 
 _SNAPSHOT = Frame(b"LSSNAPSH")
 _PART = Frame(b"LSSNPART")

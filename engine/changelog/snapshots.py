@@ -16,8 +16,8 @@ from engine.changelog.objects import Objects
 from engine.changelog.snapshot import MIB, Snapshot, SnapshotPart, StoredColumns, StorePartition, combined
 from engine.changelog.snapshot_codec import decode_part, decode_snapshot, encode_part, encode_snapshot
 from engine.errors import Corrupt, LivestateError
-from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
-from engine.sql_types import sql_type
+from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
+from engine.model.sql_types import sql_type
 
 FILE_BYTES = 64 * MIB
 """Rows of a snapshot are cut into files of about this size, which is also what a reader has in memory of a partition at once."""

@@ -17,7 +17,7 @@ from engine.changelog.layout import switch_number, switch_path, switches_path
 from engine.changelog.objects import Objects
 from engine.changelog.sealed import sealed, unsealed
 from engine.errors import Corrupt, Unavailable
-from engine.schema import StoreName
+from engine.model.schema import StoreName
 
 SWITCH_FORMAT = 1
 _MAX_RACES = 100

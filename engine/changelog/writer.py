@@ -34,8 +34,8 @@ from engine.changelog.codec import Tables, inline_file
 from engine.changelog.commit import Commit, CommittedBatch, DataFile
 from engine.changelog.epochs import Epochs
 from engine.errors import Corrupt, Fenced, InvalidInput, Unavailable
-from engine.retention import Cutoffs, check_clock, check_cutoffs, risen
-from engine.schema import Epoch, StoreName
+from engine.model.retention import Cutoffs, check_clock, check_cutoffs, risen
+from engine.model.schema import Epoch, StoreName
 
 REMEMBERED_QUERIES = 64
 """Streaming queries whose last batch a commit carries; those that committed longest ago are forgotten."""
@@ -163,7 +163,7 @@ class Writer:
             query_id: Streaming query that this is a batch of.
             batch_id: Number of the batch; given if and only if `query_id` is.
             replaced: Stores whose former rows all go; only those of this epoch stay.
-            cutoffs: Times before which rows of stores with retention are gone (`engine.retention.cutoffs_of`); one that falls counts for nothing.
+            cutoffs: Times before which rows of stores with retention are gone (`engine.model.retention.cutoffs_of`); one that falls counts for nothing.
 
         Returns:
             The commit. If the batch was committed already nothing happens, and it is the commit of `committed(query_id, batch_id)`.
@@ -171,7 +171,7 @@ class Writer:
         Raises:
             Fenced: A newer writer owns the group; this one is of no use any more.
             InvalidInput: Rows do not fit their store's definition, or the batch has a query id and no number, or the reverse; or rows would be gone
-                because of a clock or a watermark that lies in the future (`engine.retention`).
+                because of a clock or a watermark that lies in the future (`engine.model.retention`).
             NotFound: There is no such store.
             Unavailable: The changelog cannot be reached; whether the epoch was committed is not known. Call it again.
             LimitExceeded: The disk is full; nothing was committed.

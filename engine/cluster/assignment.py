@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from engine.cluster.reports import HostName
-from engine.schema import PartitionId, StoreDefinition
+from engine.model.schema import PartitionId, StoreDefinition
 
 _SCORE_BYTES = 8
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from engine.cluster.reports import HostName, HostReport, Standing
-from engine.schema import Epoch, GroupName, PartitionId, StoreName
+from engine.model.schema import Epoch, GroupName, PartitionId, StoreName
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from engine.cluster.reports import GroupReport, HostName, HostReport
-from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
+from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 
 MICROSECONDS = 1_000_000
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from engine.cluster.readable import Bundle, GroupReading, Hosts
 from engine.cluster.reports import LONE_HOST, GroupReport, HostName, HostReport, Progress
-from engine.cluster.wishes import AsOf, AsOfEpoch, AsOfTimestamp, EpochWish
 from engine.errors import InvalidInput, LivestateError, NotFound, Unavailable
-from engine.schema import Epoch, PartitionId, StoreName
+from engine.model.read_point import AsOf, AsOfEpoch, AsOfTimestamp, EpochWish
+from engine.model.schema import Epoch, PartitionId, StoreName
 
 _EPOCHS_SHOWN = 8
 

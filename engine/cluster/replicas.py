@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from engine.cluster.readable import bundles_of, readings_of
 from engine.cluster.reports import HostName, HostReport
 from engine.cluster.routing import Order
-from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
+from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 
 
 def readers(

@@ -9,9 +9,9 @@ from functools import cached_property
 from engine.cluster.readable import Bundle, GroupReading, Hosts, bundles_of, readings_of
 from engine.cluster.refusals import no_partition, no_route, out_of_reach
 from engine.cluster.reports import HostName, HostReport
-from engine.cluster.wishes import NEWEST, AsOfEpoch, AsOfTimestamp, EpochWish
 from engine.errors import InvalidInput, LivestateError
-from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
+from engine.model.read_point import NEWEST, AsOfEpoch, AsOfTimestamp, EpochWish
+from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 
 Order = Callable[[int], Sequence[tuple[HostName, ...]]]
 """For a number of partitions, each partition's hosts, best first: `Assignment.order`."""

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from engine.cluster.wishes import EpochWish
 from engine.coordinator.plans import Bind, Definitions
-from engine.exec.deadline import Deadline
-from engine.exec.pin import Pin
+from engine.duckdb.deadline import Deadline
 from engine.exec.query_result import QueryResult
+from engine.model.read_point import EpochWish
+from engine.model.schema import GroupName
 from engine.plan.statement import ReadyStatement
 from engine.plan.values import Arguments
-from engine.schema import GroupName
+from engine.statements.pin import Pin
 
 
 @dataclass(frozen=True)

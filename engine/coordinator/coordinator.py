@@ -32,18 +32,18 @@ from engine.coordinator.results import forwarded_metadata, local_metadata, scatt
 from engine.coordinator.router import Routed, Router
 from engine.coordinator.routes import Routes
 from engine.coordinator.scatter import Scatter, limited, renamed
+from engine.duckdb.deadline import Deadline, Watch, Watcher
+from engine.duckdb.engine import BindingError, Engine, EngineRows
+from engine.duckdb.results import sliced
 from engine.errors import Defect, InvalidInput, LivestateError, NotFound, Unavailable
-from engine.exec.deadline import Deadline, Watch, Watcher
-from engine.exec.engine import BindingError, Engine, EngineRows
 from engine.exec.engine_query import python_values
 from engine.exec.local import LocalExecutor
-from engine.exec.pin import Pin
 from engine.exec.query_result import QueryResult
-from engine.exec.request import REFUSED_LIMIT
-from engine.exec.results import sliced
 from engine.plan.placement import Kept, Partitions, kept_partitions, united
 from engine.plan.plans import CountPlan
 from engine.plan.values import Arguments
+from engine.statements.pin import Pin
+from engine.statements.request import REFUSED_LIMIT
 
 _log = logging.getLogger(__name__)
 

@@ -18,8 +18,8 @@ from engine.coordinator.errand import Errand
 from engine.coordinator.plans import Definitions, PlanCache
 from engine.coordinator.router import Router
 from engine.coordinator.routes import Routes
+from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition
 from engine.plan.placement import Partitions, kept_partitions, united
-from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition
 
 
 @dataclass(frozen=True)

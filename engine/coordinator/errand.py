@@ -13,11 +13,11 @@ from engine.cluster.fragments import FragmentRequest
 from engine.cluster.reports import HostName
 from engine.cluster.routing import Route
 from engine.coordinator.parts import Part
-from engine.exec.deadline import Deadline
+from engine.duckdb.deadline import Deadline
+from engine.model.schema import StoreName
 from engine.plan.placement import Partitions
 from engine.plan.query_text import QueryText
 from engine.plan.values import Arguments
-from engine.schema import StoreName
 
 Shares = Mapping[HostName, Partitions]
 """Which hosts run a fragment, each over which of its partitions."""

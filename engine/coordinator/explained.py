@@ -9,6 +9,7 @@ from engine.cluster.routing import Route
 from engine.coordinator.errand import Shares, Tally
 from engine.coordinator.plans import ReadyPlan
 from engine.coordinator.results import DISTRIBUTED, moved_bytes
+from engine.model.schema import PartitionId
 from engine.plan.explain import explain_pruned
 from engine.plan.placement import Partitions
 from engine.plan.plans import wanted
@@ -16,7 +17,6 @@ from engine.plan.query_text import QueryText
 from engine.plan.split.explain import explain_split
 from engine.plan.statement import ReadyStatement
 from engine.plan.values import Arguments
-from engine.schema import PartitionId
 
 
 def whole_lines(

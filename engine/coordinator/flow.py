@@ -12,7 +12,7 @@ from engine.errors import Defect
 
 
 class Flow:
-    """Rows that are handed on one batch at a time, once: an `engine.exec.engine.Stream`.
+    """Rows that are handed on one batch at a time, once: an `engine.duckdb.engine.Stream`.
 
     Whoever reads sets the pace: a batch of each host waits here, the others wait at the hosts.
 

@@ -11,21 +11,21 @@ import pyarrow as pa
 from engine.cluster.fragments import FragmentRequest
 from engine.cluster.reports import HostName
 from engine.cluster.routing import Route
-from engine.cluster.wishes import NEWEST
 from engine.coordinator.cluster import Cluster
 from engine.coordinator.plans import Definitions, PlanCache
 from engine.coordinator.results import WHOLE_RULE, age_seconds
 from engine.coordinator.router import Router
 from engine.coordinator.routes import Routes
+from engine.duckdb.deadline import Deadline
 from engine.errors import NotFound, Unavailable
-from engine.exec.deadline import Deadline
 from engine.exec.engine_query import outputs_of_stored
 from engine.exec.local import Bindable, LocalExecutor
-from engine.exec.pin import Pin
 from engine.exec.query_result import QueryMetadata, QueryResult
+from engine.model.read_point import NEWEST
 from engine.plan.key_lookup import KeyLookup
 from engine.plan.placement import Partitions
 from engine.plan.statement import ReadyStatement
+from engine.statements.pin import Pin
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from itertools import islice
 import pyarrow as pa
 from sqlglot import exp
 
-from engine.exec.binder import Binder, over_empty_stores
-from engine.exec.deadline import Deadline
-from engine.exec.engine import Outputs
+from engine.duckdb.binder import Binder, over_empty_stores
+from engine.duckdb.deadline import Deadline
+from engine.duckdb.engine import Outputs
 from engine.plan.query_text import ReadColumn
 from engine.plan.split.nodes import Fragment
 from engine.sql.bind import StoreReference

@@ -10,21 +10,21 @@ import pyarrow as pa
 from sqlglot import exp
 
 from engine.coordinator.part_types import part_types
+from engine.duckdb.binder import NotBoundError
+from engine.duckdb.deadline import Deadline
+from engine.duckdb.engine import BindingError, Engine, Outputs
 from engine.errors import Defect, LivestateError
-from engine.exec.binder import NotBoundError
-from engine.exec.deadline import Deadline
-from engine.exec.engine import BindingError, Engine, Outputs
 from engine.exec.fragment_cache import FragmentCache
 from engine.exec.local import Bindable
-from engine.exec.statement_cache import LeastRecentlyUsed
+from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.plans import CountPlan, RowsPlan
 from engine.plan.query_text import QueryText, ReadColumn, fragment_text, merge_text, text_over_scans
 from engine.plan.split.nodes import PART_PREFIX, Fragment, SplitPlan
 from engine.plan.split.once import is_read_once
 from engine.plan.split.sizes import Sizes
 from engine.plan.statement import ReadyStatement
-from engine.schema import StoreDefinition, StoreName
 from engine.sql.bind import BoundStatement
+from engine.statements.statement_cache import LeastRecentlyUsed
 
 _log = logging.getLogger(__name__)
 

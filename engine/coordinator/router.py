@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from engine.cluster.routing import NotYet, Route
-from engine.cluster.wishes import NEWEST
 from engine.coordinator.asked import Asked
 from engine.coordinator.routes import Routes
 from engine.coordinator.shapes import Generations, Shapes
 from engine.errors import Unavailable
-from engine.exec.pin import ALL_NEWEST, MigratedError, Pin
+from engine.model.read_point import NEWEST
+from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.placement import Kept, Partitions, all_partitions, kept_partitions, united
 from engine.scan import BuildingError
-from engine.schema import StoreDefinition, StoreName
+from engine.statements.pin import ALL_NEWEST, MigratedError, Pin
 
 MOST_SHAPES = 8
 """How often a statement is bound anew."""

@@ -10,12 +10,12 @@ from typing import TypeVar
 
 from engine.cluster.reports import HostName, HostReport
 from engine.cluster.routing import NotYet, Route, route
-from engine.cluster.wishes import NEWEST, EpochWish
 from engine.coordinator.cluster import Cluster
-from engine.exec.deadline import POLL_SECONDS, Deadline
+from engine.duckdb.deadline import POLL_SECONDS, Deadline
+from engine.model.read_point import NEWEST, EpochWish
+from engine.model.schema import GroupName, PartitionId, StoreDefinition, StoreName
 from engine.plan.placement import Partitions
 from engine.plan.split.sizes import Sizes, StoreSize
-from engine.schema import GroupName, PartitionId, StoreDefinition, StoreName
 
 LONGEST_WAIT_SECONDS = 1.0
 """How long a report is waited for before everything is looked at again."""

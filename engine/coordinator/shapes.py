@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 
+from engine.model.schema import GroupName, StoreDefinition, StoreName
 from engine.scan import StoreSource
-from engine.schema import GroupName, StoreDefinition, StoreName
 
 Generations = Mapping[GroupName, int]
 """How many migrations of each store group are in effect."""

@@ -10,20 +10,20 @@ from typing import Any
 
 import pyarrow as pa
 
+from engine.duckdb.binder import NotBoundError, over_empty_stores
+from engine.duckdb.deadline import Deadline
+from engine.duckdb.engine import Engine, EngineRows, Outputs, ScanStream, engine_table, named_columns, readable_schema, with_live_rows
 from engine.errors import InvalidInput, LivestateError
-from engine.exec.binder import NotBoundError, over_empty_stores
-from engine.exec.deadline import Deadline
-from engine.exec.engine import Engine, EngineRows, Outputs, ScanStream, engine_table, named_columns, readable_schema, with_live_rows
+from engine.model.schema import StoreName
+from engine.model.sql_types import sql_type
 from engine.plan.explain import ReadExplained
 from engine.plan.plans import wanted
 from engine.plan.query_text import ReadColumn, text_over_scans
 from engine.plan.statement import ReadyStatement
 from engine.plan.values import Arguments
 from engine.scan import Scan, StoreView, Wanted
-from engine.schema import StoreName
 from engine.sql.bind import BoundStatement, StoreReference
 from engine.sql.output_names import has_derived_names
-from engine.sql_types import sql_type
 
 _log = logging.getLogger(__name__)
 

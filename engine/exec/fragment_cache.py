@@ -7,18 +7,18 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from engine.duckdb.deadline import Deadline
+from engine.duckdb.engine import Engine, Outputs
 from engine.errors import InvalidInput
-from engine.exec.deadline import Deadline
-from engine.exec.deep_stack import ready_statement
-from engine.exec.engine import Engine, Outputs
 from engine.exec.engine_query import outputs_of, outputs_of_stored
-from engine.exec.statement_cache import LeastRecentlyUsed
+from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.plans import EnginePlan
 from engine.plan.statement import ReadyStatement
-from engine.schema import StoreDefinition, StoreName
 from engine.sql.literals import LiftedText, LiteralList
 from engine.sql.parse import Kind
 from engine.sql.text import SourceText
+from engine.statements.deep_stack import ready_statement
+from engine.statements.statement_cache import LeastRecentlyUsed
 
 
 @dataclass(frozen=True)

@@ -9,17 +9,14 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from engine.duckdb.deadline import Deadline
+from engine.duckdb.engine import BindingError, Engine, Outputs
+from engine.duckdb.results import sliced
 from engine.errors import LivestateError
-from engine.exec.deadline import Deadline
-from engine.exec.engine import BindingError, Engine, Outputs
 from engine.exec.engine_query import RunningQuery, outputs_of, outputs_of_stored, reads_of, run, scan_sql
 from engine.exec.kernels import live_rows, looked_up
 from engine.exec.metadata import lookup_metadata, metadata_of
-from engine.exec.pin import Pin, Views, check_shapes
 from engine.exec.query_result import QueryResult
-from engine.exec.request import REFUSED_LIMIT, Request
-from engine.exec.results import sliced
-from engine.exec.statement_cache import ReadyText, StatementCache
 from engine.plan.arguments import suggested_types
 from engine.plan.explain import explain
 from engine.plan.key_lookup import KeyLookup
@@ -28,6 +25,9 @@ from engine.plan.statement import ReadyStatement
 from engine.scan import StoreSource
 from engine.sql.columns import has_columns_of_rows
 from engine.sql.diagnose import located
+from engine.statements.pin import Pin, Views, check_shapes
+from engine.statements.request import REFUSED_LIMIT, Request
+from engine.statements.statement_cache import ReadyText, StatementCache
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ import time
 from collections.abc import Mapping, Sequence
 
 from engine.exec.query_result import QueryMetadata
+from engine.model.schema import Epoch, GroupName, StoreName
 from engine.scan import ScanStatistics, StoreView
-from engine.schema import Epoch, GroupName, StoreName
 
 MICROSECONDS = 1_000_000
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from engine.schema import Epoch, GroupName
+from engine.model.schema import Epoch, GroupName
 
 
 @dataclass(frozen=True)

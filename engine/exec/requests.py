@@ -8,18 +8,18 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from engine.cluster.wishes import EpochWish
+from engine.duckdb.deadline import Deadline
+from engine.duckdb.engine import Outputs
 from engine.errors import InvalidInput, NotFound, Unsupported
-from engine.exec.deadline import Deadline
-from engine.exec.engine import Outputs
 from engine.exec.local import LocalExecutor
-from engine.exec.request import Request
-from engine.exec.statement_cache import ReadyText
-from engine.exec.texts import Texts, Told, outdated
+from engine.model.read_point import EpochWish
+from engine.model.schema import GroupName
 from engine.plan.arguments import parameter_values
 from engine.plan.values import Arguments
-from engine.schema import GroupName
 from engine.sql.parse import Kind
+from engine.statements.request import Request
+from engine.statements.statement_cache import ReadyText
+from engine.statements.texts import Texts, Told, outdated
 
 _MEANS_NOTHING = (InvalidInput, NotFound, Unsupported)
 """How a text is refused that says nothing of the stores as they are."""

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.errors import InvalidInput
+from engine.model.sql_types import canonical_type, sql_type
 from engine.sql.literals import Shape
 from engine.sql.parameters import ParameterSlot
-from engine.sql_types import canonical_type, sql_type
 
 DEFAULT_TYPE = pa.string()
 """Type of a parameter whose place in the statement suggests none."""

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from engine.model.schema import StoreDefinition
 from engine.plan.points import exact_operand, exact_operands, floating_type, listed_values
 from engine.plan.predicates import AllOf, Compare, Comparison, IsAmong, IsAnyOf, IsListed, Predicate, StartsWith
 from engine.plan.values import UNKNOWN, Arguments, coerced, stays_apart
 from engine.scan import Interval
-from engine.schema import StoreDefinition
 
 _LAST = 0x10FFFF
 _BEFORE_SURROGATES, _AFTER_SURROGATES = 0xD7FF, 0xE000

@@ -9,11 +9,11 @@ from typing import TypeGuard
 
 import pyarrow as pa
 
-from engine.partitioning import value_partitioner
+from engine.model.partitioning import value_partitioner
+from engine.model.schema import PartitionId, StoreDefinition, StoreName
 from engine.plan.plans import Plan, RowsPlan
 from engine.plan.predicates import Compare, Comparison
 from engine.plan.values import Parameter
-from engine.schema import PartitionId, StoreDefinition, StoreName
 from engine.sql.parameters import ParameterSlot
 
 

@@ -1,6 +1,6 @@
 """Which partitions of its stores a statement can need, once its parameters are known.
 
-A partition may be left out only if no row of it can matter. Points for all partition_by columns place the rows that can (`engine.partitioning`); a
+A partition may be left out only if no row of it can matter. Points for all partition_by columns place the rows that can (`engine.model.partitioning`); a
 short interval of integers or dates is as good as its values. What is not known keeps every partition. References to one store share its partitions,
 so that each partition is read on one host however often the statement names the store.
 """
@@ -14,12 +14,12 @@ from functools import cache, reduce
 import numpy as np
 import pyarrow as pa
 
-from engine.partitioning import partitions_of
+from engine.model.partitioning import partitions_of
+from engine.model.schema import PartitionId, StoreDefinition, StoreName
 from engine.plan.plans import wanted
 from engine.plan.predicates import Predicate
 from engine.plan.values import Arguments
 from engine.scan import Interval, Wanted
-from engine.schema import PartitionId, StoreDefinition, StoreName
 from engine.sql.bind import StoreReference
 
 Partitions = Mapping[StoreName, tuple[PartitionId, ...]]

@@ -9,9 +9,9 @@ from functools import reduce
 import numpy as np
 import pyarrow as pa
 
+from engine.model.schema import StoreDefinition
 from engine.plan.predicates import AllOf, AnyOf, Compare, Comparison, IsAmong, IsAnyOf, IsListed, Predicate
 from engine.plan.values import UNKNOWN, Arguments, Operand, Parameter, Unknown, coerced, constant_of, exact, stays_apart
-from engine.schema import StoreDefinition
 
 MAX_POINTS = 1 << 20
 """More points than this cost more to look up than a scan costs."""

@@ -15,13 +15,13 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel, UnsupportedError
 
 from engine.errors import InvalidInput, Unsupported
-from engine.schema import StoreName
+from engine.model.schema import StoreName
+from engine.model.sql_types import quoted, sql_type
 from engine.sql.bind import StoreReference
 from engine.sql.parameters import with_types
-from engine.sql_types import quoted, sql_type
 
 _LOSSY = re.compile(r'HUGEINT|TIMESTAMP_S|TIMESTAMP_MS|ENUM|UUID|JSON|UNION|BIGNUM|VARIANT|BIT|"NULL"|\[\d+\]', re.IGNORECASE)
-"""Types of DuckDB that come back from Arrow as another one (`engine.exec.results`); where a name only looks like one, a cast does no harm."""
+"""Types of DuckDB that come back from Arrow as another one (`engine.duckdb.results`); where a name only looks like one, a cast does no harm."""
 
 _NULL = '"NULL"'
 """The type of a bare NULL."""

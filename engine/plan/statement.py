@@ -11,11 +11,11 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel, UnsupportedError
 
 from engine.errors import InvalidInput, Unsupported
+from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.arguments import suggested_types
 from engine.plan.key_lookup import KeyLookup, key_lookup
 from engine.plan.plans import EnginePlan, Plan, RowsPlan, plan
 from engine.plan.predicates import OPAQUE, Predicate
-from engine.schema import StoreDefinition, StoreName
 from engine.sql.bind import BoundStatement, bind
 from engine.sql.literals import LiftedText
 from engine.sql.output_names import holds_unnamed

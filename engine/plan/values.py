@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from engine.sql_types import canonical_type
+from engine.model.sql_types import canonical_type
 
 _EXACT_DOUBLE = 2**53
 _EXACT_FLOAT = 2**24

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
-from engine.cluster.wishes import AsOf, AsOfEpoch, AsOfTimestamp, EpochWish
 from engine.errors import InvalidInput
-from engine.schema import Epoch, GroupName
+from engine.model.read_point import AsOf, AsOfEpoch, AsOfTimestamp, EpochWish
+from engine.model.schema import Epoch, GroupName
 from engine.sql.bind import StoreReference
 from engine.sql.lexer import (
     BACKSLASH_NAME,

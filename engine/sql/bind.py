@@ -14,7 +14,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from engine.errors import NotFound, Unsupported
-from engine.schema import StoreDefinition, StoreName
+from engine.model.schema import StoreDefinition, StoreName
 from engine.sql.columns import ALL_COLUMNS, needed_columns
 from engine.sql.literals import LiteralList
 from engine.sql.output_names import name_outputs_over

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from sqlglot import exp
 
-from engine.schema import StoreDefinition
+from engine.model.schema import StoreDefinition
 
 ALL_COLUMNS: tuple[str, ...] = ("*",)
 

@@ -1,6 +1,6 @@
 """Functions whose results can be much larger than their arguments, and where a statement may call them.
 
-The engine bounds them for the rows of a chunk (`engine.exec.growth`). That holds for any of them, but not where one chunk after the other
+The engine bounds them for the rows of a chunk (`engine.duckdb.growth`). That holds for any of them, but not where one chunk after the other
 goes into the same value, as with lambdas; and it writes arguments down twice.
 """
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from engine.errors import InvalidInput, LimitExceeded
+from engine.model.sql_types import arrow_type, sql_type
 from engine.sql.text import SourceText
-from engine.sql_types import arrow_type, sql_type
 
 if TYPE_CHECKING:
     from engine.sql.bind import StoreReference

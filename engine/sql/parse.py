@@ -25,7 +25,7 @@ MAX_SELECTS = 500
 MAX_DEPTH = 1000
 """Nodes of the tree above each other."""
 MAX_TERMS = 4000
-"""Operators behind each other, as in a sum of so many numbers; the engine takes as many (`engine.exec.database`)."""
+"""Operators behind each other, as in a sum of so many numbers; the engine takes as many (`engine.duckdb.database`)."""
 _BALANCED_FROM = 32
 """So many conditions joined by AND or OR become a balanced tree: what comes after recurses over trees."""
 

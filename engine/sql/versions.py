@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
-from engine.cluster.wishes import AsOf, AsOfTimestamp, EpochWish
-from engine.kinds import Versioned
-from engine.schema import GroupName, StoreDefinition, StoreName
+from engine.model.kinds import Versioned
+from engine.model.read_point import AsOf, AsOfTimestamp, EpochWish
+from engine.model.schema import GroupName, StoreDefinition, StoreName
 
 HISTORY = "history"
 """The schema in which a versioned store has all its versions."""

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.schema import TOMBSTONE_COLUMN
+from engine.model.schema import TOMBSTONE_COLUMN
 from engine.state.formats import SegmentId
 from engine.state.keys import Rows
 from engine.state.version import LiveSegment

@@ -4,7 +4,7 @@
                                             "cutoff", "graves", "generation"}
     s segment:8                             segment: Arrow IPC stream of one batch, a row a block (see `segment_record`)
     b segment:8 column:2 block:4            block: Arrow IPC message of a batch of one column; 0xFFFF is the sort keys, others have
-                                            the numbers that they have through all shapes of the store (`engine.columns`)
+                                            the numbers that they have through all shapes of the store (`engine.model.columns`)
     d segment:8 epoch:8                     rows that an epoch made dead: uint32 each
     D segment:8                             all rows dead so far: a bit each, which replaces the `d` entries before it
 
@@ -26,7 +26,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from engine.errors import Corrupt
-from engine.schema import Epoch
+from engine.model.schema import Epoch
 from engine.state.statistics import ColumnStatistics
 
 SegmentId = NewType("SegmentId", int)

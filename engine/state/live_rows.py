@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from engine.schema import TOMBSTONE_COLUMN
+from engine.model.schema import TOMBSTONE_COLUMN
 from engine.state.version import LiveSegment, Version
 
 

@@ -12,10 +12,9 @@ from threading import Lock
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from rocksdict import WriteBufferManager
 
 from engine.errors import Corrupt
-from engine.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition, StoreName
+from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition, StoreName
 from engine.state import keys as sort_keys
 from engine.state.cache import ColumnCache
 from engine.state.compaction import SegmentSize, choose, span_of
@@ -39,7 +38,7 @@ from engine.state.keys import Keys, Rows
 from engine.state.memory import Memory
 from engine.state.merge import Merge, segment_of_rows
 from engine.state.options import MIB, StateOptions
-from engine.state.rocks import Rocks
+from engine.state.rocks import Rocks, WriteBuffers
 from engine.state.segment import PartitionContext, Segment, SegmentBuilder, cache_keys
 from engine.state.shape import Migrated, Shape
 from engine.state.storage import Pair, Range, Storage
@@ -94,7 +93,7 @@ class PartitionStore:
         path: Path,
         cache: ColumnCache,
         options: StateOptions,
-        buffers: WriteBufferManager | None = None,
+        buffers: WriteBuffers | None = None,
         definition_at: Callable[[int], StoreDefinition] | None = None,
     ) -> None:
         self._options = options

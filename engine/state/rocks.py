@@ -20,6 +20,9 @@ from engine.state.storage import Pair, Range
 CALL_BYTES = 512 * KIB
 """Bytes of one write call to aim at: rocksdict holds the GIL during a call."""
 
+WriteBuffers = WriteBufferManager
+"""Bounds the memory of the memtables of several partitions together."""
+
 
 @contextmanager
 def _translated() -> Iterator[None]:
@@ -51,7 +54,7 @@ class Rocks:
         buffers: Shared by all partitions of a host, so that their memtables together stay bounded.
     """
 
-    def __init__(self, path: Path, options: StateOptions, buffers: WriteBufferManager | None = None) -> None:
+    def __init__(self, path: Path, options: StateOptions, buffers: WriteBuffers | None = None) -> None:
         with _translated():
             path.mkdir(parents=True, exist_ok=True)
             self._db = Rdict(str(path), _options(options, buffers))
@@ -135,12 +138,12 @@ class Rocks:
             self._db.close()
 
 
-def write_buffers(options: StateOptions) -> WriteBufferManager:
+def write_buffers(options: StateOptions) -> WriteBuffers:
     """What bounds the memtables of all partitions of a host together."""
     return WriteBufferManager(options.total_write_buffer_bytes, allow_stall=False)
 
 
-def _options(options: StateOptions, buffers: WriteBufferManager | None) -> Options:
+def _options(options: StateOptions, buffers: WriteBuffers | None) -> Options:
     settings = Options(raw_mode=True)
     settings.create_if_missing(True)
     settings.set_enable_blob_files(True)

@@ -1,7 +1,7 @@
 """Segments: immutable runs of rows, sorted by key and unique in it, stored column by column in blocks.
 
 A segment stays as it was stored when its store is migrated, and is seen in another shape: columns have places in a shape, and numbers for ever
-(`engine.columns`). What is stored and what is cached goes by number, everything else by place.
+(`engine.model.columns`). What is stored and what is cached goes by number, everything else by place.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from engine.columns import Column
 from engine.errors import Corrupt
+from engine.model.columns import Column
 from engine.state import keys as sort_keys
 from engine.state.cache import BlockPlace, BlockTable, CacheKey, ColumnCache, KeyColumn
 from engine.state.formats import KEY_COLUMN, SegmentId, SegmentRecord, block_key, decode_block, encode_block

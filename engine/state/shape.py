@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from engine.kinds import order_column, time_column
-from engine.schema import StoreDefinition, time_in_key
-from engine.sql_types import sql_type
+from engine.model.kinds import order_column, time_column
+from engine.model.schema import StoreDefinition, time_in_key
+from engine.model.sql_types import sql_type
 from engine.state.cache import ColumnCache
 from engine.state.folds import Fold, fold_of
 from engine.state.keys import KeyCodec

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.columns import cast_exactly
+from engine.model.columns import cast_exactly
 from engine.scan import Interval
 
 MAX_TEXT_BYTES = 64

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from engine.schema import Epoch
+from engine.model.schema import Epoch
 from engine.state import keys as sort_keys
 from engine.state.formats import SegmentId
 from engine.state.keys import Keys, Needle, Rows

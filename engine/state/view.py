@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from engine.errors import NotFound
-from engine.partitioning import partition_of, value_partitioner
+from engine.model.partitioning import partition_of, value_partitioner
+from engine.model.schema import Epoch, PartitionId, StoreDefinition
 from engine.scan import EVERYTHING, LIVE_COLUMN, Interval, ScanStatistics, Wanted
-from engine.schema import Epoch, PartitionId, StoreDefinition
 from engine.state import keys as sort_keys
 from engine.state.gather import Pick, gather
 from engine.state.keys import KeyCodec, Keys

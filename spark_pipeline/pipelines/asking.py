@@ -13,7 +13,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from engine.children import python_environment
+from engine.processes.children import python_environment
 from spark_pipeline.pipelines.pipeline import Pipeline, Question
 from spark_pipeline.processes import LOOPBACK, stop_process
 
@@ -32,7 +32,7 @@ class HostProcess:
 
     def __init__(self, changelog: str, directory: Path, port: int) -> None:
         # By name alone: the Spark side imports nothing of the server's side.
-        serve = ["-m", "flight_server.cli", "serve", "--changelog", changelog, "--data", str(directory / "data")]
+        serve = ["-m", "flight_server.cli.main", "serve", "--changelog", changelog, "--data", str(directory / "data")]
         self._command = [sys.executable, *serve, "--address", LOOPBACK, "--port", str(port), "--supervised"]
         self._log = directory / "host.log"
         self.uri = f"grpc://{LOOPBACK}:{port}"

@@ -16,8 +16,8 @@ from pyspark.errors import PySparkRuntimeError, StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from engine.children import python_environment
 from engine.errors import Unavailable
+from engine.processes.children import python_environment
 from spark_pipeline import recommended_settings
 
 _POLL_SECONDS = 0.25

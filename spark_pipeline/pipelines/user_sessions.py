@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from engine.kinds import Session
+from engine.model.kinds import Session
 from spark_pipeline import StoreOutput, merged
 from spark_pipeline.pipelines.draws import Draws, words
 from spark_pipeline.pipelines.pipeline import Pipeline, Question, Topic

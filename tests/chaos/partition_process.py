@@ -15,8 +15,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.evolution import AddColumn, DropColumn, RenameColumn, WidenColumn, migrated
-from engine.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition, define_store
+from engine.model.migration import AddColumn, DropColumn, RenameColumn, WidenColumn, migrated
+from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition, define_store
 from engine.state.cache import ColumnCache
 from engine.state.options import StateOptions
 from engine.state.partition import PartitionStore

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import Corrupt, LivestateError, Unavailable
-from engine.schema import Epoch, PartitionId, StoreDefinition
+from engine.model.schema import Epoch, PartitionId, StoreDefinition
 from engine.state.cache import ColumnCache
 from engine.state.formats import MANIFEST, Manifest, SegmentId, block_key, segment_key
 from engine.state.options import StateOptions
@@ -80,7 +80,7 @@ def test_a_damaged_block(path: Path, value: bytes) -> None:
 
 
 def test_a_partition_of_another_store_is_refused(path: Path) -> None:
-    from engine.schema import define_store  # noqa: PLC0415 - only here
+    from engine.model.schema import define_store  # noqa: PLC0415 - only here
 
     other = define_store("other", definition().schema, ["k"], partitions=1)
     with pytest.raises(Corrupt, match=r"partition 0 of store store .* store other"):
@@ -125,7 +125,7 @@ FULL = """
 import resource, sys
 from pathlib import Path
 from engine.errors import LimitExceeded
-from engine.schema import Epoch
+from engine.model.schema import Epoch
 from tests.chaos.partition_process import rows_of, rows_until
 from tests.chaos.test_damaged_state import held, opened
 

@@ -16,13 +16,13 @@ from engine.changelog import Changelog, SnapshotRetention, StoreAppender, open_a
 from engine.changelog.epochs import Epochs
 from engine.changelog.snapshot import EPOCH_WEIGHT
 from engine.changelog.snapshots import Snapshots
-from engine.cohort import Cohort
 from engine.errors import LivestateError
-from engine.follower import Follower
-from engine.group_state import GroupSetup, GroupState
-from engine.group_views import RetainedViews
-from engine.schema import Epoch, GroupName, StoreDefinition, define_store
-from engine.snapshotter import Schedule, SnapshotMaker, SnapshotOptions
+from engine.model.schema import Epoch, GroupName, StoreDefinition, define_store
+from engine.replica.cohort import Cohort
+from engine.replica.follower import Follower
+from engine.replica.group import GroupSetup, GroupState
+from engine.replica.snapshotter import Schedule, SnapshotMaker, SnapshotOptions
+from engine.replica.views import RetainedViews
 from engine.state.partition import PartitionStore
 from tests.support.failing import FAILURES
 from tests.support.following import OPTIONS, contents, following

@@ -14,8 +14,8 @@ import pytest
 
 from engine.changelog import Changelog, StoreAppender, open_appender
 from engine.errors import LivestateError
-from engine.schema import GroupName, StoreDefinition, define_store
-from flight_server.client import Client
+from engine.model.schema import GroupName, StoreDefinition, define_store
+from flight_server.client.client import Client
 from tests.support.lone_host import lone_host
 from tests.support.quick_directory import quick_directory
 from tests.support.waiting import PATIENCE_SECONDS

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 
 from engine.changelog import Changelog, StoreAppender, open_appender
-from engine.evolution import AddColumn, Change, DropColumn, RenameColumn, WidenColumn
-from engine.kinds import Behaviour, Function, Merge, MergedColumn, Session
-from engine.schema import define_store
-from flight_server.client import Client
+from engine.model.kinds import Behaviour, Function, Merge, MergedColumn, Session
+from engine.model.migration import AddColumn, Change, DropColumn, RenameColumn, WidenColumn
+from engine.model.schema import define_store
+from flight_server.client.client import Client
 from tests.support.lone_host import lone_host
 from tests.support.waiting import wait_until
 

@@ -14,12 +14,12 @@ import pytest
 
 from engine.changelog import Changelog, open_appender
 from engine.cluster.reports import HostName
-from engine.cluster.wishes import EpochWish
 from engine.errors import Unavailable
-from engine.schema import Epoch
-from flight_server.client import Client
-from flight_server.host import Host
-from flight_server.wishes import parse_wish
+from engine.model.read_point import EpochWish
+from engine.model.schema import Epoch
+from flight_server.client.client import Client
+from flight_server.host.host import Host
+from flight_server.wire.read_point import parse_wish
 from tests.support.many_hosts import three_hosts
 from tests.support.plays import PLAYS, ROWS, STORE
 from tests.support.waiting import wait_until

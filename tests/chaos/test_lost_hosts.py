@@ -11,7 +11,7 @@ import pytest
 
 from engine.changelog import Changelog, append_table
 from engine.errors import Cancelled, DeadlineExceeded, LivestateError, Unavailable
-from flight_server.client import Client
+from flight_server.client.client import Client
 from tests.support.host_processes import HostProcesses, host_processes
 from tests.support.plays import COUNT, ENDLESS, FAN_OUT, PLAYS, ROWS, STORE
 from tests.support.waiting import wait_until

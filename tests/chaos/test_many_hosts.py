@@ -12,8 +12,8 @@ import pytest
 
 from engine.cluster.reports import HostName
 from engine.errors import Cancelled, LivestateError, Unavailable
-from flight_server.client import Client
-from flight_server.limits import ServerLimits
+from flight_server.client.client import Client
+from flight_server.server.limits import ServerLimits
 from tests.support.many_hosts import running, three_hosts
 from tests.support.plays import ENDLESS, FAN_OUT, ROWS
 from tests.support.waiting import wait_until
@@ -53,7 +53,7 @@ def test_a_cancel_ends_the_work_on_every_host(tmp_path: Path) -> None:
 
 _ASK = """
 import sys
-from flight_server.client import Client
+from flight_server.client.client import Client
 print("asking", flush=True)
 Client(sys.argv[1]).query(sys.argv[2]).read_all()
 """

@@ -14,9 +14,9 @@ import pyarrow as pa
 from adbc_driver_manager.dbapi import Connection, Cursor
 
 from engine.changelog import Changelog, append_table, open_appender
-from engine.evolution import parse_changes
-from engine.schema import Epoch, StoreName, define_store
-from flight_server.client import Client
+from engine.model.migration import parse_changes
+from engine.model.schema import Epoch, StoreName, define_store
+from flight_server.client.client import Client
 from tests.support.host_processes import host_processes
 
 SONGS, EPOCHS_A_SHAPE, SECONDS_AN_EPOCH = 100, 8, 0.1

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.schema import Epoch, PartitionId
+from engine.model.schema import Epoch, PartitionId
 from engine.state.partition import PartitionStore
 from engine.state.view import StateView
 from tests.chaos.partition_process import EPOCHS, all_rows_until, at, open_store, rows_of

@@ -15,10 +15,10 @@ from engine.changelog import Changelog, append_table
 from engine.cluster.deployment import Deployment, HostEntry
 from engine.cluster.reports import HostName
 from engine.errors import Cancelled, DeadlineExceeded, NotFound
-from flight_server.client import Client
-from flight_server.ports import free_ports
-from flight_server.process import SERVES
-from flight_server.serving import deployment_text
+from flight_server.client.client import Client
+from flight_server.host.ports import free_ports
+from flight_server.host.process import SERVES
+from flight_server.host.serving import deployment_text
 from tests.support.host_processes import HostProcesses, host_processes
 from tests.support.plays import ENDLESS, FAN_OUT, PLAYS, STORE
 from tests.support.waiting import PATIENCE_SECONDS, wait_until
@@ -59,7 +59,7 @@ def test_a_host_that_is_stopped_while_it_starts_ends_in_order(tmp_path: Path, st
     deployment = Deployment(str(tmp_path / "changelog"), (HostEntry(HostName("a"), f"grpc://127.0.0.1:{port}", str(tmp_path / "data")),), 1)
     pipe = tmp_path / "livestate.toml"
     os.mkfifo(pipe)
-    command = [sys.executable, "-m", "flight_server.cli", "serve", "--deployment", str(pipe), "--host", "a"]
+    command = [sys.executable, "-m", "flight_server.cli.main", "serve", "--deployment", str(pipe), "--host", "a"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:
             with pipe.open("w") as writer:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.kinds import Behaviour
-from engine.schema import StoreDefinition, define_store
-from engine.sql_types import sql_type
+from engine.model.kinds import Behaviour
+from engine.model.schema import StoreDefinition, define_store
+from engine.model.sql_types import sql_type
 from tests.oracle.kinds import SIMPLE, Expression, Family, family_of, quoted
 from tests.oracle.values import INTEGERS, literal, tame_value, wild_value
 

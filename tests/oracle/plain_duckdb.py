@@ -9,8 +9,8 @@ from random import Random
 import duckdb
 import pyarrow as pa
 
+from engine.duckdb.results import check_types, conversion, result_schema
 from engine.errors import Unsupported
-from engine.exec.results import check_types, conversion, result_schema
 
 _PARAMETER = re.compile(r"\$(\d+)")
 REFUSALS = (duckdb.BinderException, duckdb.ParserException, duckdb.CatalogException, duckdb.SyntaxException)

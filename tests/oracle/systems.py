@@ -15,12 +15,12 @@ import duckdb
 import pyarrow as pa
 
 from engine.changelog import Changelog, open_appender
-from engine.exec.results import conversion, result_schema
-from engine.follower import FollowerOptions
+from engine.duckdb.results import conversion, result_schema
+from engine.model.schema import Epoch, GroupName
 from engine.plan.split.gather import gather
 from engine.plan.split.sizes import Sizes, StoreSize
 from engine.plan.split.split import split
-from engine.schema import Epoch, GroupName
+from engine.replica.follower import FollowerOptions
 from engine.state.options import StateOptions
 from tests.oracle.datasets import Dataset, Store
 from tests.oracle.plain_duckdb import with_literals

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from engine.cluster.wishes import EpochWish
-from engine.partitioning import partition_of
+from engine.model.partitioning import partition_of
+from engine.model.read_point import EpochWish
 from engine.service import Session
 from tests.oracle.under_commits import WAIT_SECONDS, ask_of, ask_processes, ask_under_commits, bank_cluster
 from tests.support.bank import ACCOUNTS, GROUP, INVARIANTS, STORES, Invariant, check

@@ -22,10 +22,10 @@ import pyarrow as pa
 
 from engine.changelog import Changelog
 from engine.cluster.reports import HostName
-from engine.follower import FollowerOptions
+from engine.replica.follower import FollowerOptions
 from engine.service import QueryService
 from engine.state.options import StateOptions
-from flight_server.client import Client
+from flight_server.client.client import Client
 from tests.support.bank import GROUP, INVARIANTS, Ask, Bank, check
 from tests.support.cluster import Cluster, following_cluster, host_names
 from tests.support.host_processes import HostProcess, HostProcesses, host_processes

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.sql_types import sql_type
+from engine.model.sql_types import sql_type
 from tests.oracle.kinds import text_literal
 
 INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())

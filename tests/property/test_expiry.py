@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from engine.changelog import Changelog, StoreAppender, open_appender
-from engine.kinds import Behaviour, Retention
-from engine.retention import STEPS, cutoffs_of, risen
-from engine.schema import Epoch, GroupName, StoreDefinition, define_store
+from engine.model.kinds import Behaviour, Retention
+from engine.model.retention import STEPS, cutoffs_of, risen
+from engine.model.schema import Epoch, GroupName, StoreDefinition, define_store
 from tests.support.following import OPTIONS, following, live_rows
 
 GROUP = GroupName("group")

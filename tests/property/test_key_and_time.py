@@ -7,8 +7,8 @@ import pyarrow.compute as pc
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.model.schema import Epoch, define_store
 from engine.scan import Interval, Wanted
-from engine.schema import Epoch, define_store
 from tests.support.partitions import new_partition, view_of
 
 TIME = pa.timestamp("us")

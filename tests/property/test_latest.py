@@ -15,8 +15,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from engine.changelog import Changelog, open_appender
-from engine.kinds import Behaviour, KeyValue, Retention
-from engine.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition, define_store
+from engine.model.kinds import Behaviour, KeyValue, Retention
+from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition, define_store
 from engine.state.live_rows import live_rows
 from engine.state.partition import PartitionStore
 from tests.support import following

@@ -14,9 +14,9 @@ import pyarrow as pa
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from engine.kinds import Behaviour, Function, Merge, MergedColumn
+from engine.model.kinds import Behaviour, Function, Merge, MergedColumn
+from engine.model.schema import TOMBSTONE_COLUMN, Epoch, StoreDefinition, define_store
 from engine.scan import LIVE_COLUMN
-from engine.schema import TOMBSTONE_COLUMN, Epoch, StoreDefinition, define_store
 from engine.state.partition import PartitionStore
 from tests.support.merged_rows import Partial, finished, folded, same
 from tests.support.partitions import STEPS, apply_in_epochs, open_partition, view_of

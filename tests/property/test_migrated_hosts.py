@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from engine.changelog import Changelog, SnapshotRetention, Writer
 from engine.changelog.objects import Objects, open_objects
 from engine.changelog.rows import partition_rows
-from engine.evolution import AddColumn, Change, DropColumn, RenameColumn, WidenColumn
-from engine.group_views import GroupView
-from engine.kinds import Behaviour
-from engine.schema import PartitionId, StoreDefinition, define_store
+from engine.model.kinds import Behaviour
+from engine.model.migration import AddColumn, Change, DropColumn, RenameColumn, WidenColumn
+from engine.model.schema import PartitionId, StoreDefinition, define_store
+from engine.replica.views import GroupView
 from engine.state.view import StateView
 from tests.property.test_migrated_partitions import migrated_row
 from tests.property.test_snapshots import GROUP, HELD, LATER, LONG, UNTIL_DEAD, UNTIL_STUMBLE, Host

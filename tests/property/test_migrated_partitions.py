@@ -19,12 +19,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.cohort import written_at
-from engine.columns import text_of
-from engine.evolution import AddColumn, Change, DropColumn, RenameColumn, WidenColumn, migrated
-from engine.kinds import PLAIN, Behaviour, KeyValue, Retention, Versioned
+from engine.model.columns import text_of
+from engine.model.kinds import PLAIN, Behaviour, KeyValue, Retention, Versioned
+from engine.model.migration import AddColumn, Change, DropColumn, RenameColumn, WidenColumn, migrated
+from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition, define_store
+from engine.replica.cohort import written_at
 from engine.scan import LIVE_COLUMN, Interval, Wanted
-from engine.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition, define_store
 from engine.state.cache import ColumnCache
 from engine.state.live_rows import live_rows
 from engine.state.options import StateOptions

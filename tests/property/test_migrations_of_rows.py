@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from engine.changelog import Changelog, Commit, DataFile, Writer, decode_file, encode_file, partition_rows
 from engine.changelog.objects import open_objects
 from engine.errors import InvalidInput
-from engine.evolution import AddColumn, Change, DropColumn, RenameColumn, WidenColumn
-from engine.kinds import PLAIN, Behaviour, KeyValue, Retention, Versioned
-from engine.schema import TOMBSTONE_COLUMN, Epoch, GroupName, PartitionId, StoreDefinition, StoreName, define_store
+from engine.model.kinds import PLAIN, Behaviour, KeyValue, Retention, Versioned
+from engine.model.migration import AddColumn, Change, DropColumn, RenameColumn, WidenColumn
+from engine.model.schema import TOMBSTONE_COLUMN, Epoch, GroupName, PartitionId, StoreDefinition, StoreName, define_store
 
 GROUP = GroupName("g")
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)

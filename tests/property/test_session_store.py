@@ -13,8 +13,8 @@ import pyarrow as pa
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from engine.kinds import WRITTEN_COLUMN, Behaviour, Function, MergedColumn, Retention, Session
-from engine.schema import TOMBSTONE_COLUMN, Epoch, StoreDefinition, define_store
+from engine.model.kinds import WRITTEN_COLUMN, Behaviour, Function, MergedColumn, Retention, Session
+from engine.model.schema import TOMBSTONE_COLUMN, Epoch, StoreDefinition, define_store
 from engine.state.partition import PartitionStore
 from tests.support.following import live_rows
 from tests.support.merged_rows import finished, folded, same

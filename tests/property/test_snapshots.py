@@ -27,11 +27,11 @@ from engine.changelog import Changelog, Commit, SnapshotRetention, Writer
 from engine.changelog.objects import Objects, open_objects
 from engine.changelog.rows import partition_rows
 from engine.changelog.snapshot import EPOCH_WEIGHT
-from engine.group_state import SECONDS_BETWEEN_DOUBTS, GroupSetup, GroupState
-from engine.group_views import GroupView, Retention
-from engine.kinds import Behaviour, Function, Merge, MergedColumn
-from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition, define_store
-from engine.snapshotter import SnapshotMaker, SnapshotOptions
+from engine.model.kinds import Behaviour, Function, Merge, MergedColumn
+from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, define_store
+from engine.replica.group import SECONDS_BETWEEN_DOUBTS, GroupSetup, GroupState
+from engine.replica.snapshotter import SnapshotMaker, SnapshotOptions
+from engine.replica.views import GroupView, Retention
 from engine.state.cache import ColumnCache
 from engine.state.live_rows import live_rows as stored_rows
 from engine.state.options import StateOptions

@@ -14,8 +14,8 @@ import pyarrow as pa
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from engine.kinds import WRITTEN_COLUMN, Behaviour, Retention, Versioned
-from engine.schema import TOMBSTONE_COLUMN, Epoch, StoreDefinition, define_store
+from engine.model.kinds import WRITTEN_COLUMN, Behaviour, Retention, Versioned
+from engine.model.schema import TOMBSTONE_COLUMN, Epoch, StoreDefinition, define_store
 from engine.state.partition import PartitionStore
 from tests.support.following import live_rows
 from tests.support.partitions import STEPS, apply_in_epochs, in_pieces, new_partition, open_partition, view_of

@@ -15,8 +15,8 @@ from adbc_driver_manager.dbapi import Connection
 from pyarrow import flight
 
 from engine.changelog import Changelog, append_table
-from engine.schema import define_store
-from flight_server.host import Host, HostOptions
+from engine.model.schema import define_store
+from flight_server.host.host import Host, HostOptions
 from tests.support.typed_rows import FIELDS, VALUES
 
 BIG_ROWS = 200_000

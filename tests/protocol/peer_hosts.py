@@ -16,13 +16,13 @@ from engine.cluster.fragments import FragmentRequest
 from engine.cluster.reports import GroupReport, HostName, ReadableEpoch, StoreReport
 from engine.errors import Cancelled, LivestateError
 from engine.exec.query_result import QueryMetadata, QueryResult
-from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
+from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 from engine.service import QueryService
-from flight_server.cluster import ClusterHost
-from flight_server.limits import ServerLimits
-from flight_server.peers import PeerOptions
-from flight_server.ports import free_ports
-from flight_server.server import LivestateServer
+from flight_server.host.ports import free_ports
+from flight_server.peers.cluster import ClusterHost
+from flight_server.peers.peers import PeerOptions
+from flight_server.server.limits import ServerLimits
+from flight_server.server.server import LivestateServer
 from tests.support.memory_source import MemorySource
 
 GROUP = GroupName("songs")

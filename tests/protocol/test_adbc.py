@@ -14,7 +14,7 @@ import pytest
 from adbc_driver_manager import NotSupportedError, OperationalError, ProgrammingError
 from adbc_driver_manager.dbapi import Connection
 
-from flight_server.host import Host
+from flight_server.host.host import Host
 from tests.protocol.conftest import BIG_ROWS, SONGS, TYPED, TYPED_ROWS
 from tests.support.typed_rows import NOON
 from tests.support.waiting import wait_until

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from pyarrow import flight
 
 from engine.cluster.fragments import FragmentRequest
-from flight_server.fragments import FragmentTicket
-from flight_server.messages import TYPE_PREFIX, new, pack, unpack
-from flight_server.tickets import Statement
+from flight_server.wire.fragments import FragmentTicket
+from flight_server.wire.messages import TYPE_PREFIX, new, pack, unpack
+from flight_server.wire.tickets import Statement
 
 _FAILURES = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError)
 _HANDLE = Statement("SELECT title FROM songs WHERE song_id = ?").to_bytes()

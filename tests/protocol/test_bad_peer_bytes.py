@@ -15,11 +15,11 @@ from pyarrow import flight
 
 from engine.cluster.fragments import FragmentRequest
 from engine.cluster.reports import HostName, HostReport
-from engine.schema import Epoch, PartitionId, StoreName
-from flight_server.connection import FLIGHT_FAILURES
-from flight_server.fragments import FRAGMENT_MARK, UPLOAD_SCHEMA, FragmentTicket, upload_pieces
-from flight_server.peers import REPORT_ACTION
-from flight_server.reports import SentReport
+from engine.model.schema import Epoch, PartitionId, StoreName
+from flight_server.client.connection import FLIGHT_FAILURES
+from flight_server.peers.peers import REPORT_ACTION
+from flight_server.wire.fragments import FRAGMENT_MARK, UPLOAD_SCHEMA, FragmentTicket, upload_pieces
+from flight_server.wire.reports import SentReport
 from tests.protocol.peer_hosts import GROUP, PeerHost, Stores, entries, peer_host
 from tests.support.waiting import wait_until
 

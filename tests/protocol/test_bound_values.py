@@ -18,8 +18,8 @@ from adbc_driver_manager import Error
 from pyarrow import flight
 
 from engine.changelog import Changelog, append_table
-from engine.schema import define_store
-from flight_server.host import HostOptions
+from engine.model.schema import define_store
+from flight_server.host.host import HostOptions
 from tests.protocol.test_jdbc import java_command
 from tests.support.started_host import started
 

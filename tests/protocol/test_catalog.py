@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import flight
 
-from engine.kinds import Behaviour, Versioned
-from engine.schema import StoreName, define_store
-from flight_server.catalog import command_table, is_like
-from flight_server.messages import new, pack
+from engine.model.kinds import Behaviour, Versioned
+from engine.model.schema import StoreName, define_store
+from flight_server.server.catalog import command_table, is_like
+from flight_server.wire.messages import new, pack
 from tests.protocol.conftest import SONGS, TYPED
 from tests.support.memory_source import MemorySource, memory_view
 

@@ -19,12 +19,12 @@ from engine.changelog import Changelog, append_table
 from engine.cluster.deployment import Deployment, HostEntry
 from engine.cluster.reports import HostName
 from engine.errors import LivestateError, Unauthenticated, Unavailable, Unsupported
-from engine.schema import define_store
-from flight_server.client import Client
-from flight_server.host import Host, HostOptions
-from flight_server.messages import new, pack
-from flight_server.ports import free_ports
-from flight_server.wishes import parse_wish
+from engine.model.schema import define_store
+from flight_server.client.client import Client
+from flight_server.host.host import Host, HostOptions
+from flight_server.host.ports import free_ports
+from flight_server.wire.messages import new, pack
+from flight_server.wire.read_point import parse_wish
 from tests.protocol.conftest import Certificate
 from tests.support.waiting import wait_until
 

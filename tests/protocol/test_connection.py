@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from engine.errors import Unavailable
-from flight_server.client import Client
+from flight_server.client.client import Client
 
 ROUNDS = 40
 FAR_SECONDS = 0.5

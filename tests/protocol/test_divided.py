@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from flight_server.host import Host
+from flight_server.host.host import Host
 from tests.protocol.conftest import BIG_ROWS
 from tests.support.many_hosts import three_hosts
 from tests.support.plays import PARTITIONS, ROWS

@@ -25,8 +25,8 @@ from engine.errors import (
     Unavailable,
     Unsupported,
 )
-from flight_server.boundary import MAX_MESSAGE_CHARACTERS, error_detail, guarded, livestate_error
-from flight_server.client import Client
+from flight_server.client.client import Client
+from flight_server.wire.boundary import MAX_MESSAGE_CHARACTERS, error_detail, guarded, livestate_error
 
 SECRET = "/srv/secret/token.txt"
 KINDS: dict[str, tuple[LivestateError, type[Exception]]] = {

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from engine.cluster.fragments import FragmentRequest
 from engine.cluster.reports import GroupReport, HostName, HostReport, ReadableEpoch, StoreReport
 from engine.errors import InvalidInput, LimitExceeded
-from engine.schema import Epoch, GroupName, PartitionId, StoreName
-from flight_server.fragments import FORMAT, FRAGMENT_MARK, UPLOAD_SCHEMA, FragmentTicket, InputSpace, Upload, parse_fragment, upload_pieces
-from flight_server.messages import new
-from flight_server.reports import SentReport, parse_report
+from engine.model.schema import Epoch, GroupName, PartitionId, StoreName
+from flight_server.wire.fragments import FORMAT, FRAGMENT_MARK, UPLOAD_SCHEMA, FragmentTicket, InputSpace, Upload, parse_fragment, upload_pieces
+from flight_server.wire.messages import new
+from flight_server.wire.reports import SentReport, parse_report
 
 REQUEST = FragmentRequest(
     sql='SELECT sum("n") FROM "plays", "__part_0"',

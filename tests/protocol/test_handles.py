@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from engine.errors import InvalidInput
-from engine.schema import StoreName
+from engine.model.schema import StoreName
 from engine.sql.bind import TableShape
-from flight_server.tickets import Parameters, PlainValue, Statement, execution_ticket, parse_handle
+from flight_server.wire.tickets import Parameters, PlainValue, Statement, execution_ticket, parse_handle
 
 STATEMENT = Statement("SELECT ?", "spark", 2.5)
 

@@ -17,9 +17,9 @@ from pyarrow import flight
 
 from engine.changelog import Changelog, append_table
 from engine.errors import InvalidInput, LivestateError, Unavailable
-from engine.schema import define_store
-from flight_server.client import Client
-from flight_server.host import Host, HostOptions
+from engine.model.schema import define_store
+from flight_server.client.client import Client
+from flight_server.host.host import Host, HostOptions
 from tests.protocol.conftest import SONGS, Certificate
 from tests.support.started_host import started
 from tests.support.waiting import wait_until
@@ -28,8 +28,8 @@ DEFINITION = define_store("songs", SONGS.schema, ["song_id"], partitions=2)
 _SERVE = """
 import sys
 from pathlib import Path
-from flight_server.host import HostOptions
-from flight_server.process import serve
+from flight_server.host.host import HostOptions
+from flight_server.host.process import serve
 serve(HostOptions(changelog=sys.argv[1], data=Path(sys.argv[2]), port=0, grace_seconds=0.5), lambda host: print(host.uri, flush=True))
 print("stopped", flush=True)
 """
@@ -38,8 +38,8 @@ print("stopped", flush=True)
 _SETTLED = """
 import gc, os, sys
 from pathlib import Path
-from flight_server.host import HostOptions
-from flight_server.process import serve
+from flight_server.host.host import HostOptions
+from flight_server.host.process import serve
 
 def started(host):
     print(gc.get_freeze_count() > 20 * len(gc.get_objects()), flush=True)

@@ -19,14 +19,14 @@ from pyarrow import flight
 
 from engine.changelog import Changelog, append_table
 from engine.errors import InvalidInput
-from engine.schema import define_store
-from flight_server.arrow_pool import POOL_MIB
-from flight_server.boundary import ERROR_TRAILER
-from flight_server.connection import FLIGHT_FAILURES
-from flight_server.fragments import FORMAT, FRAGMENT_MARK, UPLOAD_SCHEMA
-from flight_server.ipc_bytes import NotPlainError, read_row, read_table
-from flight_server.messages import new, pack
-from flight_server.tickets import MAX_PARAMETER_VALUES, STATEMENT_MARK, Parameters, Statement
+from engine.model.schema import define_store
+from flight_server.client.connection import FLIGHT_FAILURES
+from flight_server.host.arrow_pool import POOL_MIB
+from flight_server.wire.boundary import ERROR_TRAILER
+from flight_server.wire.fragments import FORMAT, FRAGMENT_MARK, UPLOAD_SCHEMA
+from flight_server.wire.ipc_bytes import NotPlainError, read_row, read_table
+from flight_server.wire.messages import new, pack
+from flight_server.wire.tickets import MAX_PARAMETER_VALUES, STATEMENT_MARK, Parameters, Statement
 from tests.protocol.conftest import SONGS
 from tests.support.host_processes import HostProcess, host_processes
 from tests.support.hostile_arrow import LIES, Message, damaged, harmless_rows, hostile_rows, written

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from engine.errors import LimitExceeded, Unavailable
-from flight_server.limits import Slots
+from flight_server.server.limits import Slots
 from tests.support.waiting import wait_until
 
 

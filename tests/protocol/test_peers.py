@@ -17,12 +17,12 @@ from engine.cluster.deployment import HostEntry
 from engine.cluster.fragments import FragmentRequest
 from engine.cluster.reports import HostName
 from engine.errors import Cancelled, DeadlineExceeded, LimitExceeded, LivestateError, Unauthenticated, Unavailable
-from engine.schema import Epoch, PartitionId, StoreName
-from flight_server.client import Client
-from flight_server.fragments import FragmentTicket
-from flight_server.limits import ServerLimits
-from flight_server.peers import FlightPeers
-from flight_server.reports import SentReport, parse_report
+from engine.model.schema import Epoch, PartitionId, StoreName
+from flight_server.client.client import Client
+from flight_server.peers.peers import FlightPeers
+from flight_server.server.limits import ServerLimits
+from flight_server.wire.fragments import FragmentTicket
+from flight_server.wire.reports import SentReport, parse_report
 from tests.protocol.peer_hosts import BATCH, GROUP, OPTIONS, PeerHost, entries, peer_host
 from tests.support.waiting import wait_until
 

@@ -12,9 +12,9 @@ import pytest
 from pyarrow import flight
 
 from engine.errors import DeadlineExceeded, InvalidInput, LivestateError, NotFound, Unavailable, Unsupported
-from flight_server.client import Client
-from flight_server.host import Host
-from flight_server.messages import new, pack
+from flight_server.client.client import Client
+from flight_server.host.host import Host
+from flight_server.wire.messages import new, pack
 from tests.protocol.conftest import BIG_ROWS, SONGS
 from tests.support.typed_rows import NOON
 from tests.support.waiting import wait_until

@@ -15,11 +15,11 @@ from pyarrow import flight
 
 from engine.errors import InvalidInput, Unauthenticated
 from engine.service import QueryService
-from flight_server.client import Client
-from flight_server.host import Host
-from flight_server.messages import new, parse
-from flight_server.server import LivestateServer
-from flight_server.sessions import COOKIE, SessionOptions
+from flight_server.client.client import Client
+from flight_server.host.host import Host
+from flight_server.server.server import LivestateServer
+from flight_server.server.sessions import COOKIE, SessionOptions
+from flight_server.wire.messages import new, parse
 
 SPARK_SQL = "SELECT `title` FROM songs WHERE song_id = 1"
 

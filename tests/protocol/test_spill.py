@@ -11,10 +11,10 @@ import pytest
 
 from engine.changelog import Changelog, append_table
 from engine.errors import LimitExceeded
-from engine.schema import define_store
+from engine.model.schema import define_store
 from engine.service import QueryOptions
-from flight_server.client import Client
-from flight_server.host import Host, HostOptions
+from flight_server.client.client import Client
+from flight_server.host.host import Host, HostOptions
 
 NUMBERS = pa.table({"id": pa.array(range(2_000_000), pa.int64())})
 SORTED = "SELECT id, md5(id::VARCHAR) AS m FROM numbers ORDER BY m"

@@ -11,9 +11,9 @@ import pytest
 from pyarrow import flight
 
 from engine.service import QueryService
-from flight_server.host import Host
-from flight_server.messages import new, pack, parse, unpack
-from flight_server.server import LivestateServer
+from flight_server.host.host import Host
+from flight_server.server.server import LivestateServer
+from flight_server.wire.messages import new, pack, parse, unpack
 from tests.protocol.conftest import BIG_ROWS
 from tests.support.waiting import wait_until
 

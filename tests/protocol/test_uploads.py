@@ -17,15 +17,15 @@ from pyarrow import flight
 
 from engine.changelog import Changelog
 from engine.cluster.fragments import FragmentRequest
+from engine.duckdb.deadline import Watcher
 from engine.errors import DeadlineExceeded, LimitExceeded
-from engine.exec.deadline import Watcher
-from flight_server.arrivals import Arrival
-from flight_server.connection import FLIGHT_FAILURES
-from flight_server.fragments import UPLOAD_SCHEMA, FragmentTicket, upload_pieces
-from flight_server.host import HostOptions
-from flight_server.limits import ServerLimits, Slots
-from flight_server.messages import new, pack
-from flight_server.tickets import Statement
+from flight_server.client.connection import FLIGHT_FAILURES
+from flight_server.host.host import HostOptions
+from flight_server.server.arrivals import Arrival
+from flight_server.server.limits import ServerLimits, Slots
+from flight_server.wire.fragments import UPLOAD_SCHEMA, FragmentTicket, upload_pieces
+from flight_server.wire.messages import new, pack
+from flight_server.wire.tickets import Statement
 from tests.protocol.conftest import fill
 from tests.protocol.peer_hosts import GROUP, PeerHost, entries, peer_host
 from tests.support.started_host import started

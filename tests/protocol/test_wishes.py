@@ -8,12 +8,12 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from engine.cluster.wishes import NEWEST, AsOfEpoch, AsOfTimestamp, EpochWish
 from engine.errors import InvalidInput
-from engine.schema import Epoch, GroupName
-from flight_server.sessions import SessionOptions
-from flight_server.tickets import JsonStatement, Statement, parse_ticket
-from flight_server.wishes import as_of_text, parse_wish
+from engine.model.read_point import NEWEST, AsOfEpoch, AsOfTimestamp, EpochWish
+from engine.model.schema import Epoch, GroupName
+from flight_server.server.sessions import SessionOptions
+from flight_server.wire.read_point import as_of_text, parse_wish
+from flight_server.wire.tickets import JsonStatement, Statement, parse_ticket
 from tests.protocol.test_sessions import _Cookies, _get, _set
 
 NOON = 1_763_640_000_000_000

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from engine.changelog import Changelog, append_table
-from engine.schema import define_store
+from engine.model.schema import define_store
 from tests.spark.frames import TYPED, TYPED_ROWS, served
 from tests.support.many_hosts import three_hosts
 

@@ -14,8 +14,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from engine.follower import FollowerOptions
-from flight_server.host import Host, HostOptions
+from engine.replica.follower import FollowerOptions
+from flight_server.host.host import Host, HostOptions
 from tests.support.started_host import started
 from tests.support.typed_rows import FIELDS, NOON, VALUES
 

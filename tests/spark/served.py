@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.changelog import Changelog
-from engine.follower import FollowerOptions
-from engine.schema import GroupName
+from engine.model.schema import GroupName
+from engine.replica.follower import FollowerOptions
 from engine.service import QueryService
 from tests.support.following import following
 

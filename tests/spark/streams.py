@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from engine.changelog import Changelog, Commit
-from engine.partitioning import partition_of
-from engine.schema import TOMBSTONE_COLUMN, Epoch, GroupName, StoreName
+from engine.model.partitioning import partition_of
+from engine.model.schema import TOMBSTONE_COLUMN, Epoch, GroupName, StoreName
 
 Row = dict[str, Any]
 PATHS = ["driver", "executors"]

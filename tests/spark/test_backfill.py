@@ -11,8 +11,8 @@ from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
 from engine.changelog import Changelog
 from engine.errors import InvalidInput
-from engine.kinds import Behaviour, Retention, Session, Versioned
-from engine.schema import StoreName
+from engine.model.kinds import Behaviour, Retention, Session, Versioned
+from engine.model.schema import StoreName
 from spark_pipeline import StoreOutput, merged, write_store
 from spark_pipeline.transfer import PathChooser, TransferPath, planned_bytes
 from tests.spark.streams import PATHS, by_key, commits, contents

@@ -16,7 +16,7 @@ import adbc_driver_flightsql.dbapi as flight_sql
 import pytest
 from adbc_driver_manager.dbapi import OperationalError, ProgrammingError
 
-from flight_server.ports import free_ports
+from flight_server.host.ports import free_ports
 from spark_pipeline.kafka_broker import jars_directory
 from tests.support.decoys import decoy_modules
 from tests.support.running import ENDS, family, runs
@@ -31,7 +31,7 @@ def demo(temporary: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     the names of modules.
     """
     # As the installed script does, it does not look there itself.
-    command = [sys.executable, "-P", "-m", "flight_server.cli", "demo", "--port", str(free_ports("127.0.0.1", 0, 1)[0]), *arguments]
+    command = [sys.executable, "-P", "-m", "flight_server.cli.main", "demo", "--port", str(free_ports("127.0.0.1", 0, 1)[0]), *arguments]
     files = temporary / "files"
     files.mkdir()
     environment = {**os.environ, "TMPDIR": str(files)}

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812  the name that PySpark's ow
 
 from engine.changelog import Changelog
 from engine.errors import Cancelled, InvalidInput, LivestateError, Unavailable
-from engine.schema import GroupName, StoreName, define_store
+from engine.model.schema import GroupName, StoreName, define_store
 from spark_pipeline import LiveStateSink, write_store
 from spark_pipeline.transfer import BatchRows, Target, stage_from_executors
 from tests.spark.killed_driver import STEPS, count_plays

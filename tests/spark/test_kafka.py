@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from engine.changelog import Changelog
-from engine.schema import GroupName
+from engine.model.schema import GroupName
 from spark_pipeline import LiveStateSink
 from spark_pipeline.pipelines.catalogue import PIPELINES
 from spark_pipeline.pipelines.kafka_feed import KafkaFeed, create_topic

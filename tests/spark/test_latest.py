@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from engine.errors import InvalidInput
-from engine.kinds import KeyValue
+from engine.model.kinds import KeyValue
 from spark_pipeline import LiveStateSink, StoreOutput
 from tests.spark.served import rows_of, served
 from tests.spark.streams import FileStream, drain

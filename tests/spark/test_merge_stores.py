@@ -12,8 +12,8 @@ from pyspark.sql import functions as F  # noqa: N812  the name that PySpark's ow
 
 from engine.changelog import Changelog
 from engine.errors import InvalidInput
-from engine.kinds import SKETCHES, Merge, Session
-from engine.schema import StoreName
+from engine.model.kinds import SKETCHES, Merge, Session
+from engine.model.schema import StoreName
 from spark_pipeline import LiveStateSink, StoreOutput, merged
 from tests.spark.served import rows_of, served
 from tests.spark.streams import PATHS, FileStream, drain

@@ -11,8 +11,8 @@ from pyspark.sql import functions as F  # noqa: N812  the name that PySpark's ow
 
 from engine.changelog import Changelog
 from engine.errors import InvalidInput
-from engine.evolution import parse_changes
-from engine.schema import GroupName, StoreName
+from engine.model.migration import parse_changes
+from engine.model.schema import GroupName, StoreName
 from spark_pipeline import LiveStateSink, write_store
 from tests.spark.streams import PATHS, FileStream, by_key, commits, contents, drain, start
 

@@ -12,7 +12,7 @@ import pytest
 from pyarrow import flight
 from pyspark.sql import SparkSession
 
-from engine.schema import Epoch, GroupName
+from engine.model.schema import Epoch, GroupName
 from spark_pipeline import LiveStateSink
 from spark_pipeline.notify import Notifier
 from tests.spark.streams import FileStream, commits, drain

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from engine.partitioning import partition_of
+from engine.model.partitioning import partition_of
 
 _ROWS = 2000
 _RANDOM = random.Random(7)

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from engine.changelog import Changelog
-from engine.schema import GroupName
+from engine.model.schema import GroupName
 from spark_pipeline.pipelines.catalogue import PIPELINES
 from spark_pipeline.pipelines.feeding import FileFeed
 from spark_pipeline.pipelines.pipeline import Job, Pipeline, start_pipeline

@@ -18,11 +18,11 @@ from pyspark.sql.types import StructType
 import pyspark_livestate
 from engine.changelog import Changelog, append_table, open_appender
 from engine.errors import Unavailable
-from engine.evolution import parse_changes
-from engine.follower import FollowerOptions
-from engine.partitioning import partition_of
-from engine.schema import Epoch, define_store
-from flight_server.host import HostOptions
+from engine.model.migration import parse_changes
+from engine.model.partitioning import partition_of
+from engine.model.schema import Epoch, define_store
+from engine.replica.follower import FollowerOptions
+from flight_server.host.host import HostOptions
 from spark_pipeline import LiveStateSource, lease, register
 from spark_pipeline.host_calls import ReadPlan, Share
 from spark_pipeline.reader import LiveStateReader, StorePartition

@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from flight_server.client import Client
+from flight_server.client.client import Client
 from spark_pipeline import register
 from tests.spark.frames import TYPED, TYPED_ROWS, load, values
 from tests.support.plays import PARTITIONS, ROWS

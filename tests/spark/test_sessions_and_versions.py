@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from engine.kinds import Session, Versioned
+from engine.model.kinds import Session, Versioned
 from spark_pipeline import LiveStateSink, StoreOutput, merged
 from tests.spark.served import rows_of, served
 from tests.spark.streams import FileStream, drain

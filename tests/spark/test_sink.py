@@ -14,8 +14,8 @@ from pyspark.sql import functions as F  # noqa: N812  the name that PySpark's ow
 
 from engine.changelog import Changelog
 from engine.errors import InvalidInput
-from engine.partitioning import partition_of
-from engine.schema import GroupName, StoreName
+from engine.model.partitioning import partition_of
+from engine.model.schema import GroupName, StoreName
 from spark_pipeline import LiveStateSink, StoreOutput
 from spark_pipeline.outputs import StoreSettings
 from tests.spark.streams import PATHS, FileStream, Row, by_key, commits, contents, drain, start

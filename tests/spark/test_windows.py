@@ -14,8 +14,8 @@ from pyspark.sql import functions as F  # noqa: N812  the name that PySpark's ow
 
 from engine.changelog import Changelog
 from engine.errors import InvalidInput
-from engine.kinds import KEY_VALUE, Kind, Versioned
-from engine.schema import StoreName
+from engine.model.kinds import KEY_VALUE, Kind, Versioned
+from engine.model.schema import StoreName
 from spark_pipeline import LiveStateSink, StoreOutput, merged
 from tests.spark.served import rows_of, served
 from tests.spark.streams import FileStream, commits, drain

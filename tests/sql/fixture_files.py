@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from engine.errors import InvalidInput
-from engine.sql_types import sql_type
+from engine.model.sql_types import sql_type
 
 DIRECTORY = Path(__file__).parent / "fixtures"
 _ORDERED = re.compile(r"ORDER BY [^()]*$", re.IGNORECASE | re.DOTALL)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from engine.exec.results import conversion, result_schema
+from engine.duckdb.results import conversion, result_schema
 from tests.sql.fixture_files import DIRECTORY, answer_of, read, write
 from tests.sql.stores import live_tables
 from tests.support.oracle import expected

@@ -14,8 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.kinds import Behaviour, Function, Merge, MergedColumn
-from engine.schema import StoreDefinition, define_store
+from engine.model.kinds import Behaviour, Function, Merge, MergedColumn
+from engine.model.schema import StoreDefinition, define_store
 from tests.support.merged_rows import finished, folded
 
 REMOVED = "removed"

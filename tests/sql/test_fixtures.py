@@ -17,9 +17,9 @@ import pyarrow as pa
 import pytest
 
 from engine.changelog import Changelog, StoreAppender, open_appender
-from engine.follower import Follower, FollowerOptions
+from engine.model.schema import Epoch, GroupName
+from engine.replica.follower import Follower, FollowerOptions
 from engine.scan import StoreSource
-from engine.schema import Epoch, GroupName
 from engine.service import QueryService
 from engine.state.options import StateOptions
 from tests.sql.fixture_files import answer_of, read_all

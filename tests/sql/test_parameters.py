@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 from engine.errors import LivestateError
-from engine.schema import define_store
-from engine.sql_types import sql_type
+from engine.model.schema import define_store
+from engine.model.sql_types import sql_type
 from tests.oracle.comparison import difference
 from tests.oracle.kinds import Trust, text_literal
 from tests.oracle.plain_duckdb import PlainDuckDB, with_literals

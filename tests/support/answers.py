@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from engine.changelog import Changelog
 from engine.cluster.reports import HostName
-from engine.follower import FollowerOptions
-from engine.schema import Epoch
+from engine.model.schema import Epoch
+from engine.replica.follower import FollowerOptions
 from tests.support.cluster import Cluster, following_cluster, host_names
 from tests.support.waiting import PATIENCE_SECONDS
 

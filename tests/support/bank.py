@@ -13,7 +13,7 @@ from random import Random
 import pyarrow as pa
 
 from engine.changelog import Changelog, open_appender
-from engine.schema import Epoch, GroupName, StoreDefinition, define_store
+from engine.model.schema import Epoch, GroupName, StoreDefinition, define_store
 
 GROUP = GroupName("bank")
 ACCOUNTS_OPEN = 400

@@ -25,11 +25,11 @@ from engine.cluster.reports import HostName, HostReport, Standing
 from engine.coordinator.cluster import Cluster as Hosts
 from engine.errors import Unavailable
 from engine.exec.query_result import QueryResult
-from engine.follower import Follower, FollowerOptions
+from engine.model.schema import Epoch, GroupName, StoreDefinition
+from engine.replica.follower import Follower, FollowerOptions
 from engine.scan import StoreSource
-from engine.schema import Epoch, GroupName, StoreDefinition
 from engine.service import QueryOptions, QueryService
-from flight_server.repeated import Repeated, decoded
+from flight_server.wire.repeated import Repeated, decoded
 from tests.support.held_source import HeldSource, placed
 
 SMALL = QueryOptions(memory_limit_bytes=512 << 20, threads=1)

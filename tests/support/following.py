@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.changelog import Changelog
-from engine.follower import Follower, FollowerOptions
+from engine.model.schema import GroupName, StoreDefinition, define_store
+from engine.replica.follower import Follower, FollowerOptions
 from engine.scan import LIVE_COLUMN, StoreView
-from engine.schema import GroupName, StoreDefinition, define_store
 from engine.state.options import StateOptions
 
 GROUP = GroupName("bank")

@@ -12,7 +12,7 @@ import pyarrow as pa
 from engine.changelog import Changelog
 from engine.changelog.layout import commit_path
 from engine.changelog.objects import Objects, open_objects
-from engine.schema import Epoch, GroupName
+from engine.model.schema import Epoch, GroupName
 
 
 class Gate:

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from engine.cluster.reports import GroupReport, ReadableEpoch, StoreReport
 from engine.errors import NotFound, Unavailable
-from engine.partitioning import partition_of
+from engine.model.partitioning import partition_of
+from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 from engine.scan import StoreStatus
-from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 from tests.support.memory_source import MemoryView, memory_view
 
 EPOCH = Epoch(1)

@@ -14,10 +14,10 @@ from typing import IO
 
 from engine.cluster.deployment import Deployment, HostEntry
 from engine.cluster.reports import HostName
-from flight_server.client import Client
-from flight_server.ports import free_ports
-from flight_server.process import SERVES
-from flight_server.serving import deployment_text
+from flight_server.client.client import Client
+from flight_server.host.ports import free_ports
+from flight_server.host.process import SERVES
+from flight_server.host.serving import deployment_text
 from tests.support.waiting import wait_until
 
 START_SECONDS = 60.0
@@ -158,7 +158,7 @@ def host_processes(directory: Path, changelog: str, names: Sequence[str] = "abc"
     )
     file = directory / "livestate.toml"
     file.write_text(deployment_text(Deployment(changelog, entries, replication)), encoding="utf-8")
-    command = [sys.executable, "-m", "flight_server.cli", "serve", "--deployment", str(file), "--supervised"]
+    command = [sys.executable, "-m", "flight_server.cli.main", "serve", "--deployment", str(file), "--supervised"]
     options = ["--poll-interval", "0.01", "--threads", "1", "--memory", "512MiB"]
     hosts = [HostProcess(entry, [*command, "--host", entry.name, *options]) for entry in entries]
     started = []

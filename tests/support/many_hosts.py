@@ -9,10 +9,10 @@ from pathlib import Path
 from engine.changelog import Changelog, append_table
 from engine.cluster.deployment import Deployment, HostEntry
 from engine.cluster.reports import HostName
-from flight_server.client import Client
-from flight_server.host import Host, HostOptions
-from flight_server.limits import ServerLimits
-from flight_server.ports import free_ports
+from flight_server.client.client import Client
+from flight_server.host.host import Host, HostOptions
+from flight_server.host.ports import free_ports
+from flight_server.server.limits import ServerLimits
 from tests.support.plays import PARTITIONS, PLAYS, STORE
 from tests.support.waiting import wait_until
 

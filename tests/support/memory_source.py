@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 
 from engine.cluster.reports import GroupReport, ReadableEpoch, StoreReport
 from engine.errors import NotFound, Unavailable
-from engine.partitioning import partition_of
+from engine.model.partitioning import partition_of
+from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 from engine.scan import EVERYTHING, LIVE_COLUMN, Interval, ScanStatistics, StoreStatus, Wanted
-from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 
 BLOCK_ROWS = 7
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.kinds import Function, MergedColumn
+from engine.model.kinds import Function, MergedColumn
 
 Partial = dict[str, Any]
 """A partial row without its key: values by column."""

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from engine.schema import Epoch, PartitionId, StoreDefinition
+from engine.model.schema import Epoch, PartitionId, StoreDefinition
 from engine.state.cache import ColumnCache
 from engine.state.options import StateOptions
 from engine.state.partition import PartitionStore

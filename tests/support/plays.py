@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from engine.schema import define_store
+from engine.model.schema import define_store
 
 ROWS = 30_000
 PARTITIONS = 16

@@ -1,4 +1,4 @@
-"""Runs split statements in one process: rows spread over hosts by `engine.partitioning`, fragments host by host, then the merge.
+"""Runs split statements in one process: rows spread over hosts by `engine.model.partitioning`, fragments host by host, then the merge.
 
 All is one DuckDB with a schema for each host, so that rows of fragments keep the engine's own types on their way.
 """
@@ -15,9 +15,9 @@ import pyarrow as pa
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel
 
-from engine.partitioning import partition_of
+from engine.model.partitioning import partition_of
+from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.split.nodes import PART_PREFIX, Fragment, SelectSplit, SplitPlan
-from engine.schema import StoreDefinition, StoreName
 from engine.sql.bind import BoundStatement, StoreReference, bind
 from engine.sql.literals import lift
 from engine.sql.parameters import with_types

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from flight_server.host import Host, HostOptions
+from flight_server.host.host import Host, HostOptions
 from tests.support.waiting import PATIENCE_SECONDS
 
 

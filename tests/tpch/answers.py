@@ -6,7 +6,7 @@ import duckdb
 import pyarrow as pa
 from sqlglot import exp, parse_one
 
-from engine.exec.results import conversion, result_schema
+from engine.duckdb.results import conversion, result_schema
 from tests.oracle.comparison import difference
 from tests.oracle.kinds import Trust
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.changelog import Changelog
-from engine.follower import Follower
-from engine.schema import Epoch
+from engine.model.schema import Epoch
+from engine.replica.follower import Follower
 from engine.service import QueryOptions
 from tests.support.cluster import Cluster, following_cluster, host_names
 from tests.tpch.stores import GROUP, generate, load

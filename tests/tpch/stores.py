@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.changelog import Changelog, open_appender
-from engine.schema import Epoch, GroupName, StoreDefinition, define_store
+from engine.model.schema import Epoch, GroupName, StoreDefinition, define_store
 
 GROUP = GroupName("tpch")
 PARTITIONS = 16

@@ -16,16 +16,16 @@ import pytest
 
 from engine.changelog import Changelog, StoreAppender, open_appender
 from engine.cluster.reports import GroupReport, Progress
-from engine.cluster.wishes import EpochWish
 from engine.errors import LimitExceeded, NotFound, Unavailable
-from engine.follower import Follower
+from engine.model.read_point import EpochWish
+from engine.model.schema import Epoch, GroupName, StoreDefinition, define_store
+from engine.replica.follower import Follower
 from engine.scan import BuildingError
-from engine.schema import Epoch, GroupName, StoreDefinition, define_store
 from engine.service import QueryService, Session
-from flight_server.client import Client
-from flight_server.host import Host, HostOptions
-from flight_server.limits import ServerLimits
-from flight_server.wishes import parse_wish
+from flight_server.client.client import Client
+from flight_server.host.host import Host, HostOptions
+from flight_server.server.limits import ServerLimits
+from flight_server.wire.read_point import parse_wish
 from tests.support.cluster import SMALL, Cluster, following_cluster, host_names
 from tests.support.following import GROUP, OPTIONS, define, following
 from tests.support.gated import Gate, gated
@@ -47,7 +47,7 @@ def append(appender: StoreAppender, store: StoreDefinition, account: int) -> Epo
 @pytest.fixture(autouse=True)
 def short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """A host that catches up takes few epochs at once."""
-    monkeypatch.setattr("engine.cohort.MOST_EPOCHS_TOGETHER", 2)
+    monkeypatch.setattr("engine.replica.cohort.MOST_EPOCHS_TOGETHER", 2)
 
 
 @pytest.fixture
@@ -228,7 +228,7 @@ def host_of_two_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statemen
         append(debit, DEBIT, account)
     gate = Gate(GROUP, Epoch(2))
     with gated(changelog.uri, gate) as behind_gate:
-        monkeypatch.setattr("flight_server.host.Changelog.open", lambda *_: behind_gate)
+        monkeypatch.setattr("flight_server.host.host.Changelog.open", lambda *_: behind_gate)
         limits = ServerLimits(max_statements=statements, max_waiting=2)
         host = Host(HostOptions(changelog.uri, tmp_path / "data", port=0, limits=limits, follower=OPTIONS, grace_seconds=0.2))
         host.start()

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from engine.changelog import Changelog, open_appender
 from engine.changelog.layout import commit_path
-from engine.cohort import ENOUGH_BYTES_TOGETHER, Cohort, Way, stopping_point
 from engine.errors import Unavailable
-from engine.schema import Epoch, PartitionId, define_store
+from engine.model.schema import Epoch, PartitionId, define_store
+from engine.replica.cohort import ENOUGH_BYTES_TOGETHER, Cohort, Way, stopping_point
 from engine.state.cache import ColumnCache
 from engine.state.options import MIB, StateOptions
 from engine.state.partition import PartitionStore

@@ -6,8 +6,8 @@ import datetime as dt
 
 import pytest
 
-from engine.durations import duration_text, microseconds_of_duration
 from engine.errors import InvalidInput
+from engine.model.durations import duration_text, microseconds_of_duration
 
 
 @pytest.mark.parametrize(

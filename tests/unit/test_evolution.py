@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from engine.columns import MAX_COLUMN_NUMBER, Column, widens
 from engine.errors import Corrupt, InvalidInput
-from engine.evolution import AddColumn, Change, DropColumn, RenameColumn, WidenColumn, convert_rows, migrated, parse_changes
-from engine.kinds import Behaviour, Function, KeyValue, Merge, MergedColumn, Retention, Versioned
-from engine.schema import TOMBSTONE_COLUMN, StoreDefinition, define_store
+from engine.model.columns import MAX_COLUMN_NUMBER, Column, widens
+from engine.model.kinds import Behaviour, Function, KeyValue, Merge, MergedColumn, Retention, Versioned
+from engine.model.migration import AddColumn, Change, DropColumn, RenameColumn, WidenColumn, convert_rows, migrated, parse_changes
+from engine.model.schema import TOMBSTONE_COLUMN, StoreDefinition, define_store
 
 PLAYS = define_store(
     "plays",

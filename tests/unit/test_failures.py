@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import Corrupt, Unavailable
-from engine.failures import SECONDS_BETWEEN_COMPLAINTS, Failures, pause_seconds, problem_of
+from engine.replica.failures import SECONDS_BETWEEN_COMPLAINTS, Failures, pause_seconds, problem_of
 
 
 @given(st.integers(1, 10**6), st.floats(0.001, 10.0), st.floats(0.001, 1000.0))

@@ -10,10 +10,10 @@ import pytest
 
 from engine.changelog import Changelog, StoreAppender, open_appender
 from engine.errors import Corrupt, InvalidInput, NotFound, Unavailable
-from engine.follower import Follower
-from engine.group_state import GroupSetup
+from engine.model.schema import Epoch, StoreName
+from engine.replica.follower import Follower
+from engine.replica.group import GroupSetup
 from engine.scan import BuildingError
-from engine.schema import Epoch, StoreName
 from tests.support.following import GROUP, OPTIONS, contents, define, following
 from tests.support.waiting import wait_until
 

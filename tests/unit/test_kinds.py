@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from engine.errors import InvalidInput
-from engine.kinds import Behaviour, Function, KeyValue, Kind, Merge, MergedColumn, Retention, Session, Versioned
-from engine.schema import StoreDefinition, define_store
+from engine.model.kinds import Behaviour, Function, KeyValue, Kind, Merge, MergedColumn, Retention, Session, Versioned
+from engine.model.schema import StoreDefinition, define_store
 
 TIME = pa.timestamp("us", "UTC")
 PARTIAL = [("__average_sum", pa.float64()), ("__average_count", pa.int64())]

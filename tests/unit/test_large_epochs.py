@@ -11,7 +11,7 @@ import pytest
 
 from engine.changelog import Changelog
 from engine.changelog.rows import partition_rows
-from engine.schema import Epoch, GroupName, define_store
+from engine.model.schema import Epoch, GroupName, define_store
 from tests.support.following import OPTIONS, following, live_rows
 from tests.support.waiting import PATIENCE_SECONDS, wait_until
 

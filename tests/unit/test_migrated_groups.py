@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 from engine.changelog import Changelog, StoreAppender, open_appender
-from engine.evolution import AddColumn, Change, RenameColumn, WidenColumn
-from engine.follower import Follower
-from engine.schema import Epoch, StoreName
+from engine.model.migration import AddColumn, Change, RenameColumn, WidenColumn
+from engine.model.schema import Epoch, StoreName
+from engine.replica.follower import Follower
 from tests.support.following import GROUP, OPTIONS, define, following, live_rows
 from tests.support.waiting import wait_until
 

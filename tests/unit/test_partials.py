@@ -14,12 +14,12 @@ import pytest
 
 from engine.changelog import Changelog, open_appender
 from engine.errors import InvalidInput
-from engine.follower import Follower, FollowerOptions
-from engine.kinds import Behaviour, Function, Merge, MergedColumn
-from engine.partials import partial_rows
-from engine.schema import GroupName, StoreDefinition, StoreName, define_store
+from engine.model.kinds import Behaviour, Function, Merge, MergedColumn
+from engine.model.schema import GroupName, StoreDefinition, StoreName, define_store
+from engine.producers.partial_rows import partial_rows
+from engine.replica.follower import Follower, FollowerOptions
 from engine.service import QueryService
-from flight_server.load import LoadOptions, load_file
+from flight_server.cli.load import LoadOptions, load_file
 
 COLUMNS = (
     MergedColumn("plays", Function.COUNT),

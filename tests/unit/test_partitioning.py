@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 from engine.errors import InvalidInput
-from engine.partitioning import partition_of, partitions_of, value_partitioner
-from engine.schema import define_store
+from engine.model.partitioning import partition_of, partitions_of, value_partitioner
+from engine.model.schema import define_store
 
 _LARGEST = 2**31 - 1
 """As many partitions as fit int32 tell almost all hashes apart."""

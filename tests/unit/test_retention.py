@@ -11,14 +11,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from engine import group_views
 from engine.changelog import Changelog, StoreAppender, open_appender
 from engine.cluster.reports import GroupReport, StoreReport
 from engine.errors import LimitExceeded, NotFound, Unavailable
-from engine.follower import Follower, FollowerOptions
-from engine.partitioning import partition_of
+from engine.model.partitioning import partition_of
+from engine.model.schema import Epoch, GroupName, PartitionId
+from engine.replica import views as group_views
+from engine.replica.follower import Follower, FollowerOptions
 from engine.scan import Wanted
-from engine.schema import Epoch, GroupName, PartitionId
 from engine.state.options import StateOptions
 from tests.support import following as support
 from tests.support.following import GROUP, PARTITIONS, contents, define

@@ -22,10 +22,10 @@ from engine.changelog.snapshot import EPOCH_WEIGHT
 from engine.cluster.assignment import Assignment
 from engine.cluster.reports import HostName
 from engine.errors import Unavailable
-from engine.follower import Follower, FollowerOptions
-from engine.kinds import Behaviour, Retention
-from engine.schema import Epoch, PartitionId, StoreDefinition, define_store
-from engine.snapshotter import SnapshotOptions
+from engine.model.kinds import Behaviour, Retention
+from engine.model.schema import Epoch, PartitionId, StoreDefinition, define_store
+from engine.replica.follower import Follower, FollowerOptions
+from engine.replica.snapshotter import SnapshotOptions
 from tests.support.following import GROUP, OPTIONS, contents, define, following
 from tests.support.quick_directory import quick_directory
 from tests.support.waiting import PATIENCE_SECONDS, wait_until
@@ -132,7 +132,7 @@ def test_a_running_host_that_missed_it_all_comes_back(
     changelog: Changelog, appender: StoreAppender, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its disk was full, say. Then nothing says that there is news: what follows its epoch is not there."""
-    monkeypatch.setattr("engine.group_state.SECONDS_BETWEEN_DOUBTS", 0.05)
+    monkeypatch.setattr("engine.replica.group.SECONDS_BETWEEN_DOUBTS", 0.05)
     away = append(appender, {1: 1})
     with following(changelog, tmp_path / "away", replace(NEVER, poll_seconds=0.02)) as follower:
         assert follower.wait_for(GROUP, away, PATIENCE_SECONDS)

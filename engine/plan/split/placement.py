@@ -18,8 +18,8 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 from sqlglot import exp
 
+from engine.model.schema import StoreDefinition
 from engine.plan.split.trees import column_text, place_text
-from engine.schema import StoreDefinition
 
 
 @dataclass(frozen=True)

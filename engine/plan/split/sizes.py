@@ -15,10 +15,10 @@ from math import inf, prod
 import pyarrow as pa
 from sqlglot import exp
 
+from engine.model.schema import StoreName
 from engine.plan.split.joins import Item
 from engine.plan.split.place import where_of
 from engine.plan.split.trees import aliases_used, free_aliases, own_queries, unwrapped
-from engine.schema import StoreName
 from engine.sql.bind import StoreReference
 
 DEFAULT_LIMIT_BYTES = 16 << 20

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from sqlglot import exp
 
-from engine.sql_types import quoted
+from engine.model.sql_types import quoted
 
 _QUOTED = re.compile(r'"((?:[^"]|"")*)"')
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.kinds import KeyValue, Merge, Session, Versioned
-from engine.schema import StoreDefinition
+from engine.model.kinds import KeyValue, Merge, Session, Versioned
+from engine.model.schema import StoreDefinition
 from engine.state.folds.fold import Fold, KeyGroups, Stored
 from engine.state.folds.latest import LatestFold
 from engine.state.folds.merge import MergeFold

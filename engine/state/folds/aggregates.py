@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from engine.kinds import Function, MergedColumn
+from engine.model.kinds import Function, MergedColumn
 from engine.state.folds.choices import extremes, first_extreme, last_largest, take_or_null
 from engine.state.folds.grouping import Grouping
 from engine.state.folds.ordering import raw_numbers

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.schema import TOMBSTONE_COLUMN
+from engine.model.schema import TOMBSTONE_COLUMN
 from engine.state.folds.grouping import Mask
 
 TOMBSTONE_FIELD = pa.field(TOMBSTONE_COLUMN, pa.bool_(), nullable=False)

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.kinds import KeyValue
-from engine.schema import TOMBSTONE_COLUMN, StoreDefinition
+from engine.model.kinds import KeyValue
+from engine.model.schema import TOMBSTONE_COLUMN, StoreDefinition
 from engine.state.folds.choices import last_largest
 from engine.state.folds.fold import KeyGroups, Stored
 from engine.state.folds.grouping import Grouping, Mask

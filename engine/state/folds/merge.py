@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from engine.kinds import WRITTEN_COLUMN, Function, Merge, MergedColumn
-from engine.schema import StoreDefinition
+from engine.model.kinds import WRITTEN_COLUMN, Function, Merge, MergedColumn
+from engine.model.schema import StoreDefinition
 from engine.state.folds.aggregates import Aggregates
 from engine.state.folds.columns import TOMBSTONE_FIELD, end_to_end, tombstones_of
 from engine.state.folds.fold import KeyGroups, Stored

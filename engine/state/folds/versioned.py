@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from engine.kinds import WRITTEN_COLUMN, Versioned
-from engine.schema import StoreDefinition
+from engine.model.kinds import WRITTEN_COLUMN, Versioned
+from engine.model.schema import StoreDefinition
 from engine.state import keys as sort_keys
 from engine.state.folds.columns import end_to_end, tombstones_of
 from engine.state.folds.fold import Stored

@@ -16,7 +16,7 @@ import pytest
 
 from engine.changelog import Changelog
 from engine.changelog.objects import open_objects
-from engine.schema import PartitionId, StoreDefinition, StoreName, define_store
+from engine.model.schema import PartitionId, StoreDefinition, StoreName, define_store
 from tests.support.waiting import wait_until
 
 PLAYS = define_store("plays", pa.schema([("song", pa.int64()), ("title", pa.string()), ("plays", pa.int32())]), ["song"], partitions=4)

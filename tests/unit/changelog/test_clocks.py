@@ -16,9 +16,9 @@ from engine.changelog import Changelog, StoreAppender, open_appender
 from engine.changelog.epochs import Epochs
 from engine.changelog.writer import SECONDS_BETWEEN_CLOCK_READINGS
 from engine.errors import InvalidInput
-from engine.kinds import Behaviour, Retention
-from engine.retention import MOST_APART, check_clock, check_cutoffs
-from engine.schema import GroupName, StoreName, define_store
+from engine.model.kinds import Behaviour, Retention
+from engine.model.retention import MOST_APART, check_clock, check_cutoffs
+from engine.model.schema import GroupName, StoreName, define_store
 from tests.support.following import OPTIONS, following, live_rows
 from tests.support.waiting import PATIENCE_SECONDS
 

@@ -9,7 +9,7 @@ import pytest
 
 from engine.changelog import Changelog, decode_file, encode_file, open_appender, partition_rows
 from engine.errors import InvalidInput, NotFound
-from engine.schema import TOMBSTONE_COLUMN, Epoch, GroupName, PartitionId, StoreName, define_store
+from engine.model.schema import TOMBSTONE_COLUMN, Epoch, GroupName, PartitionId, StoreName, define_store
 from tests.unit.changelog.conftest import PLAYS, flat, read, rows
 
 Reopen = Callable[[], Changelog]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from engine.changelog import Changelog, decode_file, open_appender
 from engine.changelog.frames import NEWEST_FORMAT
 from engine.errors import Corrupt
-from engine.schema import Epoch
+from engine.model.schema import Epoch
 from tests.unit.changelog.conftest import PLAYS, flat, rows
 
 

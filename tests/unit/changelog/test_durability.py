@@ -13,7 +13,7 @@ import pytest
 
 from engine.changelog import Changelog, open_appender
 from engine.errors import Unavailable
-from engine.schema import Epoch
+from engine.model.schema import Epoch
 from tests.unit.changelog.conftest import PLAYS, read, rows
 
 FULL_DISK = """

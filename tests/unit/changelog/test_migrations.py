@@ -17,9 +17,9 @@ from engine.changelog.layout import migration_path
 from engine.changelog.local import LocalObjects
 from engine.changelog.objects import Objects
 from engine.errors import Corrupt, Fenced, InvalidInput, NotFound, Unavailable
-from engine.evolution import AddColumn, Change, DropColumn, RenameColumn, WidenColumn
-from engine.kinds import Behaviour, Function, KeyValue, Merge, MergedColumn
-from engine.schema import Epoch, StoreDefinition, StoreName, define_store
+from engine.model.kinds import Behaviour, Function, KeyValue, Merge, MergedColumn
+from engine.model.migration import AddColumn, Change, DropColumn, RenameColumn, WidenColumn
+from engine.model.schema import Epoch, StoreDefinition, StoreName, define_store
 from tests.support.stopping_objects import StoppingObjects
 from tests.support.waiting import wait_until
 from tests.unit.changelog.conftest import PLAYS, flat, read, rows

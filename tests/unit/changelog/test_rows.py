@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from engine.changelog import partition_rows
 from engine.errors import InvalidInput
-from engine.partitioning import partition_of
-from engine.schema import TOMBSTONE_COLUMN, PartitionId, define_store
+from engine.model.partitioning import partition_of
+from engine.model.schema import TOMBSTONE_COLUMN, PartitionId, define_store
 from tests.unit.changelog.conftest import PLAYS, rows
 
 

@@ -17,7 +17,7 @@ from engine.changelog.local import LocalObjects
 from engine.changelog.rows import partition_rows
 from engine.changelog.snapshot import EPOCH_WEIGHT, Mark, SnapshotPart, combined, is_due, oldest_kept
 from engine.errors import Corrupt, Fenced, Unavailable
-from engine.schema import Epoch, PartitionId
+from engine.model.schema import Epoch, PartitionId
 from tests.support.stopping_objects import Stopped, StoppingObjects
 from tests.unit.changelog.conftest import PLAYS, read, rows
 

@@ -10,7 +10,7 @@ import pytest
 from engine.changelog import Changelog, Switch
 from engine.changelog.layout import switch_path
 from engine.errors import Corrupt, InvalidInput, NotFound
-from engine.schema import StoreName, define_store
+from engine.model.schema import StoreName, define_store
 from tests.unit.changelog.conftest import PLAYS
 
 Reopen = Callable[[], Changelog]

@@ -12,7 +12,7 @@ from engine.changelog import Changelog, Commit, Writer, append_table, open_appen
 from engine.changelog.objects import Objects, open_objects
 from engine.changelog.writer import REMEMBERED_QUERIES
 from engine.errors import Fenced, InvalidInput, NotFound, Unavailable
-from engine.schema import Epoch, define_store
+from engine.model.schema import Epoch, define_store
 from tests.unit.changelog.conftest import PLAYS, read, rows
 
 Reopen = Callable[[], Changelog]

@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from engine.changelog import Changelog, append_table
-from engine.schema import define_store
-from flight_server.cli import main
-from flight_server.client import Client
-from flight_server.host import Host, HostOptions
+from engine.model.schema import define_store
+from flight_server.cli.main import main
+from flight_server.client.client import Client
+from flight_server.host.host import Host, HostOptions
 from tests.support.waiting import wait_until
 
 SONGS = pa.table(

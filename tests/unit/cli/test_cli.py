@@ -14,14 +14,14 @@ import pyarrow as pa
 import pytest
 
 from engine.changelog import Changelog, append_table
-from engine.schema import define_store
-from flight_server.client import Client
-from flight_server.host import HostOptions
+from engine.model.schema import define_store
+from flight_server.client.client import Client
+from flight_server.host.host import HostOptions
 from tests.support.started_host import started
 from tests.support.waiting import wait_until
 from tests.unit.cli.conftest import SONGS, livestate
 
-COMMAND = [sys.executable, "-m", "flight_server.cli"]
+COMMAND = [sys.executable, "-m", "flight_server.cli.main"]
 
 
 def test_every_command_explains_itself() -> None:
@@ -34,7 +34,7 @@ def test_every_command_explains_itself() -> None:
 
 
 def test_help_imports_nothing_heavy() -> None:
-    code = "import sys, flight_server.cli; print(sorted({'pyarrow', 'rich', 'duckdb', 'sqlglot', 'numpy', 'prompt_toolkit'} & set(sys.modules)))"
+    code = "import sys, flight_server.cli.main; print(sorted({'pyarrow', 'rich', 'duckdb', 'sqlglot', 'numpy', 'prompt_toolkit'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 

@@ -16,15 +16,15 @@ import pytest
 from rich.console import Console
 
 from engine.errors import InvalidInput, Unavailable
-from flight_server.demo.generator import Plays, Schedule, write_file
-from flight_server.demo.measure import ChartRow, Measurements, Percentiles
-from flight_server.demo.processes import Children, check_spark
-from flight_server.demo.recount import FILES_KEPT, FileRecount
-from flight_server.demo.run import DemoOptions, differences, run_demo
-from flight_server.demo.screen import PlainScreen, View, charts_screen
-from flight_server.demo.songs import GENRES, make_songs
-from flight_server.demo.summary import Outcome, print_summary
-from flight_server.ports import free_ports
+from flight_server.cli.demo.generator import Plays, Schedule, write_file
+from flight_server.cli.demo.measure import ChartRow, Measurements, Percentiles
+from flight_server.cli.demo.processes import Children, check_spark
+from flight_server.cli.demo.recount import FILES_KEPT, FileRecount
+from flight_server.cli.demo.run import DemoOptions, differences, run_demo
+from flight_server.cli.demo.screen import PlainScreen, View, charts_screen
+from flight_server.cli.demo.songs import GENRES, make_songs
+from flight_server.cli.demo.summary import Outcome, print_summary
+from flight_server.host.ports import free_ports
 from tests.support.running import runs
 from tests.support.waiting import wait_until
 
@@ -80,7 +80,7 @@ def test_the_schedule_makes_up_for_lateness() -> None:
 
 
 def test_the_generator_process_writes_whole_files_and_stops_when_told(tmp_path: Path) -> None:
-    with subprocess.Popen([sys.executable, "-m", "flight_server.demo.generator", str(tmp_path), "--rate", "5000"]) as generator:
+    with subprocess.Popen([sys.executable, "-m", "flight_server.cli.demo.generator", str(tmp_path), "--rate", "5000"]) as generator:
         wait_until(lambda: len(list(tmp_path.glob("*.parquet"))) >= 3)
         generator.send_signal(signal.SIGTERM)
         assert generator.wait(60) == 0
@@ -188,7 +188,7 @@ def test_children_stop_in_order_and_a_dead_one_is_named(tmp_path: Path) -> None:
 _DEMO = """
 import sys, time
 from pathlib import Path
-from flight_server.demo.processes import Children
+from flight_server.cli.demo.processes import Children
 with Children(Path(sys.argv[1])) as children:
     for name in ("The host", "The generator"):
         child = children.start(name, [sys.executable, "-c", "import time; time.sleep(600)"])

@@ -11,9 +11,9 @@ import pytest
 
 from engine.changelog import Changelog, open_appender
 from engine.errors import Fenced, InvalidInput, NotFound
-from engine.evolution import parse_changes
-from engine.schema import GroupName, StoreName, define_store
-from flight_server.load import LoadOptions, Progress, epochs, load_file
+from engine.model.migration import parse_changes
+from engine.model.schema import GroupName, StoreName, define_store
+from flight_server.cli.load import LoadOptions, Progress, epochs, load_file
 from tests.unit.cli.conftest import livestate
 
 ROWS = pa.table({"id": pa.array(range(1000), pa.int64()), "name": [f"n{i}" for i in range(1000)]})

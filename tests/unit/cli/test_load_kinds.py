@@ -11,12 +11,12 @@ import pytest
 
 from engine.changelog import Changelog
 from engine.errors import InvalidInput
-from engine.kinds import PLAIN, Behaviour, Function, KeyValue, Merge, MergedColumn, Retention, Session, Versioned
-from engine.schema import GroupName, StoreDefinition, StoreName
-from flight_server.behaviour_text import BehaviourText, merged_column
-from flight_server.client import Client
-from flight_server.host import HostOptions
-from flight_server.load import LoadOptions, load_file
+from engine.model.kinds import PLAIN, Behaviour, Function, KeyValue, Merge, MergedColumn, Retention, Session, Versioned
+from engine.model.schema import GroupName, StoreDefinition, StoreName
+from flight_server.cli.behaviour_text import BehaviourText, merged_column
+from flight_server.cli.load import LoadOptions, load_file
+from flight_server.client.client import Client
+from flight_server.host.host import HostOptions
 from tests.support.started_host import started
 from tests.unit.cli.conftest import livestate
 from tests.unit.cli.test_load import contents

@@ -10,7 +10,7 @@ import pytest
 
 from engine.changelog import Changelog, append_table, open_appender
 from engine.errors import Fenced
-from engine.schema import GroupName, StoreDefinition, StoreName, define_store
+from engine.model.schema import GroupName, StoreDefinition, StoreName, define_store
 from tests.support.waiting import wait_until
 from tests.unit.cli.conftest import livestate
 

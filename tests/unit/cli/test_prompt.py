@@ -15,9 +15,9 @@ from prompt_toolkit.output import DummyOutput
 from rich.console import Console
 
 from engine.errors import Cancelled, LivestateError, NotFound
-from flight_server.client import Client
-from flight_server.host import Host
-from flight_server.prompt import Prompt, history_file, read_catalog, run_cancellable, run_prompt
+from flight_server.cli.prompt import Prompt, history_file, read_catalog, run_cancellable, run_prompt
+from flight_server.client.client import Client
+from flight_server.host.host import Host
 from tests.support.waiting import wait_until
 
 ENDLESS = "SELECT count(*) FROM generate_series(1, 3000000) a(n), generate_series(1, 3000000) b(m) WHERE n % 7 = m % 11"

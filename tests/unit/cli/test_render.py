@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from engine.errors import NotFound
-from flight_server.render import (
+from flight_server.cli.render import (
     display_text,
     error_lines,
     first_rows,

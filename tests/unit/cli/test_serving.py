@@ -21,13 +21,13 @@ from engine.changelog import Changelog, append_table
 from engine.cluster.deployment import Deployment, HostEntry, parse_deployment
 from engine.cluster.reports import HostName
 from engine.errors import InvalidInput, Unavailable
-from engine.schema import define_store
-from flight_server.client import Client
-from flight_server.launcher import Launcher, host_command
-from flight_server.ports import free_ports
-from flight_server.process import SERVES
-from flight_server.serving import ServeArguments, deployment_text, host_options, local_deployment
-from flight_server.stores import number_ranges
+from engine.model.schema import define_store
+from flight_server.cli.stores import number_ranges
+from flight_server.client.client import Client
+from flight_server.host.launcher import Launcher, host_command
+from flight_server.host.ports import free_ports
+from flight_server.host.process import SERVES
+from flight_server.host.serving import ServeArguments, deployment_text, host_options, local_deployment
 from tests.support.decoys import decoy_modules
 from tests.support.running import ENDS, family, runs
 from tests.support.waiting import wait_until
@@ -154,7 +154,7 @@ def processes(directory: Path, *arguments: str) -> Iterator[tuple[subprocess.Pop
     """
     place = ["--changelog", str(directory / "changelog"), "--data", str(directory / "data"), "--port", "0"]
     with subprocess.Popen(
-        [sys.executable, "-P", "-m", "flight_server.cli", "serve", *place, *arguments],
+        [sys.executable, "-P", "-m", "flight_server.cli.main", "serve", *place, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -268,7 +268,9 @@ def test_spilling_is_limited_or_off(tmp_path: Path) -> None:
 
 def test_a_host_without_a_parent_to_listen_to_ends() -> None:
     """An input that cannot be read at all is no reason to run for ever."""
-    program = "import os, time\nfrom flight_server.process import stop_with_standard_input\nos.close(0)\nstop_with_standard_input()\ntime.sleep(600)"
+    program = (
+        "import os, time\nfrom flight_server.host.process import stop_with_standard_input\nos.close(0)\nstop_with_standard_input()\ntime.sleep(600)"
+    )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60, check=False)
     assert ended.returncode == -signal.SIGTERM
 

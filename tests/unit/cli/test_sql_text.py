@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flight_server.completion import Catalog, completions, quoted_if_needed
-from flight_server.sql_text import is_complete, split_statements
+from flight_server.cli.completion import Catalog, completions, quoted_if_needed
+from flight_server.cli.sql_text import is_complete, split_statements
 
 CATALOG = Catalog(
     {"plays": [("song_id", "BIGINT"), ("plays", "BIGINT")], "songs": [("song_id", "BIGINT"), ("title", "VARCHAR")], "Odd one": [("a b", "DATE")]}

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from engine.cluster.reports import GroupReport, HostName, HostReport, ReadableEpoch, StoreReport
-from engine.kinds import Behaviour
-from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName, define_store
+from engine.model.kinds import Behaviour
+from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName, define_store
 
 SECOND = 1_000_000
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from engine.cluster.assignment import Assignment, held_by, ranked, replicas
 from engine.cluster.reports import HostName
-from engine.schema import PartitionId, define_store
+from engine.model.schema import PartitionId, define_store
 
 HOSTS = tuple(HostName(f"host-{number}") for number in range(4))
 host_lists = st.lists(st.text(min_size=1, max_size=8).map(HostName), min_size=1, max_size=7, unique=True)

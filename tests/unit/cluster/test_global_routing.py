@@ -12,7 +12,7 @@ from engine.cluster.assignment import Assignment
 from engine.cluster.reports import HostName, HostReport
 from engine.cluster.routing import NotYet, route
 from engine.errors import Unavailable
-from engine.schema import Epoch, GroupName, PartitionId, StoreName
+from engine.model.schema import Epoch, GroupName, PartitionId, StoreName
 from tests.unit.cluster.reporting import group_report, host_report, store
 
 HOSTS = tuple(HostName(name) for name in "abc")

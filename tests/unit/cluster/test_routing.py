@@ -9,9 +9,9 @@ import pytest
 
 from engine.cluster.reports import GroupReport, HostName, HostReport, ReadableEpoch
 from engine.cluster.routing import NotYet, Route, route
-from engine.cluster.wishes import NEWEST, AsOfEpoch, AsOfTimestamp, EpochWish
 from engine.errors import InvalidInput, NotFound, Unavailable
-from engine.schema import Epoch, GroupName, PartitionId, StoreName
+from engine.model.read_point import NEWEST, AsOfEpoch, AsOfTimestamp, EpochWish
+from engine.model.schema import Epoch, GroupName, PartitionId, StoreName
 from tests.unit.cluster.reporting import SECOND, committed_at, group_report, host_report, store
 
 A, B, C = HostName("a"), HostName("b"), HostName("c")

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from engine.cluster.assignment import Assignment
 from engine.cluster.reports import HostName, HostReport
 from engine.cluster.routing import NotYet, Route, route
-from engine.cluster.wishes import EpochWish
-from engine.schema import Epoch, GroupName, PartitionId, StoreName
+from engine.model.read_point import EpochWish
+from engine.model.schema import Epoch, GroupName, PartitionId, StoreName
 from tests.unit.cluster.reporting import group_report, host_report, store
 
 HOSTS = tuple(HostName(name) for name in "abc")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from engine.schema import define_store
+from engine.model.schema import define_store
 from engine.service import QueryOptions, QueryService
 from tests.support.memory_source import MemorySource, memory_view
 

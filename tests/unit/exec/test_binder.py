@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
+from engine.duckdb.binder import Binder, NotBoundError, over_empty_stores
+from engine.duckdb.deadline import Deadline
+from engine.duckdb.engine import Engine
 from engine.errors import Unsupported
-from engine.exec.binder import Binder, NotBoundError, over_empty_stores
-from engine.exec.deadline import Deadline
-from engine.exec.engine import Engine
+from engine.model.schema import define_store
 from engine.plan.statement import ReadyStatement, make_ready
-from engine.schema import define_store
 from engine.sql.literals import lift
 
 STORE = define_store(

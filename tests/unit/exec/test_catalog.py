@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from engine.exec.catalog import STORES_SCHEMA, describe_store, show_stores
-from engine.kinds import Behaviour, Function, KeyValue, Merge, MergedColumn, Retention, Session, Versioned
+from engine.catalog.show import STORES_SCHEMA, describe_store, show_stores
+from engine.model.kinds import Behaviour, Function, KeyValue, Merge, MergedColumn, Retention, Session, Versioned
+from engine.model.schema import Epoch, StoreDefinition, StoreName, define_store
 from engine.scan import StoreStatus
-from engine.schema import Epoch, StoreDefinition, StoreName, define_store
-from flight_server.stores import stores_table
+from flight_server.cli.stores import stores_table
 
 DAY = 86_400_000_000
 TIME = pa.timestamp("us", "UTC")

@@ -17,21 +17,21 @@ from sqlglot import exp
 from engine.cluster.assignment import Assignment
 from engine.cluster.fragments import FragmentRequest, FragmentRows
 from engine.cluster.reports import HostName, HostReport
-from engine.cluster.wishes import EpochWish
 from engine.coordinator.cluster import Cluster as Hosts
 from engine.coordinator.coordinator import PRIMED_BYTES
 from engine.coordinator.plans import PlanCache, Splitter
+from engine.duckdb.deadline import NO_DEADLINE
+from engine.duckdb.engine import Engine
 from engine.errors import Cancelled, DeadlineExceeded, InvalidInput, LimitExceeded, LivestateError, NotFound, Unavailable
-from engine.exec.deadline import NO_DEADLINE
-from engine.exec.engine import Engine
 from engine.exec.engine_query import outputs_of
 from engine.exec.fragment_cache import FragmentCache
 from engine.exec.local import Bindable
+from engine.model.read_point import EpochWish
+from engine.model.schema import Epoch, define_store
 from engine.plan.split.gather import gather
 from engine.plan.split.nodes import Fragment, SplitPlan
 from engine.plan.split.sizes import Sizes
 from engine.plan.statement import make_ready
-from engine.schema import Epoch, define_store
 from engine.service import QueryOptions, QueryService, Session
 from engine.sql.bind import BoundStatement
 from engine.sql.literals import lift

@@ -7,8 +7,8 @@ from contextlib import closing
 
 import pytest
 
+from engine.duckdb.deadline import Deadline, Watcher
 from engine.errors import DeadlineExceeded
-from engine.exec.deadline import Deadline, Watcher
 from tests.support.waiting import PATIENCE_SECONDS
 
 

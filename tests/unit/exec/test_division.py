@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from engine.cluster.reports import HostName
-from engine.kinds import Behaviour
-from engine.schema import define_store
+from engine.model.kinds import Behaviour
+from engine.model.schema import define_store
 from tests.support.cluster import Cluster, host_names, memory_cluster
 
 HOSTS = host_names(3)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pytest
 
+from engine.duckdb.deadline import Deadline
+from engine.duckdb.engine import Engine, ScanStream, engine_table, with_live_rows
 from engine.errors import Unavailable
-from engine.exec.deadline import Deadline
-from engine.exec.engine import Engine, ScanStream, engine_table, with_live_rows
 from engine.scan import LIVE_COLUMN, ScanStatistics
 
 NOTHING_COUNTED = ScanStatistics(0, 0, 0, 0, 0, 0, 0, 0)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from engine.kinds import Behaviour
-from engine.schema import define_store
+from engine.model.kinds import Behaviour
+from engine.model.schema import define_store
 from tests.support.cluster import Cluster, host_names, memory_cluster
 
 HOSTS = host_names(3)

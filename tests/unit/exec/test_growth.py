@@ -11,11 +11,11 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from engine.duckdb.binder import Binder
+from engine.duckdb.database import open_database
+from engine.duckdb.deadline import Deadline
+from engine.duckdb.errors import error_of, read_failure
 from engine.errors import DeadlineExceeded, InvalidInput, LimitExceeded, LivestateError
-from engine.exec.binder import Binder
-from engine.exec.database import open_database
-from engine.exec.deadline import Deadline
-from engine.exec.errors import error_of, read_failure
 from engine.service import QueryService
 from engine.sql.functions import is_refused
 from engine.sql.growing import GROWING_FUNCTIONS

@@ -10,9 +10,9 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from engine.duckdb.deadline import Deadline
+from engine.duckdb.engine import BindingError, Engine
 from engine.errors import LivestateError
-from engine.exec.deadline import Deadline
-from engine.exec.engine import BindingError, Engine
 from engine.service import QueryService
 from engine.sql.functions import ROW_MAKING_FUNCTIONS, TABLE_FUNCTIONS, is_refused
 

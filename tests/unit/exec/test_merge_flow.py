@@ -22,10 +22,10 @@ from engine.coordinator.flow import Flow
 from engine.coordinator.memory import GatherMemory
 from engine.coordinator.parts import Parts
 from engine.coordinator.scatter import Scatter
+from engine.duckdb.deadline import Deadline
+from engine.duckdb.engine import Engine
 from engine.errors import Cancelled, DeadlineExceeded, Defect, InvalidInput, LimitExceeded, LivestateError, Unavailable
-from engine.exec.deadline import Deadline
-from engine.exec.engine import Engine
-from engine.schema import define_store
+from engine.model.schema import define_store
 from engine.service import QueryOptions, QueryService, Session
 from tests.support.cluster import SMALL, Cluster, DirectPeers, host_names, memory_cluster
 from tests.support.held_source import HeldSource, placed
@@ -65,7 +65,7 @@ MANY: dict[str, Callable[[pa.Table], bool]] = {
 @pytest.fixture
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine gives few rows at a time, and few of them are read before any is handed out."""
-    monkeypatch.setattr("engine.exec.engine.ROWS_A_BATCH", 1000)
+    monkeypatch.setattr("engine.duckdb.engine.ROWS_A_BATCH", 1000)
     monkeypatch.setattr("engine.coordinator.coordinator.PRIMED_BYTES", 10_000)
 
 

@@ -16,13 +16,13 @@ import pytest
 from engine.changelog import Changelog, StoreAppender, open_appender
 from engine.cluster.fragments import FragmentRequest
 from engine.cluster.reports import HostName
-from engine.cluster.wishes import AsOfEpoch, EpochWish
 from engine.coordinator.shapes import Shapes
 from engine.errors import DeadlineExceeded, InvalidInput, LivestateError, NotFound, Unavailable
-from engine.evolution import parse_changes
-from engine.follower import Follower, FollowerOptions
-from engine.partitioning import partition_of
-from engine.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName, define_store
+from engine.model.migration import parse_changes
+from engine.model.partitioning import partition_of
+from engine.model.read_point import AsOfEpoch, EpochWish
+from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName, define_store
+from engine.replica.follower import Follower, FollowerOptions
 from engine.service import QueryOptions, QueryService, Session
 from engine.sql.bind import TableShape
 from tests.support.cluster import Cluster, following_cluster, host_names

@@ -13,10 +13,10 @@ from engine.cluster.assignment import Assignment
 from engine.cluster.fragments import Peers
 from engine.cluster.reports import GroupReport, HostName, HostReport, ReadableEpoch, StoreReport
 from engine.cluster.routing import NotYet, Route
-from engine.cluster.wishes import NEWEST, EpochWish
 from engine.coordinator.cluster import Cluster
 from engine.coordinator.routes import Reports, Routes
-from engine.schema import Epoch, GroupName, PartitionId, StoreName, define_store
+from engine.model.read_point import NEWEST, EpochWish
+from engine.model.schema import Epoch, GroupName, PartitionId, StoreName, define_store
 
 A, B = HostName("a"), HostName("b")
 SONGS = define_store("songs", pa.schema([("song", pa.int64())]), ["song"], partitions=8)

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from engine.changelog import Changelog, open_appender
-from engine.kinds import Behaviour, Function, MergedColumn, Session
-from engine.schema import GroupName, define_store
+from engine.model.kinds import Behaviour, Function, MergedColumn, Session
+from engine.model.schema import GroupName, define_store
 from engine.service import QueryService
 from tests.support.cluster import Cluster, following_cluster, host_names
 from tests.support.following import OPTIONS

@@ -10,10 +10,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from engine.duckdb.deadline import Deadline
+from engine.duckdb.engine import BindingError, Engine
+from engine.duckdb.spill import SpillDirectory
 from engine.errors import InvalidInput, LimitExceeded, LivestateError
-from engine.exec.deadline import Deadline
-from engine.exec.engine import BindingError, Engine
-from engine.exec.spill import SpillDirectory
 from engine.service import QueryOptions, QueryService
 from tests.support.memory_source import MemorySource, memory_view
 from tests.unit.exec.conftest import PLAYS, ROWS

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from engine.catalog.standings import HOSTS_SCHEMA, store_statuses
 from engine.cluster.reports import GroupReport, HostName, HostReport, ReadableEpoch, StoreReport
-from engine.exec.standings import HOSTS_SCHEMA, store_statuses
-from engine.schema import Epoch, GroupName, PartitionId
+from engine.model.schema import Epoch, GroupName, PartitionId
 from engine.service import QueryOptions, QueryService
 from tests.support.cluster import memory_cluster
 from tests.support.memory_source import MemorySource, memory_view

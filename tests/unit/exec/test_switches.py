@@ -11,8 +11,8 @@ import pytest
 
 from engine.cluster.reports import HostName
 from engine.errors import InvalidInput, NotFound
-from engine.kinds import Behaviour, Versioned
-from engine.schema import StoreName, define_store
+from engine.model.kinds import Behaviour, Versioned
+from engine.model.schema import StoreName, define_store
 from engine.service import QueryOptions, QueryService
 from tests.support.cluster import host_names, memory_cluster
 from tests.support.held_source import HeldSource

@@ -8,9 +8,9 @@ from contextlib import ExitStack
 
 import pytest
 
+from engine.duckdb.deadline import Deadline
+from engine.duckdb.turns import SMALL_BYTES, Turns
 from engine.errors import DeadlineExceeded
-from engine.exec.deadline import Deadline
-from engine.exec.turns import SMALL_BYTES, Turns
 
 FOREVER = 3600.0
 WAIT_SECONDS = 60.0

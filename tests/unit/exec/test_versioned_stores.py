@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from engine.changelog import Changelog, open_appender
-from engine.cluster.wishes import AsOfEpoch, AsOfTimestamp, EpochWish
 from engine.errors import InvalidInput, NotFound
-from engine.kinds import Behaviour, Versioned
-from engine.schema import Epoch, GroupName, define_store
+from engine.model.kinds import Behaviour, Versioned
+from engine.model.read_point import AsOfEpoch, AsOfTimestamp, EpochWish
+from engine.model.schema import Epoch, GroupName, define_store
 from engine.service import QueryService, Session
 from tests.support.cluster import Cluster, following_cluster, host_names
 from tests.support.following import OPTIONS

@@ -8,14 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from engine.children import python_environment
+from engine.processes.children import python_environment
 from tests.support.decoys import decoy_modules
 
 ROOT = Path(__file__).parents[3]
 _SHOWS_PLACES = "import engine.errors, json; print(engine.errors.__file__, 'dumps' in dir(json))"
 _STARTS_ONE = """
 import subprocess, sys
-from engine.children import python_environment
+from engine.processes.children import python_environment
 subprocess.run([sys.executable, *sys.argv[1:]], env=python_environment(), check=True)
 """
 

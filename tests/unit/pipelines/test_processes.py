@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import InvalidInput
-from engine.watcher import Watcher
+from engine.processes.watcher import Watcher
 from spark_pipeline.kafka_broker import jars_directory
 from spark_pipeline.processes import answers, free_port
 from tests.support.running import runs
@@ -21,7 +21,7 @@ from tests.support.waiting import wait_until
 
 _PARENT = """
 import subprocess, sys, time
-from engine.watcher import Watcher
+from engine.processes.watcher import Watcher
 child = subprocess.Popen([sys.executable, "-c", "{}"], stdout=subprocess.PIPE)
 child.stdout.readline()
 watcher = Watcher(child.pid, 1)

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from engine.errors import LivestateError
-from engine.schema import define_store
+from engine.model.schema import define_store
 from engine.service import QueryService
 from tests.support.memory_source import MemorySource, memory_view
 from tests.support.oracle import expected, unordered

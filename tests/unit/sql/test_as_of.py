@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.cluster.wishes import NEWEST, AsOf, AsOfEpoch, AsOfTimestamp, EpochWish
 from engine.errors import InvalidInput
-from engine.kinds import Behaviour, Versioned
-from engine.schema import Epoch, GroupName, define_store
+from engine.model.kinds import Behaviour, Versioned
+from engine.model.read_point import NEWEST, AsOf, AsOfEpoch, AsOfTimestamp, EpochWish
+from engine.model.schema import Epoch, GroupName, define_store
 from engine.sql.as_of import resolve_as_of, take_as_of
 from engine.sql.bind import bind
 from engine.sql.literals import lift

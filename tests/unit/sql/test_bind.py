@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from engine.errors import InvalidInput, NotFound, Unsupported
-from engine.schema import StoreDefinition, StoreName, define_store
+from engine.model.schema import StoreDefinition, StoreName, define_store
 from engine.sql.bind import BoundStatement, bind
 from engine.sql.literals import lift
 from engine.sql.parse import parse

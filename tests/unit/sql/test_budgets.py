@@ -13,12 +13,12 @@ import pyarrow as pa
 import pytest
 
 from engine.errors import InvalidInput, LimitExceeded, LivestateError
-from engine.exec.deep_stack import SHORT_TEXT, ready_statement
-from engine.schema import StoreName, define_store
+from engine.model.schema import StoreName, define_store
 from engine.sql.as_of import take_as_of
 from engine.sql.lexer import blanks_end, comment_end
 from engine.sql.literals import lift
 from engine.sql.parse import parse
+from engine.statements.deep_stack import SHORT_TEXT, ready_statement
 
 TABLES = {StoreName("t"): define_store("t", pa.schema([("a", pa.int64()), ("b", pa.int64())]), ["a"], partitions=2)}
 TIMES = 20_000

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from engine.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, define_store
+from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, define_store
 from engine.state.cache import BlockPlace, BlockTable, CacheKey, ColumnCache
 from engine.state.options import StateOptions
 from engine.state.partition import PartitionStore

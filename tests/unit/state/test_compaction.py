@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pytest
 
-from engine.schema import define_store, time_in_key
+from engine.model.schema import define_store, time_in_key
 from engine.state.compaction import MOST_STRETCHES, STRETCH_ROWS, SegmentSize, Span, choose, span_of
 from engine.state.formats import SegmentId
 from engine.state.options import StateOptions

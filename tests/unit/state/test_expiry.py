@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from engine.schema import TOMBSTONE_COLUMN
+from engine.model.schema import TOMBSTONE_COLUMN
 from engine.state.expiry import old_as_tombstones, without_old
 
 DAY = 86_400_000_000

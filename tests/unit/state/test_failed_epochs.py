@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from engine.kinds import Behaviour, Retention
-from engine.schema import Epoch, PartitionId, define_store
+from engine.model.kinds import Behaviour, Retention
+from engine.model.schema import Epoch, PartitionId, define_store
 from engine.state.cache import ColumnCache
 from engine.state.options import MIB, StateOptions
 from engine.state.partition import PartitionStore

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.changelog import Changelog, open_appender
-from engine.kinds import Behaviour
-from engine.schema import GroupName, define_store
+from engine.model.kinds import Behaviour
+from engine.model.schema import GroupName, define_store
 from engine.service import QueryService
 from engine.state.memory import Memory
 from tests.support.following import OPTIONS, following

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from engine.schema import Epoch, PartitionId, define_store
+from engine.model.schema import Epoch, PartitionId, define_store
 from engine.state import merge
 from engine.state.cache import ColumnCache
 from engine.state.options import MIB, StateOptions

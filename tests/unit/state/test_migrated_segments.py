@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 from engine.errors import Unavailable
-from engine.evolution import AddColumn, Change, DropColumn, RenameColumn, WidenColumn, migrated
+from engine.model.migration import AddColumn, Change, DropColumn, RenameColumn, WidenColumn, migrated
+from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition, define_store
 from engine.scan import Interval, Wanted
-from engine.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition, define_store
 from engine.state.cache import ColumnCache
 from engine.state.formats import MANIFEST, SegmentId, block_key, segment_key
 from engine.state.options import StateOptions

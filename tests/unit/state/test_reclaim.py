@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from engine.kinds import Behaviour, Retention
-from engine.schema import Epoch, PartitionId, define_store
+from engine.model.kinds import Behaviour, Retention
+from engine.model.schema import Epoch, PartitionId, define_store
 from engine.state.cache import ColumnCache
 from engine.state.options import StateOptions
 from engine.state.partition import RECLAIM_BYTES, PartitionStore

@@ -14,12 +14,12 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel
 
+from engine.model.sql_types import arrow_type
 from engine.plan.split.nodes import SelectSplit
 from engine.plan.split.numeric import note_types
 from engine.plan.split.trees import text
 from engine.sql.literals import lift
 from engine.sql.parse import parse
-from engine.sql_types import arrow_type
 
 PART = "__part_0"
 Rule = Callable[[exp.Select, str], SelectSplit | None]

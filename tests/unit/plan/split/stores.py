@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from engine.model.schema import StoreDefinition, StoreName, define_store
 from engine.plan.split.explain import explain_split
 from engine.plan.split.sizes import Sizes, StoreSize
 from engine.plan.split.split import split
-from engine.schema import StoreDefinition, StoreName, define_store
 from tests.support.oracle import plain
 from tests.support.split_runner import SplitRunner
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.schema import StoreName
+from engine.model.schema import StoreName
 from tests.support.split_runner import SplitRunner
 from tests.unit.plan.split.stores import check
 

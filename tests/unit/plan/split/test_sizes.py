@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from engine.model.schema import StoreName
 from engine.plan.split.nodes import SplitPlan
 from engine.plan.split.sizes import Sizes, StoreSize
 from engine.plan.split.split import split
-from engine.schema import StoreName
 from tests.support.split_runner import SplitRunner
 from tests.unit.plan.split.stores import check
 

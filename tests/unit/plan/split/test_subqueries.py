@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from engine.model.schema import StoreName
 from engine.plan.split.explain import explain_split
 from engine.plan.split.split import split
-from engine.schema import StoreName
 from tests.support.split_runner import SplitRunner
 from tests.unit.plan.split.stores import check, sizes_of
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from engine.kinds import Function, MergedColumn
+from engine.model.kinds import Function, MergedColumn
 from engine.state.folds.aggregates import Aggregates
 from engine.state.folds.grouping import Grouping
 from engine.state.folds.sums import sums

@@ -1,0 +1,178 @@
+"""Answers about the stores themselves: SHOW, DESCRIBE and the table that EXPLAIN returns."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+
+import pyarrow as pa
+
+from engine.errors import InvalidInput
+from engine.model.durations import duration_text
+from engine.model.kinds import KeyValue, Kind, Merge, Session, Versioned
+from engine.model.schema import StoreDefinition, StoreName
+from engine.model.sql_types import sql_type
+from engine.scan import StoreStatus
+
+TABLES_SCHEMA = pa.schema([pa.field("name", pa.string())])
+STORES_SCHEMA = pa.schema(
+    [
+        pa.field("store", pa.string()),
+        pa.field("store_group", pa.string()),
+        pa.field("sql_names", pa.string()),
+        pa.field("kind", pa.string()),
+        pa.field("key", pa.string()),
+        pa.field("partition_by", pa.string()),
+        pa.field("retention", pa.string()),
+        pa.field("is_global", pa.bool_()),
+        pa.field("in_memory", pa.bool_()),
+        pa.field("epoch", pa.int64()),
+        pa.field("newest_epoch", pa.int64()),
+        pa.field("lag_seconds", pa.float64()),
+        pa.field("rows", pa.int64()),
+        pa.field("stored_rows", pa.int64()),
+        pa.field("bytes", pa.int64()),
+        pa.field("partitions", pa.int64()),
+        pa.field("segments", pa.int64()),
+        pa.field("problem", pa.string()),
+    ]
+)
+COLUMNS_SCHEMA = pa.schema([pa.field(name, pa.string()) for name in ("column_name", "column_type", "null", "key", "extra")])
+PLAN_SCHEMA = pa.schema([pa.field("plan", pa.string())])
+
+
+def show_tables(names: Iterable[StoreName]) -> pa.Table:
+    """SHOW TABLES.
+
+    Args:
+        names: All names that mean a store.
+
+    Returns:
+        The names, in order.
+    """
+    return pa.table([pa.array(sorted(names), pa.string())], schema=TABLES_SCHEMA)
+
+
+def show_stores(
+    statuses: Sequence[StoreStatus], definitions: Mapping[StoreName, StoreDefinition], tables: Mapping[StoreName, StoreDefinition]
+) -> pa.Table:
+    """SHOW STORES.
+
+    Args:
+        statuses: How the stores stand.
+        definitions: The stores, those of `statuses` among them.
+        tables: The store that each name means.
+
+    Returns:
+        One row a store. `sql_names` are the names by which SQL reads it; NULL where a switch has left it none.
+    """
+    names: dict[StoreName, list[str]] = defaultdict(list)
+    for name, definition in sorted(tables.items()):
+        names[definition.name].append(name)
+    rows = [
+        {"store_group": each.group, "sql_names": ", ".join(names[each.store]) or None, **asdict(each), **_defined(definitions[each.store])}
+        for each in statuses
+    ]
+    return pa.Table.from_pylist(rows, STORES_SCHEMA)
+
+
+def _defined(definition: StoreDefinition) -> dict[str, str | bool | None]:
+    """What a store is, in a few words."""
+    behaviour = definition.behaviour
+    retention = behaviour.retention
+    return {
+        "kind": _kind(behaviour.kind),
+        "key": ", ".join(definition.key),
+        "partition_by": ", ".join(definition.partition_by),
+        "retention": None if retention is None else f"{duration_text(retention.microseconds)} by {retention.column or 'commit'}",
+        "is_global": behaviour.is_global,
+        "in_memory": behaviour.in_memory,
+    }
+
+
+def _kind(kind: Kind) -> str:
+    match kind:
+        case KeyValue():
+            return f"key-value, latest by {kind.order_by}" if kind.order_by else "key-value"
+        case Merge():
+            return "merge"
+        case Session():
+            return f"session, gap {duration_text(kind.gap_microseconds)}"
+        case Versioned():
+            return f"versioned by {kind.valid_from}"
+
+
+def describe_store(definition: StoreDefinition) -> pa.Table:
+    """DESCRIBE of a store.
+
+    Args:
+        definition: The store.
+
+    Returns:
+        One row a column: its type, whether it can be NULL (YES, NO), its place in the key (PRI, 1 and so on) if it has one, and what else it is for.
+    """
+    places = {name: f"PRI {place}" for place, name in enumerate(definition.key, 1)}
+    parts = _parts(definition)
+    rows = [
+        (field.name, sql_type(field.type), "YES" if field.nullable else "NO", places.get(field.name), ", ".join(parts[field.name]) or None)
+        for field in definition.schema
+    ]
+    return _columns_table(rows)
+
+
+def _parts(definition: StoreDefinition) -> Mapping[str, Sequence[str]]:
+    """The parts that columns play besides that in the key."""
+    kind, retention = definition.behaviour.kind, definition.behaviour.retention
+    parts: dict[str, list[str]] = defaultdict(list)
+    for name in definition.partition_by:
+        parts[name].append("places rows")
+    match kind:
+        case KeyValue() if kind.order_by:
+            parts[kind.order_by].append("latest wins")
+        case Session():
+            parts[kind.start].append("start of the session")
+            parts[kind.end].append("end of the session")
+        case Versioned():
+            parts[kind.valid_from].append("start of the version")
+            parts[kind.valid_to].append("end of the version")
+    for column in kind.columns if isinstance(kind, Merge | Session) else ():
+        parts[column.name].append(column.expression)
+    if retention is not None and retention.column:
+        parts[retention.column].append(f"retention {duration_text(retention.microseconds)}")
+    return parts
+
+
+def describe_schema(schema: pa.Schema) -> pa.Table:
+    """DESCRIBE of a query.
+
+    Args:
+        schema: Schema of its result.
+
+    Returns:
+        One row a column.
+    """
+    return _columns_table([(field.name, _type_name(field.type), "YES", None, None) for field in schema])
+
+
+def _type_name(kind: pa.DataType) -> str:
+    try:
+        return sql_type(kind)
+    except InvalidInput:
+        return str(kind).upper()
+
+
+def _columns_table(rows: Sequence[tuple[str, str, str, str | None, str | None]]) -> pa.Table:
+    return pa.Table.from_arrays([pa.array([row[place] for row in rows], pa.string()) for place in range(len(COLUMNS_SCHEMA))], schema=COLUMNS_SCHEMA)
+
+
+def plan_text(lines: Sequence[str]) -> pa.Table:
+    """EXPLAIN.
+
+    Args:
+        lines: The text.
+
+    Returns:
+        One row a line.
+    """
+    return pa.Table.from_arrays([pa.array(lines, pa.string())], schema=PLAN_SCHEMA)

@@ -1,0 +1,169 @@
+"""SHOW HOSTS and SHOW STORES of a deployment: how hosts and stores stand, by what the hosts report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from engine.cluster.refusals import progress_in_words
+from engine.cluster.reports import GroupReport, HostName, HostReport, Standing, StoreReport
+from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
+from engine.scan import StoreStatus
+
+MICROSECONDS = 1_000_000
+MOST_NUMBERS = 8
+"""Partitions that a problem names."""
+
+HOSTS_SCHEMA = pa.schema(
+    [
+        pa.field("host", pa.string()),
+        pa.field("uri", pa.string()),
+        pa.field("alive", pa.bool_()),
+        pa.field("store_group", pa.string()),
+        pa.field("epoch", pa.int64()),
+        pa.field("newest_epoch", pa.int64()),
+        pa.field("lag_seconds", pa.float64()),
+        pa.field("partitions", pa.int64()),
+    ]
+)
+
+Definitions = Mapping[StoreName, StoreDefinition]
+
+
+def hosts_table(uris: Mapping[HostName, str], standings: Mapping[HostName, Standing], definitions: Definitions, now: int) -> pa.Table:
+    """The hosts, a row for each of their store groups.
+
+    Args:
+        uris: Where each host is, as far as that is known.
+        standings: What is known of each of them, in the order of the rows.
+        definitions: The stores.
+        now: The time, microseconds since 1970 UTC.
+
+    Returns:
+        A table of `HOSTS_SCHEMA`; a host that is not known to have any group has one row without a group. `partitions` counts what
+        the host holds of the group's stores.
+    """
+    newest = newest_epochs(standings.values())
+    rows = []
+    for name, standing in standings.items():
+        host = {"host": name, "uri": uris.get(name), "alive": standing.alive}
+        groups = {} if standing.report is None else standing.report.groups
+        rows += [
+            {**host, "store_group": group, **progress(report, newest[group], now), "partitions": _held(standing.report, group, definitions)}
+            for group, report in sorted(groups.items())
+        ] or [host]
+    return pa.Table.from_pylist(rows, HOSTS_SCHEMA)
+
+
+def newest_epochs(standings: Iterable[Standing]) -> Mapping[GroupName, Epoch]:
+    """The newest epoch of each group that any host knows of.
+
+    Args:
+        standings: What is known of the hosts.
+    """
+    newest: dict[GroupName, Epoch] = {}
+    for standing in standings:
+        for name, group in ({} if standing.report is None else standing.report.groups).items():
+            newest[name] = max(newest.get(name, Epoch(0)), group.newest_known)
+    return newest
+
+
+def progress(group: GroupReport, newest: Epoch, now: int) -> dict[str, Any]:
+    """How far a group is on a host: the columns `epoch`, `newest_epoch` and `lag_seconds`.
+
+    Args:
+        group: What the host reports.
+        newest: The newest epoch of the group that any host knows of.
+        now: The time, microseconds since 1970 UTC.
+    """
+    lag = 0.0 if group.unread_since is None else max(0.0, (now - group.unread_since) / MICROSECONDS)
+    return {"epoch": group.newest, "newest_epoch": max(newest, group.newest), "lag_seconds": lag}
+
+
+def _held(report: HostReport | None, group: GroupName, definitions: Definitions) -> int:
+    stores = {} if report is None else report.stores
+    return sum(len(store.partitions) for name, store in stores.items() if name in definitions and definitions[name].group == group)
+
+
+def store_statuses(
+    reports: Mapping[HostName, HostReport], definitions: Definitions, problems: Mapping[StoreName, str], now: int
+) -> list[StoreStatus]:
+    """How the stores of a deployment stand, over all hosts that answer.
+
+    Args:
+        reports: Of the hosts that answer.
+        definitions: The stores.
+        problems: What this host knows to be wrong with stores.
+        now: The time, microseconds since 1970 UTC.
+
+    Returns:
+        Each store, in order of name. Replicas count once: where only some partitions have several, their share is taken to be that of all.
+        Its problem is what no host has of it, and what keeps a host.
+    """
+    newest = newest_epochs(Standing(alive=True, report=report) for report in reports.values())
+    return [
+        _status(
+            definition,
+            list(_holders(definition, reports)),
+            newest.get(definition.group, Epoch(0)),
+            _difficulty(definition, reports) or problems.get(name, ""),
+            now,
+        )
+        for name, definition in sorted(definitions.items())
+    ]
+
+
+def _holders(definition: StoreDefinition, reports: Mapping[HostName, HostReport]) -> Iterator[tuple[StoreReport, GroupReport]]:
+    for report in reports.values():
+        store, group = report.stores.get(definition.name), report.groups.get(definition.group)
+        if store is not None and group is not None and store.partitions:
+            yield store, group
+
+
+def _status(definition: StoreDefinition, holders: list[tuple[StoreReport, GroupReport]], newest: Epoch, difficulty: str, now: int) -> StoreStatus:
+    reached: dict[PartitionId, Epoch] = {}
+    for store, group in holders:
+        for number in store.partitions:
+            reached[number] = max(reached.get(number, Epoch(0)), group.newest)
+    copies = sum(len(store.partitions) for store, _ in holders) / max(1, len(reached))
+    epoch = min(reached.values(), default=Epoch(0))
+    behind = [group.unread_since for _, group in holders if group.unread_since is not None and group.newest <= epoch < newest]
+    missing = [number for number in range(definition.partitions) if number not in reached]
+
+    def once(counts: Iterable[int]) -> int:
+        return round(sum(counts) / max(1.0, copies))
+
+    return StoreStatus(
+        store=definition.name,
+        group=definition.group,
+        epoch=epoch,
+        newest_epoch=max(newest, epoch),
+        lag_seconds=max(0.0, (now - min(behind)) / MICROSECONDS) if behind else 0.0,
+        rows=once(store.rows for store, _ in holders),
+        stored_rows=once(store.stored_rows for store, _ in holders),
+        bytes=once(store.bytes for store, _ in holders),
+        partitions=len(reached),
+        segments=once(store.segments for store, _ in holders),
+        problem=" ".join(filter(None, (_missing(missing), difficulty))),
+    )
+
+
+def _missing(numbers: list[int]) -> str:
+    if not numbers:
+        return ""
+    more = len(numbers) - MOST_NUMBERS
+    shown = ", ".join(map(str, numbers[:MOST_NUMBERS])) + (f" and {more} more" if more > 0 else "")
+    return f"No host that answers has partition{'' if len(numbers) == 1 else 's'} {shown}."
+
+
+def _difficulty(definition: StoreDefinition, reports: Mapping[HostName, HostReport]) -> str:
+    """What a host has to say of a store that it cannot read all of, or that does not get on there; empty where none has."""
+    for host, report in sorted(reports.items()):
+        store, group = report.stores.get(definition.name), report.groups.get(definition.group)
+        if group is not None and group.problem:
+            return f"Host {host}: {group.problem}"
+        if store is not None and store.rebuilding and group is not None and group.building is not None:
+            return f"Host {host} builds partitions; {progress_in_words(group.building)}."
+    return ""

@@ -1,0 +1,144 @@
+"""The columns of statements, without running them: they are bound over empty tables, in a database that has nothing else."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+
+import duckdb
+import pyarrow as pa
+
+from engine.duckdb.database import open_database
+from engine.duckdb.deadline import NO_DEADLINE, Deadline, locked
+from engine.duckdb.errors import read_failure
+from engine.duckdb.results import check_types, known_type, result_schema
+from engine.model.sql_types import quoted, sql_type
+from engine.plan.query_text import ReadColumn, typed
+from engine.scan import LIVE_COLUMN
+from engine.sql.bind import CATALOG, SCHEMA, StoreReference
+
+MEMORY_BYTES = 64 << 20
+GROWTH_BYTES = 1 << 20
+"""Constants are computed while a statement is bound, and others wait."""
+_ROW_NUMBER = "rowid"
+"""A column that the engine's tables have by themselves, and scans have not. (Columns that a text does not name change nothing.)"""
+
+
+class NotBoundError(Exception):
+    """A statement was not bound; whether that is its own fault only the engine can tell."""
+
+
+class Binder:
+    """Binds statements. Safe for threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open()
+
+    def _open(self) -> None:
+        before = (f"ATTACH ':memory:' AS {CATALOG}", f"USE {CATALOG}.{SCHEMA}")
+        self._database = open_database(MEMORY_BYTES, 1, before_locking=before, growth_bytes=GROWTH_BYTES)
+        self._tables: dict[str, pa.Schema] = {}
+
+    def columns(
+        self, sql: str, tables: Mapping[str, pa.Schema], values: Sequence[object] | Mapping[str, object] = (), deadline: Deadline = NO_DEADLINE
+    ) -> tuple[ReadColumn, ...]:
+        """The columns of a query, as the engine names and types them.
+
+        Args:
+            sql: One query in DuckDB's dialect.
+            tables: Canonical schema of each table that it may read; names that differ in case only are one table.
+            values: A value for each of its parameters.
+            deadline: When the statement must end that it is bound for.
+
+        Returns:
+            The columns.
+
+        Raises:
+            DeadlineExceeded: Other statements are bound for too long.
+            Cancelled: The caller took it back meanwhile.
+            NotBoundError: It is not one query, or the engine refuses it.
+            InvalidInput: A table has a column whose type no store can have.
+        """
+        with locked(self._lock, deadline):
+            try:
+                self._create(tables)
+                statements = self._database.extract_statements(sql)
+                if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+                    raise NotBoundError(sql)
+                # A relation is bound here and now, and never run. (DESCRIBE forgets the case of an alias that is a column's name as well.)
+                relation = self._database.sql(statements[0], params=values) if values else self._database.sql(statements[0])
+                return tuple(ReadColumn(name, str(kind)) for name, kind in zip(relation.columns, relation.types, strict=True))
+            except duckdb.Error as error:
+                if read_failure(error).is_fatal:
+                    self._open()
+                raise NotBoundError(str(error)) from error
+
+    def schema(self, columns: Sequence[ReadColumn]) -> pa.Schema:
+        """The schema of a result with columns of the engine.
+
+        Args:
+            columns: Its columns.
+
+        Returns:
+            The schema, as `engine.duckdb.results.result_schema` would give it.
+
+        Raises:
+            Unsupported: A column has a type that Arrow clients cannot read.
+            NotBoundError: The engine does not know a type by its name.
+        """
+        check_types([column.name for column in columns], [column.type for column in columns])
+        known = {column.type: known_type(column.type) for column in columns}
+        others = [column for column in columns if known[column.type] is None]
+        if others:
+            asked = result_schema(self._arrow_schema(others), [column.name for column in others])
+            known |= {column.type: field.type for column, field in zip(others, asked, strict=True)}
+        return pa.schema([pa.field(column.name, known[column.type]) for column in columns])
+
+    def _arrow_schema(self, columns: Sequence[ReadColumn]) -> pa.Schema:
+        """The schema that the engine gives to columns of these types."""
+        nulls = ", ".join(typed("NULL", column.type) for column in columns)
+        with self._lock:
+            try:
+                with self._database.sql(f"SELECT {nulls}").to_arrow_reader(1) as reader:
+                    return reader.schema
+            except duckdb.Error as error:
+                raise NotBoundError(str(error)) from error
+
+    def _create(self, tables: Mapping[str, pa.Schema]) -> None:
+        for name, schema in tables.items():
+            if self._tables.get(name.lower()) != schema:
+                columns = ", ".join(f"{quoted(field.name)} {sql_type(field.type)}" for field in schema)
+                self._database.execute(f"CREATE OR REPLACE TABLE {quoted(name)} ({columns})")
+                self._tables[name.lower()] = schema
+
+    def close(self) -> None:
+        """Let go of the database."""
+        with self._lock:
+            self._database.close()
+
+
+def over_empty_stores(sql: str, references: Iterable[StoreReference]) -> tuple[str, dict[str, pa.Schema]]:
+    """A query that reads empty stores in place of its scans.
+
+    Args:
+        sql: Reads scans by their quoted names, which stand nowhere else in it.
+        references: What the scans are of.
+
+    Returns:
+        The query, and the tables that it reads.
+    """
+    tables = {}
+    has_row_numbers = _ROW_NUMBER in sql.lower()
+    for reference in references:
+        # Names of stores may differ in case only; those of tables may not.
+        name = f"store {reference.definition.name.encode().hex()}"
+        tables[name] = reference.definition.schema
+        sql = sql.replace(quoted(reference.scan), _only_columns(reference, name) if has_row_numbers else quoted(name))
+    return sql, tables
+
+
+def _only_columns(reference: StoreReference, name: str) -> str:
+    """A table without what it has besides its columns."""
+    columns = ", ".join(map(quoted, reference.columns)) or f"CAST(1 AS UTINYINT) AS {LIVE_COLUMN}"
+    return f"(SELECT {columns} FROM {quoted(name)})"

@@ -1,0 +1,389 @@
+"""The engine: DuckDB, locked down, over Arrow.
+
+One in-memory database without tables serves all statements (`engine.duckdb.database`). Every statement has a connection of its own, so that
+names of its objects are seen by no other.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import duckdb
+import pyarrow as pa
+
+from engine.duckdb.binder import Binder
+from engine.duckdb.database import open_database
+from engine.duckdb.deadline import NO_DEADLINE, Deadline, Watch, Watcher
+from engine.duckdb.errors import Failure, error_of, read_failure
+from engine.duckdb.results import check_types, conversion, result_schema
+from engine.duckdb.spill import SpillDirectory
+from engine.duckdb.turns import Turns
+from engine.errors import InvalidInput, LivestateError
+from engine.model.sql_types import quoted
+from engine.plan.query_text import ReadColumn
+from engine.scan import LIVE_COLUMN, Scan
+
+ROWS_A_BATCH = 122_880
+"""One row group of the engine."""
+TABLE_BYTES = 512 << 20
+"""Scans up to this size are handed over as one table, larger ones block by block as the engine reads them, which takes a fifth longer."""
+
+_EXPLAIN = "EXPLAIN "
+_FAILURES = (duckdb.Error, OSError, pa.ArrowException)
+
+
+class BindingError(Exception):
+    """The engine refused a statement; the caller, who knows the text, says where.
+
+    Attributes:
+        failure: What the engine reports.
+        near: The part of the engine's statement that it is about; may be empty.
+    """
+
+    def __init__(self, failure: Failure, near: str) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+        self.near = near
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The columns of a statement's result.
+
+    Attributes:
+        columns: Names and the engine's own types.
+        schema: Schema of the result, as it is sent.
+    """
+
+    columns: tuple[ReadColumn, ...]
+    schema: pa.Schema
+
+
+class Stream(Protocol):
+    """Rows that the engine reads as they come. What breaks them off crosses the engine as text; the engine's caller takes it from here."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the rows."""
+
+    @property
+    def error(self) -> BaseException | None:
+        """What broke them off; None while nothing has."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The rows by Arrow's PyCapsule interface. Nothing is read before the first batch is asked for."""
+
+
+class ScanStream:
+    """A scan that the engine can read any number of times as a stream.
+
+    Args:
+        scan: The scan.
+    """
+
+    def __init__(self, scan: Scan) -> None:
+        self._scan = scan
+        self.schema = readable_schema(scan.schema)
+        self.error: LivestateError | None = None
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return pa.RecordBatchReader.from_batches(self.schema, self._batches()).__arrow_c_stream__(requested_schema)
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        try:
+            for batch in self._scan.batches():
+                yield readable(batch, self.schema)
+        except LivestateError as error:
+            self.error = error
+            raise
+
+
+def named_columns(columns: Sequence[ReadColumn], names: Sequence[str] | None) -> tuple[ReadColumn, ...]:
+    """Columns of a result under its names; those that the rows make, as PIVOT's, keep their own.
+
+    Args:
+        columns: As the engine has them.
+        names: What they are called; None for what the engine calls them.
+    """
+    if names is None or len(names) != len(columns):
+        return tuple(columns)
+    return tuple(ReadColumn(name, column.type) for name, column in zip(names, columns, strict=True))
+
+
+def readable_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema under which the engine reads a scan: it needs at least one column, so rows without columns count as live."""
+    return schema if len(schema) else pa.schema([pa.field(LIVE_COLUMN, pa.uint8())])
+
+
+def readable(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch as the engine reads it.
+
+    Args:
+        batch: A batch of a scan.
+        schema: `readable_schema` of the scan.
+
+    Returns:
+        The batch itself, or one column of ones for a batch without columns.
+    """
+    if batch.num_columns:
+        return batch
+    return pa.RecordBatch.from_arrays([pa.repeat(pa.scalar(1, pa.uint8()), batch.num_rows)], schema=schema)
+
+
+def engine_table(scan: Scan) -> pa.Table | ScanStream:
+    """A scan as an object that the engine reads.
+
+    Args:
+        scan: The scan.
+
+    Returns:
+        A table for a small scan, which is read here and now; a stream for a large one.
+    """
+    if scan.nbytes > TABLE_BYTES:
+        return ScanStream(scan)
+    if len(scan.schema):
+        return scan.to_table()
+    schema = readable_schema(scan.schema)
+    return pa.Table.from_batches([readable(batch, schema) for batch in scan.batches()], schema)
+
+
+def with_live_rows(sql: str, scans: Mapping[str, pa.Schema]) -> str:
+    """A statement that reads the live rows of its scans.
+
+    Args:
+        sql: Reads scans by their quoted names, which stand nowhere else in it.
+        scans: Schema of each scan by name.
+
+    Returns:
+        The statement with the scans that have dead rows replaced by their live rows.
+    """
+    for name, schema in scans.items():
+        if LIVE_COLUMN in schema.names:
+            columns = ", ".join(quoted(column) for column in schema.names if column != LIVE_COLUMN)
+            sql = sql.replace(f'"{name}"', f'(SELECT {columns or LIVE_COLUMN} FROM "{name}" WHERE {LIVE_COLUMN} = 1)')
+    return sql
+
+
+class Engine:
+    """A locked-down DuckDB.
+
+    Args:
+        memory_limit_bytes: Memory for all statements together, beyond the Arrow data they read.
+        threads: Worker threads for all statements together.
+        spill: Where it puts what the memory does not hold, until it is closed; None: nowhere, and statements fail that need more.
+
+    Attributes:
+        turns: Who of the small statements computes.
+        binder: Tells columns of statements that are not run yet.
+    """
+
+    def __init__(self, memory_limit_bytes: int, threads: int, spill: SpillDirectory | None = None) -> None:
+        self._memory_limit_bytes = memory_limit_bytes
+        self._threads = threads
+        self._spill = spill
+        self._lock = threading.Lock()
+        self._watcher = Watcher()
+        self.turns = Turns(threads)
+        self.binder = Binder()
+        self._database = open_database(memory_limit_bytes, threads, spill)
+
+    def schema(self, sql: str, tables: Mapping[str, pa.Schema], parameters: Sequence[Any]) -> pa.Schema:
+        """The schema of a statement's result, without running it.
+
+        Args:
+            sql: A statement in DuckDB's dialect.
+            tables: Schema of each table that it reads.
+            parameters: A value for each parameter.
+
+        Returns:
+            The result's schema.
+
+        Raises:
+            BindingError: The engine refuses the statement.
+            LivestateError: It fails in another way.
+        """
+        return self.outputs(sql, tables, parameters).schema
+
+    def outputs(
+        self,
+        sql: str,
+        tables: Mapping[str, pa.Schema],
+        parameters: Sequence[Any],
+        names: Sequence[str] | None = None,
+        deadline: Deadline = NO_DEADLINE,
+    ) -> Outputs:
+        """The columns of a statement's result, without running it: as `schema`, with the engine's own types.
+
+        Args:
+            sql: A statement in DuckDB's dialect.
+            tables: Schema of each table that it reads.
+            parameters: A value for each parameter.
+            names: What its columns are called; None for what the engine calls them.
+            deadline: When the statement must end.
+
+        Returns:
+            The columns.
+
+        Raises:
+            BindingError: The engine refuses the statement.
+            LivestateError: It fails in another way.
+        """
+        empty = {name: pa.Table.from_batches([], schema) for name, schema in tables.items()}
+        rows = self.run(with_live_rows(sql, tables), empty, parameters, deadline, names)
+        try:
+            return Outputs(rows.columns, rows.schema)
+        finally:
+            rows.close()
+
+    def run(
+        self,
+        sql: str,
+        tables: Mapping[str, pa.Table | Stream],
+        parameters: Sequence[Any],
+        deadline: Deadline,
+        names: Sequence[str] | None = None,
+    ) -> EngineRows:
+        """Run a statement.
+
+        Args:
+            sql: A statement in DuckDB's dialect that reads nothing but `tables`.
+            tables: What it reads, by name.
+            parameters: A value for each parameter.
+            deadline: When it must end.
+            names: What its columns are called; None for what the engine calls them.
+
+        Returns:
+            Its result, to be closed by the caller.
+
+        Raises:
+            BindingError: The engine refuses the statement.
+            LivestateError: It fails in another way.
+            BaseException: What broke a stream off.
+        """
+        with self._lock:
+            connection = self._database.cursor()
+        return EngineRows(self, connection, self._watcher.watch(deadline, connection.interrupt), sql, tables, parameters, names)
+
+    def error(self, failure: Failure) -> LivestateError:
+        """What to raise for a failure of the engine; a broken engine is replaced for the statements that come after.
+
+        Args:
+            failure: What the engine reports.
+
+        Returns:
+            The error to raise.
+        """
+        if failure.is_fatal:
+            with self._lock:
+                self._database = open_database(self._memory_limit_bytes, self._threads, self._spill)
+        return error_of(failure, self._memory_limit_bytes, None if self._spill is None else self._spill.limit_bytes)
+
+    def close(self) -> None:
+        """Stop the engine. Statements still running end with an error."""
+        self._watcher.close()
+        with self._lock:
+            self._database.close()
+        self.binder.close()
+        if self._spill is not None:
+            self._spill.close()
+
+
+class EngineRows:
+    """A running statement: its schema and batches. Not safe for several threads, but for `interrupt`."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        connection: duckdb.DuckDBPyConnection,
+        watch: Watch,
+        sql: str,
+        tables: Mapping[str, pa.Table | Stream],
+        parameters: Sequence[Any],
+        names: Sequence[str] | None,
+    ) -> None:
+        self._engine = engine
+        self._connection = connection
+        self._watch = watch
+        self._streams = [table for table in tables.values() if not isinstance(table, pa.Table)]
+        self._reader: pa.RecordBatchReader | None = None
+        self._relation: duckdb.DuckDBPyRelation | None = None
+        with ExitStack() as unless_begun:
+            unless_begun.callback(self.close)
+            watch.__enter__()
+            try:
+                self._begin(sql, tables, parameters, names)
+            except _FAILURES as error:
+                # In a variable here, what is raised would be held by its own traceback, and so would the tables.
+                raise self._raised(error, sql, parameters) from error
+            unless_begun.pop_all()
+
+    def _begin(self, sql: str, tables: Mapping[str, pa.Table | Stream], parameters: Sequence[Any], names: Sequence[str] | None) -> None:
+        for name, table in tables.items():
+            # Of a table as such, unlike a stream, the engine knows the number of rows, by which it orders joins.
+            self._connection.register(name, table)
+        self._relation = self._connection.sql(sql, params=list(parameters)) if parameters else self._connection.sql(sql)
+        self._reader = self._relation.to_arrow_reader(ROWS_A_BATCH)
+        self.columns = named_columns(
+            [ReadColumn(*column) for column in zip(self._relation.columns, map(str, self._relation.types), strict=True)], names
+        )
+        called = [column.name for column in self.columns]
+        check_types(called, [column.type for column in self.columns])
+        self.schema = result_schema(self._reader.schema, called)
+        self._convert = conversion(self._reader.schema, self.schema)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        assert self._reader is not None
+        while True:
+            try:
+                batch = self._reader.read_next_batch()
+            except StopIteration:
+                return
+            except _FAILURES as error:
+                raise self._error(error) from error
+            yield self._convert(batch)
+
+    def interrupt(self) -> None:
+        """End the statement from another thread: its next batch is an error."""
+        with suppress(duckdb.Error):
+            # It may have just ended.
+            self._connection.interrupt()
+
+    def _raised(self, error: Exception, sql: str, parameters: Sequence[Any]) -> BaseException:
+        """What a statement that was not begun raises."""
+        found = self._error(error)
+        refused = self._refused(sql, parameters) if isinstance(found, InvalidInput) else None
+        return refused or found
+
+    def _refused(self, sql: str, parameters: Sequence[Any]) -> BindingError | None:
+        """Where a statement is wrong that the engine refused: only EXPLAIN reports it in full."""
+        try:
+            self._connection.execute(f"{_EXPLAIN}{sql}", list(parameters)).fetchall()
+        except _FAILURES as error:
+            failure = read_failure(error)
+            start = None if failure.start is None else failure.start - len(_EXPLAIN)
+            return BindingError(failure, "" if start is None or start < 0 else sql[start : start + failure.length])
+        return None
+
+    def _error(self, error: Exception) -> BaseException:
+        """The cause that lies deepest: what broke a stream off, then a deadline, then the engine."""
+        for stream in self._streams:
+            if stream.error is not None:
+                return stream.error
+        if self._watch.error is not None:
+            return self._watch.error
+        return self._watch.deadline.error() or self._engine.error(read_failure(error))
+
+    def close(self) -> None:
+        """End the statement and free what it holds. May be called again."""
+        self._watch.__exit__(None, None, None)
+        # Once raised, its traceback holds this object.
+        self._watch.error = None
+        reader, self._reader, self._relation = self._reader, None, None
+        if reader is not None:
+            with suppress(*_FAILURES):
+                reader.close()
+        self._connection.close()

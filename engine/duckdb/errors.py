@@ -1,0 +1,139 @@
+"""What the engine's failures mean to a caller.
+
+The engine reports errors as JSON (its setting `errors_as_json`): `{"exception_type": "Binder", "exception_message": …,
+"error_subtype": "COLUMN_NOT_FOUND", "name": …}`. Decisions are made on these fields and never on a message.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from engine.errors import Defect, InvalidInput, LimitExceeded, LivestateError, Unsupported
+
+NO_ROOM = f"Python exception occurred while executing the UDF: {LimitExceeded.__name__}: "
+"""What the engine says before the text of what `engine.duckdb.growth` raises; there is no field for it."""
+
+_INVALID = frozenset(
+    {
+        "binder",
+        "catalog",
+        "parser",
+        "syntax",
+        "conversion",
+        "invalid",
+        "invalidinput",
+        "outofrange",
+        "mismatchtype",
+        "typemismatch",
+        "invalidtype",
+        "dividebyzero",
+        "decimal",
+        "parameternotallowed",
+        "parameternotresolved",
+        "expression",
+        "constraint",
+        "sequence",
+        "objectsize",
+    }
+)
+_UNSUPPORTED = frozenset({"notimplemented", "permission", "missingextension", "autoload", "settings", "dependency", "invalidconfiguration"})
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One failure as the engine reports it.
+
+    Attributes:
+        kind: Its `exception_type`, in lower case without spaces.
+        message: Its `exception_message`.
+        subtype: Its `error_subtype`, such as `COLUMN_NOT_FOUND`; empty if it has none.
+        name: What it names; empty if it names nothing.
+        start: Where in the engine's statement it is; None if that is not known.
+        length: Characters of the statement that it is about.
+    """
+
+    kind: str
+    message: str
+    subtype: str = ""
+    name: str = ""
+    start: int | None = None
+    length: int = 0
+
+    @property
+    def is_fatal(self) -> bool:
+        """Whether the engine must be started anew."""
+        return self.kind in {"fatal", "internal"}
+
+
+def read_failure(error: Exception) -> Failure:
+    """Read what the engine reports.
+
+    Args:
+        error: An error of DuckDB, or one of Arrow's that carries it.
+
+    Returns:
+        The failure; of kind `unknown` if the error carries no report.
+    """
+    text = str(error)
+    start = text.find("{")
+    if start >= 0:
+        try:
+            report, _ = json.JSONDecoder().raw_decode(text, start)
+        except ValueError:
+            report = {}
+        if isinstance(report, dict) and "exception_type" in report:
+            return _reported(report)
+    # Statements that the engine refuses before they run are not reported as JSON; their class says as much.
+    kind = type(error).__name__.removesuffix("Exception").lower()
+    _, _, message = text.partition(": ")
+    return Failure(kind, message or text)
+
+
+def _reported(report: Mapping[str, object]) -> Failure:
+    kind, message, subtype, name = (str(report.get(field, "")) for field in ("exception_type", "exception_message", "error_subtype", "name"))
+    location = str(report.get("location", "")).strip("[]").split(",")
+    start, length = (int(location[0]), int(location[1])) if len(location) == 2 and all(part.isdigit() for part in location) else (None, 0)
+    return Failure(kind.replace(" ", "").lower(), message, subtype, name, start, length)
+
+
+def error_of(failure: Failure, memory_limit_bytes: int, spill_limit_bytes: int | None = None) -> LivestateError:
+    """The error to raise for a failure.
+
+    Args:
+        failure: What the engine reports.
+        memory_limit_bytes: The engine's memory limit.
+        spill_limit_bytes: What it may put on disk; None: nothing.
+
+    Returns:
+        An error of the kind that says what the caller should do.
+    """
+    if failure.message.startswith(NO_ROOM):
+        return LimitExceeded(failure.message.removeprefix(NO_ROOM))
+    if failure.kind == "outofmemory":
+        return LimitExceeded(_too_big(memory_limit_bytes, spill_limit_bytes))
+    if failure.kind == "io" and spill_limit_bytes is not None:
+        # The engine's only files are those that it spills to. Its message names them.
+        return LimitExceeded(
+            f"The statement needs more memory than memory_limit_bytes allows ({memory_limit_bytes} bytes), and the disk takes no more of it: "
+            "ask for less, raise the limit, or free disk space."
+        )
+    if failure.kind in _UNSUPPORTED:
+        return Unsupported(_sentence(failure))
+    if failure.kind in _INVALID:
+        return InvalidInput(_sentence(failure))
+    return Defect(f"The query engine failed on this statement ({failure.kind}); please report the statement.")
+
+
+def _too_big(memory_limit_bytes: int, spill_limit_bytes: int | None) -> str:
+    needs = f"The statement needs more memory than memory_limit_bytes allows ({memory_limit_bytes} bytes)"
+    if spill_limit_bytes is None:
+        return f"{needs}, and spilling to disk is off: ask for less, raise the limit, or allow spilling by spill_limit_bytes."
+    return f"{needs}, and can or may not spill the rest (spill_limit_bytes allows {spill_limit_bytes} bytes): ask for less, or raise a limit."
+
+
+def _sentence(failure: Failure) -> str:
+    # Settings are locked, so advice to change one helps nobody.
+    message, _, _ = failure.message.split("\n", 1)[0].partition(", or SET ")
+    return message.strip()[:500] or f"The statement is not valid ({failure.kind})."

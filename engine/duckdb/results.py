@@ -1,0 +1,151 @@
+"""Result types and batches: what every Arrow client can read.
+
+The engine's types are made canonical as stored values are (`engine.model.sql_types`). Beyond those:
+
+| engine type | result |
+|---|---|
+| HUGEINT, UHUGEINT (sums of integers) | decimal128(38, 0) |
+| TIME, TIME_NS | time64[us], time64[ns] |
+| INTERVAL | month_day_nano_interval |
+| TIMESTAMP_S, TIMESTAMP_MS, TIMESTAMP_NS | timestamp[us] for the first two, timestamp[ns] |
+| ENUM, UUID, JSON | string |
+| ARRAY | list |
+| the type of a bare NULL | int32 |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import pyarrow as pa
+
+from engine.errors import InvalidInput, Unsupported
+from engine.model.sql_types import arrow_type, canonical_type
+
+_OPAQUE_TYPES = frozenset({"BIT", "TIME WITH TIME ZONE", "GEOMETRY", "VARIANT", "BIGNUM"})
+
+
+def result_schema(schema: pa.Schema, names: Sequence[str] | None = None) -> pa.Schema:
+    """The schema that a client sees.
+
+    Args:
+        schema: Schema of the engine's result.
+        names: What its columns are called; None for what the engine calls them.
+
+    Returns:
+        These names with canonical types, all nullable.
+
+    Raises:
+        Unsupported: A column has a type that Arrow clients cannot read.
+    """
+    fields = []
+    for name, field in zip(names or schema.names, schema, strict=True):
+        try:
+            fields.append(pa.field(name, _result_type(field.type)))
+        except InvalidInput as error:
+            raise Unsupported(f"The result column {name} has a type that cannot be sent ({field.type}): cast it, to VARCHAR for example.") from error
+    return pa.schema(fields)
+
+
+def check_types(names: Sequence[str], types: Sequence[str]) -> None:
+    """Refuse result types whose Arrow form loses what they mean: an offset, a length of bits, a format of the engine's own.
+
+    Args:
+        names: Names of the result's columns.
+        types: The engine's names of their types.
+
+    Raises:
+        Unsupported: A column has such a type.
+    """
+    for name, kind in zip(names, types, strict=True):
+        if kind in _OPAQUE_TYPES:
+            raise Unsupported(f"The result column {name} has the type {kind}, which cannot be sent: cast it, to VARCHAR for example.")
+
+
+def known_type(kind: str) -> pa.DataType | None:
+    """The type that a client sees of a column, where the engine's name of its type tells.
+
+    Args:
+        kind: The engine's name.
+
+    Returns:
+        The type; None where the engine has to be asked, as for nested types.
+    """
+    if kind == "HUGEINT":
+        return pa.decimal128(38, 0)
+    try:
+        return arrow_type(kind)
+    except InvalidInput:
+        return None
+
+
+def _result_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_null(kind):
+        return pa.int32()
+    if pa.types.is_time64(kind) or pa.types.is_interval(kind):
+        return kind
+    if pa.types.is_timestamp(kind) and kind.unit == "ns":
+        return pa.timestamp("ns", "UTC" if kind.tz else None)
+    if pa.types.is_dictionary(kind):
+        return _result_type(kind.value_type)
+    if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(pa.field("item", _result_type(kind.value_type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _result_type(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_result_type(kind.key_type), _result_type(kind.item_type))
+    return canonical_type(kind)
+
+
+def conversion(source: pa.Schema, target: pa.Schema) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    """How batches of the engine become batches of the result.
+
+    Args:
+        source: Schema of the engine's batches.
+        target: `result_schema` of it.
+
+    Returns:
+        A function that copies only columns whose type changes.
+    """
+    if source.equals(target):
+        return lambda batch: batch
+
+    def converted(batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns = [_cast(column, field.type) for column, field in zip(batch.columns, target, strict=True)]
+        return pa.RecordBatch.from_arrays(columns, schema=target) if columns else batch
+
+    return converted
+
+
+def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    if column.type.equals(kind):
+        return column
+    if pa.types.is_timestamp(column.type) and column.type.unit == kind.unit:
+        return column.view(kind)
+    return column.cast(kind)
+
+
+def sliced(batches: Iterator[pa.RecordBatch], batch_bytes: int) -> Iterator[pa.RecordBatch]:
+    """Cut batches that are too big to send at once.
+
+    Args:
+        batches: Batches of any size; those without rows are left out.
+        batch_bytes: Arrow bytes that a batch should not exceed; a single row may.
+
+    Returns:
+        The same rows in smaller batches, not copied.
+    """
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        # An upper bound that takes a hundredth of the time of the exact size: it spares point lookups that.
+        if batch.get_total_buffer_size() <= batch_bytes:
+            yield batch
+            continue
+        size = batch.nbytes
+        if size <= batch_bytes:
+            yield batch
+            continue
+        rows = max(1, batch.num_rows * batch_bytes // size)
+        for start in range(0, batch.num_rows, rows):
+            yield batch.slice(start, rows)

@@ -1,0 +1,145 @@
+"""Columns through all shapes that a store has had: what tells them apart is a number, and it says what stored rows hold of each.
+
+A column has its number for ever: renaming keeps it, and none is used again. So rows that were stored under an older shape of their store are read by
+number: the column itself, else the narrower one that it was before and a cast, else its default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from engine.errors import InvalidInput
+from engine.model.sql_types import MAX_DECIMAL_DIGITS, sql_type
+
+MAX_COLUMN_NUMBER = 0xFFFE
+"""Keys of stored blocks have two bytes for a column, and one of their values is taken (`engine.state.formats`)."""
+
+_INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
+_FLOAT_BITS = {32: 24, 64: 53}
+"""Bits of a whole number that a float holds exactly."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A stored column.
+
+    Attributes:
+        number: Its number, unique among all columns that the store has ever had.
+        default: Its value in rows that were written before it was added, as text; None for NULL.
+        older: Numbers and types that it had before it was widened, newest first.
+    """
+
+    number: int
+    default: str | None = None
+    older: tuple[tuple[int, pa.DataType], ...] = ()
+
+    def default_value(self, kind: pa.DataType) -> pa.Scalar:
+        """The value of rows that lack the column.
+
+        Args:
+            kind: The column's type.
+        """
+        return value_of(self.default, kind)
+
+    def source(self, numbers: Collection[int], kind: pa.DataType) -> tuple[int, pa.DataType] | None:
+        """Where stored rows have the column's values.
+
+        Args:
+            numbers: The columns that they have.
+            kind: The column's type.
+
+        Returns:
+            Number and type of a stored column; None where they lack it, so that its value is the default.
+        """
+        return next((each for each in ((self.number, kind), *self.older) if each[0] in numbers), None)
+
+    def read(self, numbers: Collection[int], kind: pa.DataType, rows: int, stored: Callable[[int, pa.DataType], pa.Array]) -> pa.Array:
+        """The column of stored rows.
+
+        Args:
+            numbers: The columns that they have.
+            kind: The column's type.
+            rows: How many they are.
+            stored: Gives a stored column by its number and type.
+        """
+        found = self.source(numbers, kind)
+        if found is None:
+            return pa.repeat(self.default_value(kind), rows)
+        number, stored_kind = found
+        values = stored(number, stored_kind)
+        return values if stored_kind == kind else cast_exactly(values, kind)
+
+
+def columns_as_created(count: int) -> tuple[Column, ...]:
+    """The columns of a new store: their numbers are their places."""
+    return tuple(Column(number) for number in range(count))
+
+
+def value_of(text: str | None, kind: pa.DataType) -> pa.Scalar:
+    """A value that was given as text.
+
+    Args:
+        text: As SQL's casts read it; None for NULL.
+        kind: Its type.
+
+    Raises:
+        InvalidInput: The text is no value of the type, or values of the type have no text.
+    """
+    if text is None:
+        return pa.scalar(None, kind)
+    if pa.types.is_nested(kind):
+        raise InvalidInput(f"A column of type {sql_type(kind)} has no default other than NULL.")
+    try:
+        return pa.scalar(text).cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InvalidInput(f"{text!r} is no {sql_type(kind)}.") from error
+
+
+def text_of(value: pa.Scalar) -> str | None:
+    """The text of which `value_of` makes the same value."""
+    text: str | None = value.cast(pa.string()).as_py()
+    return text
+
+
+def cast_exactly(column: pa.ChunkedArray | pa.Array | pa.Scalar, kind: pa.DataType) -> pa.ChunkedArray | pa.Array | pa.Scalar:
+    """Cast values that all are values of another type, too.
+
+    Raises:
+        pa.ArrowInvalid: One of them is none.
+    """
+    if pa.types.is_integer(column.type) and pa.types.is_decimal(kind):
+        # Arrow asks for room for every integer of the width; room for those that are there is asked by the second cast.
+        column = column.cast(pa.decimal128(MAX_DECIMAL_DIGITS, kind.scale))
+    return column.cast(kind)
+
+
+def widens(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether every value of a type is a value of another one.
+
+    Args:
+        source: A canonical type.
+        target: Another one.
+    """
+    types = pa.types
+    if types.is_integer(source):
+        return _widens_integer(source, target)
+    if types.is_floating(source) and types.is_floating(target):
+        return bool(target.bit_width > source.bit_width)
+    if types.is_decimal(source) and types.is_decimal(target):
+        return bool(target.scale >= source.scale and target.precision - target.scale >= source.precision - source.scale and target != source)
+    return False
+
+
+def _widens_integer(source: pa.DataType, target: pa.DataType) -> bool:
+    types, is_signed = pa.types, pa.types.is_signed_integer(source)
+    if types.is_integer(target):
+        return bool(target.bit_width > source.bit_width and (types.is_signed_integer(target) or not is_signed))
+    if types.is_floating(target):
+        return bool(_FLOAT_BITS[target.bit_width] >= source.bit_width)
+    if types.is_decimal(target):
+        digits = _INTEGER_DIGITS[source.bit_width] + (source == pa.uint64())
+        return bool(target.precision - target.scale >= digits)
+    return False

@@ -1,0 +1,1 @@
+"""Processes of Python that livestate starts, and their end."""

@@ -1,0 +1,1 @@
+"""Rows as jobs make them before they are appended to a changelog."""

@@ -1,0 +1,258 @@
+"""What can be read of a store group on a host: its newest epoch, and those before it that are retained for a while."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+from weakref import WeakSet
+
+from engine.cluster.refusals import epochs_in_words
+from engine.cluster.reports import ReadableEpoch
+from engine.errors import LimitExceeded, NotFound, Unavailable
+from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
+from engine.scan import BuildingError
+from engine.state.version import Version
+from engine.state.view import StateView
+
+_MISSING_SHOWN = 5
+MOST_HELD = 256
+"""Epochs of a group that readers may hold at once."""
+
+
+@dataclass(frozen=True)
+class Retention:
+    """How long epochs stay readable after a newer one. The newest always does.
+
+    Attributes:
+        seconds: Time after which an epoch is let go.
+        versions: How many epochs there are at most, the newest included.
+        bytes: Memory of delete vectors and segments that only older epochs need, at most; an estimate.
+    """
+
+    seconds: float
+    versions: int
+    bytes: int
+
+
+@dataclass(frozen=True, eq=False)
+class GroupView:
+    """All stores of a group at one epoch, with the partitions that can be read here.
+
+    Attributes:
+        group: The group.
+        epoch: The epoch.
+        committed_at: When it was committed, microseconds since 1970 UTC; 0 before the first.
+        stores: Every store of the group, as it is at the epoch.
+        generation: How many migrations of the group are in effect.
+        rebuilding: Partitions that are held here and come to be readable at a later epoch.
+    """
+
+    group: GroupName
+    epoch: Epoch
+    committed_at: int
+    stores: Mapping[StoreName, StateView]
+    generation: int = 0
+    rebuilding: frozenset[tuple[StoreName, PartitionId]] = frozenset()
+
+    @cached_property
+    def definitions(self) -> Mapping[StoreName, StoreDefinition]:
+        """What the stores are."""
+        return {name: store.definition for name, store in self.stores.items()}
+
+    @cached_property
+    def _whole(self) -> Mapping[StoreName, StateView]:
+        return {name: store for name, store in self.stores.items() if len(store.versions) == store.definition.partitions}
+
+    def store(self, store: StoreName, partitions: Collection[PartitionId] | None) -> StateView:
+        """A store, or some partitions of it.
+
+        Args:
+            store: The store.
+            partitions: The partitions; None for all that there are.
+
+        Raises:
+            NotFound: The store is not in the group at this epoch.
+            BuildingError: A partition comes to this host, and is not here yet; the message names it.
+            Unavailable: A partition is not here; likewise.
+        """
+        found = self._whole.get(store)
+        if found is not None and partitions is None:
+            return found
+        found = self.stores.get(store)
+        if found is None:
+            raise NotFound(f"Group {self.group} has no store {store} at epoch {self.epoch} here.")
+        wanted = range(found.definition.partitions) if partitions is None else partitions
+        missing = [number for number in wanted if number not in found.versions]
+        if missing:
+            shown = ", ".join(str(number) for number in missing[:_MISSING_SHOWN])
+            more = f" and {len(missing) - _MISSING_SHOWN} others" if len(missing) > _MISSING_SHOWN else ""
+            what = f"Partition {shown}" if len(missing) == 1 else f"Partitions {shown}{more}"
+            comes = all((store, number) in self.rebuilding for number in missing)
+            raise (BuildingError if comes else Unavailable)(
+                f"{what} of store {store} cannot be read on this host at epoch {self.epoch}; ask a host that holds it, or try again shortly."
+            )
+        return found if partitions is None else found.restricted(partitions)
+
+
+class _Retained(NamedTuple):
+    """A view that is not the newest any more.
+
+    Attributes:
+        view: The view.
+        until: When it is let go, by the clock of whoever publishes.
+        bytes: Memory of delete vectors and segments that the view after it does without.
+    """
+
+    view: GroupView
+    until: float
+    bytes: int
+
+
+class RetainedViews:
+    """The views of a group that can be read. One thread at a time publishes and expires them; any may read and hold them.
+
+    A reader that needs an epoch for longer than it is retained holds it, for some time at once: whoever goes away without a word is soon forgotten.
+    What is held does not count against the retention of the others; where it takes as much memory as they may, no other epochs are held.
+
+    Args:
+        group: The group.
+        retention: How long views are kept.
+    """
+
+    def __init__(self, group: GroupName, retention: Retention) -> None:
+        self.newest: GroupView | None = None
+        self.readable: tuple[ReadableEpoch, ...] = ()
+        self.since: Mapping[StoreName, Epoch] = {}
+        self._group = group
+        self._retention = retention
+        self._older: list[_Retained] = []
+        self._held_until: dict[Epoch, float] = {}
+        self._changing = threading.Lock()
+        self._by_epoch: Mapping[Epoch, GroupView] = {}
+        self._expired: WeakSet[StateView] = WeakSet()
+
+    def at(self, epoch: Epoch) -> GroupView:
+        """The view of an epoch.
+
+        Raises:
+            Unavailable: The epoch is not there yet, or not any more; the message names the epochs that are.
+        """
+        found = self._by_epoch.get(epoch)
+        if found is None:
+            there = epochs_in_words(self._by_epoch.keys())
+            raise Unavailable(f"Group {self._group} cannot be read at epoch {epoch} on this host; the epochs there are: {there}.")
+        return found
+
+    def publish(self, view: GroupView, clock: float) -> None:
+        """Make a view the newest. One of the epoch that was the newest replaces it.
+
+        Args:
+            view: The view.
+            clock: The time, in seconds that never go back.
+        """
+        before, older = self.newest, list(self._older)
+        self.since = {name: self._since(name, store, view.epoch) for name, store in view.stores.items()}
+        if before is not None and before.epoch != view.epoch:
+            older.append(_Retained(before, clock + self._retention.seconds, _bytes_apart(before, view)))
+        elif older:
+            older[-1] = older[-1]._replace(bytes=_bytes_apart(older[-1].view, view))
+        with self._changing:
+            self.newest, self._older = view, older
+            self._let_go(clock)
+            self._show()
+
+    def hold(self, epoch: Epoch, until: float, clock: float) -> None:
+        """Keep an epoch readable for longer.
+
+        Args:
+            epoch: An epoch that can be read.
+            until: Until when at least, by the clock; another hold of the epoch that lasts longer stays.
+            clock: The time, in seconds that never go back.
+
+        Raises:
+            Unavailable: The epoch is not there; the message names the epochs that are.
+            LimitExceeded: Too many epochs are held, or what is held takes too much memory.
+        """
+        with self._changing:
+            self.at(epoch)
+            held = {each: end for each, end in self._held_until.items() if end > clock}
+            size = sum(retained.bytes for retained in self._older if retained.view.epoch in held)
+            # Whoever holds an epoch already has begun to read it, and may go on.
+            if epoch not in held and (len(held) >= MOST_HELD or size > self._retention.bytes):
+                raise LimitExceeded(
+                    f"Readers hold {len(held)} epochs of group {self._group} with {size:,} bytes, as many as may be: try again shortly."
+                )
+            self._held_until = {**held, epoch: max(until, held.get(epoch, until))}
+
+    def _since(self, name: StoreName, store: StateView, epoch: Epoch) -> Epoch:
+        """The oldest epoch from which on all partitions of a store can be read."""
+        before = self.newest.stores.get(name) if self.newest is not None else None
+        return self.since[name] if before is not None and before.versions.keys() >= store.versions.keys() else epoch
+
+    def expire(self, clock: float) -> bool:
+        """Let go of what is past its time; whether there was anything.
+
+        Args:
+            clock: The time, in seconds that never go back.
+        """
+        next_expiry = self.next_expiry
+        if next_expiry is None or next_expiry > clock:
+            return False
+        with self._changing:
+            self._let_go(clock)
+            self._show()
+        return True
+
+    @property
+    def next_expiry(self) -> float | None:
+        """When the next view is let go, by the clock; None when the newest is the only one."""
+        held = self._held_until
+        return min((max(retained.until, held.get(retained.view.epoch, retained.until)) for retained in self._older), default=None)
+
+    def _let_go(self, clock: float) -> None:
+        self._held_until = {epoch: until for epoch, until in self._held_until.items() if until > clock}
+        loose = [retained for retained in self._older if retained.view.epoch not in self._held_until]
+        size = sum(retained.bytes for retained in loose)
+        gone = set()
+        for place, oldest in enumerate(loose):
+            if oldest.until > clock and len(loose) - place < self._retention.versions and size <= self._retention.bytes:
+                break
+            gone.add(oldest.view.epoch)
+            size -= oldest.bytes
+            for store in oldest.view.stores.values():
+                self._expired.add(store)
+        self._older = [retained for retained in self._older if retained.view.epoch not in gone]
+
+    def _show(self) -> None:
+        assert self.newest is not None
+        views = [*(retained.view for retained in self._older), self.newest]
+        self._by_epoch = {view.epoch: view for view in views}
+        self.readable = tuple(ReadableEpoch(view.epoch, view.committed_at, view.generation) for view in views)
+
+    @property
+    def pinned_epochs(self) -> int:
+        """How many epochs are past their time and still read by queries."""
+        return len({view.epoch for view in list(self._expired)})
+
+
+def _bytes_apart(older: GroupView, newer: GroupView) -> int:
+    """Bytes of the delete vectors and segments of a view that another one does without."""
+    total = 0
+    for name, store in older.stores.items():
+        after = newer.stores.get(name)
+        for number, version in store.versions.items():
+            following = after.versions.get(number) if after is not None else None
+            if following is not version:
+                total += _own_bytes(version, following)
+    return total
+
+
+def _own_bytes(older: Version, newer: Version | None) -> int:
+    shared = {id(entry.live) for entry in newer.segments} if newer is not None else set()
+    vectors = sum(entry.live.nbytes for entry in older.segments if entry.live is not None and id(entry.live) not in shared)
+    # Columns of a segment that compaction has replaced stay in the cache as long as a view needs them.
+    kept = {entry.segment.id for entry in newer.segments} if newer is not None else set()
+    return vectors + sum(entry.segment.record.nbytes for entry in older.segments if entry.segment.id not in kept)

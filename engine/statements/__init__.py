@@ -1,0 +1,4 @@
+"""What is kept of a text: the statement that is ready, its columns' names, and what it was made with.
+
+Never runs a statement.
+"""

@@ -1,0 +1,76 @@
+"""One statement to run, with everything that it is used with."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from engine.duckdb.deadline import Deadline
+from engine.model.read_point import NEWEST, EpochWish
+from engine.plan.plans import RowsPlan
+from engine.plan.statement import ReadyStatement
+from engine.plan.values import Arguments, Operand, Parameter
+from engine.statements.pin import ALL_NEWEST, Pin
+from engine.statements.statement_cache import ReadyText
+
+REFUSED_LIMIT = -1
+"""A LIMIT that only the engine can judge, and most likely refuses."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One statement to run.
+
+    Attributes:
+        dialect: Dialect of its text.
+        ready: The text, and the statement made of it.
+        arguments: Its parameters and lists.
+        deadline: When it must end.
+        started: When it came, by `time.perf_counter`.
+        wish: Which epochs will do.
+        pin: What of its stores is read here.
+        given: What the client gave for the parameters; None for nothing.
+        is_told: Whether the client was told which columns the answer has.
+    """
+
+    dialect: str
+    ready: ReadyText
+    arguments: Arguments
+    deadline: Deadline
+    started: float
+    wish: EpochWish = NEWEST
+    pin: Pin = ALL_NEWEST
+    given: pa.RecordBatch | None = None
+    is_told: bool = False
+
+    @property
+    def statement(self) -> ReadyStatement:
+        """The statement."""
+        return self.ready.statement
+
+    @property
+    def types(self) -> tuple[pa.DataType, ...]:
+        """Types of the parameters' values."""
+        return tuple(value.type for value in self.arguments.parameters)
+
+    @property
+    def limit(self) -> int | None:
+        """How many rows at most, where the plan is plain rows; None for all, and `REFUSED_LIMIT` for what the engine must judge."""
+        plan = self.statement.plan
+        return limit_of(plan.limit, self.arguments) if isinstance(plan, RowsPlan) else None
+
+    def seconds(self, **steps: float) -> dict[str, float]:
+        """Times of steps, with the time since the statement came."""
+        return {**steps, "total": time.perf_counter() - self.started}
+
+
+def limit_of(operand: Operand | None, arguments: Arguments) -> int | None:
+    """How many rows at most; None for all, and `REFUSED_LIMIT` for what the engine must judge."""
+    if operand is None:
+        return None
+    value = arguments.parameters[operand.place].as_py() if isinstance(operand, Parameter) else operand.value
+    if value is None:
+        return None
+    return value if isinstance(value, int) and value >= 0 else REFUSED_LIMIT

@@ -1,0 +1,191 @@
+"""Statements that were made ready, kept for texts that come again."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+import pyarrow as pa
+
+from engine.duckdb.deadline import Deadline
+from engine.errors import LivestateError
+from engine.model.schema import StoreDefinition, StoreName
+from engine.plan.plans import RowsPlan
+from engine.plan.statement import ReadyStatement, lists_fit
+from engine.sql.literals import LiftedText, lift
+from engine.sql.parse import Kind
+from engine.sql.versions import NO_MOMENTS, Moments
+from engine.statements.column_names import ColumnNames
+from engine.statements.deep_stack import ready_statement
+
+Value = TypeVar("Value")
+
+
+class LeastRecentlyUsed(Generic[Value]):
+    """A bounded map that forgets what was not asked for longest. Safe for threads.
+
+    Args:
+        size: How many entries to keep.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._lock = threading.Lock()
+        self._entries: OrderedDict[Hashable, Value] = OrderedDict()
+
+    def get(self, key: Hashable) -> Value | None:
+        """The value of a key, if it is there."""
+        with self._lock:
+            value = self._entries.get(key)
+            if value is not None:
+                self._entries.move_to_end(key)
+            return value
+
+    def put(self, key: Hashable, value: Value) -> None:
+        """Keep a value."""
+        with self._lock:
+            self._entries[key] = value
+            self._entries.move_to_end(key)
+            if len(self._entries) > self._size:
+                self._entries.popitem(last=False)
+
+
+MAX_CACHED_LENGTH = 20_000
+"""Longer texts are not kept."""
+Tables = Mapping[StoreName, StoreDefinition]
+"""The store that each name means."""
+
+
+@dataclass(frozen=True, eq=False)
+class _NoLookup:
+    """Kept for a shape that is no lookup.
+
+    Attributes:
+        tables: What names meant when that was found.
+    """
+
+    tables: Tables
+
+
+@dataclass(frozen=True)
+class ReadyText:
+    """A text whose statement is ready.
+
+    Attributes:
+        text: The text.
+        statement: The statement.
+        lists: This text's own literal lists.
+        moments: For which moments it reads versioned stores.
+    """
+
+    text: str
+    statement: ReadyStatement
+    lists: Mapping[str, pa.RecordBatch]
+    moments: Moments = NO_MOMENTS
+
+
+class StatementCache:
+    """Makes statements ready, and keeps them for texts that come again.
+
+    Texts that differ only in long literal lists share a statement, and so do short lookups that differ only in literals.
+
+    Args:
+        size: How many statements to keep.
+        names: Knows the names of their columns.
+    """
+
+    def __init__(self, size: int, names: ColumnNames) -> None:
+        self._names = names
+        self._texts: LeastRecentlyUsed[ReadyStatement] = LeastRecentlyUsed(size)
+        self._shapes: LeastRecentlyUsed[ReadyStatement | _NoLookup] = LeastRecentlyUsed(size)
+
+    def ready(self, text: str, dialect: str, tables: Tables, deadline: Deadline, moments: Moments = NO_MOMENTS, shapes: Hashable = ()) -> ReadyText:
+        """The statement of a text.
+
+        Args:
+            text: What the user wrote.
+            dialect: Its dialect.
+            tables: The store that each name means.
+            deadline: When the statement must end.
+            moments: For which moments it reads versioned stores.
+            shapes: What tells `tables` from what names mean now; empty where they are that.
+
+        Returns:
+            The statement, and the lists of this text.
+
+        Raises:
+            LivestateError: As `ready_statement`.
+        """
+        known = self.known(text, dialect, tables) if moments == NO_MOMENTS and not shapes else None
+        if known is not None:
+            return ReadyText(text, known, {})
+        lifted = lift(text, dialect)
+        lists = {entry.name: entry.rows for entry in lifted.lists}
+        kept = self._kept(lifted, dialect, tables, (moments, shapes), deadline)
+        if lists and not lists_fit(kept.bound):
+            lifted, lists = lift(text, dialect, lists=False), {}
+            kept = self._kept(lifted, dialect, tables, (moments, shapes), deadline)
+        return ReadyText(text, kept, lists, moments)
+
+    def known(self, text: str, dialect: str, tables: Tables) -> ReadyStatement | None:
+        """The statement of a text without long lists, if it is ready already."""
+        if len(text) > MAX_CACHED_LENGTH:
+            return None
+        found = self._texts.get((text, dialect))
+        return found if found is not None and found.is_current(tables) else None
+
+    def _kept(self, lifted: LiftedText, dialect: str, tables: Tables, apart: tuple[Moments, Hashable], deadline: Deadline) -> ReadyStatement:
+        kinds = tuple(tuple(str(kind) for kind in entry.rows.schema.types) for entry in lifted.lists)
+        # Texts with lists share what is made of the text without them; others are found before anything is lifted.
+        key: tuple[Hashable, ...] = (lifted.source.text, dialect, kinds) if kinds else (lifted.source.original, dialect)
+        moments, _ = apart
+        if apart != (NO_MOMENTS, ()):
+            key = (*key, apart)
+        found = self._texts.get(key)
+        if found is not None and found.is_current(tables):
+            return found
+        made = ready_statement(lifted, dialect, tables, moments=moments)
+        made = replace(made, names=self._names.of(made.bound, dialect, deadline))
+        # What DESCRIBE says of a store is not told by references; a query without any means the same whatever stores there are.
+        if len(lifted.source.text) <= MAX_CACHED_LENGTH and made.bound.tree is not None:
+            self._texts.put(key, made)
+        return made
+
+    def widened(self, ready: ReadyText, dialect: str) -> ReadyText:
+        """The statement of a text with all columns of its stores and its lists in place; not kept."""
+        lifted, tables = lift(ready.text, dialect, lists=False), ready.statement.bound.tables
+        return replace(ready, statement=ready_statement(lifted, dialect, tables, all_columns=True, moments=ready.moments), lists={})
+
+    def shaped(self, shape: str, tables: Tables) -> ReadyStatement | None:
+        """The lookup that all short texts of a shape share, if it is known."""
+        found = self._shapes.get(shape)
+        return found if isinstance(found, ReadyStatement) and found.is_current(tables) else None
+
+    def learn_shape(self, shape: str, literals: int, tables: Tables) -> None:
+        """Make a shape's statement ready, and keep it if it is a lookup by its literals.
+
+        The shape is a statement with a parameter for each literal. If it is a lookup, its literals are values that key
+        columns are compared with, or a LIMIT, and nothing else about it can depend on them.
+
+        Args:
+            shape: Text of the shape.
+            literals: How many literals it has.
+            tables: The store that each name means.
+        """
+        found = self._shapes.get(shape)
+        if not (isinstance(found, _NoLookup) and found.tables is tables):
+            self._shapes.put(shape, _lookup_of(shape, literals, tables) or _NoLookup(tables))
+
+
+def _lookup_of(shape: str, literals: int, tables: Tables) -> ReadyStatement | None:
+    try:
+        made = ready_statement(lift(shape, "duckdb", lists=False), "duckdb", tables)
+    except LivestateError:
+        return None
+    slots = made.bound.parameters
+    lookup = isinstance(made.plan, RowsPlan) and made.plan.predicate is not None
+    typed = len(slots) == literals and all(slot.type is not None for slot in slots)
+    return made if made.bound.kind is Kind.QUERY and lookup and typed else None

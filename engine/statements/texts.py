@@ -1,0 +1,185 @@
+"""Texts made ready: which stores their names mean, in which shape these are read, and as of when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from engine.duckdb.deadline import Deadline
+from engine.errors import Corrupt, InvalidInput, LimitExceeded
+from engine.model.read_point import EpochWish
+from engine.model.schema import GroupName, StoreDefinition, StoreName
+from engine.plan.statement import ReadyStatement
+from engine.scan import StoreSource
+from engine.sql.as_of import AsOfText, resolve_as_of, take_as_of, without_moments
+from engine.sql.bind import BoundStatement, TableShape
+from engine.sql.literals import likely_shape
+from engine.sql.text import SourceText
+from engine.sql.versions import NO_MOMENTS, Moments, is_versioned
+from engine.statements.statement_cache import ReadyText, StatementCache, Tables
+
+Told = tuple[TableShape, ...]
+"""What names meant when a client was told the columns of a statement: `BoundStatement.shapes`."""
+
+
+class Texts:
+    """Makes the texts of clients ready. Safe for threads.
+
+    Args:
+        source: The stores, and what names mean.
+        statements: Keeps what was made ready.
+        max_sql_bytes: Size of the longest text, in UTF-8.
+    """
+
+    def __init__(self, source: StoreSource, statements: StatementCache, max_sql_bytes: int) -> None:
+        self._source = source
+        self._statements = statements
+        self._max_sql_bytes = max_sql_bytes
+
+    def ready(self, text: str, dialect: str, wish: EpochWish, deadline: Deadline) -> tuple[ReadyText, EpochWish]:
+        """Make a text ready. All its names are looked up at one moment.
+
+        Args:
+            text: What a client wrote.
+            dialect: Its dialect.
+            wish: Which epochs its session may read.
+            deadline: When the statement must end.
+
+        Returns:
+            The statement without the epochs that its text asks for, and these in its wish.
+
+        Raises:
+            LivestateError: The text is not valid, as kind and message say.
+        """
+        self._check_length(text)
+        tables = self._source.tables()
+        taken = take_as_of(text, dialect)
+        moments = _moments(taken, wish, tables)
+        ready = self._statements.ready(taken.text, dialect, tables, deadline, moments)
+        references = ready.statement.bound.references
+        if not taken.clauses and moments == NO_MOMENTS:
+            return ready, wish
+        as_of = resolve_as_of(SourceText(taken.marked, taken.marked), taken.clauses, references)
+        return ready, replace(wish, as_of={**without_moments(wish, references), **as_of})
+
+    def in_shapes(self, ready: ReadyText, dialect: str, generations: Mapping[GroupName, int], deadline: Deadline) -> ReadyText:
+        """A text with what its stores are where other numbers of migrations are in effect. Its names mean the same stores.
+
+        Args:
+            ready: The text.
+            dialect: Its dialect.
+            generations: How many migrations of each store group are in effect.
+            deadline: When the statement must end.
+
+        Raises:
+            LivestateError: The text is not valid there, or it is not known what the stores are there.
+        """
+        stores = self._source.definitions_of(generations)
+        return self._again(ready, dialect, {name: stores[definition.name] for name, definition in ready.statement.bound.tables.items()}, deadline)
+
+    def as_told(self, ready: ReadyText, dialect: str, told: Told, deadline: Deadline) -> ReadyText | None:
+        """A text with what its names once meant.
+
+        Args:
+            ready: The text with what they mean now.
+            dialect: Its dialect.
+            told: What they meant: `BoundStatement.shapes`.
+            deadline: When the statement must end.
+
+        Returns:
+            The text; None where a name meant a store that there is not.
+
+        Raises:
+            InvalidInput: The changelog does not have the migration that made a store what it was.
+            LivestateError: The text is not valid so, or it is not known what the stores were.
+        """
+        stores, meant = self._source.definitions(), {shape.name: shape for shape in told}
+        tables: dict[StoreName, StoreDefinition] = {}
+        for name in ready.statement.bound.tables:
+            shape = meant.get(name, TableShape(name, name, 0))
+            if shape.store not in stores:
+                return None
+            try:
+                tables[name] = self._source.definitions_of({stores[shape.store].group: shape.generation})[shape.store]
+            except Corrupt as error:
+                # A changelog that has lost something says so everywhere; a handle may be one of another changelog at this address.
+                raise InvalidInput(
+                    f"The changelog does not say what store {shape.store} was when the statement was prepared: prepare it again."
+                ) from error
+        return self._again(ready, dialect, tables, deadline)
+
+    def _again(self, ready: ReadyText, dialect: str, tables: Tables, deadline: Deadline) -> ReadyText:
+        shapes = tuple((name, definition.name, definition.generation) for name, definition in sorted(tables.items()))
+        return self._statements.ready(ready.text, dialect, tables, deadline, ready.moments, shapes)
+
+    def _check_length(self, text: str) -> None:
+        limit = self._max_sql_bytes
+        if len(text) > limit or (len(text) * 4 > limit and len(text.encode(errors="replace")) > limit):
+            raise LimitExceeded(f"The statement is longer than max_sql_bytes allows ({limit} bytes): pass values as parameters.")
+
+    def with_literal(self, text: str, dialect: str) -> tuple[ReadyStatement, object] | None:
+        """A lookup of one row by its key, of a text with one literal, if its like was made ready before.
+
+        Args:
+            text: Any text.
+            dialect: Its dialect.
+
+        Returns:
+            The lookup, whose only parameter is the key, and the literal; None for any other text.
+        """
+        shape = likely_shape(text) if dialect == "duckdb" else None
+        if shape is None:
+            return None
+        known = self._statements.shaped(shape.text, self._source.tables())
+        return None if known is None or known.key_lookup is None else (known, shape.values[0])
+
+    def with_parameter(self, text: str, dialect: str, parameters: pa.RecordBatch | Sequence[object]) -> tuple[ReadyStatement, object] | None:
+        """A lookup of one row by its key, of a text with one parameter, if it was made ready before.
+
+        Args:
+            text: Any text.
+            dialect: Its dialect.
+            parameters: One row with a column a parameter, or plain Python values.
+
+        Returns:
+            The lookup, and the parameter's value; None for anything else.
+        """
+        known = self._statements.known(text, dialect, self._source.tables())
+        lookup = None if known is None else known.key_lookup
+        if known is None or lookup is None:
+            return None
+        if not isinstance(parameters, pa.RecordBatch):
+            return (known, parameters[0]) if len(parameters) == 1 else None
+        if parameters.num_rows != 1 or parameters.num_columns != 1:
+            return None
+        column = parameters.column(0)
+        is_fitting = column.type == lookup.key_type or (pa.types.is_integer(column.type) and pa.types.is_integer(lookup.key_type))
+        return (known, column[0].as_py()) if is_fitting else None
+
+
+def outdated(told: Told, bound: BoundStatement) -> InvalidInput:
+    """The refusal of a statement whose columns are others than were told.
+
+    Args:
+        told: What its names meant then.
+        bound: The statement with what they mean now.
+    """
+    meant = {shape.name: shape.store for shape in told}
+    for name, definition in sorted(bound.tables.items()):
+        if meant.get(name, name) != definition.name:
+            return InvalidInput(f"The statement was prepared before the name {name} was switched to store {definition.name}: prepare it again.")
+    changed = sorted({shape.store for shape in {*told} ^ {*bound.shapes}})
+    stores = f"store {changed[0]}" if len(changed) == 1 else f"one of the stores {', '.join(changed)}"
+    return InvalidInput(f"The statement was prepared before {stores} was migrated: prepare it again.")
+
+
+def _moments(taken: AsOfText, wish: EpochWish, tables: Tables) -> Moments:
+    """The moments that matter for versioned stores; none where none of these is named, so that the statement is shared with other moments."""
+    moments = Moments.of(taken.clauses, wish)
+    if moments == NO_MOMENTS:
+        return moments
+    text = taken.text.lower()
+    is_one_named = any(is_versioned(definition) and name.lower() in text for name, definition in tables.items())
+    return moments if is_one_named else NO_MOMENTS

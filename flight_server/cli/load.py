@@ -1,0 +1,245 @@
+"""`livestate load`: rows of a file become epochs of a store."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.changelog import Changelog, StoreAppender, open_appender
+from engine.errors import InvalidInput, LivestateError
+from engine.model.kinds import PLAIN, Kind, Merge, Session, time_of
+from engine.model.schema import Epoch, StoreDefinition, StoreName, define_store
+from engine.model.sql_types import arrow_type
+from engine.producers.partial_rows import partial_rows, session_fragments
+from flight_server.cli.behaviour_text import BehaviourText
+from flight_server.cli.files import FileFormat, format_of, open_rows
+
+DEFAULT_BATCH_ROWS = 250_000
+MAX_EPOCH_BYTES = 64 << 20
+"""Wide rows end an epoch before it has its number of rows, so that memory stays bounded."""
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """What to load into.
+
+    Attributes:
+        store: Name of the store; created on first use.
+        key: Columns that identify a row; empty takes those of the store that is there.
+        partition_by: Leading part of the key that places a row; empty takes the whole key, or what the store has.
+        partitions: How many partitions; None takes 8, or what the store has.
+        format: Format of the file; None goes by its name.
+        batch_rows: Rows of an epoch, at most.
+        types: SQL types of CSV columns by name.
+        behaviour: Kind, retention and placement of a new store; of one that is there, what is given has to be so.
+        time: Column with the time of the events, for a session store.
+        watermark: No event before it is waited for any more, with a time zone: rows that are past their retention by then go. None: rows that go
+            by the time of an event stay.
+        take_over: Whether to load into a store group that a job has written, which ends the job's term.
+    """
+
+    store: str
+    key: Sequence[str] = ()
+    partition_by: Sequence[str] = ()
+    partitions: int | None = None
+    format: FileFormat | None = None
+    batch_rows: int = DEFAULT_BATCH_ROWS
+    types: Mapping[str, str] = field(default_factory=dict)
+    behaviour: BehaviourText = field(default_factory=BehaviourText)
+    time: str = ""
+    watermark: dt.datetime | None = None
+    take_over: bool = False
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a load has come.
+
+    Attributes:
+        rows: Rows committed.
+        total: Rows of the file, where that is known.
+        epochs: Epochs committed by this load.
+        epoch: The newest of them; None before the first.
+    """
+
+    rows: int = 0
+    total: int | None = None
+    epochs: int = 0
+    epoch: Epoch | None = None
+
+
+def load_file(changelog: Changelog, file: Path, options: LoadOptions, report: Callable[[Progress], None] = lambda progress: None) -> Progress:
+    """Append the rows of a file to a store, epoch by epoch.
+
+    In a key-value store a row replaces the one with the same key, so a load that failed underway can simply be run again. A store that merges takes a
+    file of partial rows or session fragments, or one of events, which are aggregated first.
+
+    Args:
+        changelog: Where the store is, or will be.
+        file: The file.
+        options: What to load into.
+        report: Called after each epoch.
+
+    Returns:
+        What was loaded.
+
+    Raises:
+        NotFound: The file cannot be opened.
+        InvalidInput: The file, or one of its rows, does not fit; the message says which, and how much was
+            loaded before it. Or a job has written the store group, and it is not to be taken over.
+        Fenced: Another writer took the store over meanwhile.
+        Unavailable: The changelog cannot be reached.
+        LimitExceeded: The disk is full.
+    """
+    there = _there(changelog, file, options)
+    rows = open_rows(file, format_of(file, options.format), _csv_types(there, options))
+    definition = _definition(there, rows.schema, options)
+    progress = Progress(total=rows.rows)
+    appender = open_appender(changelog, [definition], writer_id=f"livestate load of {file.name}", take_over=options.take_over)
+    try:
+        for table in epochs(rows.batches, options.batch_rows):
+            progress = _append(appender, definition, table, progress, options)
+            report(progress)
+    except LivestateError as error:
+        if progress.rows:
+            again = "counts them twice" if isinstance(definition.behaviour.kind, Merge | Session) else "replaces them"
+            raise type(error)(f"{error.message} The {progress.rows:,} rows before it are loaded; loading the file again {again}.") from error
+        raise
+    return progress
+
+
+def epochs(batches: Iterable[pa.RecordBatch], most_rows: int) -> Iterator[pa.Table]:
+    """Cut a stream of batches into tables of a size that suits an epoch.
+
+    Args:
+        batches: Any number of batches of any size.
+        most_rows: Rows of a table, at most.
+
+    Yields:
+        The same rows in the same order; each table has `most_rows` rows unless it reached 64 MiB before, or is the last.
+    """
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        rest = batch
+        while rest.num_rows:
+            piece = rest.slice(0, most_rows - rows)
+            rest = rest.slice(piece.num_rows)
+            held.append(piece)
+            rows, size = rows + piece.num_rows, size + piece.nbytes
+            if rows == most_rows or size >= MAX_EPOCH_BYTES:
+                yield pa.Table.from_batches(held)
+                held, rows, size = [], 0, 0
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def _there(changelog: Changelog, file: Path, options: LoadOptions) -> StoreDefinition | None:
+    """The store as it is; of the shapes that migrations have given it the newest that has the file's columns."""
+    shapes = changelog.shapes(StoreName(options.store))
+    if len(shapes) < 2:
+        return shapes[0] if shapes else None
+    names = sorted(open_rows(file, format_of(file, options.format), {}).schema.names)
+    fitting = [shape for shape in shapes if sorted(shape.row_schema.names) == names]
+    return (fitting or shapes)[-1]
+
+
+def _csv_types(there: StoreDefinition | None, options: LoadOptions) -> dict[str, pa.DataType]:
+    known = {} if there is None else {f.name: f.type for f in _file_schema(there) if not pa.types.is_nested(f.type)}
+    return known | {name: arrow_type(text) for name, text in options.types.items()}
+
+
+def _file_schema(there: StoreDefinition) -> pa.Schema:
+    """The columns that a file for a store has to have: for a store that merges those of its key, as the file may have events or partial rows."""
+    kind = there.behaviour.kind
+    if not isinstance(kind, Merge | Session):
+        return there.row_schema
+    return pa.schema([column for column in there.key_schema if column.name != time_of(kind)])
+
+
+def _definition(there: StoreDefinition | None, schema: pa.Schema, options: LoadOptions) -> StoreDefinition:
+    return _new_store(schema, options) if there is None else _same_store(there, options)
+
+
+def _new_store(schema: pa.Schema, options: LoadOptions) -> StoreDefinition:
+    if not options.key:
+        raise InvalidInput(f"Store {options.store} does not exist yet: say which columns identify a row, with --key a,b.")
+    for column in schema:
+        if pa.types.is_null(column.type):
+            raise InvalidInput(
+                f"Store {options.store}: no value tells the type of the column {column.name}: say it, with --type {column.name}=VARCHAR."
+            )
+    behaviour = options.behaviour.behaviour(options.store, PLAIN)
+    rows = _rows(options.store, options.key, behaviour.kind, schema.empty_table(), options.time)
+    return define_store(
+        options.store,
+        rows.schema,
+        options.key,
+        partition_by=options.partition_by or None,
+        partitions=8 if options.partitions is None else options.partitions,
+        behaviour=behaviour,
+    )
+
+
+def _same_store(there: StoreDefinition, options: LoadOptions) -> StoreDefinition:
+    """The store that is there, if it is what is asked for."""
+    behaviour = options.behaviour.behaviour(there.name, there.behaviour)
+    if behaviour != there.behaviour:
+        raise InvalidInput(
+            f"Store {there.name} exists and differs. It is: {there.describe()}. Asked for: {behaviour.describe() or 'a plain key-value store'}. "
+            "Leave the options of its kind, retention and placement out, or load into another store."
+        )
+    asked = define_store(
+        there.name,
+        there.row_schema,
+        options.key or there.key,
+        partition_by=options.partition_by or (there.partition_by if not options.key else None),
+        partitions=there.partitions if options.partitions is None else options.partitions,
+        group=there.group,
+        behaviour=there.behaviour,
+    )
+    if not asked.is_as(there):
+        raise InvalidInput(
+            f"Store {there.name} exists and differs. It is: {there.describe()}. Asked for: {asked.describe()}. "
+            "Leave --key, --partition-by and --partitions out, or load into another store."
+        )
+    return there
+
+
+def _append(appender: StoreAppender, definition: StoreDefinition, table: pa.Table, progress: Progress, options: LoadOptions) -> Progress:
+    _check_keys(definition, table, progress.rows, options.time)
+    rows = _rows(definition.name, definition.key, definition.behaviour.kind, table, options.time)
+    commit = appender.append({definition.name: rows}, watermark=options.watermark)
+    return Progress(progress.rows + table.num_rows, progress.total, progress.epochs + 1, commit.epoch)
+
+
+def _rows(store: str, key: Sequence[str], kind: Kind, table: pa.Table, time: str) -> pa.Table:
+    """Rows as the store takes them: those of a file of events are aggregated for a store that merges."""
+    if not isinstance(kind, Merge | Session) or _are_partial(kind, table.schema.names):
+        return table
+    if isinstance(kind, Merge):
+        return partial_rows(table, key, kind.columns)
+    if not time:
+        raise InvalidInput(f"Store {store}: say which column has the time of the events, with --time, or give {kind.start} and {kind.end}.")
+    return session_fragments(table, [name for name in key if name != kind.start], kind, time)
+
+
+def _are_partial(kind: Merge | Session, names: Sequence[str]) -> bool:
+    """Whether a file has partial rows: all of their columns, and one at least that its events could not have."""
+    times = {kind.start, kind.end} if isinstance(kind, Session) else set()
+    partials = {name for column in kind.columns for name in column.partials} | times
+    return partials <= set(names) and not partials <= {column.of for column in kind.columns}
+
+
+def _check_keys(definition: StoreDefinition, table: pa.Table, before: int, time: str) -> None:
+    """Refuse null keys here, where the row's number in the file is known."""
+    for name in dict.fromkeys([*definition.key, time]):
+        if name in table.schema.names and table[name].null_count:
+            place = pc.index(pc.is_null(table[name]), True).as_py()
+            what = "the key column" if name in definition.key else "the time of the event,"
+            raise InvalidInput(f"Store {definition.name}, row {before + place + 1:,}: {what} {name} is null; a key must not be null.")

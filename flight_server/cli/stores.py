@@ -1,0 +1,143 @@
+r"""How stores and hosts stand, as `livestate stores`, `livestate hosts` and the prompt's `\d` show it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from rich.console import Group
+
+from flight_server.cli.render import human_bytes, human_seconds, new_table, printable
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+_NO_STORES = "There are no stores yet: start a Spark job with a LiveStateSink, or run `livestate load`."
+
+
+def stores_table(status: pa.Table) -> RenderableType:
+    """The stores for a terminal: what they are, and how they stand.
+
+    Args:
+        status: The rows of `SHOW STORES`: a table of `engine.catalog.show.STORES_SCHEMA`.
+
+    Returns:
+        What a rich console prints; a sentence if there are no stores.
+    """
+    if not status.num_rows:
+        return _NO_STORES
+    rows = status.to_pylist()
+    table = _headed(("store", "group"), ("rows", "bytes", "partitions", "segments", "epoch", "lag"))
+    problems = any(row["problem"] for row in rows)
+    if problems:
+        table.add_column("problem", style="red", overflow="fold")
+    for row in rows:
+        table.add_row(*_cells(row), *([printable(row["problem"])] if problems else []))
+    return Group(_definitions(rows), "", table)
+
+
+def _definitions(rows: Sequence[dict[str, Any]]) -> Table:
+    """What the stores are; how they stand would not fit beside it."""
+    is_switched = any(row["sql_names"] != row["store"] for row in rows)
+    table = _headed(("store", *(["in SQL"] if is_switched else []), "kind", "key", "placed by", "retention"), ())
+    for row in rows:
+        held = "".join(f", {word}" for word, so in (("global", row["is_global"]), ("in memory", row["in_memory"])) if so)
+        names = [row["sql_names"] or "no name"] if is_switched else []
+        cells = (row["store"], *names, row["kind"] + held, row["key"], row["partition_by"], row["retention"] or "for ever")
+        table.add_row(*(printable(cell) for cell in cells))
+    return table
+
+
+def _headed(texts: Sequence[str], figures: Sequence[str]) -> Table:
+    """An empty table with columns of texts, and behind them columns of figures."""
+    table = new_table()
+    for heading in texts:
+        table.add_column(heading, overflow="fold")
+    for heading in figures:
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table
+
+
+def _lag(row: dict[str, Any]) -> str:
+    if row["epoch"] is None:
+        return ""
+    behind = row["newest_epoch"] - row["epoch"]
+    return f"{human_seconds(row['lag_seconds'])}, {behind:,} epoch{'' if behind == 1 else 's'}" if behind > 0 else "none"
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        printable(row["store"]),
+        printable(row["store_group"]),
+        f"{row['rows']:,}",
+        human_bytes(row["bytes"]),
+        f"{row['partitions']:,}",
+        f"{row['segments']:,}",
+        f"{row['epoch']:,}",
+        _lag(row),
+    )
+
+
+def replicas_shown(replicas: pa.Table, status: pa.Table) -> RenderableType:
+    """The stores of a deployment for a terminal, with a line for each host that holds some of their partitions.
+
+    Args:
+        replicas: A table of `flight_server.peers.host_tables.REPLICAS_SCHEMA`.
+        status: The rows of `SHOW STORES`: it says what the stores are.
+
+    Returns:
+        What a rich console prints; a sentence if there are no stores.
+    """
+    if not replicas.num_rows:
+        return _NO_STORES
+    table = _headed(("store", "group", "host", "partitions"), ("moving", "rows", "bytes", "epoch", "lag"))
+    for row in replicas.to_pylist():
+        moves = [f"{row[name]} {name}" for name in ("coming", "leaving") if row[name]]
+        table.add_row(
+            printable(row["store"]),
+            printable(row["store_group"]),
+            printable(row["host"]) + ("" if row["alive"] else " (away)"),
+            number_ranges(row["partitions"]),
+            ", ".join(moves) or "none",
+            "" if row["rows"] is None else f"{row['rows']:,}",
+            "" if row["bytes"] is None else human_bytes(row["bytes"]),
+            "" if row["epoch"] is None else f"{row['epoch']:,}",
+            _lag(row),
+        )
+    return Group(_definitions(status.to_pylist()), "", table)
+
+
+def hosts_shown(hosts: pa.Table) -> RenderableType:
+    """The hosts of a deployment for a terminal, with a line for each of their store groups.
+
+    Args:
+        hosts: A table of `engine.catalog.standings.HOSTS_SCHEMA`.
+
+    Returns:
+        What a rich console prints.
+    """
+    table = _headed(("host", "uri", "alive", "group"), ("partitions", "epoch", "lag"))
+    for row in hosts.to_pylist():
+        table.add_row(
+            printable(row["host"]),
+            printable(row["uri"] or ""),
+            "yes" if row["alive"] else "no",
+            printable(row["store_group"] or ""),
+            "" if row["partitions"] is None else f"{row['partitions']:,}",
+            "" if row["epoch"] is None else f"{row['epoch']:,}",
+            _lag(row),
+        )
+    return table
+
+
+def number_ranges(numbers: Sequence[int]) -> str:
+    """Ascending numbers in few characters, such as `0, 3-7`; `none` for none."""
+    ranges: list[tuple[int, int]] = []
+    for number in numbers:
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1] = (ranges[-1][0], number)
+        else:
+            ranges.append((number, number))
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges) or "none"

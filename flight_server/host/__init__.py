@@ -1,0 +1,1 @@
+"""A host process: its options, launcher, ports and signals."""

@@ -1,0 +1,1 @@
+"""The other hosts of a deployment."""

@@ -1,0 +1,77 @@
+"""Who holds what of each store of a deployment, as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from engine.catalog.standings import newest_epochs, progress
+from engine.cluster.deployment import Deployment
+from engine.cluster.reports import HostName, Standing
+from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
+
+REPLICAS_SCHEMA = pa.schema(
+    [
+        pa.field("store", pa.string()),
+        pa.field("store_group", pa.string()),
+        pa.field("host", pa.string()),
+        pa.field("alive", pa.bool_()),
+        pa.field("partitions", pa.list_(pa.int32())),
+        pa.field("coming", pa.int64()),
+        pa.field("leaving", pa.int64()),
+        pa.field("epoch", pa.int64()),
+        pa.field("newest_epoch", pa.int64()),
+        pa.field("lag_seconds", pa.float64()),
+        pa.field("rows", pa.int64()),
+        pa.field("bytes", pa.int64()),
+    ]
+)
+
+
+def replicas_table(
+    deployment: Deployment, standings: Mapping[HostName, Standing], definitions: Mapping[StoreName, StoreDefinition], now: int
+) -> pa.Table:
+    """Who holds what of each store.
+
+    Args:
+        deployment: Says who should.
+        standings: What is known of each host.
+        definitions: The stores.
+        now: The time, microseconds since 1970 UTC.
+
+    Returns:
+        A table of `REPLICAS_SCHEMA`, a row for each store and host that holds, or should hold, something of it. `coming` and `leaving` count
+        partitions that it does not hold yet, and those that it still holds.
+    """
+    newest = newest_epochs(standings.values())
+    rows = [
+        row
+        for _, definition in sorted(definitions.items())
+        for entry in deployment.hosts
+        for row in _replica_rows(deployment, entry.name, standings[entry.name], definition, newest, now)
+    ]
+    return pa.Table.from_pylist(rows, REPLICAS_SCHEMA)
+
+
+def _replica_rows(
+    deployment: Deployment, host: HostName, standing: Standing, definition: StoreDefinition, newest: Mapping[GroupName, Epoch], now: int
+) -> Iterator[dict[str, Any]]:
+    assigned = set(deployment.assignment.held(host, definition))
+    store = None if standing.report is None else standing.report.stores.get(definition.name)
+    group = None if standing.report is None else standing.report.groups.get(definition.group)
+    held: Sequence[PartitionId] = () if store is None else store.partitions
+    if not assigned and not held:
+        return
+    yield {
+        "store": definition.name,
+        "store_group": definition.group,
+        "host": host,
+        "alive": standing.alive,
+        "partitions": list(held),
+        "coming": len(assigned.difference(held)),
+        "leaving": len(set(held) - assigned),
+        **({} if group is None else progress(group, newest[definition.group], now)),
+        **({} if store is None else {"rows": store.rows, "bytes": store.bytes}),
+    }

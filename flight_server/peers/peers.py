@@ -1,0 +1,302 @@
+"""The other hosts of a deployment, over Flight: fragments run there, and reports exchanged with them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from weakref import WeakSet
+
+from pyarrow import flight
+
+from engine.cluster.fragments import FragmentRequest
+from engine.cluster.reports import GroupReport, HostName, HostReport, Standing, StoreReport
+from engine.duckdb.deadline import Deadline, Watcher
+from engine.errors import DeadlineExceeded, InvalidInput, LivestateError, Unavailable
+from engine.model.schema import GroupName, StoreName
+from flight_server.client.connection import CHANNEL_OPTIONS, FLIGHT_FAILURES, Connection
+from flight_server.peers.contacts import Contacts
+from flight_server.peers.peer_rows import PeerRows, is_lost, peer_error
+from flight_server.wire.fragments import FragmentTicket
+from flight_server.wire.reports import SentReport, parse_report
+
+REPORT_ACTION = "livestate.report"
+LEAST_REPORT_SECONDS = 0.2
+"""What a host gets at the least to answer a report, however soon it counts as dead."""
+PEER_CHANNEL_OPTIONS = (*CHANNEL_OPTIONS, ("grpc.keepalive_time_ms", 300_000), ("grpc.keepalive_timeout_ms", 5_000))
+"""With keepalive gRPC has the system end a connection (TCP_USER_TIMEOUT) whose bytes nobody acknowledged for five seconds. Without, it would try them
+again ever more seldom, and find a network that was away for a minute to be back after another one. Servers take no pings more often than this.
+"""
+_log = logging.getLogger(__name__)
+
+OwnReport = Callable[[], tuple[Mapping[GroupName, GroupReport], Mapping[StoreName, StoreReport]]]
+"""`StoreSource.report`."""
+
+
+@dataclass(frozen=True)
+class PeerOptions:
+    """How hosts talk to each other.
+
+    Attributes:
+        token: What the other hosts want to see; None: nothing.
+        tls_roots: PEM certificates that vouch for the other hosts, for `grpc+tls://` addresses; empty: the system's.
+        heartbeat_seconds: How often a host reports when nothing changes.
+        dead_after_seconds: A host that was not heard of for so long is not alive.
+        report_timeout_seconds: How long another host may take to answer a report.
+        hop_grace_seconds: How much longer than its time-out a fragment is waited for, so that the other host can say itself that it ran out of time.
+    """
+
+    token: str | None = field(default=None, repr=False)
+    tls_roots: bytes = field(default=b"", repr=False)
+    heartbeat_seconds: float = 0.5
+    dead_after_seconds: float = 3.0
+    report_timeout_seconds: float = 2.0
+    hop_grace_seconds: float = 0.5
+
+
+class _Peer:
+    """Calls to one other host. Safe for threads.
+
+    Args:
+        name: The host.
+        uri: Where it listens.
+        options: How to talk to it.
+        lost: Called when it turns out not to be there.
+    """
+
+    def __init__(self, name: HostName, uri: str, options: PeerOptions, lost: Callable[[], None]) -> None:
+        self.name = name
+        self._options = options
+        self._lost = lost
+        self._headers = [(b"authorization", b"Bearer " + options.token.encode())] if options.token is not None else []
+        self._lock = threading.Lock()
+        # Weak: rows that are forgotten end themselves.
+        self._under_way: WeakSet[PeerRows] = WeakSet()
+        self._connection = Connection(uri, tls_roots=options.tls_roots, options=PEER_CHANNEL_OPTIONS)
+
+    def begin(self, request: FragmentRequest) -> PeerRows:
+        """Begin a fragment there; `open` comes next."""
+        timeout = None if request.timeout_seconds is None else request.timeout_seconds + self._options.hop_grace_seconds
+        command = flight.FlightDescriptor.for_command(FragmentTicket.of(request).to_bytes())
+        try:
+            writer, reader = self._connection.client.do_exchange(command, self._call(timeout))
+        except FLIGHT_FAILURES as error:
+            raise self._error(error) from error
+        rows = PeerRows(self.name, writer, reader, self._connection.latest_trailer(), self._lost)
+        with self._lock:
+            self._under_way.add(rows)
+        return rows
+
+    def give_up(self, error: LivestateError) -> None:
+        """End all fragments that are under way there: whoever waits for one gets the error."""
+        with self._lock:
+            under_way = list(self._under_way)
+        for rows in under_way:
+            rows.fail(error)
+
+    def report(self, body: bytes, timeout_seconds: float) -> bytes:
+        """Send it this host's report; returns its own."""
+        try:
+            (answer,) = self._connection.client.do_action(flight.Action(REPORT_ACTION, body), self._call(timeout_seconds))
+            return bytes(answer.body.to_pybytes())
+        except FLIGHT_FAILURES as error:
+            raise self._error(error) from error
+
+    def _error(self, error: Exception) -> LivestateError:
+        trailer = self._connection.latest_trailer()
+        if is_lost(error, trailer):
+            self._lost()
+        return peer_error(self.name, error, trailer)
+
+    def _call(self, timeout_seconds: float | None) -> flight.FlightCallOptions:
+        return flight.FlightCallOptions(timeout=timeout_seconds, headers=self._headers)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class FlightPeers:
+    """Implements `engine.cluster.fragments.Peers` over Flight, and reports how this host stands.
+
+    What runs on a host that is not alive any more ends, as no such host may ever say a word.
+
+    Each other host has a thread here that sends it this host's report: when it changes, all changes of a moment in one, and otherwise with
+    every heartbeat. Both sides learn from it, as the answer is the other's report. Nothing that follows the changelog waits for them.
+
+    Args:
+        here: Name of this host.
+        hosts: Addresses of all hosts of the deployment by name, this one among them.
+        report: How this host stands; cheap.
+        changelog: Identity of the changelog that this host follows; empty while it has none.
+        options: How to talk to the others.
+        clock: A monotonic clock, seconds.
+    """
+
+    def __init__(
+        self,
+        here: HostName,
+        hosts: Mapping[HostName, str],
+        report: OwnReport,
+        changelog: Callable[[], str],
+        options: PeerOptions | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._here = here
+        self._report = report
+        self._changelog = changelog
+        self._options = options or PeerOptions()
+        self._clock = clock
+        self._peers = {name: _Peer(name, uri, self._options, partial(self._lose, name)) for name, uri in hosts.items() if name != here}
+        self._contacts = Contacts(here, self._peers.keys(), self._options.dead_after_seconds)
+        self._changed = threading.Condition()
+        self._changes = 0
+        self._own_changes = 0
+        self._sent_reports = 0
+        self._started = time.time_ns() // 1000
+        self._stopping = False
+        self._seen = threading.local()
+        self._watcher = Watcher()
+        self._threads = [threading.Thread(target=self._keep_reporting, args=(peer,), name=f"report-{peer.name}") for peer in self._peers.values()]
+
+    # ---- life
+
+    def start(self) -> None:
+        """Begin to report."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Report no more, and end the connections. May be called again."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join()
+        self._watcher.close()
+        for peer in self._peers.values():
+            peer.close()
+
+    # ---- as a coordinator sees them
+
+    def reports(self) -> Mapping[HostName, HostReport]:
+        """As `Peers.reports`."""
+        with self._changed:
+            self._seen.changes = self._changes
+            others = self._contacts.alive(self._clock())
+        return {self._here: self._own_report(), **others}
+
+    def run(self, host: HostName, request: FragmentRequest, cancelled: Callable[[], bool] | None = None) -> PeerRows:
+        """As `Peers.run`."""
+        rows = self._peers[host].begin(request)
+        with self._watcher.watch(Deadline(None, cancelled), rows.close):
+            rows.open(request.inputs)
+        return rows
+
+    def wait_for_change(self, timeout_seconds: float) -> bool:
+        """As `Peers.wait_for_change`."""
+        with self._changed:
+            seen = getattr(self._seen, "changes", self._changes)
+            return self._changed.wait_for(lambda: self._changes != seen or self._stopping, timeout_seconds) and not self._stopping
+
+    def standings(self) -> Mapping[HostName, Standing]:
+        """What is known of every host of the deployment, this one among them."""
+        with self._changed:
+            now = self._clock()
+            heard = {name: self._contacts.last_heard(name) for name in self._peers}
+            others = {name: Standing(self._contacts.is_alive(name, now), None if each is None else each.sent.report) for name, each in heard.items()}
+        return {self._here: Standing(alive=True, report=self._own_report()), **others}
+
+    # ---- reports
+
+    def report_changed(self) -> None:
+        """Take note that this host stands differently now, and tell the others soon. Returns at once."""
+        with self._changed:
+            self._own_changes += 1
+            self._changes += 1
+            self._changed.notify_all()
+
+    def receive(self, body: bytes) -> bytes:
+        """Answer a report of another host.
+
+        Args:
+            body: The report.
+
+        Returns:
+            This host's.
+
+        Raises:
+            InvalidInput: It is no report, or not of another host of this deployment.
+        """
+        self._heard(parse_report(body), answered=False)
+        return self.own_bytes()
+
+    def _lose(self, host: HostName) -> None:
+        with self._changed:
+            self._contacts.lost(host)
+
+    def _heard(self, sent: SentReport, *, answered: bool) -> None:
+        changelog = self._changelog()
+        if sent.changelog and changelog and sent.changelog != changelog:
+            raise InvalidInput(f"Host {sent.report.host} and host {self._here} follow different changelogs: give all hosts the same deployment file.")
+        with self._changed:
+            if self._contacts.heard(sent, self._clock(), answered=answered):
+                self._changes += 1
+                self._changed.notify_all()
+
+    def _own_report(self) -> HostReport:
+        return HostReport(self._here, *self._report())
+
+    def own_bytes(self) -> bytes:
+        """This host's report, as it is sent."""
+        with self._changed:
+            # The number comes before the report: of two reports the one with the higher number is never the older one.
+            number = self._sent_reports
+            self._sent_reports += 1
+        return SentReport(self._own_report(), self._changelog(), self._started, number).to_bytes()
+
+    def _report_timeout(self, host: HostName) -> float:
+        """How long to wait for an answer to a report: of a host that was alive, no longer than it counts as that."""
+        with self._changed:
+            left = self._contacts.seconds_left(host, self._clock())
+        longest = self._options.report_timeout_seconds
+        return min(longest, max(left, LEAST_REPORT_SECONDS)) if left else longest
+
+    def _give_up_if_dead(self, peer: _Peer) -> None:
+        """What runs on a host that is not alive would be waited for until its time-out; a host that is frozen never says a word."""
+        with self._changed:
+            alive = self._contacts.is_alive(peer.name, self._clock())
+        if not alive:
+            peer.give_up(Unavailable(f"Host {peer.name} does not answer any more; try again shortly."))
+
+    def _keep_reporting(self, peer: _Peer) -> None:
+        complaint = ""
+        while not self._stopping:
+            with self._changed:
+                told: int | None = self._own_changes
+            try:
+                self._exchange_reports(peer)
+                complaint = ""
+            except BaseException as error:  # noqa: BLE001 - the top of the thread: without it this host would be dead to the other one
+                # That nobody answers is seen where it matters. What is wrong in another way stays so, and is said once.
+                if str(error) != complaint and not isinstance(error, Unavailable | DeadlineExceeded):
+                    is_expected = isinstance(error, LivestateError)
+                    _log.warning("Host %s cannot be reported to: %s", peer.name, error, exc_info=None if is_expected else error)
+                complaint = str(error)
+                told = None
+            self._rest(told)
+
+    def _exchange_reports(self, peer: _Peer) -> None:
+        try:
+            self._heard(parse_report(peer.report(self.own_bytes(), self._report_timeout(peer.name))), answered=True)
+        except BaseException:
+            self._give_up_if_dead(peer)
+            raise
+
+    def _rest(self, told: int | None) -> None:
+        """Wait for the next heartbeat; or, if it is said what the other host was told, for anything new."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._stopping or (told is not None and self._own_changes != told), self._options.heartbeat_seconds)

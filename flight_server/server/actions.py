@@ -1,0 +1,274 @@
+"""DoAction: one handler an action."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import flight
+
+from engine.errors import InvalidInput, LivestateError, NotFound, Unsupported
+from engine.model.schema import Epoch, GroupName
+from engine.service import QueryService
+from flight_server.peers.cluster import ClusterHost
+from flight_server.server.calls import Calls
+from flight_server.server.catalog import CATALOG, DB_SCHEMA
+from flight_server.server.sessions import FORGET_COOKIE, SessionOptions, caller_options, checked_flag
+from flight_server.server.statements import Statements, engine_session
+from flight_server.wire.fragments import FRAGMENT_MARK, parse_fragment
+from flight_server.wire.messages import Message, new, pack, parse, unpack
+from flight_server.wire.read_point import WISHES, as_of_text
+from flight_server.wire.tickets import Statement, checked_timeout, parse_ticket
+
+LONGEST_HOLD = 600.0
+"""Seconds for which an epoch can be held at once."""
+_CANCELLING = 2
+_CLOSED = 1
+_INVALID_NAME, _INVALID_VALUE = 1, 2
+_NO_TRANSACTIONS = "livestate has no transactions: each query reads one consistent epoch of each store."
+
+
+class Actions:
+    """The actions that a host knows.
+
+    Args:
+        service: Answers statements.
+        statements: Prepares them.
+        calls: Knows what runs.
+        notify: Told of a store group that may have a new epoch; None: any may.
+        ready: Whether the host has caught up with the changelog once.
+        cluster: The deployment that the host belongs to; None: none.
+    """
+
+    def __init__(
+        self,
+        service: QueryService,
+        statements: Statements,
+        calls: Calls,
+        notify: Callable[[GroupName | None], None],
+        ready: Callable[[], bool],
+        cluster: ClusterHost | None = None,
+    ) -> None:
+        self._service = service
+        self._statements = statements
+        self._calls = calls
+        self._notify = notify
+        self._ready = ready
+        self._cluster = cluster
+        self._handlers: Mapping[str, Callable[[Any, bytes], Iterable[bytes]]] = {
+            "CreatePreparedStatement": self._create_prepared,
+            "ClosePreparedStatement": self._close_prepared,
+            "CancelQuery": self._cancel_query,
+            "CancelFlightInfo": self._cancel_flight_info,
+            "SetSessionOptions": self._set_session_options,
+            "GetSessionOptions": self._get_session_options,
+            "CloseSession": self._close_session,
+            "livestate.notify": self._notify_group,
+            "livestate.health": self._health,
+            "livestate.hold": self._hold,
+            "livestate.report": self._report,
+            "livestate.hosts": self._hosts,
+            "livestate.replicas": self._replicas,
+            "BeginTransaction": _refused(_NO_TRANSACTIONS),
+            "EndTransaction": _refused(_NO_TRANSACTIONS),
+            "BeginSavepoint": _refused(_NO_TRANSACTIONS),
+            "EndSavepoint": _refused(_NO_TRANSACTIONS),
+            "CreatePreparedSubstraitPlan": _refused("livestate takes SQL, not Substrait plans."),
+            "RenewFlightEndpoint": _refused("livestate's tickets do not expire, so there is nothing to renew."),
+        }
+
+    def names(self) -> list[str]:
+        """Names of all actions, the refused ones included."""
+        return list(self._handlers)
+
+    def run(self, context: Any, name: str, body: bytes) -> Iterable[bytes]:
+        """Do an action.
+
+        Args:
+            context: The call's `flight.ServerCallContext`.
+            name: The action's type.
+            body: Its body.
+
+        Returns:
+            The bodies of its results.
+
+        Raises:
+            Unsupported: There is no such action.
+            LivestateError: It failed, by kind.
+        """
+        handler = self._handlers.get(name)
+        if handler is None:
+            raise Unsupported(f"There is no action {name[:100]!r}; there are {', '.join(self._handlers)}.")
+        return handler(context, body)
+
+    def _create_prepared(self, context: Any, body: bytes) -> Iterable[bytes]:
+        message = _expected("ActionCreatePreparedStatementRequest", body)
+        return [pack(self._statements.prepare(self._statements.from_query(context, message)))]
+
+    def _close_prepared(self, context: Any, body: bytes) -> Iterable[bytes]:
+        self._statements.from_handle(_expected("ActionClosePreparedStatementRequest", body))
+        return []
+
+    def _cancel_query(self, context: Any, body: bytes) -> Iterable[bytes]:
+        self._cancel(_expected("ActionCancelQueryRequest", body).info)
+        return [pack(new("ActionCancelQueryResult", result=_CANCELLING))]
+
+    def _cancel_flight_info(self, context: Any, body: bytes) -> Iterable[bytes]:
+        self._cancel(parse("CancelFlightInfoRequest", body).info)
+        return [new("CancelFlightInfoResult", status=_CANCELLING).SerializeToString()]
+
+    def _cancel(self, info: bytes) -> None:
+        try:
+            tickets = [bytes(endpoint.ticket.ticket) for endpoint in flight.FlightInfo.deserialize(info).endpoints]
+        except (pa.ArrowException, OSError) as error:
+            raise InvalidInput("What is to be cancelled is no FlightInfo: its bytes are damaged or cut off.") from error
+        cancelled = [self._calls.cancel(_call_id(ticket)) for ticket in tickets]
+        if not any(cancelled):
+            raise NotFound("The query to cancel does not run here (any more).")
+
+    def _set_session_options(self, context: Any, body: bytes) -> Iterable[bytes]:
+        options, errors = caller_options(context), {}
+        for name, value in parse("SetSessionOptionsRequest", body).session_options.items():
+            try:
+                options = self._changed(options, name, _option(value))
+            except NotFound:
+                errors[name] = new("SetSessionOptionsError", value=_INVALID_NAME)
+            except LivestateError:
+                errors[name] = new("SetSessionOptionsError", value=_INVALID_VALUE)
+        context.add_header("set-cookie", options.to_cookie())
+        return [new("SetSessionOptionsResult", errors=errors).SerializeToString()]
+
+    def _changed(self, options: SessionOptions, name: str, value: object) -> SessionOptions:
+        if name == "timeout":
+            return replace(options, timeout_seconds=checked_timeout(_number(value)))
+        if name == "parallel_endpoints":
+            return replace(options, parallel_endpoints=checked_flag(value))
+        if name in WISHES:
+            return options.with_wish(name, value)
+        if not isinstance(value, str | None):
+            raise InvalidInput(f"The session option {name} must be a text.")
+        if name == "dialect":
+            changed = replace(options, dialect=value or "")
+            # A statement in an unknown dialect cannot be planned.
+            self._service.prepare("SELECT 1", engine_session(Statement("", changed.dialect)))
+            return changed
+        only = {"catalog": CATALOG, "schema": DB_SCHEMA}
+        if name not in only:
+            raise NotFound(
+                f"There is no session option {name!r}; there are dialect, timeout, {', '.join(WISHES)}, parallel_endpoints, catalog and schema."
+            )
+        if value not in (None, "", only[name]):
+            raise InvalidInput(f"There is only the {name} {only[name]}.")
+        return options
+
+    def _get_session_options(self, context: Any, body: bytes) -> Iterable[bytes]:
+        parse("GetSessionOptionsRequest", body)
+        options = caller_options(context)
+        texts = {"catalog": CATALOG, "schema": DB_SCHEMA, "dialect": engine_session(Statement("", options.dialect)).dialect}
+        values = {name: new("SessionOptionValue", string_value=text) for name, text in texts.items()}
+        if options.timeout_seconds is not None:
+            values["timeout"] = new("SessionOptionValue", double_value=options.timeout_seconds)
+        if options.wish.min_epoch is not None:
+            values["min_epoch"] = new("SessionOptionValue", int64_value=options.wish.min_epoch)
+        if options.wish.max_staleness_seconds is not None:
+            values["max_staleness"] = new("SessionOptionValue", double_value=options.wish.max_staleness_seconds)
+        if options.parallel_endpoints:
+            values["parallel_endpoints"] = new("SessionOptionValue", bool_value=True)
+        if as_of_text(options.wish):
+            values["as_of"] = new("SessionOptionValue", string_value=as_of_text(options.wish))
+        return [new("GetSessionOptionsResult", session_options=values).SerializeToString()]
+
+    def _close_session(self, context: Any, body: bytes) -> Iterable[bytes]:
+        parse("CloseSessionRequest", body)
+        context.add_header("set-cookie", FORGET_COOKIE)
+        return [new("CloseSessionResult", status=_CLOSED).SerializeToString()]
+
+    def _notify_group(self, context: Any, body: bytes) -> Iterable[bytes]:
+        try:
+            group = body.decode()
+        except UnicodeDecodeError as error:
+            raise InvalidInput("The body of livestate.notify is the name of a store group in UTF-8, or empty.") from error
+        self._notify(GroupName(group) if group else None)
+        return []
+
+    def _health(self, context: Any, body: bytes) -> Iterable[bytes]:
+        stores = len(self._service.source.definitions())
+        return [json.dumps({"ready": self._ready(), "stores": stores, "running": len(self._calls)}).encode()]
+
+    def _hold(self, context: Any, body: bytes) -> Iterable[bytes]:
+        epochs, seconds = _parse_hold(body)
+        self._service.source.hold(epochs, seconds)
+        return []
+
+    def _report(self, context: Any, body: bytes) -> Iterable[bytes]:
+        return [self._deployment().receive(body)]
+
+    def _hosts(self, context: Any, body: bytes) -> Iterable[bytes]:
+        return [_table_bytes(self._deployment().hosts())]
+
+    def _replicas(self, context: Any, body: bytes) -> Iterable[bytes]:
+        return [_table_bytes(self._deployment().replicas())]
+
+    def _deployment(self) -> ClusterHost:
+        if self._cluster is None:
+            raise Unsupported("This host belongs to no deployment: it holds all partitions by itself.")
+        return self._cluster
+
+
+def _parse_hold(body: bytes) -> tuple[Mapping[GroupName, Epoch], float]:
+    wanted = InvalidInput(f'The body of livestate.hold is {{"epochs": {{"store group": number}}, "seconds": above 0, at most {LONGEST_HOLD:g}}}.')
+    try:
+        document = json.loads(body)
+        epochs, seconds = dict(document["epochs"]), document["seconds"]
+    except (ValueError, RecursionError, KeyError, TypeError) as error:
+        raise wanted from error
+    numbers = all(isinstance(epoch, int) and not isinstance(epoch, bool) for epoch in epochs.values())
+    if not numbers or isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= LONGEST_HOLD:
+        raise wanted
+    return {GroupName(group): Epoch(epoch) for group, epoch in epochs.items()}, float(seconds)
+
+
+def _call_id(ticket: bytes) -> bytes:
+    if ticket.startswith(FRAGMENT_MARK):
+        return parse_fragment(ticket).call_id
+    parsed = parse_ticket(ticket, lambda: Statement(""))
+    return parsed.call_id if isinstance(parsed, Statement) else b""
+
+
+def _table_bytes(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def _refused(message: str) -> Callable[[Any, bytes], Iterable[bytes]]:
+    def refuse(context: Any, body: bytes) -> Iterable[bytes]:
+        raise Unsupported(message)
+
+    return refuse
+
+
+def _expected(name: str, body: bytes) -> Message:
+    found, message = unpack(body)
+    if found != name:
+        raise InvalidInput(f"The action's body is a {found}; it must be a {name}.")
+    return message
+
+
+def _option(value: Message) -> object:
+    kind = value.WhichOneof("option_value")
+    return None if kind is None else getattr(value, kind)
+
+
+def _number(value: object) -> object:
+    # Drivers whose connection properties are texts send numbers as such.
+    if not isinstance(value, str):
+        return value
+    try:
+        return float(value) if value else None
+    except ValueError as error:
+        raise InvalidInput("The session option timeout must be a number of seconds above 0.") from error

@@ -1,0 +1,190 @@
+"""Fragments: DoExchange for those that other hosts ask this one for, DoGet for the endpoints of divided
+results, which clients read.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from itertools import chain
+from typing import Any, Protocol
+
+import pyarrow as pa
+from pyarrow import flight
+
+from engine.cluster.fragments import FragmentRequest
+from engine.duckdb.deadline import Watcher
+from engine.errors import Cancelled, InvalidInput, Unsupported
+from engine.exec.query_result import QueryResult
+from flight_server.server.arrivals import Arrival
+from flight_server.server.calls import Call, Calls
+from flight_server.server.limits import HeldSlot, ServerLimits
+from flight_server.server.results import TABLE_BYTES, WRITE_OPTIONS, result_stream
+from flight_server.wire.fragments import FragmentTicket, InputSpace, Upload, parse_fragment
+from flight_server.wire.repeated import Repeated
+from flight_server.wire.tickets import METADATA_KEY, seconds_left
+
+
+class FragmentRunner(Protocol):
+    """What runs fragments: `QueryService`."""
+
+    def execute_fragment(self, request: FragmentRequest, cancelled: Callable[[], bool]) -> QueryResult:
+        """Run a fragment over this host's partitions.
+
+        Raises:
+            LivestateError: It cannot run, by kind.
+        """
+
+
+class Fragments:
+    """Runs fragments for the calls of Flight.
+
+    Args:
+        runner: Runs them.
+        calls: Knows what runs.
+        limits: How many may be computed at once, and what their inputs may take.
+        has_peers: Whether there are other hosts: without, nobody has a reason to send inputs.
+        watcher: Watches how long inputs take to arrive.
+    """
+
+    def __init__(self, runner: FragmentRunner, calls: Calls, limits: ServerLimits, watcher: Watcher, *, has_peers: bool) -> None:
+        self._runner = runner
+        self._calls = calls
+        self._limits = limits
+        self._has_peers = has_peers
+        self._watcher = watcher
+        self._slots = limits.slots("max_fragments", limits.max_fragments)
+        self._endpoint_slots = limits.slots("max_endpoints", limits.max_endpoints)
+        self._space = InputSpace(limits.max_input_bytes)
+
+    def close(self) -> None:
+        """Begin no more of them."""
+        self._slots.close()
+        self._endpoint_slots.close()
+
+    def run(self, ticket: FragmentTicket, context: Any) -> flight.FlightDataStream:
+        """Run the fragment of an endpoint.
+
+        Args:
+            ticket: The fragment.
+            context: The call's `flight.ServerCallContext`.
+
+        Returns:
+            The stream that answers DoGet.
+
+        Raises:
+            LivestateError: It cannot run, by kind.
+        """
+        if ticket.inputs:
+            raise InvalidInput("The fragment has inputs, which a DoGet cannot bring: send it with DoExchange.")
+        call = self._calls.begin(ticket.call_id, context)
+        with ExitStack() as unless_answered:
+            unless_answered.callback(call.end)
+            with self._endpoint_slots.taken(ticket.request.timeout_seconds) as waited:
+                result = self._runner.execute_fragment(_later(ticket.request, waited, call), call.cancelled)
+                stream = result_stream(result, call, context)
+            unless_answered.pop_all()
+        return stream
+
+    def exchange(
+        self, context: Any, descriptor: flight.FlightDescriptor, reader: flight.MetadataRecordBatchReader, writer: flight.MetadataRecordBatchWriter
+    ) -> None:
+        """Run a fragment of another host, whose inputs come with the call.
+
+        Args:
+            context: The call's `flight.ServerCallContext`.
+            descriptor: Holds the fragment.
+            reader: Brings its inputs.
+            writer: Takes its rows.
+
+        Raises:
+            LivestateError: It cannot run, by kind.
+        """
+        ticket = parse_fragment(bytes(descriptor.command or b""))
+        if not self._has_peers:
+            raise Unsupported("This host belongs to no deployment, so it runs no fragments: send SQL with DoGet.")
+        call = self._calls.begin(ticket.call_id, context)
+        try:
+            with self._slots.hold(ticket.request.timeout_seconds) as slot, Upload(ticket.inputs, self._space) as upload:
+                self._answer(ticket, slot, upload, call, reader, writer)
+        finally:
+            call.end()
+
+    def _answer(
+        self,
+        ticket: FragmentTicket,
+        slot: HeldSlot,
+        upload: Upload,
+        call: Call,
+        reader: flight.MetadataRecordBatchReader,
+        writer: flight.MetadataRecordBatchWriter,
+    ) -> None:
+        request = _later(ticket.request, slot.waited, call)
+        if ticket.inputs:
+            request = self._with_inputs(request, slot, upload, call, reader)
+        with self._runner.execute_fragment(request, call.cancelled) as result:
+            first = _first_rows(result)
+            # Whoever reads slowly from here on holds up nobody else.
+            slot.give()
+            _write(result, first, call, writer)
+
+    def _with_inputs(
+        self, request: FragmentRequest, slot: HeldSlot, upload: Upload, call: Call, reader: flight.MetadataRecordBatchReader
+    ) -> FragmentRequest:
+        begun = time.monotonic()
+
+        def release() -> None:
+            upload.close()
+            slot.give()
+
+        with Arrival(self._watcher, self._limits.upload_seconds(request.timeout_seconds), release) as arrival:
+
+            def check() -> None:
+                call.check()
+                arrival.check()
+
+            inputs = upload.read(reader, check)
+            arrival.complete()
+        return replace(_later(request, time.monotonic() - begun, call), inputs=inputs)
+
+
+def _later(request: FragmentRequest, seconds: float, call: Call) -> FragmentRequest:
+    """A request with what is left of its time after a wait."""
+    if not seconds:
+        return request
+    call.check()
+    return replace(request, timeout_seconds=seconds_left(request.timeout_seconds, seconds))
+
+
+def _first_rows(result: QueryResult) -> list[pa.RecordBatch]:
+    """The first `TABLE_BYTES` of a result, or all of it."""
+    first, size = [], 0
+    for batch in result:
+        first.append(batch)
+        size += batch.get_total_buffer_size()
+        if size > TABLE_BYTES:
+            break
+    return first
+
+
+def _write(result: QueryResult, first: Sequence[pa.RecordBatch], call: Call, writer: flight.MetadataRecordBatchWriter) -> None:
+    schema = result.schema.with_metadata({METADATA_KEY: result.metadata.to_json()})
+    repeated = Repeated.of(schema, first)
+    _to_peer(lambda: writer.begin(repeated.schema, options=WRITE_OPTIONS))
+    for batch in chain(first, _wanted(result, call)):
+        _to_peer(lambda batch=batch: writer.write_batch(repeated.encoded(batch)))  # type: ignore[misc] # mypy gives lambdas with defaults no type
+
+
+def _wanted(result: QueryResult, call: Call) -> Iterator[pa.RecordBatch]:
+    for batch in result:
+        call.check()
+        yield batch
+
+
+def _to_peer(write: Callable[[], None]) -> None:
+    try:
+        write()
+    except (flight.FlightError, pa.ArrowException, OSError) as error:
+        raise Cancelled("The host that asked for the fragment is gone.") from error

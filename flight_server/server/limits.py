@@ -1,0 +1,237 @@
+"""How many statements a host works on at once.
+
+Flight answers every call in a thread of its own, however many there are (600 calls that wait are 600
+threads), so the limit is made here. A slot is held while the host computes: from the beginning of a statement
+to its first rows. It is held neither while the statement waits for an epoch that is to come, such as that of
+a store which is being built, nor while a client or a coordinator takes its time to read rows. Statements of
+clients, fragments of coordinators and endpoints of divided results have slots of their own. A statement that
+waits for fragments holds a slot of its host's clients, a fragment one of its host's peers, and a fragment
+waits for nobody but for the inputs that its coordinator has at hand: so there is no cycle in which hosts
+could wait for each other, however many clients there are. What comes with a call takes its slot first, so
+that no more of it is under way than there are slots, and has a time to arrive in.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from engine.errors import LimitExceeded, Unavailable
+
+
+@dataclass(frozen=True)
+class ServerLimits:
+    """What a host takes on at once.
+
+    Attributes:
+        max_statements: Statements of clients that are computed at once; more wait in the order in which they came.
+        max_fragments: Fragments for other hosts that are computed at once; likewise.
+        max_endpoints: Endpoints of divided results, as Spark's tasks read them, that are computed at once;
+            likewise.
+        max_waiting: How many of each may wait for their turn, and how many for an epoch that is to come; more are
+            refused.
+        max_wait_seconds: How long one waits that has no time-out of its own.
+        max_upload_seconds: How long parameters and inputs may take to arrive, where the time-out of their
+            statement is not shorter.
+        max_input_bytes: Memory for the input tables that coordinators send along with fragments, for all together.
+    """
+
+    max_statements: int = 64
+    max_fragments: int = 64
+    max_endpoints: int = 64
+    max_waiting: int = 1000
+    max_wait_seconds: float = 300.0
+    max_upload_seconds: float = 300.0
+    max_input_bytes: int = 1 << 30
+
+    def slots(self, name: str, limit: int) -> Slots:
+        """As many slots as one of the limits says.
+
+        Args:
+            name: Which limit, for messages.
+            limit: Its value.
+        """
+        return Slots(name, limit, self.max_waiting, self.max_wait_seconds)
+
+    def upload_seconds(self, timeout_seconds: float | None) -> float:
+        """How long what comes with a call may take to arrive.
+
+        Args:
+            timeout_seconds: Time-out of its statement; None for none.
+        """
+        return self.max_upload_seconds if timeout_seconds is None else min(timeout_seconds, self.max_upload_seconds)
+
+
+class Slots:
+    """A number of slots, given in the order in which they are asked for. Safe for threads.
+
+    Args:
+        name: The limit's name, for messages.
+        limit: How many slots there are.
+        max_waiting: How many callers may wait for one.
+        max_wait_seconds: How long one waits that does not say.
+    """
+
+    def __init__(self, name: str, limit: int, max_waiting: int, max_wait_seconds: float) -> None:
+        self._name = name
+        self._limit = limit
+        self._max_waiting = max_waiting
+        self._max_wait_seconds = max_wait_seconds
+        self._free = limit
+        self._idle = 0
+        self._closed = False
+        self._lock = threading.Lock()
+        self._waiting: OrderedDict[threading.Event, None] = OrderedDict()
+
+    @contextmanager
+    def waiting_for_news(self) -> Iterator[None]:
+        """For a block in which somebody waits, without a slot, for what is to come.
+
+        Raises:
+            LimitExceeded: Too many do so.
+        """
+        with self._lock:
+            if self._idle >= self._max_waiting:
+                raise LimitExceeded(f"{self._max_waiting} requests of this kind wait for epochs that are to come ({self._name}): ask again later.")
+            self._idle += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._idle -= 1
+
+    @contextmanager
+    def taken(self, timeout_seconds: float | None = None) -> Iterator[float]:
+        """Hold a slot.
+
+        Args:
+            timeout_seconds: How long to wait for it; None: as long as anybody.
+
+        Yields:
+            Seconds that it took to get it; 0.0 without a wait.
+
+        Raises:
+            LimitExceeded: There was none in time, or too many wait already.
+            Unavailable: The host is stopping.
+        """
+        waited = self.take(timeout_seconds)
+        try:
+            yield waited
+        finally:
+            self.give()
+
+    def take(self, timeout_seconds: float | None = None) -> float:
+        """Take a slot, to be given back by `give`; otherwise as `taken`."""
+        with self._lock:
+            if self._free and not self._closed:
+                # Nobody waits while a slot is free.
+                self._free -= 1
+                return 0.0
+            place = self._line_up()
+        return self._wait(place, self._max_wait_seconds if timeout_seconds is None else timeout_seconds)
+
+    def hold(self, timeout_seconds: float | None = None) -> HeldSlot:
+        """Take a slot that several threads may give back, and that its holder can do without for a while; otherwise as `taken`."""
+        return HeldSlot(self, self.take(timeout_seconds))
+
+    def give(self) -> None:
+        """Give a slot back, to the one who waits longest if anybody does."""
+        with self._lock:
+            if self._waiting:
+                self._waiting.popitem(last=False)[0].set()
+            else:
+                self._free += 1
+
+    def close(self) -> None:
+        """Give no slot any more: who waits is refused, and who has one keeps it."""
+        with self._lock:
+            self._closed = True
+            waiting, self._waiting = self._waiting, OrderedDict()
+        for place in waiting:
+            place.set()
+
+    @property
+    def held(self) -> int:
+        """How many slots are taken."""
+        return self._limit - self._free
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for one."""
+        return len(self._waiting)
+
+    def _line_up(self) -> threading.Event:
+        if self._closed:
+            raise _stopping()
+        if len(self._waiting) >= self._max_waiting:
+            raise LimitExceeded(f"{self._busy()}, and {self._max_waiting} more wait: ask again later, or another host.")
+        place = threading.Event()
+        self._waiting[place] = None
+        return place
+
+    def _wait(self, place: threading.Event, timeout_seconds: float) -> float:
+        begun = time.monotonic()
+        place.wait(timeout_seconds)
+        with self._lock:
+            if place in self._waiting:
+                del self._waiting[place]
+                raise LimitExceeded(
+                    f"{self._busy()}, and none ended within {timeout_seconds:g} s: ask again later, ask another host, or raise the limit."
+                )
+            if self._closed:
+                raise _stopping()
+        return time.monotonic() - begun
+
+    def _busy(self) -> str:
+        return f"The host works on {self._limit} requests of this kind at once ({self._name})"
+
+
+class HeldSlot:
+    """The right to be computed, given back by whoever is first to do so; a context that gives it back. Safe for
+    threads. Implements `engine.duckdb.deadline.Slot`.
+
+    Args:
+        slots: Where it is from.
+        waited: Seconds that it took to get it; 0.0 without a wait.
+
+    Attributes:
+        waited: As the argument.
+    """
+
+    def __init__(self, slots: Slots, waited: float) -> None:
+        self._slots = slots
+        self._lock = threading.Lock()
+        self._is_held = True
+        self.waited = waited
+
+    def give(self) -> None:
+        """Give it back, if it is held."""
+        with self._lock:
+            is_held, self._is_held = self._is_held, False
+        if is_held:
+            self._slots.give()
+
+    @contextmanager
+    def idle(self, until: float | None) -> Iterator[None]:
+        """As `Slot.idle`."""
+        with self._slots.waiting_for_news():
+            self.give()
+            yield
+        self._slots.take(None if until is None else max(0.0, until - time.monotonic()))
+        with self._lock:
+            self._is_held = True
+
+    def __enter__(self) -> HeldSlot:
+        return self
+
+    def __exit__(self, *unused: Any) -> None:
+        self.give()
+
+
+def _stopping() -> Unavailable:
+    return Unavailable("The host is stopping; ask again later, or another host.")

@@ -1,0 +1,313 @@
+"""Statements: planning at GetFlightInfo, execution at DoGet, prepared statements and their parameters between the two."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import flight
+
+from engine.cluster.reports import HostName
+from engine.coordinator.division import Piece
+from engine.duckdb.deadline import Watcher
+from engine.errors import InvalidInput, Unsupported
+from engine.model.read_point import NEWEST, AsOfEpoch, EpochWish
+from engine.service import DEFAULT_SESSION, PreparedStatement, QueryResult, QueryService, Session
+from flight_server.server.arrivals import Arrival
+from flight_server.server.calls import Call, Calls
+from flight_server.server.limits import HeldSlot, ServerLimits
+from flight_server.server.results import result_stream
+from flight_server.server.sessions import caller_options
+from flight_server.wire.bound_row import bound_row
+from flight_server.wire.fragments import FragmentTicket
+from flight_server.wire.messages import Message, new
+from flight_server.wire.parameter_types import announced_schema
+from flight_server.wire.tickets import (
+    CALL_ID_BYTES,
+    JsonCommand,
+    JsonStatement,
+    PlainValue,
+    Statement,
+    execution_ticket,
+    parse_handle,
+)
+
+MAX_ECHOED_BYTES = 4 << 20
+"""A longer statement is in the ticket alone and not also in the FlightInfo's descriptor: drivers take messages of 16 MiB at the most."""
+_PLAIN_JSON = (int, float, bool, type(None))
+
+
+def engine_session(statement: Statement) -> Session:
+    """The session of the query service that a statement runs in.
+
+    Args:
+        statement: Any.
+
+    Returns:
+        Its dialect, time limit and wish.
+    """
+    if not statement.dialect and statement.timeout_seconds is None and statement.wish is NEWEST:
+        return DEFAULT_SESSION
+    return Session(statement.dialect or DEFAULT_SESSION.dialect, statement.timeout_seconds, statement.wish)
+
+
+class Statements:
+    """Plans and runs statements for the calls of Flight.
+
+    Args:
+        service: Answers them.
+        calls: Knows what runs.
+        limits: How many may be computed at once.
+        arrivals: Watches how long parameters take to arrive.
+        uris: Where the hosts of the deployment are; empty: there is none.
+    """
+
+    def __init__(self, service: QueryService, calls: Calls, limits: ServerLimits, arrivals: Watcher, uris: Mapping[HostName, str]) -> None:
+        self._service = service
+        self._calls = calls
+        self._limits = limits
+        self._slots = limits.slots("max_statements", limits.max_statements)
+        # A client that is slow to send its values holds up no statement.
+        self._binding_slots = limits.slots("max_statements", limits.max_statements)
+        self._arrivals = arrivals
+        self._uris = uris
+
+    def close(self) -> None:
+        """Begin no more of them."""
+        self._slots.close()
+        self._binding_slots.close()
+
+    def defaults(self, context: Any) -> Statement:
+        """The empty statement with the caller's session options."""
+        return caller_options(context).statement("")
+
+    def from_query(self, context: Any, message: Message) -> Statement:
+        """The statement of a message that has SQL text: a query, or one to prepare.
+
+        Raises:
+            Unsupported: It is to be part of a transaction.
+        """
+        if message.transaction_id:
+            raise Unsupported("livestate has no transactions: each query reads one consistent epoch of each store. Leave the transaction out.")
+        return caller_options(context).statement(message.query)
+
+    def from_handle(self, message: Message) -> Statement:
+        """The statement of a message that has a prepared-statement handle.
+
+        Raises:
+            InvalidInput: The handle is not one of livestate's.
+        """
+        return parse_handle(message.prepared_statement_handle)
+
+    def schema(self, statement: Statement) -> pa.Schema:
+        """The schema of a statement's result.
+
+        Raises:
+            InvalidInput: It is another one than was told when the statement was prepared.
+            LivestateError: The statement cannot run, by kind.
+        """
+        return self._prepared(statement).schema
+
+    def _prepared(self, statement: Statement) -> PreparedStatement:
+        return self._service.prepare(statement.sql, engine_session(statement), statement.told)
+
+    def flight_info(self, handle: bytes, descriptor: flight.FlightDescriptor) -> flight.FlightInfo:
+        """Plan a statement.
+
+        Args:
+            handle: Its handle.
+            descriptor: What the client asked with.
+
+        Returns:
+            The result's schema and one ticket, good for this host and all others; or a ticket for each of several hosts, if the
+            statement allows it and their rows together are the answer.
+
+        Raises:
+            LivestateError: The statement cannot run, by kind.
+        """
+        statement = parse_handle(handle)
+        prepared = self._prepared(statement)
+        if len(handle) > MAX_ECHOED_BYTES:
+            descriptor = flight.FlightDescriptor.for_command(b"")
+        told = prepared.shapes if statement.told is None else None
+        endpoints = self._parallel(statement, prepared) or [flight.FlightEndpoint(execution_ticket(handle, told), [])]
+        return flight.FlightInfo(prepared.schema, descriptor, endpoints)
+
+    def _parallel(self, statement: Statement, prepared: PreparedStatement) -> list[flight.FlightEndpoint]:
+        """An endpoint for each host that has rows of the answer; none where one host has to give it."""
+        if not (statement.parallel and self._uris):
+            return []
+        values = None if statement.parameters is None else statement.parameters.batch()
+        fragments = self._service.endpoints(statement.sql, values, engine_session(statement), prepared.shapes) or {}
+        return [
+            flight.FlightEndpoint(FragmentTicket.of(request, os.urandom(CALL_ID_BYTES)).to_bytes(), [flight.Location(self._uris[host])])
+            for host, request in fragments.items()
+        ]
+
+    def command_info(self, command: JsonCommand, descriptor: flight.FlightDescriptor) -> flight.FlightInfo:
+        """Plan a statement of a JSON descriptor.
+
+        Args:
+            command: What it asks for.
+            descriptor: It.
+
+        Returns:
+            The result's schema, and one ticket; or, by partition, a ticket for each partition that is read, with all hosts that have it. Where the
+            answer cannot be divided that is one ticket for any host. All of them read the same epochs, which the application metadata names:
+            `{"epochs": {"store group": number}}`.
+
+        Raises:
+            LivestateError: The statement cannot run, by kind.
+        """
+        statement = command.request.statement
+        values = self._typed(command.request)
+        statement = statement if values is None else statement.bound(values)
+        if not command.by_partition:
+            prepared = self._prepared(statement)
+            endpoint = flight.FlightEndpoint(execution_ticket(statement.to_bytes(), prepared.shapes), [])
+            return flight.FlightInfo(prepared.schema, descriptor, [endpoint])
+        division = self._service.divide(statement.sql, values, engine_session(statement))
+        schema = self.schema(statement) if division.schema is None else division.schema
+        if division.pieces is None:
+            as_of = {group: AsOfEpoch(epoch) for group, epoch in division.epochs.items()}
+            pinned = replace(statement, wish=EpochWish(as_of=as_of) if as_of else NEWEST)
+            endpoints = [flight.FlightEndpoint(execution_ticket(pinned.to_bytes(), None), list(self._uris.values()))]
+        else:
+            endpoints = [self._piece(piece) for piece in division.pieces]
+        return flight.FlightInfo(schema, descriptor, endpoints, app_metadata=json.dumps({"epochs": dict(division.epochs)}))
+
+    def _piece(self, piece: Piece) -> flight.FlightEndpoint:
+        locations = [self._uris[host] for host in piece.hosts if host in self._uris]
+        return flight.FlightEndpoint(FragmentTicket.of(piece.request, os.urandom(CALL_ID_BYTES)).to_bytes(), locations)
+
+    def run(self, statement: Statement | JsonStatement, context: Any) -> flight.FlightDataStream:
+        """Execute a statement.
+
+        Args:
+            statement: From a ticket.
+            context: The call's `flight.ServerCallContext`.
+
+        Returns:
+            The stream that answers DoGet.
+
+        Raises:
+            LivestateError: The statement cannot run, by kind.
+        """
+        call = self._calls.begin(statement.call_id, context)
+        stream = None
+        try:
+            stream = self._answer(statement, call, context)
+        finally:
+            if stream is None:
+                call.end()
+        return stream
+
+    def _answer(self, statement: Statement | JsonStatement, call: Call, context: Any) -> flight.FlightDataStream:
+        # Whoever reads a large result slowly holds up nobody else.
+        with self._slots.hold(statement.timeout_seconds) as slot:
+            if slot.waited:
+                call.check()
+                statement = statement.later(slot.waited)
+            result = self._json_result(statement, call, slot) if isinstance(statement, JsonStatement) else self._result(statement, call, slot)
+            return result_stream(result, call, context)
+
+    def _result(self, statement: Statement, call: Call, slot: HeldSlot) -> QueryResult:
+        given, session = statement.parameters, engine_session(statement)
+        if isinstance(given, PlainValue):
+            found = self._service.row(statement.sql, session.dialect, [given.value], session, call.cancelled, statement.told)
+            if found is not None:
+                return found
+        values = None if given is None else given.batch()
+        return self._service.execute(statement.sql, values, session, call.cancelled, statement.told, slot)
+
+    def _json_result(self, request: JsonStatement, call: Call, slot: HeldSlot) -> QueryResult:
+        statement, given = request.statement, request.parameters
+        session = engine_session(statement)
+        if given and not isinstance(given, Mapping) and statement.wish is NEWEST:
+            found = self._service.row(statement.sql, session.dialect, given, session, call.cancelled)
+            if found is not None:
+                return found
+        return self._service.execute(statement.sql, self._typed(request), session, call.cancelled, slot=slot)
+
+    def _typed(self, request: JsonStatement) -> pa.RecordBatch | None:
+        if not request.parameters:
+            return None
+        given = request.parameters
+        if not isinstance(given, Mapping) and all(isinstance(value, _PLAIN_JSON) for value in given):
+            # The service converts between these by itself, so the statement need not be asked for its types.
+            names = [str(place) for place in range(1, len(given) + 1)]
+            return pa.record_batch([json_array(name, value, None) for name, value in zip(names, given, strict=True)], names)
+        wanted = self._service.prepare(request.statement.sql, engine_session(request.statement)).parameters
+        if len(given) != len(wanted):
+            raise InvalidInput(f"The statement has {len(wanted)} parameters, and the ticket {len(given)}.")
+        if isinstance(given, Mapping) and set(given) != set(wanted.names):
+            raise InvalidInput(f"The statement has the parameters ({', '.join(wanted.names)}), and the ticket ({', '.join(given)}).")
+        values = [given[field.name] for field in wanted] if isinstance(given, Mapping) else given
+        return pa.record_batch([json_array(field.name, value, field.type) for field, value in zip(wanted, values, strict=True)], schema=wanted)
+
+    def prepare(self, statement: Statement) -> Message:
+        """Prepare a statement.
+
+        Args:
+            statement: Without parameters.
+
+        Returns:
+            `ActionCreatePreparedStatementResult`: the handle, the result's schema and the parameters', as IPC messages.
+
+        Raises:
+            LivestateError: The statement cannot run, by kind.
+        """
+        prepared = self._service.prepare(statement.sql, engine_session(statement))
+        return new(
+            "ActionCreatePreparedStatementResult",
+            prepared_statement_handle=replace(statement, told=prepared.shapes).to_bytes(),
+            dataset_schema=prepared.schema.serialize().to_pybytes(),
+            parameter_schema=announced_schema(prepared.parameters).serialize().to_pybytes() if len(prepared.parameters) else b"",
+        )
+
+    def bind(self, statement: Statement, reader: flight.MetadataRecordBatchReader) -> Message:
+        """Bind values to a prepared statement.
+
+        Args:
+            statement: From its handle.
+            reader: The values: one column a parameter, one row.
+
+        Returns:
+            `DoPutPreparedStatementResult` with the handle of the bound statement.
+
+        Raises:
+            InvalidInput: There is not exactly one row of values, or they are too many bytes.
+            DeadlineExceeded: They did not come in time.
+        """
+        seconds = self._limits.upload_seconds(statement.timeout_seconds)
+        with self._binding_slots.hold(statement.timeout_seconds) as slot, Arrival(self._arrivals, seconds, slot.give) as arrival:
+            values = bound_row(reader, arrival.check)
+        bound = statement if values is None else statement.bound(values)
+        return new("DoPutPreparedStatementResult", prepared_statement_handle=bound.to_bytes())
+
+
+def json_array(name: str, value: object, wanted: pa.DataType | None) -> pa.Array:
+    """A value of a JSON ticket as a column of one row.
+
+    Args:
+        name: The parameter's name.
+        value: Its value. A text stands for values of all types that JSON has no form for: dates, decimals and the like.
+        wanted: Type that the statement wants; None: the type that fits the value.
+
+    Returns:
+        An array of that type.
+
+    Raises:
+        InvalidInput: The value is not of it.
+    """
+    try:
+        if wanted is not None and isinstance(value, str) and not pa.types.is_string(wanted):
+            return pa.array([value], pa.string()).cast(wanted)
+        return pa.array([value], wanted)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        wants = f": the statement wants {wanted}" if wanted is not None else ""
+        raise InvalidInput(f"Parameter {name} cannot be the JSON value {str(value)[:100]!r}{wants}.") from error

@@ -1,0 +1,162 @@
+"""The row of values that a client binds to a prepared statement: checked as it comes, and brought into the
+types that handles carry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import flight
+
+from engine.errors import InvalidInput
+from engine.sql.parameters import MAX_PARAMETERS
+from flight_server.wire.ipc_bytes import MAX_NESTING
+from flight_server.wire.tickets import MAX_PARAMETER_BYTES
+
+_DAMAGED = "The parameters are no Arrow stream: their bytes are damaged or cut off."
+_VIEW_BYTES = 16
+_WITHOUT_ARRAYS = frozenset({pa.lib.Type_INTERVAL_MONTHS, pa.lib.Type_INTERVAL_DAY_TIME})
+"""Types that pyarrow knows by name only."""
+_TOO_LARGE = f"The parameters take more than {MAX_PARAMETER_BYTES:,} bytes."
+
+
+def bound_row(reader: flight.MetadataRecordBatchReader, check: Callable[[], None]) -> pa.RecordBatch | None:
+    """Read the values of a DoPut.
+
+    Flight makes rows of what comes before this is asked for them, compressed or not. What it has made is
+    counted before anything else is made of it.
+
+    Args:
+        reader: The values: one column a parameter, one row.
+        check: Called with each message; raises when there is no more time.
+
+    Returns:
+        The row, of types that `flight_server.wire.ipc_bytes` reads; None for no values.
+
+    Raises:
+        InvalidInput: There is more than one row, it is too large, has a type that cannot be bound, or is
+            damaged.
+    """
+    try:
+        _check_schema(reader.schema)
+        found = _one_row(reader, check)
+        if found is None or not found.num_columns:
+            return None
+        found.validate(full=True)
+        return pa.RecordBatch.from_arrays([_plain(column) for column in found.columns], found.schema.names)
+    except MemoryError as error:
+        raise InvalidInput(_TOO_LARGE) from error
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(_DAMAGED) from error
+
+
+def _check_schema(schema: pa.Schema) -> None:
+    if len(schema) > MAX_PARAMETERS:
+        raise InvalidInput(f"A statement has at most {MAX_PARAMETERS} parameters: pass a list to = ANY(?) instead.")
+    for place, field in enumerate(schema, start=1):
+        if not _can_be_bound(field.type):
+            raise InvalidInput(f"Parameter {place} has the Arrow type {field.type}, which cannot be bound: cast it to another one.")
+
+
+def _can_be_bound(kind: pa.DataType) -> bool:
+    """Whether values of a type have bytes of their own, or one row of them does; `flight_server.wire.ipc_bytes`
+    says why.
+    """
+    if pa.types.is_dictionary(kind):
+        return _has_own_bytes(kind.value_type)
+    return pa.types.is_null(kind) or _has_own_bytes(kind)
+
+
+def _has_own_bytes(kind: pa.DataType, depth: int = 0) -> bool:
+    if depth > MAX_NESTING or isinstance(kind, pa.BaseExtensionType):
+        return False
+    if pa.types.is_null(kind) or pa.types.is_dictionary(kind):
+        return False
+    if (
+        kind.id in _WITHOUT_ARRAYS
+        or pa.types.is_run_end_encoded(kind)
+        or pa.types.is_union(kind)
+        or pa.types.is_list_view(kind)
+        or pa.types.is_large_list_view(kind)
+    ):
+        return False
+    if pa.types.is_fixed_size_list(kind) and not kind.list_size:
+        return False
+    if pa.types.is_fixed_size_binary(kind):
+        return bool(kind.byte_width)
+    if pa.types.is_struct(kind) and not kind.num_fields:
+        return False
+    return all(_has_own_bytes(kind.field(place).type, depth + 1) for place in range(kind.num_fields))
+
+
+def _one_row(reader: flight.MetadataRecordBatchReader, check: Callable[[], None]) -> pa.RecordBatch | None:
+    rows, found = 0, None
+    for chunk in reader:
+        check()
+        if chunk.data is None:
+            continue
+        rows += chunk.data.num_rows
+        if rows > 1:
+            raise InvalidInput("Bind one row of parameters: a query runs once. For many keys, use IN or join a VALUES list.")
+        if sum(map(_buffer_bytes, chunk.data.columns)) > MAX_PARAMETER_BYTES:
+            raise InvalidInput(_TOO_LARGE)
+        found = chunk.data if chunk.data.num_rows else found
+    return found
+
+
+def _buffer_bytes(column: pa.Array) -> int:
+    """Bytes of all buffers of a column, those that it has twice twice."""
+    own = sum(int(buffer.size) for buffer in column.buffers() if buffer is not None)
+    return own + (_buffer_bytes(column.dictionary) if pa.types.is_dictionary(column.type) else 0)
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """A column of one row as a handle carries it."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    kind = _plain_type(column.type)
+    if kind == column.type:
+        return column
+    if sum(_view_bytes(column)) > MAX_PARAMETER_BYTES:
+        raise InvalidInput(_TOO_LARGE)
+    return column.cast(kind)
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type without views."""
+    if pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_binary_view(kind):
+        return pa.binary()
+    if pa.types.is_map(kind):
+        return pa.map_(_plain_type(kind.key_type), _plain_type(kind.item_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_plain_type(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_plain_type(kind.value_type)))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(kind.value_field.with_type(_plain_type(kind.value_type)))
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(kind.value_field.with_type(_plain_type(kind.value_type)), kind.list_size)
+    return kind
+
+
+def _view_bytes(array: pa.Array) -> Iterator[int]:
+    """What the views in an array become, each with all of what it shows."""
+    kind = array.type
+    if not len(array):
+        return
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        # A view is 16 bytes, of which the first four are the length of what it shows. Arrow has no function for it.
+        sizes = np.frombuffer(array.buffers()[1], np.int32)[:: _VIEW_BYTES // 4][array.offset : array.offset + len(array)]
+        yield int(sizes[array.is_valid().to_numpy(zero_copy_only=False)].sum(dtype=np.int64))
+    elif pa.types.is_struct(kind):
+        for place in range(kind.num_fields):
+            yield from _view_bytes(array.field(place))
+    elif pa.types.is_map(kind):
+        yield from _view_bytes(array.keys)
+        yield from _view_bytes(array.items)
+    elif kind.num_fields:
+        yield from _view_bytes(array.values)

@@ -1,0 +1,227 @@
+"""Errors on their way over Flight, and back.
+
+A server raises what `wire_error` returns. gRPC's status code says the class of the failure to any client; the trailer
+`livestate-error-bin` says the exact kind, the whole message and the place in the SQL text to clients that read trailers
+(`flight_server.client.client` does), so that nothing has to be read out of a message's text.
+
+| kind | gRPC code | DB-API class |
+|---|---|---|
+| InvalidInput | INVALID_ARGUMENT | ProgrammingError |
+| NotFound | NOT_FOUND | ProgrammingError |
+| Unsupported | UNIMPLEMENTED | NotSupportedError |
+| Unauthenticated | UNAUTHENTICATED | ProgrammingError |
+| Unavailable | UNAVAILABLE | OperationalError |
+| DeadlineExceeded | DEADLINE_EXCEEDED | OperationalError |
+| Cancelled | CANCELLED | OperationalError |
+| LimitExceeded, Fenced | UNKNOWN (Flight has no code of its own for them) | OperationalError |
+| Corrupt, and whatever nobody expected | INTERNAL | InternalError |
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import uuid
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+
+import pyarrow as pa
+from pyarrow import flight
+
+from engine.errors import (
+    Cancelled,
+    Corrupt,
+    DeadlineExceeded,
+    Defect,
+    Fenced,
+    InvalidInput,
+    LimitExceeded,
+    LivestateError,
+    NotFound,
+    Position,
+    Unauthenticated,
+    Unavailable,
+    Unsupported,
+)
+
+ERROR_TRAILER = "livestate-error-bin"
+MAX_MESSAGE_CHARACTERS = 2000
+"""Longer messages are cut: gRPC drops a call whose trailers exceed 8 KiB."""
+
+_log = logging.getLogger(__name__)
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+_Server = TypeVar("_Server")
+
+
+class _UntracedError(Exception):
+    """An exception whose traceback does not travel.
+
+    pyarrow answers an exception that is not one of Flight's with its message and what `traceback.format_exception`
+    makes of it: source paths and lines. When formatting fails, it sends the class's name instead. So this one cannot be formatted.
+    """
+
+    @property
+    def __suppress_context__(self) -> bool:  # type: ignore[override]
+        raise AttributeError
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class InvalidArgumentError(_UntracedError, ValueError):
+    """Becomes gRPC's INVALID_ARGUMENT."""
+
+
+class NotFoundError(_UntracedError, KeyError):
+    """Becomes gRPC's NOT_FOUND."""
+
+
+class UnimplementedError(_UntracedError, NotImplementedError):
+    """Becomes gRPC's UNIMPLEMENTED."""
+
+
+class UnknownError(_UntracedError):
+    """Becomes gRPC's UNKNOWN."""
+
+
+_WIRE: Mapping[type[LivestateError], Callable[[str], Exception]] = {
+    InvalidInput: InvalidArgumentError,
+    NotFound: NotFoundError,
+    Unsupported: UnimplementedError,
+    Unauthenticated: flight.FlightUnauthenticatedError,
+    Unavailable: flight.FlightUnavailableError,
+    DeadlineExceeded: flight.FlightTimedOutError,
+    Cancelled: flight.FlightCancelledError,
+    LimitExceeded: flight.FlightServerError,
+    Fenced: flight.FlightServerError,
+    Corrupt: flight.FlightInternalError,
+    Defect: flight.FlightInternalError,
+}
+_KINDS: Mapping[str, type[LivestateError]] = {kind.__name__: kind for kind in (*_WIRE, LivestateError)}
+
+
+def wire_error(error: Exception, context: Any, *, flight_errors: bool = True, streaming: bool = False) -> Exception:
+    """What a server raises so that a client sees the kind and the message of an error, and nothing else.
+
+    Args:
+        error: What went wrong. What is not a `LivestateError` is logged here with its traceback under an incident id, and
+            the client learns only that id.
+        context: The call's `flight.ServerCallContext`; it gets the trailer.
+        flight_errors: Whether Flight's own exceptions keep their code in this call; in `get_schema` they do not, and would be traced.
+        streaming: Whether the result is already on its way. A pyarrow client takes CANCELLED in mid-stream for Ctrl-C, so there it is UNKNOWN.
+
+    Returns:
+        The exception to raise, `from None`.
+    """
+    if isinstance(error, LivestateError):
+        make = next((_WIRE[kind] for kind in type(error).__mro__ if kind in _WIRE), flight.FlightServerError)
+        known = error
+    else:
+        incident = uuid.uuid4().hex[:12]
+        _log.error("Incident %s: a request failed in a way nobody expected.", incident, exc_info=error)
+        make = flight.FlightInternalError
+        known = LivestateError(f"The host failed in a way nobody expected; its log has the details under incident {incident}.")
+    context.add_trailer(ERROR_TRAILER, error_detail(known))
+    if streaming and make is flight.FlightCancelledError:
+        make = flight.FlightServerError
+    if not flight_errors and issubclass(cast("type[Exception]", make), flight.FlightError):
+        make = UnknownError
+    # pyarrow puts ". Detail: …" behind every message.
+    return make(_shortened(known.message).rstrip("."))
+
+
+def _shortened(message: str) -> str:
+    return message if len(message) <= MAX_MESSAGE_CHARACTERS else message[:MAX_MESSAGE_CHARACTERS] + "…"
+
+
+def error_detail(error: LivestateError) -> bytes:
+    """An error as the trailer carries it.
+
+    Args:
+        error: Any error of a known kind.
+
+    Returns:
+        UTF-8 JSON: `kind`, `message`, and for SQL errors `position` with `offset`, `line` and `column`.
+    """
+    # A finer class than the kinds is the host's own: clients know the kinds alone.
+    kind = next((kind for kind in type(error).__mro__ if kind in _WIRE), LivestateError)
+    document: dict[str, Any] = {"kind": kind.__name__, "message": _shortened(error.message)}
+    if isinstance(error, InvalidInput) and error.position is not None:
+        document["position"] = {"offset": error.position.offset, "line": error.position.line, "column": error.position.column}
+    return json.dumps(document).encode()
+
+
+def livestate_error(error: Exception, detail: bytes | None) -> LivestateError:
+    """The error that a server meant, on the client's side.
+
+    Args:
+        error: What pyarrow's Flight client raised.
+        detail: The call's trailer `ERROR_TRAILER`; None if there was none, because the failure is not the server's own word.
+
+    Returns:
+        An error of the kind that the server raised; without a trailer, of the kind nearest to the exception's class.
+    """
+    document = _document(detail)
+    kind = _KINDS.get(str(document.get("kind")))
+    if kind is None:
+        return _by_class(error)
+    message = str(document.get("message"))
+    if issubclass(kind, InvalidInput):
+        return InvalidInput(message, _position(document.get("position")))
+    return kind(message)
+
+
+def _document(detail: bytes | None) -> Mapping[str, Any]:
+    try:
+        document = json.loads(detail or b"{}")
+    except ValueError:
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _position(document: object) -> Position | None:
+    if not isinstance(document, dict) or not all(isinstance(document.get(name), int) for name in ("offset", "line", "column")):
+        return None
+    return Position(document["offset"], document["line"], document["column"])
+
+
+_BY_CLASS: tuple[tuple[type[Exception], type[LivestateError]], ...] = (
+    (flight.FlightUnauthenticatedError, Unauthenticated),
+    (flight.FlightUnauthorizedError, Unauthenticated),
+    (flight.FlightTimedOutError, DeadlineExceeded),
+    (flight.FlightCancelledError, Cancelled),
+    (flight.FlightUnavailableError, Unavailable),
+    (pa.ArrowInvalid, InvalidInput),
+    (pa.ArrowKeyError, NotFound),
+    (pa.ArrowNotImplementedError, Unsupported),
+)
+
+
+def _by_class(error: Exception) -> LivestateError:
+    kind = next((kind for raised, kind in _BY_CLASS if isinstance(error, raised)), LivestateError)
+    return kind(str(error).partition(". gRPC client debug context")[0])
+
+
+def guarded(
+    method: Callable[Concatenate[_Server, Any, _Arguments], _Result],
+) -> Callable[Concatenate[_Server, Any, _Arguments], _Result]:
+    """Decorate a method that serves an RPC: whatever it raises leaves as `wire_error` makes it.
+
+    Args:
+        method: Takes self and the call's context first.
+
+    Returns:
+        The method, of the same signature.
+    """
+    flight_errors = method.__name__ != "get_schema"
+
+    @wraps(method)
+    def call(self: _Server, context: Any, /, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+        try:
+            return method(self, context, *args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - the last line before the network: what gets past it travels with its traceback
+            raise wire_error(error, context, flight_errors=flight_errors) from None
+
+    return call

@@ -1,0 +1,144 @@
+"""Which epochs a client wants to read: the options `min_epoch`, `max_staleness` and `as_of`, from text or JSON to `EpochWish`, and back.
+
+| option | value |
+|---|---|
+| `min_epoch` | a whole number: this epoch or a newer one, of every store group that is read |
+| `max_staleness` | seconds: no commit that is older than this may be missing |
+| `as_of` | an epoch number, or a time in ISO 8601 (UTC where it names no zone); or JSON, an object of these by store group |
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+from collections.abc import Mapping
+from functools import lru_cache
+
+from engine.errors import InvalidInput
+from engine.model.read_point import NEWEST, AsOf, AsOfEpoch, AsOfTimestamp, EpochWish
+from engine.model.schema import Epoch, GroupName
+
+WISHES = ("min_epoch", "max_staleness", "as_of")
+MAX_EPOCH = (1 << 63) - 1
+_EPOCH_TIME = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MICROSECOND = dt.timedelta(microseconds=1)
+_AS_OF = 'as_of must be an epoch number, a time such as 2026-11-20T12:00:00Z, or {"store group": one of these}.'
+
+
+def parse_wish(min_epoch: object = None, max_staleness: object = None, as_of: object = None) -> EpochWish:
+    """The wish of a client.
+
+    Args:
+        min_epoch: A number, or its text; None or an empty text: none.
+        max_staleness: A number of seconds, or its text; likewise.
+        as_of: A number, a text, or a mapping of group names to these; likewise.
+
+    Returns:
+        The wish.
+
+    Raises:
+        InvalidInput: A value is none of these.
+    """
+    if _absent(min_epoch) and _absent(max_staleness) and _absent(as_of):
+        return NEWEST
+    groups, default = ({}, None) if _absent(as_of) else _parse_as_of(as_of)
+    return EpochWish(
+        min_epoch=None if _absent(min_epoch) else _epoch(min_epoch, "min_epoch must be an epoch number."),
+        max_staleness_seconds=None if _absent(max_staleness) else _seconds(max_staleness),
+        as_of=groups,
+        as_of_default=default,
+    )
+
+
+def wish_values(wish: EpochWish) -> dict[str, object]:
+    """The options of a wish.
+
+    Args:
+        wish: What `parse_wish` made.
+
+    Returns:
+        What `parse_wish` takes to make it again, by the names in `WISHES`.
+    """
+    return {"min_epoch": wish.min_epoch, "max_staleness": wish.max_staleness_seconds, "as_of": as_of_text(wish)}
+
+
+def as_of_text(wish: EpochWish) -> str:
+    """The `as_of` of a wish as text.
+
+    Args:
+        wish: What `parse_wish` made.
+
+    Returns:
+        What `parse_wish` reads back; empty for none.
+    """
+    if wish.as_of:
+        return json.dumps({group: _moment_text(moment) for group, moment in wish.as_of.items() if moment is not None})
+    return "" if wish.as_of_default is None else _moment_text(wish.as_of_default)
+
+
+def _moment_text(moment: AsOf) -> str:
+    if isinstance(moment, AsOfEpoch):
+        return str(moment.epoch)
+    return (_EPOCH_TIME + moment.microseconds * _MICROSECOND).isoformat()
+
+
+def _absent(value: object) -> bool:
+    return value is None or value == ""
+
+
+def _parse_as_of(value: object) -> tuple[Mapping[GroupName, AsOf], AsOf | None]:
+    if isinstance(value, str):
+        return _parse_as_of_text(value)
+    if isinstance(value, Mapping):
+        return _by_group(value), None
+    return {}, _moment(value)
+
+
+@lru_cache(maxsize=256)
+def _parse_as_of_text(text: str) -> tuple[Mapping[GroupName, AsOf], AsOf | None]:
+    if not text.lstrip().startswith("{"):
+        return {}, _moment(text)
+    try:
+        return _by_group(json.loads(text)), None
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(_AS_OF) from error
+
+
+def _by_group(values: Mapping[object, object]) -> Mapping[GroupName, AsOf]:
+    return {GroupName(str(group)): _moment(value) for group, value in values.items()}
+
+
+def _moment(value: object) -> AsOf:
+    if isinstance(value, str) and not value.strip().isdecimal():
+        return AsOfTimestamp(_microseconds(value))
+    return AsOfEpoch(_epoch(value, _AS_OF))
+
+
+def _microseconds(text: str) -> int:
+    try:
+        moment = dt.datetime.fromisoformat(text.strip())
+        zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
+        return (zoned - _EPOCH_TIME) // _MICROSECOND
+    except (ValueError, OverflowError) as error:
+        raise InvalidInput(_AS_OF) from error
+
+
+def _epoch(value: object, complaint: str) -> Epoch:
+    # Drivers whose connection properties are texts send numbers as such.
+    if isinstance(value, str) and value.strip().isdecimal() and len(value) < 40:
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_EPOCH:
+        raise InvalidInput(complaint)
+    return Epoch(value)
+
+
+def _seconds(value: object) -> float:
+    complaint = "max_staleness must be a number of seconds, 0 or more."
+    try:
+        seconds = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else math.nan
+    except (ValueError, OverflowError) as error:
+        raise InvalidInput(complaint) from error
+    if not 0 <= seconds < math.inf:
+        raise InvalidInput(complaint)
+    return seconds

@@ -1,0 +1,154 @@
+"""Reports on the wire: what a host says of itself to the others, as JSON with a format version.
+
+```json
+{"format": 2, "host": "a", "changelog": "6f0c…", "started": 1789000000000000, "number": 17,
+ "groups": {"plays": {"readable": [[41, 1789000000000000, 0], [42, 1789000000100000, 1]], "newest_known": 43, "unread_since": 1789000000200000,
+                      "looked_at": 1789000000300000, "building": [40, 43, null], "problem": ""}},
+ "stores": {"plays": {"partitions": [0, 3, 4], "rows": 10, "bytes": 200, "segments": 3, "stored_rows": 12, "since": 1, "rebuilding": []}}}
+```
+
+The fields are those of `engine.cluster.reports`; `readable` has epochs, each with the time of its commit and its generation. Times are microseconds
+since 1970 UTC. `building` (epoch, target and snapshot, or null) and `problem` may be left out: nothing that decides about an answer depends on them.
+`started` tells one life of a host from the next, `number` counts the reports of one life.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from engine.cluster.reports import GroupReport, HostName, HostReport, Progress, ReadableEpoch, StoreReport
+from engine.errors import InvalidInput
+from engine.model.schema import Epoch, GroupName, PartitionId, StoreName
+
+FORMAT = 2
+"""Format 1 had no generations."""
+MAX_REPORT_BYTES = 64 << 20
+_COUNTS = ("rows", "bytes", "segments", "stored_rows")
+_STORE_FIELDS = ("partitions", *_COUNTS, "since", "rebuilding")
+
+
+@dataclass(frozen=True)
+class SentReport:
+    """A report, and what tells it from those before it.
+
+    Attributes:
+        report: The report.
+        changelog: Identity of the changelog that the host follows.
+        started: When the host started, microseconds since 1970 UTC.
+        number: How many reports it made before this one.
+    """
+
+    report: HostReport
+    changelog: str
+    started: int
+    number: int
+
+    def to_bytes(self) -> bytes:
+        """The bytes that `parse_report` reads back."""
+        report = self.report
+        document = {
+            "format": FORMAT,
+            "host": report.host,
+            "changelog": self.changelog,
+            "started": self.started,
+            "number": self.number,
+            "groups": {name: _group_document(group) for name, group in report.groups.items()},
+            "stores": {name: {field: getattr(store, field) for field in _STORE_FIELDS} for name, store in report.stores.items()},
+        }
+        return json.dumps(document, separators=(",", ":")).encode()
+
+
+def _group_document(group: GroupReport) -> Mapping[str, Any]:
+    readable = [(each.epoch, each.committed_at, each.generation) for each in group.readable]
+    building = None if group.building is None else (group.building.epoch, group.building.target, group.building.snapshot)
+    return {
+        "readable": readable,
+        "newest_known": group.newest_known,
+        "unread_since": group.unread_since,
+        "looked_at": group.looked_at,
+        "building": building,
+        "problem": group.problem,
+    }
+
+
+def parse_report(data: bytes) -> SentReport:
+    """A report that another host sent.
+
+    Args:
+        data: What `SentReport.to_bytes` made.
+
+    Returns:
+        The report.
+
+    Raises:
+        InvalidInput: The bytes are none, or of a format that this host does not know.
+    """
+    if len(data) > MAX_REPORT_BYTES:
+        raise InvalidInput(f"The report of a host takes {len(data):,} bytes; at most {MAX_REPORT_BYTES:,} are read.")
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput("The body of livestate.report is not the JSON of a report.") from error
+    if not isinstance(document, dict) or not isinstance(document.get("format"), int):
+        raise InvalidInput("The body of livestate.report is not the JSON of a report.")
+    if document["format"] != FORMAT:
+        raise InvalidInput(f"The report has format {document['format']}, and this host reads {FORMAT}: run one version of livestate on all hosts.")
+    try:
+        return _sent_report(document)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InvalidInput("The report of a host lacks a field, or has one of the wrong type.") from error
+
+
+def _sent_report(document: Mapping[str, Any]) -> SentReport:
+    groups = {GroupName(_text(name)): _group(group) for name, group in document["groups"].items()}
+    stores = {StoreName(_text(name)): _store(store) for name, store in document["stores"].items()}
+    report = HostReport(HostName(_text(document["host"])), groups, stores)
+    return SentReport(report, _text(document["changelog"]), _number(document["started"]), _number(document["number"]))
+
+
+def _group(document: Mapping[str, Any]) -> GroupReport:
+    readable = tuple(ReadableEpoch(Epoch(_number(epoch)), _number(moment), _number(generation)) for epoch, moment, generation in document["readable"])
+    if any(before.epoch >= after.epoch or before.generation > after.generation for before, after in pairwise(readable)):
+        raise ValueError(readable)
+    unread_since, building = document["unread_since"], document.get("building")
+    return GroupReport(
+        readable,
+        Epoch(_number(document["newest_known"])),
+        None if unread_since is None else _number(unread_since),
+        _number(document["looked_at"]),
+        None if building is None else _progress(*building),
+        _text(document.get("problem", "")),
+    )
+
+
+def _progress(epoch: object, target: object, snapshot: object) -> Progress:
+    return Progress(Epoch(_number(epoch)), Epoch(_number(target)), None if snapshot is None else Epoch(_number(snapshot)))
+
+
+def _store(document: Mapping[str, Any]) -> StoreReport:
+    counts = {name: _number(document[name]) for name in _COUNTS}
+    since, rebuilding = Epoch(_number(document["since"])), _partitions(document["rebuilding"])
+    return StoreReport(_partitions(document["partitions"]), **counts, since=since, rebuilding=rebuilding)
+
+
+def _partitions(numbers: Iterable[object]) -> tuple[PartitionId, ...]:
+    partitions = tuple(PartitionId(_number(partition)) for partition in numbers)
+    if any(before >= after for before, after in pairwise(partitions)):
+        raise ValueError(partitions)
+    return partitions
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value
+
+
+def _number(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise TypeError(value)
+    return value

@@ -1,0 +1,430 @@
+"""What a ticket and a prepared-statement handle hold: everything that is needed to run the statement.
+
+Nothing is kept on the host between two calls of a client, so nothing leaks, times out or is lost with a restart,
+and any host can take any call.
+
+The first byte of a ticket decides, so that no content has to be guessed from:
+
+| first bytes | content |
+|---|---|
+| `00 51` (NUL, `Q`) | a statement: message `StatementHandle` (`flight_server.wire.messages`) |
+| `00 43` (NUL, `C`) | a catalog command of Flight SQL: its `Any`, as the descriptor had it |
+| `00 46` (NUL, `F`) | a fragment of another host: message `FragmentRequest` (`flight_server.wire.fragments`) |
+| `7B` (`{`, with which no statement begins) | JSON: `{"sql": "…", "parameters": […] or {…}, "dialect": "…", "timeout": seconds}` and wishes |
+| anything else | SQL text in UTF-8 |
+
+A prepared-statement handle is the first of these. Wishes are the fields of `flight_server.wire.read_point`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+
+from engine.errors import InvalidInput
+from engine.model.read_point import NEWEST, EpochWish
+from engine.model.schema import StoreName
+from engine.sql.bind import TableShape
+from engine.statements.texts import Told
+from flight_server.wire.ipc_bytes import NotPlainError, check_row, read_row
+from flight_server.wire.messages import Message, new, parse, statement_handle
+from flight_server.wire.read_point import WISHES, parse_wish, wish_values
+
+STATEMENT_MARK = b"\x00Q"
+COMMAND_MARK = b"\x00C"
+CALL_ID_BYTES = 8
+_CALL_ID_FIELD = bytes([statement_handle.DESCRIPTOR.fields_by_name["call_id"].number << 3 | 2, CALL_ID_BYTES])
+"""Protobuf's tag of the field, of wire type 2 (bytes), and the length of its value."""
+METADATA_KEY = b"livestate"
+"""Schema metadata of every result: the query's metadata as JSON (epochs read, their age, partitions read and pruned). ADBC and JDBC drop it."""
+MAX_PARAMETER_BYTES = 16 << 20
+MAX_PARAMETER_VALUES = 2 << 20
+"""Of lists, structs and maps, all that is in them counts: the engine takes parameters as Python's objects."""
+_PLAIN_TYPES = frozenset({pa.int64().id, pa.string().id})
+_JSON_FIELDS = frozenset(WISHES) | {"sql", "parameters", "dialect", "timeout"}
+_LEAST_SECONDS = 0.001
+"""What is left of a time that has run out: enough to be told so."""
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Values bound to a statement, as a handle carries them.
+
+    Attributes:
+        schema: IPC message of their schema.
+        row: IPC message of their one row.
+    """
+
+    schema: bytes
+    row: bytes
+
+    @staticmethod
+    def of(batch: pa.RecordBatch) -> Parameters:
+        """Pack values.
+
+        Args:
+            batch: One column a parameter, one row, of types that `flight_server.wire.ipc_bytes` reads.
+
+        Raises:
+            InvalidInput: They are larger than 16 MiB, or have more than two million values.
+        """
+        schema, row = batch.schema.remove_metadata().serialize(), batch.serialize()
+        if schema.size + row.size > MAX_PARAMETER_BYTES:
+            raise InvalidInput(f"The parameters take {schema.size + row.size:,} bytes; at most {MAX_PARAMETER_BYTES:,} can be bound to a statement.")
+        found = Parameters(schema.to_pybytes(), row.to_pybytes())
+        try:
+            check_row(found.row, MAX_PARAMETER_VALUES)
+        except NotPlainError as error:
+            raise InvalidInput(f"The parameters cannot be bound: {error}.") from error
+        return found
+
+    def batch(self) -> pa.RecordBatch:
+        """The values.
+
+        Returns:
+            What `of` got.
+
+        Raises:
+            InvalidInput: The bytes are not such as `of` makes.
+        """
+        if len(self.schema) + len(self.row) > MAX_PARAMETER_BYTES:
+            raise InvalidInput(f"The parameters in the statement handle take more than {MAX_PARAMETER_BYTES:,} bytes: bind fewer or smaller ones.")
+        try:
+            return read_row(self.schema, self.row, MAX_PARAMETER_VALUES)
+        except NotPlainError as error:
+            raise InvalidInput(f"The parameters in the statement handle cannot be read: {error}. Bind them again.") from error
+
+
+@dataclass(frozen=True)
+class PlainValue:
+    """The value of a statement's only parameter, an int64 or a text that is not NULL, as most lookups have it.
+
+    It is a field of the handle, which takes half the time of `Parameters` to write and read.
+
+    Attributes:
+        value: The value.
+    """
+
+    value: int | str
+
+    @staticmethod
+    def of(batch: pa.RecordBatch) -> PlainValue | None:
+        """The value in a batch of one row; None where it has more than that, or something else."""
+        if batch.num_columns != 1:
+            return None
+        column = batch.column(0)
+        if column.type.id not in _PLAIN_TYPES:
+            return None
+        value = column[0].as_py()
+        return None if value is None else PlainValue(value)
+
+    def batch(self) -> pa.RecordBatch:
+        """The value in a batch of one row."""
+        return pa.record_batch([pa.array([self.value])], ["1"])
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement with all it needs to run.
+
+    Attributes:
+        sql: Its text.
+        dialect: SQL dialect of the text; empty: the host's default.
+        timeout_seconds: How long it may run; None: as long as the host allows.
+        parameters: Values bound to it, if any.
+        call_id: What tells this execution from all others, so that it can be cancelled; empty: it cannot.
+        wish: Which epochs it may read.
+        parallel: Its result may be given as several endpoints, one a host.
+        told: What its names meant when the client was told the columns of its result (`engine.statements.texts.Told`); None: it was not.
+    """
+
+    sql: str
+    dialect: str = ""
+    timeout_seconds: float | None = None
+    parameters: Parameters | PlainValue | None = None
+    call_id: bytes = b""
+    wish: EpochWish = NEWEST
+    parallel: bool = False
+    told: Told | None = None
+
+    def to_bytes(self) -> bytes:
+        """The ticket or handle that `parse_ticket` reads back."""
+        message = statement_handle(sql=self.sql, dialect=self.dialect, call_id=self.call_id, parallel=self.parallel)
+        if isinstance(self.parameters, PlainValue):
+            if isinstance(self.parameters.value, int):
+                message.number = self.parameters.value
+            else:
+                message.text = self.parameters.value
+        elif self.parameters is not None:
+            message.parameter_schema, message.parameter_row = self.parameters.schema, self.parameters.row
+        if self.timeout_seconds is not None:
+            message.timeout = self.timeout_seconds
+        if self.wish is not NEWEST:
+            message.wish.CopyFrom(wish_message(self.wish))
+        if self.told is not None:
+            message.told.SetInParent()
+            for each in self.told:
+                message.told.tables.add(name=each.name, store=each.store, generation=each.generation)
+        return STATEMENT_MARK + bytes(message.SerializeToString())
+
+    def bound(self, parameters: pa.RecordBatch) -> Statement:
+        """The same statement with values.
+
+        Args:
+            parameters: One column a parameter, one row.
+
+        Returns:
+            A statement that carries them in place of what it carried.
+
+        Raises:
+            InvalidInput: They are larger than 16 MiB.
+        """
+        values = PlainValue.of(parameters) or Parameters.of(parameters)
+        return Statement(self.sql, self.dialect, self.timeout_seconds, values, self.call_id, self.wish, self.parallel, self.told)
+
+    def of(self, sql: str) -> Statement:
+        """Another text with the same session options."""
+        return Statement(sql, self.dialect, self.timeout_seconds, wish=self.wish, parallel=self.parallel)
+
+    def later(self, seconds: float) -> Statement:
+        """The same statement, with what is left of its time after some seconds."""
+        return replace(self, timeout_seconds=seconds_left(self.timeout_seconds, seconds))
+
+
+def seconds_left(timeout_seconds: float | None, passed_seconds: float) -> float | None:
+    """What is left of a time limit.
+
+    Args:
+        timeout_seconds: The limit; None for none.
+        passed_seconds: What has passed of it.
+
+    Returns:
+        Seconds, above 0; None for no limit.
+    """
+    return None if timeout_seconds is None else max(timeout_seconds - passed_seconds, _LEAST_SECONDS)
+
+
+def execution_ticket(handle: bytes, told: Told | None) -> bytes:
+    """The ticket of one execution of a statement.
+
+    Args:
+        handle: The statement's handle, which says nothing of what its client was told.
+        told: What the statement's names meant when its client was told the columns of its result.
+
+    Returns:
+        A ticket for the same statement with a `call_id` of its own.
+    """
+    # A field written behind a protobuf message becomes part of it, so nothing has to be read and written again.
+    return handle + (b"" if told is None else _told_field(told)) + _CALL_ID_FIELD + os.urandom(CALL_ID_BYTES)
+
+
+@lru_cache(maxsize=256)
+def _told_field(told: Told) -> bytes:
+    return Statement("", told=told).to_bytes()[len(STATEMENT_MARK) :]
+
+
+@dataclass(frozen=True)
+class JsonStatement:
+    """A statement from a JSON ticket, whose values have no types yet.
+
+    Attributes:
+        statement: The statement without parameters.
+        parameters: JSON values by position or by name; they take the types that the statement wants.
+    """
+
+    statement: Statement
+    parameters: Sequence[Any] | Mapping[str, Any]
+
+    @property
+    def call_id(self) -> bytes:
+        """The statement's."""
+        return self.statement.call_id
+
+    @property
+    def timeout_seconds(self) -> float | None:
+        """The statement's."""
+        return self.statement.timeout_seconds
+
+    def later(self, seconds: float) -> JsonStatement:
+        """The same, with what is left of its time after some seconds."""
+        return JsonStatement(self.statement.later(seconds), self.parameters)
+
+
+@dataclass(frozen=True)
+class Command:
+    """A catalog command of Flight SQL.
+
+    Attributes:
+        body: Its `Any`.
+    """
+
+    body: bytes
+
+    def to_bytes(self) -> bytes:
+        """The ticket that `parse_ticket` reads back."""
+        return COMMAND_MARK + self.body
+
+
+def parse_ticket(ticket: bytes, defaults: Callable[[], Statement]) -> Statement | JsonStatement | Command:
+    """What a ticket asks for.
+
+    Args:
+        ticket: Any bytes.
+        defaults: Gives a statement with dialect and time limit of the caller's session, for tickets that do not carry their own.
+
+    Returns:
+        A statement, or a catalog command.
+
+    Raises:
+        InvalidInput: The bytes are none of the four forms.
+    """
+    if ticket.startswith(STATEMENT_MARK):
+        return parse_handle(ticket)
+    if ticket.startswith(COMMAND_MARK):
+        return Command(ticket[len(COMMAND_MARK) :])
+    if ticket.startswith(b"{"):
+        return _json_statement(_json_document(ticket), defaults())
+    try:
+        sql = ticket.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidInput("The ticket is neither one of this host's nor SQL text in UTF-8.") from error
+    if "\0" in sql:
+        raise InvalidInput("The ticket is damaged, or not one of this host's: ask for a new one with GetFlightInfo.")
+    return defaults().of(sql)
+
+
+@dataclass(frozen=True)
+class JsonCommand:
+    """A statement from a JSON descriptor of GetFlightInfo.
+
+    Attributes:
+        request: The statement.
+        by_partition: Its endpoints are to be one a partition, as far as it can be divided.
+    """
+
+    request: JsonStatement
+    by_partition: bool
+
+
+def parse_json_command(command: bytes, defaults: Statement) -> JsonCommand:
+    """What the descriptor of a GetFlightInfo asks for.
+
+    Args:
+        command: The JSON of a ticket, and a field `endpoints`, which is `one` (the default) or `partitions`.
+        defaults: A statement with dialect and time limit of the caller's session.
+
+    Returns:
+        The statement.
+
+    Raises:
+        InvalidInput: The bytes are none.
+    """
+    document = _json_document(command)
+    endpoints = document.pop("endpoints", "one")
+    if endpoints not in ("one", "partitions"):
+        raise InvalidInput('"endpoints" must be "one" or "partitions".')
+    return JsonCommand(_json_statement(document, defaults), endpoints == "partitions")
+
+
+def parse_handle(handle: bytes) -> Statement:
+    """The statement of a handle.
+
+    Args:
+        handle: What `Statement.to_bytes` made.
+
+    Returns:
+        The statement.
+
+    Raises:
+        InvalidInput: The bytes are no handle.
+    """
+    if not handle.startswith(STATEMENT_MARK):
+        raise InvalidInput("The statement handle is not one of this host's: prepare the statement again.")
+    message: Message = parse("StatementHandle", handle[len(STATEMENT_MARK) :])
+    timeout = message.timeout if message.HasField("timeout") else None
+    wish = parsed_wish(message.wish) if message.HasField("wish") else NEWEST
+    return Statement(
+        message.sql, message.dialect, checked_timeout(timeout), _bound_values(message), message.call_id, wish, message.parallel, _told(message)
+    )
+
+
+def _told(message: Message) -> Told | None:
+    if not message.HasField("told"):
+        return None
+    if any(each.generation < 0 for each in message.told.tables):
+        raise InvalidInput("The statement handle is damaged: prepare the statement again.")
+    return tuple(TableShape(StoreName(each.name), StoreName(each.store), each.generation) for each in message.told.tables)
+
+
+def _bound_values(message: Message) -> Parameters | PlainValue | None:
+    if message.HasField("number"):
+        return PlainValue(message.number)
+    if message.HasField("text"):
+        return PlainValue(message.text)
+    return Parameters(message.parameter_schema, message.parameter_row) if message.parameter_schema else None
+
+
+def wish_message(wish: EpochWish) -> Message:
+    """A wish as handles carry it."""
+    return new("EpochWish", **wish_values(wish))
+
+
+def parsed_wish(message: Message) -> EpochWish:
+    """What `wish_message` made.
+
+    Raises:
+        InvalidInput: It holds no wish.
+    """
+    min_epoch = message.min_epoch if message.HasField("min_epoch") else None
+    max_staleness = message.max_staleness if message.HasField("max_staleness") else None
+    return parse_wish(min_epoch, max_staleness, message.as_of)
+
+
+def checked_timeout(timeout: object) -> float | None:
+    """A time limit that somebody sent.
+
+    Args:
+        timeout: Anything.
+
+    Returns:
+        Seconds, or None for no limit of its own.
+
+    Raises:
+        InvalidInput: It is neither None nor a number of seconds above 0.
+    """
+    if timeout is None:
+        return None
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not (0 < timeout < math.inf):
+        raise InvalidInput("The timeout must be a number of seconds above 0.")
+    return float(timeout)
+
+
+def _json_document(ticket: bytes) -> dict[str, Any]:
+    try:
+        document: dict[str, Any] = json.loads(ticket)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput('The ticket starts with { and is not JSON; send {"sql": "…"} or plain SQL text.') from error
+    return document
+
+
+def _json_statement(document: Mapping[str, Any], defaults: Statement) -> JsonStatement:
+    unknown = document.keys() - _JSON_FIELDS
+    if unknown:
+        raise InvalidInput(f"The ticket has a field {min(unknown)!r}; known are {', '.join(sorted(_JSON_FIELDS))}.")
+    sql, parameters, dialect = document.get("sql"), document.get("parameters", []), document.get("dialect", defaults.dialect)
+    if not isinstance(sql, str):
+        raise InvalidInput('The ticket lacks its statement: "sql" must be a text.')
+    if not isinstance(parameters, list | dict):
+        raise InvalidInput('"parameters" must be a list of values, or an object of values by name.')
+    if not isinstance(dialect, str):
+        raise InvalidInput('"dialect" must be a text, such as "duckdb" or "spark".')
+    timeout = checked_timeout(document["timeout"]) if "timeout" in document else defaults.timeout_seconds
+    wish = defaults.wish if document.keys().isdisjoint(WISHES) else parse_wish(*map(document.get, WISHES))
+    return JsonStatement(Statement(sql, dialect, timeout, wish=wish), parameters)
