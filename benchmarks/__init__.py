@@ -1,4 +1,6 @@
-"""Benchmarks: one workload a module. `python -m benchmarks --list` says what there is, README.md what they measured."""
+"""Benchmarks: one workload a module. `python -m benchmarks --list` says what there is, README.md what they
+measured.
+"""
 
 NAMES = (
     "apply",

@@ -2,9 +2,10 @@
 
     python -m benchmarks apply
 
-A store of 10 M rows is applied and compact. Then, in several rounds, epochs are written to the changelog while the follower rests, and the clock
-runs from the moment that it is told until all of them can be read and compaction has come to rest: "behind". A follower that is behind takes
-several epochs at once. "One at a time" tells it of each epoch as it is written, waits until it can be read and until compaction rests again, and
+A store of 10 M rows is applied and compact. Then, in several rounds, epochs are written to the changelog
+while the follower rests, and the clock runs from the moment that it is told until all of them can be read and
+compaction has come to rest: "behind". A follower that is behind takes several epochs at once. "One at a time"
+tells it of each epoch as it is written, waits until it can be read and until compaction rests again, and
 times only that: what a job costs a host that keeps up with it.
 
 Checked: after all rounds the store answers a GROUP BY over all rows as a recomputation in numpy does.
@@ -56,9 +57,19 @@ def _behind(store: LocalStore, setting: Setting) -> Figure:
     rates = ", ".join(f"{epochs * rows / spent.wall / 1e6:.2f}" for spent in rounds)
     note = (
         f"{upserts / total.cpu / 1e6:.2f} M rows per CPU second, {total.cpu / total.wall:.2f} cores busy; "
-        f"until all can be read, with compaction still to be done, {upserts / until_readable / 1e6:.2f} M rows/s; rounds {rates} M"
+        f"until all can be read, with compaction still to be done, {upserts / until_readable / 1e6:.2f} M "
+        f"rows/s; rounds {rates} M"
     )
-    return Figure("apply", f"upserts, {store.kind} keys, behind", upserts / total.wall, "rows/s", TARGETS[store.kind], True, note, setting.scale)
+    return Figure(
+        "apply",
+        f"upserts, {store.kind} keys, behind",
+        upserts / total.wall,
+        "rows/s",
+        TARGETS[store.kind],
+        True,
+        note,
+        setting.scale,
+    )
 
 
 def _one_at_a_time(store: LocalStore, setting: Setting) -> Iterator[Figure]:
@@ -73,11 +84,24 @@ def _one_at_a_time(store: LocalStore, setting: Setting) -> Iterator[Figure]:
             readable.append(time.perf_counter() - began)
             store.compact()
         total += spent
-    note = f"{epochs * EPOCH_ROWS / total.cpu / 1e6:.2f} M rows per CPU second; apply alone {epochs * EPOCH_ROWS / sum(readable) / 1e6:.2f} M rows/s"
+    note = (
+        f"{epochs * EPOCH_ROWS / total.cpu / 1e6:.2f} M rows per CPU second; apply alone "
+        f"{epochs * EPOCH_ROWS / sum(readable) / 1e6:.2f} M rows/s"
+    )
     yield Figure(
-        "apply", f"upserts, {store.kind} keys, one epoch at a time", epochs * EPOCH_ROWS / total.wall, "rows/s", note=note, scale=setting.scale
+        "apply",
+        f"upserts, {store.kind} keys, one epoch at a time",
+        epochs * EPOCH_ROWS / total.wall,
+        "rows/s",
+        note=note,
+        scale=setting.scale,
     )
     p50, p99 = (milliseconds(percentile(readable, share)) for share in (0.5, 0.99))
     yield Figure(
-        "apply", f"notice to readable, {EPOCH_ROWS:,} rows, {store.kind} keys, p50", p50, "ms", note=f"p99 {p99:.0f} ms", scale=setting.scale
+        "apply",
+        f"notice to readable, {EPOCH_ROWS:,} rows, {store.kind} keys, p50",
+        p50,
+        "ms",
+        note=f"p99 {p99:.0f} ms",
+        scale=setting.scale,
     )

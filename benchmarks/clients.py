@@ -1,10 +1,12 @@
-"""How many point lookups a second a host answers to 1, 8 and 64 clients, and what epochs that land meanwhile do to them.
+"""How many point lookups a second a host answers to 1, 8 and 64 clients, and what epochs that land meanwhile
+do to them.
 
     python -m benchmarks clients
 
-Each client is a plain Flight connection with a thread of its own, all in this process; every call looks up another random key of 10 M with the
-SQL as the ticket. Clients and host share the two cores, so this is the whole system on one small machine, not the host's limit. For the second
-part one client asks while another process appends epochs of 100,000 random upserts at a steady pace, which the host applies and compacts.
+Each client is a plain Flight connection with a thread of its own, all in this process; every call looks up
+another random key of 10 M with the SQL as the ticket. Clients and host share the two cores, so this is the
+whole system on one small machine, not the host's limit. For the second part one client asks while another
+process appends epochs of 100,000 random upserts at a steady pace, which the host applies and compacts.
 
 Checked: each answer is one row of the right key; after the epochs, the GROUP BY over all rows.
 """
@@ -55,7 +57,15 @@ def run(setting: Setting) -> Iterator[Figure]:
         host.wait_until_settled()
         for rate in rates(host, SECONDS, partial(_ask, host.uri, expected.keys, SECONDS)):
             what = f"lookups by {rate.clients} clients"
-            yield Figure("clients", what, rate.calls, "calls/s", more_is_better=True, note=rate.note, scale=setting.scale)
+            yield Figure(
+                "clients",
+                what,
+                rate.calls,
+                "calls/s",
+                more_is_better=True,
+                note=rate.note,
+                scale=setting.scale,
+            )
         yield _latency("nothing else going on", _ask(host.uri, expected.keys, 2 * SECONDS, seed=1), setting)
         times = _while_epochs_land(host, changelog, expected.keys)
         note = f"{EPOCHS_A_SECOND:g} epochs of {EPOCH_ROWS:,} rows a second"
@@ -76,7 +86,9 @@ def _ask(uri: str, keys: int, seconds: float, seed: int) -> list[float]:
             began = time.perf_counter()
             if began > end:
                 break
-            answer = client.do_get(flight.Ticket(f"SELECT * FROM {STORE} WHERE song_id = {key}".encode())).read_all()
+            answer = client.do_get(
+                flight.Ticket(f"SELECT * FROM {STORE} WHERE song_id = {key}".encode())
+            ).read_all()
             times.append(time.perf_counter() - began)
             check("the key of the row", answer["song_id"].to_pylist(), [key])
     return times
@@ -99,7 +111,9 @@ def _while_epochs_land(host: HostProcess, changelog: str, keys: int) -> list[flo
 
 def _write(changelog: str, keys: int, writing: Event) -> None:
     appender = open_appender(Changelog.open(changelog), [definition()])
-    batches = [rows.to_arrow(KeyKind.INT64) for rows in random_upserts(keys, WRITTEN_EPOCHS, EPOCH_ROWS, SEED)]
+    batches = [
+        rows.to_arrow(KeyKind.INT64) for rows in random_upserts(keys, WRITTEN_EPOCHS, EPOCH_ROWS, SEED)
+    ]
     writing.set()
     start = time.monotonic()
     for number, batch in enumerate(batches):
@@ -111,4 +125,11 @@ def _latency(what: str, times: list[float], setting: Setting, note: str = "") ->
     p50, p90, p999 = (milliseconds(percentile(times, share)) for share in (0.5, 0.9, 0.999))
     spread = f"p50 {p50:.2f} ms, p90 {p90:.1f} ms, p99.9 {p999:.0f} ms over {len(times):,} calls"
     seen = f"{spread}; {note}" if note else spread
-    return Figure("clients", f"lookups, {what}, p99", milliseconds(percentile(times, 0.99)), "ms", note=seen, scale=setting.scale)
+    return Figure(
+        "clients",
+        f"lookups, {what}, p99",
+        milliseconds(percentile(times, 0.99)),
+        "ms",
+        note=seen,
+        scale=setting.scale,
+    )

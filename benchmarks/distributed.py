@@ -1,15 +1,18 @@
-"""What it costs that a store's partitions are on several hosts: lookups through another host, a count over many partitions; and small queries.
+"""What it costs that a store's partitions are on several hosts: lookups through another host, a count over
+many partitions; and small queries.
 
     python -m benchmarks distributed
 
 Four host processes share a store of 1 M rows in 512 partitions, on two cores together with the clients:
 - one row by its key, asked of the host that has it and, in turns, of one that has not;
 - `count(*)` of the whole store, and one with a condition that every row has to be read for;
-- how long ranges and aggregates are planned, from the text's arrival until the first fragment is asked for, as the metadata of results says;
+- how long ranges and aggregates are planned, from the text's arrival until the first fragment is asked for,
+  as the metadata of results says;
 - how long hosts still work on a statement that was cancelled, or whose client was killed.
 
-One host has the same rows in 8 partitions to itself, and answers small queries of 1, 8 and 64 clients, each a plain Flight connection with a thread
-of its own in this process: one row by its key; ten rows of a range of keys; count and sum over a range of a thousand keys.
+One host has the same rows in 8 partitions to itself, and answers small queries of 1, 8 and 64 clients, each a
+plain Flight connection with a thread of its own in this process: one row by its key; ten rows of a range of
+keys; count and sum over a range of a thousand keys.
 
 Checked: every row looked up, the counts, and every answer of the small queries.
 """
@@ -32,7 +35,20 @@ from benchmarks.measure import interleaved, median_wall, milliseconds, percentil
 from benchmarks.processes import HostProcess, ServeProcess, deployed
 from benchmarks.report import Figure
 from benchmarks.setting import Setting
-from benchmarks.workload import STORE, Expected, KeyKind, Numbers, Row, append_all, check, definition, every_key, filled, key_values, rows_of
+from benchmarks.workload import (
+    STORE,
+    Expected,
+    KeyKind,
+    Numbers,
+    Row,
+    append_all,
+    check,
+    definition,
+    every_key,
+    filled,
+    key_values,
+    rows_of,
+)
 from engine.changelog import Changelog, open_appender
 from engine.cluster.assignment import Assignment
 from engine.cluster.reports import HostName
@@ -75,7 +91,15 @@ def run(setting: Setting) -> Iterator[Figure]:
         for kind in _kinds(expected):
             for rate in rates(host, SECONDS, partial(_ask, host.uri, kind)):
                 what = f"{kind.name} queries by {rate.clients} clients"
-                yield Figure("distributed", what, rate.calls, "queries/s", more_is_better=True, note=rate.note, scale=setting.scale)
+                yield Figure(
+                    "distributed",
+                    what,
+                    rate.calls,
+                    "queries/s",
+                    more_is_better=True,
+                    note=rate.note,
+                    scale=setting.scale,
+                )
 
 
 def _fill(changelog: Changelog, keys: int) -> Expected:
@@ -95,10 +119,14 @@ def _lookups(hosts: Sequence[ServeProcess], expected: Expected, setting: Setting
 
         def turn(numbers: Numbers, offset: int) -> list[float]:
             taken = []
-            for number, key, partition in zip(numbers.tolist(), key_values(numbers).to_pylist(), _partitions(numbers), strict=True):
+            for number, key, partition in zip(
+                numbers.tolist(), key_values(numbers).to_pylist(), _partitions(numbers), strict=True
+            ):
                 client = clients[(holder[partition] + offset) % len(clients)]
                 began = time.perf_counter()
-                answer = client.do_get(flight.Ticket(f"SELECT * FROM {STORE} WHERE song_id = {key}".encode())).read_all()
+                answer = client.do_get(
+                    flight.Ticket(f"SELECT * FROM {STORE} WHERE song_id = {key}".encode())
+                ).read_all()
                 taken.append(time.perf_counter() - began)
                 check("row by key", rows_of(answer), [expected.row(number)])
             return taken
@@ -111,9 +139,23 @@ def _lookups(hosts: Sequence[ServeProcess], expected: Expected, setting: Setting
     medians = {way: percentile(seconds, 0.5) for way, seconds in times.items()}
     for way, seconds in times.items():
         note = f"p99 {milliseconds(percentile(seconds, 0.99)):.2f} ms over {len(seconds):,} calls"
-        yield Figure("distributed", f"lookup, {way}, p50", milliseconds(medians[way]), "ms", note=note, scale=setting.scale)
+        yield Figure(
+            "distributed",
+            f"lookup, {way}, p50",
+            milliseconds(medians[way]),
+            "ms",
+            note=note,
+            scale=setting.scale,
+        )
     ratio = medians["through another host"] / medians["direct"]
-    yield Figure("distributed", "lookup through another host, p50", ratio, "times direct", THROUGH_TARGET, scale=setting.scale)
+    yield Figure(
+        "distributed",
+        "lookup through another host, p50",
+        ratio,
+        "times direct",
+        THROUGH_TARGET,
+        scale=setting.scale,
+    )
 
 
 def _holders(hosts: int) -> Mapping[int, int]:
@@ -121,7 +163,9 @@ def _holders(hosts: int) -> Mapping[int, int]:
     names = tuple(HostName(f"{number}") for number in range(1, hosts + 1))
     store = replace(definition(), partitions=PARTITIONS)
     assignment = Assignment(names)
-    return {partition: place for place, name in enumerate(names) for partition in assignment.held(name, store)}
+    return {
+        partition: place for place, name in enumerate(names) for partition in assignment.held(name, store)
+    }
 
 
 def _partitions(numbers: Numbers) -> list[int]:
@@ -139,10 +183,24 @@ def _counts(hosts: Sequence[ServeProcess], expected: Expected, setting: Setting)
             check(sql, rows_of(answer.read_all()), [(count,)])
             check(f"hosts of {sql}", len(answer.metadata["hosts"]), len(hosts))
         times = interleaved({sql: partial(_read, client, sql) for sql in wanted}, COUNTS)
-    for sql, counted, target in ((everything, "count(*)", COUNT_TARGET), (loved, "count(*) of half of the rows, by a condition", None)):
-        spread = f"p99 {milliseconds(percentile([spent.wall for spent in times[sql]], 0.99)):.1f} ms; {expected.keys:,} rows"
+    for sql, counted, target in (
+        (everything, "count(*)", COUNT_TARGET),
+        (loved, "count(*) of half of the rows, by a condition", None),
+    ):
+        spread = (
+            f"p99 {milliseconds(percentile([spent.wall for spent in times[sql]], 0.99)):.1f} ms; "
+            f"{expected.keys:,} rows"
+        )
         what = f"{counted} over {PARTITIONS} partitions on {len(hosts)} hosts"
-        yield Figure("distributed", what, milliseconds(median_wall(times[sql])), "ms", target, note=spread, scale=setting.scale)
+        yield Figure(
+            "distributed",
+            what,
+            milliseconds(median_wall(times[sql])),
+            "ms",
+            target,
+            note=spread,
+            scale=setting.scale,
+        )
 
 
 def _planning(hosts: Sequence[ServeProcess], expected: Expected, setting: Setting) -> Iterator[Figure]:
@@ -160,7 +218,15 @@ def _planning(hosts: Sequence[ServeProcess], expected: Expected, setting: Settin
             for seen, target in (("new", PLANNED_TARGET), ("known", PLANNED_AGAIN_TARGET)):
                 note = f"the slowest {milliseconds(max(times[seen])):.1f} ms; {len(hosts)} hosts"
                 median = milliseconds(percentile(times[seen], 0.5))
-                yield Figure("distributed", f"planning, {kind.name}, {seen} text, median", median, "ms", target, note=note, scale=setting.scale)
+                yield Figure(
+                    "distributed",
+                    f"planning, {kind.name}, {seen} text, median",
+                    median,
+                    "ms",
+                    target,
+                    note=note,
+                    scale=setting.scale,
+                )
 
 
 def _read(client: Client, sql: str) -> pa.Table:
@@ -193,7 +259,10 @@ def _kinds(expected: Expected) -> Sequence[Kind]:
     def by_range(random: np.random.Generator) -> tuple[str, list[Row]]:
         first = int(random.integers(expected.keys - SHORT_RANGE))
         between = f"song_id BETWEEN {ascending[first]} AND {ascending[first + SHORT_RANGE - 1]}"
-        rows = [(int(keys[number]), int(expected.listens[number])) for number in order[first : first + SHORT_RANGE]]
+        rows = [
+            (int(keys[number]), int(expected.listens[number]))
+            for number in order[first : first + SHORT_RANGE]
+        ]
         return f"SELECT song_id, listens FROM {STORE} WHERE {between} ORDER BY song_id", rows
 
     def aggregate(random: np.random.Generator) -> tuple[str, list[Row]]:

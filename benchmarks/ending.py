@@ -1,4 +1,6 @@
-"""How soon a statement that nobody wants any more has ended on every host: cancelled by its call, or its client killed with SIGKILL."""
+"""How soon a statement that nobody wants any more has ended on every host: cancelled by its call, or its
+client killed with SIGKILL.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,10 @@ TIMES = 20
 TARGET = 200.0
 """Milliseconds."""
 WAIT_SECONDS = 60.0
-_ASK = "import sys; from flight_server.client.client import Client; Client(sys.argv[1]).query(sys.argv[2]).read_all()"
+_ASK = (
+    "import sys; from flight_server.client.client import Client; "
+    "Client(sys.argv[1]).query(sys.argv[2]).read_all()"
+)
 
 
 def endings(hosts: Sequence[ServeProcess], setting: Setting) -> Iterator[Figure]:
@@ -38,9 +43,17 @@ def endings(hosts: Sequence[ServeProcess], setting: Setting) -> Iterator[Figure]
         }
         for what, ended in ways.items():
             seconds = [ended(number) for number in range(times)]
-            note = f"median {milliseconds(percentile(seconds, 0.5)):.0f} ms, {times} times, {len(hosts)} hosts"
+            note = (
+                f"median {milliseconds(percentile(seconds, 0.5)):.0f} ms, {times} times, {len(hosts)} hosts"
+            )
             yield Figure(
-                "distributed", f"hosts at rest after {what}, longest", milliseconds(max(seconds)), "ms", TARGET, note=note, scale=setting.scale
+                "distributed",
+                f"hosts at rest after {what}, longest",
+                milliseconds(max(seconds)),
+                "ms",
+                TARGET,
+                note=note,
+                scale=setting.scale,
             )
 
 

@@ -1,10 +1,12 @@
-"""How fast 50 groups are summed over 10 M live rows while a fifth of the stored rows is superseded, against DuckDB's own table of the live rows.
+"""How fast 50 groups are summed over 10 M live rows while a fifth of the stored rows is superseded, against
+DuckDB's own table of the live rows.
 
     python -m benchmarks group_by
 
-12.5 M rows are stored: one for each of 10 M keys, and another one for 2.5 M of them, the older of which are dead. Compaction is set so that it
-leaves them (the default would, too, as long as fewer than 45 % of a segment are dead), and the benchmark makes sure of it. DuckDB has the same
-number of threads and the 10 M live rows in a table of its own, in memory. The two take turns; the ratio is that of the medians.
+12.5 M rows are stored: one for each of 10 M keys, and another one for 2.5 M of them, the older of which are
+dead. Compaction is set so that it leaves them (the default would, too, as long as fewer than 45 % of a
+segment are dead), and the benchmark makes sure of it. DuckDB has the same number of threads and the 10 M live
+rows in a table of its own, in memory. The two take turns; the ratio is that of the medians.
 
 Checked: both answer as a recomputation in numpy does.
 """
@@ -21,7 +23,17 @@ from benchmarks.local import local_store, opened_store
 from benchmarks.measure import interleaved, median_cpu, median_wall, milliseconds
 from benchmarks.report import Figure
 from benchmarks.setting import Setting
-from benchmarks.workload import BY_GENRE, KEYS, STORE, KeyKind, append_all, check, check_by_genre, plays, rows_of
+from benchmarks.workload import (
+    BY_GENRE,
+    KEYS,
+    STORE,
+    KeyKind,
+    append_all,
+    check,
+    check_by_genre,
+    plays,
+    rows_of,
+)
 from engine.service import QueryOptions, QueryService
 from engine.state.options import StateOptions
 
@@ -45,20 +57,34 @@ def run(setting: Setting) -> Iterator[Figure]:
         store.compact()
         (status,) = store.follower.status()
         check("share of dead rows", round(1 - status.rows / status.stored_rows, 3), DEAD_SHARE)
-        with closing(QueryService(store.follower, QueryOptions(threads=2))) as service, duckdb.connect(config={"threads": 2}) as own:
+        with (
+            closing(QueryService(store.follower, QueryOptions(threads=2))) as service,
+            duckdb.connect(config={"threads": 2}) as own,
+        ):
             live = expected.table()
             own.execute(f"CREATE TABLE {STORE} AS SELECT * FROM live")
             del live
             check_by_genre(service.execute(BY_GENRE).read_all(), expected)
             check("DuckDB's own table", rows_of(own.sql(BY_GENRE).to_arrow_table()), expected.by_genre())
             times = interleaved(
-                {"livestate": lambda: service.execute(BY_GENRE).read_all(), "duckdb": lambda: own.sql(BY_GENRE).to_arrow_table()}, REPETITIONS
+                {
+                    "livestate": lambda: service.execute(BY_GENRE).read_all(),
+                    "duckdb": lambda: own.sql(BY_GENRE).to_arrow_table(),
+                },
+                REPETITIONS,
             )
     ours, theirs = median_wall(times["livestate"]), median_wall(times["duckdb"])
     note = (
         f"livestate {milliseconds(ours):.1f} ms, DuckDB {milliseconds(theirs):.1f} ms; by CPU time "
-        f"{median_cpu(times['livestate']) / median_cpu(times['duckdb']):.2f} times; {status.stored_rows:,} rows stored in {status.segments} segments"
+        f"{median_cpu(times['livestate']) / median_cpu(times['duckdb']):.2f} times; {status.stored_rows:,} "
+        f"rows stored in {status.segments} segments"
     )
     yield Figure(
-        "group_by", f"GROUP BY of {status.rows / 1e6:g} M live rows", ours / theirs, "times DuckDB", TARGET_RATIO, note=note, scale=setting.scale
+        "group_by",
+        f"GROUP BY of {status.rows / 1e6:g} M live rows",
+        ours / theirs,
+        "times DuckDB",
+        TARGET_RATIO,
+        note=note,
+        scale=setting.scale,
     )

@@ -1,7 +1,8 @@
-"""A Flight SQL server that does nothing: the same calls as a host's, each answered with the same prepared bytes, and no SQL behind them.
+"""A Flight SQL server that does nothing: the same calls as a host's, each answered with the same prepared
+bytes, and no SQL behind them.
 
-What a driver needs at the least to run a prepared statement with parameters. The time that a client sees from it is what Flight, pyarrow and the
-driver take, and so the least that any Flight SQL host on pyarrow can take.
+What a driver needs at the least to run a prepared statement with parameters. The time that a client sees from
+it is what Flight, pyarrow and the driver take, and so the least that any Flight SQL host on pyarrow can take.
 
     python -m benchmarks.idle_server
 """
@@ -41,20 +42,30 @@ class IdleServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has n
             parameter_schema=parameters.serialize().to_pybytes(),
         )
         self._prepared = pack(prepared)
-        self._bound = pa.py_buffer(new("DoPutPreparedStatementResult", prepared_statement_handle=b"handle").SerializeToString())
+        self._bound = pa.py_buffer(
+            new("DoPutPreparedStatementResult", prepared_statement_handle=b"handle").SerializeToString()
+        )
         super().__init__("grpc://127.0.0.1:0")
 
     def get_flight_info(self, context: Any, descriptor: flight.FlightDescriptor) -> flight.FlightInfo:
         """A ticket."""
         about_server = _SQL_INFO in descriptor.command
         schema = self._facts.schema if about_server else self._answer.schema
-        return flight.FlightInfo(schema, descriptor, [flight.FlightEndpoint(b"facts" if about_server else b"row", [])])
+        return flight.FlightInfo(
+            schema, descriptor, [flight.FlightEndpoint(b"facts" if about_server else b"row", [])]
+        )
 
     def do_get(self, context: Any, ticket: flight.Ticket) -> flight.FlightDataStream:
         """The one row."""
         return flight.RecordBatchStream(self._facts if ticket.ticket == b"facts" else self._answer, _OPTIONS)
 
-    def do_put(self, context: Any, descriptor: Any, reader: flight.MetadataRecordBatchReader, writer: flight.FlightMetadataWriter) -> None:
+    def do_put(
+        self,
+        context: Any,
+        descriptor: Any,
+        reader: flight.MetadataRecordBatchReader,
+        writer: flight.FlightMetadataWriter,
+    ) -> None:
         """Take parameters and forget them."""
         for _ in reader:
             pass

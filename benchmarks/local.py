@@ -22,7 +22,9 @@ _TIMEOUT_SECONDS = 900.0
 
 @contextmanager
 def host_like_interpreter() -> Iterator[None]:
-    """Let threads take turns as often as they do in a host process, and garbage collection pass over what its start has left."""
+    """Let threads take turns as often as they do in a host process, and garbage collection pass over what its
+    start has left.
+    """
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     settle()
@@ -51,14 +53,22 @@ class LocalStore:
 
     def append_upserts(self, epochs: int, rows: int, seed: int) -> Epoch:
         """Append epochs of rows with random keys to the changelog; they stay there until `apply`."""
-        append_all(self.appender, random_upserts(self.expected.keys, epochs, rows, seed), self.kind, self.expected.upsert)
+        append_all(
+            self.appender,
+            random_upserts(self.expected.keys, epochs, rows, seed),
+            self.kind,
+            self.expected.upsert,
+        )
         return self.appender.epoch
 
     def apply(self) -> None:
         """Have the follower apply what the changelog has; returns when it can be read."""
         self.follower.notify()
         if not self.follower.wait_for(GroupName(STORE), self.appender.epoch, _TIMEOUT_SECONDS):
-            raise SystemExit("The follower did not catch up: " + "; ".join(status.problem for status in self.follower.status()))
+            raise SystemExit(
+                "The follower did not catch up: "
+                + "; ".join(status.problem for status in self.follower.status())
+            )
 
     def compact(self) -> None:
         """Wait until compaction has come to rest."""
@@ -67,7 +77,9 @@ class LocalStore:
 
 
 @contextmanager
-def local_store(directory: Path, keys: int, kind: KeyKind = KeyKind.INT64, state: StateOptions | None = None) -> Iterator[LocalStore]:
+def local_store(
+    directory: Path, keys: int, kind: KeyKind = KeyKind.INT64, state: StateOptions | None = None
+) -> Iterator[LocalStore]:
     """The store with a row for each key, applied and compact.
 
     Args:
@@ -87,7 +99,11 @@ def local_store(directory: Path, keys: int, kind: KeyKind = KeyKind.INT64, state
 
 @contextmanager
 def opened_store(
-    directory: Path, appender: StoreAppender, expected: Expected, kind: KeyKind = KeyKind.INT64, state: StateOptions | None = None
+    directory: Path,
+    appender: StoreAppender,
+    expected: Expected,
+    kind: KeyKind = KeyKind.INT64,
+    state: StateOptions | None = None,
 ) -> Iterator[LocalStore]:
     """The store of a directory that has a changelog, and may have state from before; as `local_store`."""
     changelog = Changelog.open(str(directory / "changelog"))

@@ -30,12 +30,14 @@ class Rate:
 
 
 def rates(host: HostProcess, seconds: float, ask: Callable[[int], Sequence[float]]) -> Iterator[Rate]:
-    """Ask with each number of clients: medians of rounds that take turns, so that what else the machine does meets all alike.
+    """Ask with each number of clients: medians of rounds that take turns, so that what else the machine does
+    meets all alike.
 
     Args:
         host: What they ask.
         seconds: How long `ask` goes on.
-        ask: Asks as one client. It is given a number that no other client has, and returns the time of each call in seconds.
+        ask: Asks as one client. It is given a number that no other client has, and returns the time of each
+            call in seconds.
 
     Yields:
         A rate for each of `CLIENTS`.
@@ -47,11 +49,18 @@ def rates(host: HostProcess, seconds: float, ask: Callable[[int], Sequence[float
         for clients in CLIENTS:
             before = cpu_seconds(host.pid)
             with ThreadPoolExecutor(clients) as threads:
-                taken = [time for client in threads.map(ask, range(turn * 1000, turn * 1000 + clients)) for time in client]
+                taken = [
+                    time
+                    for client in threads.map(ask, range(turn * 1000, turn * 1000 + clients))
+                    for time in client
+                ]
             cpu[clients] += cpu_seconds(host.pid) - before
             found[clients].append(len(taken) / seconds)
             times[clients] += taken
     for clients in CLIENTS:
         p50, p99 = (milliseconds(percentile(times[clients], share)) for share in (0.5, 0.99))
-        note = f"p50 {p50:.2f} ms, p99 {p99:.1f} ms; {milliseconds(cpu[clients] / len(times[clients])):.2f} ms CPU of the host a call"
+        note = (
+            f"p50 {p50:.2f} ms, p99 {p99:.1f} ms; {milliseconds(cpu[clients] / len(times[clients])):.2f} "
+            "ms CPU of the host a call"
+        )
         yield Rate(clients, median(found[clients]), note)

@@ -2,9 +2,10 @@
 
     python -m benchmarks many_keys
 
-Three statements, each time for other random keys: one IN list of 10,000 numbers, a join with a VALUES list of them, and `= ANY(?)` with one list
-as the parameter. Each through the query service in this process, and as one call of a plain Flight client to a host process. The time
-includes all of it, from the text (some 200 kB) to the last row in Arrow.
+Three statements, each time for other random keys: one IN list of 10,000 numbers, a join with a VALUES list of
+them, and `= ANY(?)` with one list as the parameter. Each through the query service in this process, and as
+one call of a plain Flight client to a host process. The time includes all of it, from the text (some 200 kB)
+to the last row in Arrow.
 
 Checked: count and sums of the rows of every timed call.
 """
@@ -51,7 +52,10 @@ class Question:
 
 QUESTIONS = (
     Question("IN list", lambda keys: f"SELECT * FROM {STORE} WHERE song_id IN ({', '.join(map(str, keys))})"),
-    Question("join with VALUES", lambda keys: f"SELECT p.* FROM {STORE} p JOIN (VALUES {_values(keys)}) w(k) ON p.song_id = w.k"),
+    Question(
+        "join with VALUES",
+        lambda keys: f"SELECT p.* FROM {STORE} p JOIN (VALUES {_values(keys)}) w(k) ON p.song_id = w.k",
+    ),
     Question("= ANY(?)", lambda keys: f"SELECT * FROM {STORE} WHERE song_id = ANY(?)", by_parameter=True),
 )
 
@@ -65,10 +69,17 @@ def run(setting: Setting) -> Iterator[Figure]:
     with local_store(setting.directory, setting.scaled(KEYS)) as store:
         expected = store.expected
         with closing(QueryService(store.follower)) as service:
-            yield from _figures("query service", lambda question, keys: _here(service, question, keys), expected, setting)
-    with HostProcess(setting.directory, str(setting.directory / "changelog")) as host, flight.connect(host.uri) as client:
+            yield from _figures(
+                "query service", lambda question, keys: _here(service, question, keys), expected, setting
+            )
+    with (
+        HostProcess(setting.directory, str(setting.directory / "changelog")) as host,
+        flight.connect(host.uri) as client,
+    ):
         host.wait_until_settled()
-        yield from _figures("Flight", lambda question, keys: _there(client, question, keys), expected, setting)
+        yield from _figures(
+            "Flight", lambda question, keys: _there(client, question, keys), expected, setting
+        )
 
 
 def _here(service: QueryService, question: Question, keys: Sequence[int]) -> pa.Table:
@@ -98,10 +109,20 @@ def _figures(where: str, ask: Ask, expected: Expected, setting: Setting) -> Iter
             _check(question, answer, numbers, expected)
     for name, (first, *settled) in times.items():
         note = (
-            f"{milliseconds(median_wall(settled)):.1f} ms a call, {milliseconds(median_cpu(settled)):.1f} ms CPU of this process; "
+            f"{milliseconds(median_wall(settled)):.1f} ms a call, {milliseconds(median_cpu(settled)):.1f} ms "
+            "CPU of this process; "
             f"the first call {milliseconds(first.wall):.0f} ms"
         )
-        yield Figure("many_keys", f"{name}, {where}", LOOKED_UP / median_wall(settled), "keys/s", TARGET, True, note, setting.scale)
+        yield Figure(
+            "many_keys",
+            f"{name}, {where}",
+            LOOKED_UP / median_wall(settled),
+            "keys/s",
+            TARGET,
+            True,
+            note,
+            setting.scale,
+        )
 
 
 def _check(question: Question, answer: pa.Table, numbers: Numbers, expected: Expected) -> None:

@@ -2,9 +2,10 @@
 
     python -m benchmarks memory
 
-A host process starts over an empty changelog and answers a query: what is resident then is the floor. Then 10 M rows are written, the host
-applies and compacts them, and the growth of its resident memory counts; once more after a GROUP BY over all rows and a thousand lookups. The
-host's cache may hold all rows (1 GiB, the default).
+A host process starts over an empty changelog and answers a query: what is resident then is the floor. Then 10
+M rows are written, the host applies and compacts them, and the growth of its resident memory counts; once
+more after a GROUP BY over all rows and a thousand lookups. The host's cache may hold all rows (1 GiB, the
+default).
 
 The second host has a cache of a quarter of the rows' Arrow size and the same data directory.
 
@@ -62,24 +63,46 @@ def run(setting: Setting) -> Iterator[Figure]:
         _ask_everything(client, expected)
         yield _growth(host, floor, arrow, "after queries over all rows", setting)
     cache = arrow // CACHE_SHARE
-    with HostProcess(setting.directory, changelog, ["--cache", str(cache)]) as host, Client(host.uri) as client:
+    with (
+        HostProcess(setting.directory, changelog, ["--cache", str(cache)]) as host,
+        Client(host.uri) as client,
+    ):
         host.wait_until_ready()
         times = _ask_everything(client, expected)
         note = f"{cache / 1e6:.0f} MB of cache for {arrow / 1e6:.0f} MB; {_resident(host)}; all answers right"
     for what, seconds in times.items():
-        yield Figure("memory", f"state {CACHE_SHARE} times the cache: {what}", milliseconds(seconds), "ms", note=note, scale=setting.scale)
+        yield Figure(
+            "memory",
+            f"state {CACHE_SHARE} times the cache: {what}",
+            milliseconds(seconds),
+            "ms",
+            note=note,
+            scale=setting.scale,
+        )
 
 
 def _growth(host: HostProcess, floor: int, arrow: int, when: str, setting: Setting) -> Figure:
     grown = memory_bytes(host.pid) - floor
-    note = f"{grown / 1e6:.0f} MB beyond {floor / 1e6:.0f} MB, for {arrow / 1e6:.0f} MB of Arrow data; {_resident(host)}"
-    return Figure("memory", f"growth of resident memory {when}", grown / arrow, "times Arrow size", TARGET_RATIO, note=note, scale=setting.scale)
+    note = (
+        f"{grown / 1e6:.0f} MB beyond {floor / 1e6:.0f} MB, for {arrow / 1e6:.0f} MB of Arrow data; "
+        f"{_resident(host)}"
+    )
+    return Figure(
+        "memory",
+        f"growth of resident memory {when}",
+        grown / arrow,
+        "times Arrow size",
+        TARGET_RATIO,
+        note=note,
+        scale=setting.scale,
+    )
 
 
 def _resident(host: HostProcess) -> str:
     parts = {what: memory_bytes(host.pid, what) / 1e6 for what in ("VmRSS", "RssAnon", "RssFile", "VmHWM")}
     return (
-        f"resident {parts['VmRSS']:.0f} MB ({parts['RssAnon']:.0f} anonymous, {parts['RssFile']:.0f} of files), at the most {parts['VmHWM']:.0f} MB"
+        f"resident {parts['VmRSS']:.0f} MB ({parts['RssAnon']:.0f} anonymous, {parts['RssFile']:.0f} of "
+        f"files), at the most {parts['VmHWM']:.0f} MB"
     )
 
 
@@ -94,16 +117,27 @@ def _ask_everything(client: Client, expected: Expected) -> dict[str, float]:
         answer, seconds = _timed(client, f"SELECT * FROM {STORE} WHERE song_id = {key}")
         lookups.append(seconds)
         check(f"the row of key number {number}", rows_of(answer), [row])
-    times["point lookup, p50"], times["point lookup, p99"] = percentile(lookups, 0.5), percentile(lookups, 0.99)
+    times["point lookup, p50"], times["point lookup, p99"] = (
+        percentile(lookups, 0.5),
+        percentile(lookups, 0.99),
+    )
     low, high = 0, 2**64 // 100
     answer, times["a hundredth of the key range"] = _timed(
         client, f"SELECT count(*), sum(listens) FROM {STORE} WHERE song_id BETWEEN {low} AND {high}"
     )
     keys = key_values(np.arange(expected.keys))
     inside = pc.and_(pc.greater_equal(keys, low), pc.less_equal(keys, high))
-    check("a range of keys", rows_of(answer), [(pc.sum(inside).as_py(), pc.sum(pc.filter(pa.array(expected.listens), inside)).as_py())])
+    check(
+        "a range of keys",
+        rows_of(answer),
+        [(pc.sum(inside).as_py(), pc.sum(pc.filter(pa.array(expected.listens), inside)).as_py())],
+    )
     answer, times["SELECT * of all rows"] = _timed(client, f"SELECT * FROM {STORE}")
-    check("all rows", (answer.num_rows, pc.sum(answer["listens"]).as_py()), (expected.keys, int(expected.listens.sum())))
+    check(
+        "all rows",
+        (answer.num_rows, pc.sum(answer["listens"]).as_py()),
+        (expected.keys, int(expected.listens.sum())),
+    )
     return times
 
 

@@ -1,4 +1,5 @@
-"""Draws figures: each target as a bar, and calls a second by clients; the queries of TPC-H in a drawing of their own.
+"""Draws figures: each target as a bar, and calls a second by clients; the queries of TPC-H in a drawing of
+their own.
 
 python -m benchmarks.plot FIGURES.jsonl DRAWING.svg
 """
@@ -37,7 +38,9 @@ def draw(figures: Sequence[Figure], file: Path) -> None:
         if found := _BY_CLIENTS.fullmatch(figure.what):
             clients.setdefault(f"{figure.benchmark}: {found[1]}", []).append((int(found[2]), figure.value))
     # Text stays text in SVG, and equal figures make an equal file.
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "livestate", "font.size": 9, "text.color": _TEXT}):
+    with mpl.rc_context(
+        {"svg.fonttype": "none", "svg.hashsalt": "livestate", "font.size": 9, "text.color": _TEXT}
+    ):
         heights = [max(1.0, 0.3 * len(bars)), 2.2 if clients else 0.01]
         drawing = Drawing(figsize=(9.5, sum(heights) + 1.3), layout="constrained")
         upper, lower = drawing.subplots(2, 1, height_ratios=heights)
@@ -62,14 +65,22 @@ def draw_queries(figures: Sequence[Figure], file: Path) -> None:
             ratios.setdefault(found[2], {})[found[1].replace("all queries", "all")] = figure.value
     if not ratios:
         return
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "livestate", "font.size": 9, "text.color": _TEXT}):
+    with mpl.rc_context(
+        {"svg.fonttype": "none", "svg.hashsalt": "livestate", "font.size": 9, "text.color": _TEXT}
+    ):
         drawing = Drawing(figsize=(9.5, 3.6), layout="constrained")
         axes = drawing.subplots()
         names = sorted(next(iter(ratios.values())))
         width = 0.8 / len(ratios)
         for number, (system, values) in enumerate(ratios.items()):
             places = [place + (number - (len(ratios) - 1) / 2) * width for place in range(len(names))]
-            axes.bar(places, [values[name] for name in names], width, label=system, color=(_ONE_HOST, _MANY_HOSTS)[number % 2])
+            axes.bar(
+                places,
+                [values[name] for name in names],
+                width,
+                label=system,
+                color=(_ONE_HOST, _MANY_HOSTS)[number % 2],
+            )
         axes.axhline(1, color=_LINE, linewidth=1)
         axes.set_xticks(range(len(names)), names)
         axes.set_xlim(-0.7, len(names) - 0.3)
@@ -86,7 +97,13 @@ def _save(drawing: Drawing, file: Path) -> None:
 def _draw_targets(axes: Axes, figures: Sequence[Figure]) -> None:
     shares = [min(figure.share or 0.0, _MOST_SHOWN) for figure in figures]
     places = range(len(figures))
-    axes.barh(places, [share - 1 for share in shares], left=1, color=[_MET if share >= 1 else _MISSED for share in shares], height=0.62)
+    axes.barh(
+        places,
+        [share - 1 for share in shares],
+        left=1,
+        color=[_MET if share >= 1 else _MISSED for share in shares],
+        height=0.62,
+    )
     axes.axvline(1, color=_LINE, linewidth=1)
     axes.set_yticks(places, [f"{figure.benchmark}: {figure.what}" for figure in figures])
     low, high = min([0.45, *shares]), max([2.2, *shares])
@@ -116,7 +133,14 @@ def _draw_clients(axes: Axes, curves: Mapping[str, Sequence[tuple[int, float]]])
         clients, rates = zip(*sorted(points), strict=True)
         axes.plot(clients, rates, marker="o", label=name)
         for number, rate in points:
-            axes.annotate(f"{rate:,.0f}", (number, rate), xytext=(0, 6), textcoords="offset points", ha="center", fontsize=8)
+            axes.annotate(
+                f"{rate:,.0f}",
+                (number, rate),
+                xytext=(0, 6),
+                textcoords="offset points",
+                ha="center",
+                fontsize=8,
+            )
     numbers = sorted({number for points in curves.values() for number, _ in points})
     axes.set_xscale("log", base=2)
     axes.set_xticks(numbers, [str(number) for number in numbers])

@@ -6,11 +6,11 @@ The ways, in turns, each call for another random key:
 - one call of a plain pyarrow Flight client whose ticket is the SQL with the key as a literal;
 - the same with the key as a parameter (a JSON ticket);
 - a prepared statement with a parameter over ADBC, three calls of Flight: bind, plan, get;
-- the first and the last of these with a Flight SQL server that does nothing (`benchmarks.idle_server`), also a process of its own. The difference
-  of the medians is what livestate adds.
+- the first and the last of these with a Flight SQL server that does nothing (`benchmarks.idle_server`), also
+  a process of its own. The difference of the medians is what livestate adds.
 
-Client and host share the two cores; a second round keeps the servers on the first and the client on the second. Checked: every row that a timed
-call of the host returned is the right one.
+Client and host share the two cores; a second round keeps the servers on the first and the client on the
+second. Checked: every row that a timed call of the host returned is the right one.
 """
 
 from __future__ import annotations
@@ -69,7 +69,11 @@ class Way:
             found.append(answer)
         self.cpu += cpu_seconds(self.pid) - cpu
         if self.answers:
-            check("rows by key", [rows_of(answer) for answer in found], [[expected.row(number)] for number in numbers.tolist()])
+            check(
+                "rows by key",
+                [rows_of(answer) for answer in found],
+                [[expected.row(number)] for number in numbers.tolist()],
+            )
 
 
 def run(setting: Setting) -> Iterator[Figure]:
@@ -129,14 +133,27 @@ def _take_turns(ways: Mapping[str, Way], setting: Setting, expected: Expected) -
 
 
 def _figures_apart(ways: Mapping[str, Way], setting: Setting) -> Iterator[Figure]:
-    for name, what in {"literal": "one call, key as a literal", "idle_plain": "one call of a server that does nothing"}.items():
-        yield _figure(f"{what}, p50, a core for each side", percentile(ways[name].times, 0.5), None, ways[name], setting)
+    for name, what in {
+        "literal": "one call, key as a literal",
+        "idle_plain": "one call of a server that does nothing",
+    }.items():
+        yield _figure(
+            f"{what}, p50, a core for each side", percentile(ways[name].times, 0.5), None, ways[name], setting
+        )
     beyond = percentile(ways["adbc"].times, 0.5) - percentile(ways["idle"].times, 0.5)
-    yield _figure("prepared over ADBC, p50, beyond a server that does nothing, a core for each side", beyond, None, ways["adbc"], setting)
+    yield _figure(
+        "prepared over ADBC, p50, beyond a server that does nothing, a core for each side",
+        beyond,
+        None,
+        ways["adbc"],
+        setting,
+    )
 
 
 def _figure(what: str, value: float, target: float | None, way: Way, setting: Setting) -> Figure:
-    note = f"{len(way.times):,} calls; {milliseconds(way.cpu / len(way.times)):.2f} ms CPU of the server a call"
+    note = (
+        f"{len(way.times):,} calls; {milliseconds(way.cpu / len(way.times)):.2f} ms CPU of the server a call"
+    )
     return Figure("point_lookup", what, milliseconds(value), "ms", target, note=note, scale=setting.scale)
 
 
@@ -144,10 +161,18 @@ def _figures(ways: Mapping[str, Way], setting: Setting) -> Iterator[Figure]:
     def figure(what: str, value: float, target: float | None, way: Way) -> Figure:
         return _figure(what, value, target, way, setting)
 
-    for name, what in {"literal": "one call, key as a literal", "parameter": "one call, key as a parameter"}.items():
+    for name, what in {
+        "literal": "one call, key as a literal",
+        "parameter": "one call, key as a parameter",
+    }.items():
         yield figure(f"{what}, p50", percentile(ways[name].times, 0.5), 0.6, ways[name])
         yield figure(f"{what}, p99", percentile(ways[name].times, 0.99), 3.0, ways[name])
-    yield figure("one call of a server that does nothing, p50", percentile(ways["idle_plain"].times, 0.5), None, ways["idle_plain"])
+    yield figure(
+        "one call of a server that does nothing, p50",
+        percentile(ways["idle_plain"].times, 0.5),
+        None,
+        ways["idle_plain"],
+    )
     adbc, idle = (percentile(ways[name].times, 0.5) for name in ("adbc", "idle"))
     yield figure("prepared over ADBC, p50", adbc, None, ways["adbc"])
     yield figure("prepared over ADBC from a server that does nothing, p50", idle, None, ways["idle"])

@@ -26,7 +26,8 @@ START_SECONDS = 60.0
 
 
 class ServerProcess:
-    """A server in a process of its own, which prints its address when it listens; as a context manager it is stopped at the end.
+    """A server in a process of its own, which prints its address when it listens; as a context manager it is
+    stopped at the end.
 
     Args:
         command: Arguments of the Python interpreter.
@@ -36,7 +37,9 @@ class ServerProcess:
     def __init__(self, command: Sequence[str], log: Path) -> None:
         self.spawned = time.perf_counter()
         with log.open("ab") as errors:
-            self._process = subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, stderr=errors, text=True)
+            self._process = subprocess.Popen(
+                [sys.executable, *command], stdout=subprocess.PIPE, stderr=errors, text=True
+            )
         assert self._process.stdout is not None
         found = re.search(r"grpc://\S+", self._process.stdout.readline())
         if found is None:
@@ -62,7 +65,9 @@ class ServerProcess:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         if self._process.poll() is None:
             self.stop()
 
@@ -111,11 +116,15 @@ class HostProcess(ServeProcess):
 
     def __init__(self, directory: Path, changelog: str, options: Sequence[str] = ()) -> None:
         data = str(directory / "data")
-        super().__init__(["--changelog", changelog, "--data", data, "--port", "0", *options], directory / "host.log")
+        super().__init__(
+            ["--changelog", changelog, "--data", data, "--port", "0", *options], directory / "host.log"
+        )
 
 
 @contextmanager
-def deployed(directory: Path, changelog: str, hosts: int, options: Sequence[str] = ()) -> Iterator[Sequence[ServeProcess]]:
+def deployed(
+    directory: Path, changelog: str, hosts: int, options: Sequence[str] = ()
+) -> Iterator[Sequence[ServeProcess]]:
     """Hosts that share the partitions of a changelog's stores, each a process of this machine.
 
     Args:
@@ -129,13 +138,19 @@ def deployed(directory: Path, changelog: str, hosts: int, options: Sequence[str]
     """
     ports = free_ports(LOOPBACK, 0, hosts)
     entries = [
-        HostEntry(HostName(f"{number}"), f"grpc://{LOOPBACK}:{port}", str(directory / f"host-{number}")) for number, port in enumerate(ports, 1)
+        HostEntry(HostName(f"{number}"), f"grpc://{LOOPBACK}:{port}", str(directory / f"host-{number}"))
+        for number, port in enumerate(ports, 1)
     ]
     file = directory / DEPLOYMENT_FILE
     file.write_text(deployment_text(Deployment(changelog, tuple(entries))))
     with ExitStack() as running:
         yield [
-            running.enter_context(ServeProcess(["--deployment", str(file), "--host", entry.name, *options], directory / f"host-{entry.name}.log"))
+            running.enter_context(
+                ServeProcess(
+                    ["--deployment", str(file), "--host", entry.name, *options],
+                    directory / f"host-{entry.name}.log",
+                )
+            )
             for entry in entries
         ]
 
@@ -168,7 +183,8 @@ def pin(pid: int, cores: set[int]) -> None:
 
 def cpu_seconds(pid: int) -> float:
     """Processor time that a process has used, all threads together."""
-    # proc(5): fields 14 and 15 of stat are user and system time in ticks of 10 ms; the name before them may hold blanks.
+    # proc(5): fields 14 and 15 of stat are user and system time in ticks of 10 ms; the name before them may
+    # hold blanks.
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / 100
 
@@ -178,7 +194,8 @@ def memory_bytes(pid: int, what: str = "VmRSS") -> int:
 
     Args:
         pid: The process.
-        what: A field of /proc/PID/status, such as `VmRSS` (resident now) or `VmHWM` (the most that was resident).
+        what: A field of /proc/PID/status, such as `VmRSS` (resident now) or `VmHWM` (the most that was
+            resident).
 
     Returns:
         Bytes.

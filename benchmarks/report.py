@@ -26,8 +26,13 @@ def _today() -> str:
 def machine() -> str:
     """The machine in a few words: cores, processor, memory, Python."""
     cpus = [line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
-    memory = next((int(line.split()[1]) >> 20 for line in _lines("/proc/meminfo") if line.startswith("MemTotal")), 0)
-    return f"{os.cpu_count()} cores, {cpus[0] if cpus else platform.machine()}, {memory} GiB, Python {platform.python_version()}"
+    memory = next(
+        (int(line.split()[1]) >> 20 for line in _lines("/proc/meminfo") if line.startswith("MemTotal")), 0
+    )
+    return (
+        f"{os.cpu_count()} cores, {cpus[0] if cpus else platform.machine()}, {memory} GiB, Python "
+        f"{platform.python_version()}"
+    )
 
 
 def _lines(path: str) -> list[str]:
@@ -73,17 +78,27 @@ class Figure:
     def line(self) -> str:
         """The figure in a line, as it is printed while benchmarks run."""
         target = f"  (target {self._bound()})" if self.target is not None else ""
-        return f"{self.benchmark:13} {self.what}: {shown(self.value)} {self.unit}{target}{f'  {self.note}' if self.note else ''}"
+        return (
+            f"{self.benchmark:13} {self.what}: {shown(self.value)} "
+            f"{self.unit}{target}{f'  {self.note}' if self.note else ''}"
+        )
 
     def _bound(self) -> str:
-        return f"{'≥' if self.more_is_better else '≤'} {shown(self.target)} {self.unit}" if self.target is not None else ""
+        return (
+            f"{'≥' if self.more_is_better else '≤'} {shown(self.target)} {self.unit}"
+            if self.target is not None
+            else ""
+        )
 
     def row(self) -> str:
         """The figure as a row of the Markdown table."""
         share = self.share
         verdict = "" if share is None else "met" if share >= 1 else "**missed**"
         scale = "" if self.scale == 1 else f"scale {self.scale:g}; "
-        return f"| {self.benchmark} | {self.what} | {self._bound()} | {shown(self.value)} {self.unit} | {verdict} | {scale}{self.note} |"
+        return (
+            f"| {self.benchmark} | {self.what} | {self._bound()} | {shown(self.value)} {self.unit} | "
+            f"{verdict} | {scale}{self.note} |"
+        )
 
 
 def shown(value: float) -> str:
@@ -102,7 +117,9 @@ def write_json(figures: Iterable[Figure], file: Path) -> None:
 
 
 def read_json(files: Iterable[Path]) -> list[Figure]:
-    """Figures from files of JSON lines, in the order of `NAMES`; of one that was measured more than once, the last."""
+    """Figures from files of JSON lines, in the order of `NAMES`; of one that was measured more than once, the
+    last.
+    """
     found = [Figure(**json.loads(line)) for file in files for line in file.read_text().splitlines()]
     last = {(figure.benchmark, figure.what): figure for figure in found}
     return sorted(last.values(), key=lambda figure: NAMES.index(figure.benchmark))

@@ -2,11 +2,13 @@
 
     python -m benchmarks restart
 
-After a clean stop (SIGTERM) and after SIGKILL in the middle of applying epochs, several times each. The clock starts when the process is spawned
-and stops when a row, looked up by its key, is with the client; then a GROUP BY over all rows follows at once, and its end is taken too. The
-system's page cache is warm, as after any restart of a process.
+After a clean stop (SIGTERM) and after SIGKILL in the middle of applying epochs, several times each. The clock
+starts when the process is spawned and stops when a row, looked up by its key, is with the client; then a
+GROUP BY over all rows follows at once, and its end is taken too. The system's page cache is warm, as after
+any restart of a process.
 
-Checked: the answers; after SIGKILL the lookup must show an epoch that was committed, and once it has caught up, the GROUP BY all of them.
+Checked: the answers; after SIGKILL the lookup must show an epoch that was committed, and once it has caught
+    up, the GROUP BY all of them.
 """
 
 from __future__ import annotations
@@ -55,8 +57,12 @@ def run(setting: Setting) -> Iterator[Figure]:
     yield from _figures("SIGKILL while it applied epochs", killed, setting)
 
 
-def _restart(setting: Setting, changelog: str, appender: StoreAppender, expected: Expected, *, kill: bool) -> tuple[float, float]:
-    """Seconds to the first lookup and to the first GROUP BY of a host that is then ended, in the way that the next start is to follow."""
+def _restart(
+    setting: Setting, changelog: str, appender: StoreAppender, expected: Expected, *, kill: bool
+) -> tuple[float, float]:
+    """Seconds to the first lookup and to the first GROUP BY of a host that is then ended, in the way that the
+    next start is to follow.
+    """
     host = HostProcess(setting.directory, changelog)
     with host, Client(host.uri) as client:
         row = expected.row(expected.keys // 2)
@@ -66,10 +72,19 @@ def _restart(setting: Setting, changelog: str, appender: StoreAppender, expected
         to_group_by = time.perf_counter() - host.spawned
         check("rows of a key", len(found), 1)
         host.wait_until_ready()
-        check("the row when caught up", rows_of(client.query(f"SELECT * FROM {STORE} WHERE song_id = {row[0]}").read_all()), [row])
+        check(
+            "the row when caught up",
+            rows_of(client.query(f"SELECT * FROM {STORE} WHERE song_id = {row[0]}").read_all()),
+            [row],
+        )
         check_by_genre(client.query(BY_GENRE).read_all(), expected)
         if kill:
-            append_all(appender, random_upserts(expected.keys, EPOCHS_BEFORE_KILL, EPOCH_ROWS, appender.epoch), KeyKind.INT64, expected.upsert)
+            append_all(
+                appender,
+                random_upserts(expected.keys, EPOCHS_BEFORE_KILL, EPOCH_ROWS, appender.epoch),
+                KeyKind.INT64,
+                expected.upsert,
+            )
             host.kill()
     return to_lookup, to_group_by
 
@@ -90,7 +105,20 @@ def _figures(after: str, times: list[tuple[float, float]], setting: Setting) -> 
     to_lookup, to_group_by = ([pair[place] for pair in times] for place in (0, 1))
     worst = f"the slowest of {len(times)}: {max(to_lookup):.2f} s"
     yield Figure(
-        "restart", f"spawn to first lookup, after {after}", statistics.median(to_lookup), "s", TARGET_SECONDS, note=worst, scale=setting.scale
+        "restart",
+        f"spawn to first lookup, after {after}",
+        statistics.median(to_lookup),
+        "s",
+        TARGET_SECONDS,
+        note=worst,
+        scale=setting.scale,
     )
     worst = f"the slowest of {len(times)}: {max(to_group_by):.2f} s"
-    yield Figure("restart", f"spawn to first GROUP BY, after {after}", statistics.median(to_group_by), "s", note=worst, scale=setting.scale)
+    yield Figure(
+        "restart",
+        f"spawn to first GROUP BY, after {after}",
+        statistics.median(to_group_by),
+        "s",
+        note=worst,
+        scale=setting.scale,
+    )

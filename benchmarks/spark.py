@@ -54,7 +54,9 @@ class FileStream:
         size = -(-batch.num_rows // self.files)
         for part in range(self.files):
             file = self.directory / f"{number:05d}-{part}.parquet"
-            pq.write_table(_table(batch.slice(part * size, size)), file, compression="none", use_dictionary=False)
+            pq.write_table(
+                _table(batch.slice(part * size, size)), file, compression="none", use_dictionary=False
+            )
             # Spark takes files in the order of their times.
             os.utime(file, (1_700_000_000 + number * self.files + part,) * 2)
 
@@ -76,8 +78,17 @@ class FileStream:
         Returns:
             How long each batch took, all of its trigger, in seconds.
         """
-        frame = self.spark.readStream.schema(_SCHEMA).option("maxFilesPerTrigger", self.files).parquet(str(self.directory))
-        writer = query(frame).writeStream.outputMode(mode).foreachBatch(sink).option("checkpointLocation", str(checkpoint))
+        frame = (
+            self.spark.readStream.schema(_SCHEMA)
+            .option("maxFilesPerTrigger", self.files)
+            .parquet(str(self.directory))
+        )
+        writer = (
+            query(frame)
+            .writeStream.outputMode(mode)
+            .foreachBatch(sink)
+            .option("checkpointLocation", str(checkpoint))
+        )
         running = writer.trigger(availableNow=True).start()
         running.awaitTermination()
         done = [progress for progress in running.recentProgress if progress.numInputRows]

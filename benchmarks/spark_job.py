@@ -1,11 +1,13 @@
-"""What keeping a store up to date costs a Spark job, against the same job that only brings its rows to the driver.
+"""What keeping a store up to date costs a Spark job, against the same job that only brings its rows to the
+driver.
 
     python -m benchmarks spark_job
 
-Two streaming queries in one session on two cores, over the same Parquet files, in batches of 1 M rows of five columns: one whose `foreachBatch`
-is `LiveStateSink`, the other's only calls `toArrow()`. They run in turns after a first run of each that does not count, and of each run the first
-batch does not count either. The rate is rows by the time of whole triggers, Spark's own bookkeeping included. A third query has the sink
-notify a host that applies the epochs on the same two cores meanwhile.
+Two streaming queries in one session on two cores, over the same Parquet files, in batches of 1 M rows of five
+columns: one whose `foreachBatch` is `LiveStateSink`, the other's only calls `toArrow()`. They run in turns
+after a first run of each that does not count, and of each run the first batch does not count either. The rate
+is rows by the time of whole triggers, Spark's own bookkeeping included. A third query has the sink notify a
+host that applies the epochs on the same two cores meanwhile.
 
 Checked: a host's GROUP BY over what the sink wrote.
 """
@@ -43,11 +45,16 @@ def run(setting: Setting) -> Iterator[Figure]:
         for number, batch in enumerate(random_upserts(expected.keys, BATCHES, rows)):
             stream.write(number, batch)
             expected.upsert(batch)
-        jobs: dict[str, Callable[[], Callable[[DataFrame, int], None]]] = {"toArrow": lambda: _only_to_arrow, "sink": lambda: _sink(changelog)}
+        jobs: dict[str, Callable[[], Callable[[DataFrame, int], None]]] = {
+            "toArrow": lambda: _only_to_arrow,
+            "sink": lambda: _sink(changelog),
+        }
         rates = _take_turns(stream, jobs, setting.subdirectory("alone"), rows)
         with HostProcess(setting.directory, changelog) as host, Client(host.uri) as client:
             host.wait_until_settled()
-            served = _take_turns(stream, {"sink": lambda: _sink(changelog, host.uri)}, setting.subdirectory("served"), rows)
+            served = _take_turns(
+                stream, {"sink": lambda: _sink(changelog, host.uri)}, setting.subdirectory("served"), rows
+            )
             host.wait_until_ready()
             check_by_genre(client.query(BY_GENRE).read_all(), expected)
     yield from _figures(rates["toArrow"], rates["sink"], served["sink"], setting)
@@ -58,11 +65,16 @@ def _only_to_arrow(frame: DataFrame, batch_id: int) -> None:
 
 
 def _sink(changelog: str, host: str | None = None) -> LiveStateSink:
-    return LiveStateSink(changelog=changelog, store=STORE, key=["song_id"], partitions=PARTITIONS, notify=host or ())
+    return LiveStateSink(
+        changelog=changelog, store=STORE, key=["song_id"], partitions=PARTITIONS, notify=host or ()
+    )
 
 
 def _take_turns(
-    stream: FileStream, jobs: dict[str, Callable[[], Callable[[DataFrame, int], None]]], checkpoints: Path, rows: int
+    stream: FileStream,
+    jobs: dict[str, Callable[[], Callable[[DataFrame, int], None]]],
+    checkpoints: Path,
+    rows: int,
 ) -> dict[str, list[float]]:
     """Rows a second of each batch that counts, by job."""
     rates: dict[str, list[float]] = {name: [] for name in jobs}
@@ -74,11 +86,37 @@ def _take_turns(
     return rates
 
 
-def _figures(plain: list[float], sink: list[float], served: list[float], setting: Setting) -> Iterator[Figure]:
-    medians = {name: statistics.median(rates) for name, rates in (("plain", plain), ("sink", sink), ("served", served))}
-    note = f"median of {len(sink)} batches: {medians['sink'] / 1e6:.2f} M rows/s, toArrow() alone {medians['plain'] / 1e6:.2f} M rows/s"
+def _figures(
+    plain: list[float], sink: list[float], served: list[float], setting: Setting
+) -> Iterator[Figure]:
+    medians = {
+        name: statistics.median(rates)
+        for name, rates in (("plain", plain), ("sink", sink), ("served", served))
+    }
+    note = (
+        f"median of {len(sink)} batches: {medians['sink'] / 1e6:.2f} M rows/s, toArrow() alone "
+        f"{medians['plain'] / 1e6:.2f} M rows/s"
+    )
     share = 100 * medians["sink"] / medians["plain"]
-    yield Figure("spark_job", "the job with the sink", share, "% of toArrow()", 100 * TARGET_SHARE, True, note, setting.scale)
+    yield Figure(
+        "spark_job",
+        "the job with the sink",
+        share,
+        "% of toArrow()",
+        100 * TARGET_SHARE,
+        True,
+        note,
+        setting.scale,
+    )
     share = 100 * medians["served"] / medians["plain"]
     note = f"{medians['served'] / 1e6:.2f} M rows/s while a host applies the epochs on the same cores"
-    yield Figure("spark_job", "the job with the sink and a host", share, "% of toArrow()", None, True, note, setting.scale)
+    yield Figure(
+        "spark_job",
+        "the job with the sink and a host",
+        share,
+        "% of toArrow()",
+        None,
+        True,
+        note,
+        setting.scale,
+    )

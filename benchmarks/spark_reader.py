@@ -2,9 +2,10 @@
 
     python -m benchmarks spark_reader
 
-`spark.read.format("livestate")` in a local session with two cores, whose tasks read eight partitions over Flight. Each time the frame is loaded anew,
-and Spark counts its rows and folds every column: the time is from `load` to the answer, planning included. Beside it the same with two of the
-columns, chosen with `spark.read.schema`.
+`spark.read.format("livestate")` in a local session with two cores, whose tasks read eight partitions over
+Flight. Each time the frame is loaded anew, and Spark counts its rows and folds every column: the time is from
+`load` to the answer, planning included. Beside it the same with two of the columns, chosen with
+`spark.read.schema`.
 
 Checked: every answer, with numpy.
 """
@@ -36,20 +37,27 @@ def run(setting: Setting) -> Iterator[Figure]:
     """Rows a second of both."""
     with local_store(setting.directory, setting.scaled(KEYS)) as store:
         expected = store.expected
-    with HostProcess(setting.directory, str(setting.directory / "changelog")) as host, spark_session(setting.subdirectory("spark")) as spark:
+    with (
+        HostProcess(setting.directory, str(setting.directory / "changelog")) as host,
+        spark_session(setting.subdirectory("spark")) as spark,
+    ):
         host.wait_until_settled()
         register(spark)
         times = interleaved(
             {
                 "all five columns": lambda: _check(_loaded(spark, host.uri), ALL, expected),
-                "two columns": lambda: _check(_loaded(spark, host.uri, "genre bigint, listens bigint"), TWO, expected),
+                "two columns": lambda: _check(
+                    _loaded(spark, host.uri, "genre bigint, listens bigint"), TWO, expected
+                ),
             },
             REPETITIONS,
         )
     for name, spent in times.items():
         seconds = median_wall(spent)
         note = f"{seconds:.2f} s for {expected.keys:,} rows"
-        yield Figure("spark_reader", name, expected.keys / seconds, "rows/s", TARGET, True, note, setting.scale)
+        yield Figure(
+            "spark_reader", name, expected.keys / seconds, "rows/s", TARGET, True, note, setting.scale
+        )
 
 
 def _loaded(spark: SparkSession, uri: str, schema: str | None = None) -> DataFrame:

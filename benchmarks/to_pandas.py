@@ -2,8 +2,8 @@
 
     python -m benchmarks to_pandas
 
-Five columns of 8 bytes: 40 MB of Arrow data, which is what MB/s count (a MB is 10^6 bytes), whatever pandas makes of it. Each time is from
-`execute` to the finished frame or table.
+Five columns of 8 bytes: 40 MB of Arrow data, which is what MB/s count (a MB is 10^6 bytes), whatever pandas
+makes of it. Each time is from `execute` to the finished frame or table.
 
 Checked: the rows of every call, by count and sums; of the first one all of them, row by row.
 """
@@ -52,7 +52,16 @@ def run(setting: Setting) -> Iterator[Figure]:
         wall, cpu = milliseconds(median_wall(spent)), milliseconds(median_cpu(spent))
         note = f"{wall:.0f} ms for {all_rows.nbytes / 1e6:.0f} MB; {cpu:.0f} ms CPU of the client"
         rate = all_rows.nbytes / 1e6 / median_wall(spent)
-        yield Figure("to_pandas", f"SELECT * of {expected.keys / 1e6:g} M rows, {name}", rate, "MB/s", TARGET, True, note, setting.scale)
+        yield Figure(
+            "to_pandas",
+            f"SELECT * of {expected.keys / 1e6:g} M rows, {name}",
+            rate,
+            "MB/s",
+            TARGET,
+            True,
+            note,
+            setting.scale,
+        )
 
 
 def _table(cursor: Cursor) -> Any:

@@ -2,14 +2,17 @@
 
     python -m benchmarks tpch
 
-`tpchgen-cli` makes the tables, which are loaded into a changelog in some epochs; `lineitem` and `orders` are partitioned by order key, `part` and
-`partsupp` by part key. One host process follows all of it, three others share it, all on the same two cores, with caches that hold all
-columns. DuckDB, in this process, has the same rows in tables of its own, in memory. Each process may use two threads. Queries go to the hosts
-over Flight as plain text. For each query the three take turns, and the ratios are those of medians; the sums are sums of medians.
+`tpchgen-cli` makes the tables, which are loaded into a changelog in some epochs; `lineitem` and `orders` are
+partitioned by order key, `part` and `partsupp` by part key. One host process follows all of it, three others
+share it, all on the same two cores, with caches that hold all columns. DuckDB, in this process, has the same
+rows in tables of its own, in memory. Each process may use two threads. Queries go to the hosts over Flight as
+plain text. For each query the three take turns, and the ratios are those of medians; the sums are sums of
+medians.
 
-Bytes moved between hosts are what the result's metadata says; bytes scanned are the Arrow bytes of the columns that EXPLAIN names, over all rows.
-Planning is what the metadata of results on three hosts says: from the text's arrival until the first fragment is asked for. A new text is one of
-these queries behind a comment that the hosts have not seen, of which nothing is known to the host that plans.
+Bytes moved between hosts are what the result's metadata says; bytes scanned are the Arrow bytes of the
+columns that EXPLAIN names, over all rows. Planning is what the metadata of results on three hosts says: from
+the text's arrival until the first fragment is asked for. A new text is one of these queries behind a comment
+that the hosts have not seen, of which nothing is known to the host that plans.
 
 Checked: all answers, on one host and on three, are those of DuckDB, before anything is timed.
 """
@@ -79,7 +82,9 @@ class Measured:
     def moved_note(self) -> str:
         """The same in bytes, and by which rules."""
         rules = ", ".join(dict.fromkeys(self.metadata["rules"]))
-        return f"{int(self.metadata['bytes_moved']) / 1e6:,.2f} of {self.scanned_bytes / 1e6:,.0f} MB by {rules}"
+        return (
+            f"{int(self.metadata['bytes_moved']) / 1e6:,.2f} of {self.scanned_bytes / 1e6:,.0f} MB by {rules}"
+        )
 
 
 @dataclass
@@ -123,7 +128,9 @@ def run(setting: Setting) -> Iterator[Figure]:
         tables = Tables(files, running.enter_context(duckdb.connect(config={"threads": THREADS})))
         tables.fill()
         alone = running.enter_context(HostProcess(setting.subdirectory("alone"), changelog, ONE_HOST_OPTIONS))
-        hosts = running.enter_context(deployed(setting.subdirectory("shared"), changelog, HOSTS, MANY_HOSTS_OPTIONS))
+        hosts = running.enter_context(
+            deployed(setting.subdirectory("shared"), changelog, HOSTS, MANY_HOSTS_OPTIONS)
+        )
         for host in (alone, *hosts):
             host.wait_until_settled()
         one, many = (running.enter_context(Client(uri)) for uri in (alone.uri, hosts[0].uri))
@@ -152,30 +159,60 @@ def _measured(sql: str, tables: Tables, one: Client, many: Client) -> Measured:
         MANY_HOSTS: lambda: many.query(sql).read_all(),
     }
     times = interleaved(ways, REPETITIONS)
-    return Measured({name: median_wall(spent) for name, spent in times.items()}, answer.metadata, tables.scanned_bytes(plan))
+    return Measured(
+        {name: median_wall(spent) for name, spent in times.items()},
+        answer.metadata,
+        tables.scanned_bytes(plan),
+    )
 
 
 def _ratios(measured: Mapping[str, Measured], setting: Setting) -> Iterator[Figure]:
-    sums = {system: sum(each.seconds[system] for each in measured.values()) for system in (DUCKDB, ONE_HOST, MANY_HOSTS)}
+    sums = {
+        system: sum(each.seconds[system] for each in measured.values())
+        for system in (DUCKDB, ONE_HOST, MANY_HOSTS)
+    }
     for system, target in ((ONE_HOST, ONE_HOST_TARGET), (MANY_HOSTS, MANY_HOSTS_TARGET)):
         note = _beside(sums, system)
-        yield Figure("tpch", f"all queries, {system}", sums[system] / sums[DUCKDB], "times DuckDB", target, note=note, scale=setting.scale)
+        yield Figure(
+            "tpch",
+            f"all queries, {system}",
+            sums[system] / sums[DUCKDB],
+            "times DuckDB",
+            target,
+            note=note,
+            scale=setting.scale,
+        )
         for name, each in measured.items():
             note = _beside(each.seconds, system)
             if system == MANY_HOSTS and name not in ON_PARTITION_KEY:
                 note += f"; moved {each.moved_note}"
-            yield Figure("tpch", f"{name}, {system}", each.seconds[system] / each.seconds[DUCKDB], "times DuckDB", note=note, scale=setting.scale)
+            yield Figure(
+                "tpch",
+                f"{name}, {system}",
+                each.seconds[system] / each.seconds[DUCKDB],
+                "times DuckDB",
+                note=note,
+                scale=setting.scale,
+            )
 
 
 def _beside(seconds: Mapping[str, float], system: str) -> str:
-    return f"livestate {milliseconds(seconds[system]):,.0f} ms, DuckDB {milliseconds(seconds[DUCKDB]):,.0f} ms"
+    return (
+        f"livestate {milliseconds(seconds[system]):,.0f} ms, DuckDB {milliseconds(seconds[DUCKDB]):,.0f} ms"
+    )
 
 
 def _moved(measured: Mapping[str, Measured], setting: Setting) -> Iterator[Figure]:
     for name in sorted(ON_PARTITION_KEY):
         each = measured[name]
         yield Figure(
-            "tpch", f"{name}, moved between hosts", each.moved, "% of bytes scanned", MOVED_TARGET, note=each.moved_note, scale=setting.scale
+            "tpch",
+            f"{name}, moved between hosts",
+            each.moved,
+            "% of bytes scanned",
+            MOVED_TARGET,
+            note=each.moved_note,
+            scale=setting.scale,
         )
 
 
@@ -193,7 +230,9 @@ class Planned:
 
 
 def _planning(client: Client) -> Planned:
-    """Ask each query under texts that are new, and each of these once more; the host says how long it planned."""
+    """Ask each query under texts that are new, and each of these once more; the host says how long it
+    planned.
+    """
     planned = Planned()
     for number in range(NEW_TEXTS):
         for sql in queries().values():
@@ -210,4 +249,6 @@ def _planning_figures(planned: Planned, setting: Setting) -> Iterator[Figure]:
         ("planning, a known query", planned.again, PLANNED_AGAIN_TARGET),
     ):
         note = f"the slowest {max(times):.1f} ms; {HOSTS} hosts"
-        yield Figure("tpch", f"{what}, median", statistics.median(times), "ms", target, note=note, scale=setting.scale)
+        yield Figure(
+            "tpch", f"{what}, median", statistics.median(times), "ms", target, note=note, scale=setting.scale
+        )

@@ -2,10 +2,11 @@
 
     python -m benchmarks visibility
 
-A streaming query runs batch after batch through `LiveStateSink`, which notifies a host process; the store has 1 M rows before. Once the sink
-returns, the host is asked for one row every 2 ms (without a pause, the questions would take the processor from the epoch), until the answer is of
-this batch. Two times are taken: from the moment that the rows are in the driver as Arrow, which is when Spark has handed them over; and from the call
-of `foreachBatch`, when Spark has not computed them yet.
+A streaming query runs batch after batch through `LiveStateSink`, which notifies a host process; the store has
+1 M rows before. Once the sink returns, the host is asked for one row every 2 ms (without a pause, the
+questions would take the processor from the epoch), until the answer is of this batch. Two times are taken:
+from the moment that the rows are in the driver as Arrow, which is when Spark has handed them over; and from
+the call of `foreachBatch`, when Spark has not computed them yet.
 
 Checked: each batch's marked row, and the GROUP BY over all rows at the end.
 """
@@ -25,7 +26,15 @@ from benchmarks.processes import HostProcess
 from benchmarks.report import Figure
 from benchmarks.setting import Setting
 from benchmarks.spark import FileStream, spark_session
-from benchmarks.workload import BY_GENRE, PARTITIONS, STORE, check_by_genre, filled, key_values, random_upserts
+from benchmarks.workload import (
+    BY_GENRE,
+    PARTITIONS,
+    STORE,
+    check_by_genre,
+    filled,
+    key_values,
+    random_upserts,
+)
 from engine.changelog import Changelog
 from flight_server.client.client import Client
 from spark_pipeline import LiveStateSink
@@ -93,7 +102,12 @@ class TimedSink:
     def _wait_for(self, batch_id: int) -> None:
         (key,) = key_values(np.array([0])).to_pylist()
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while self.client.query(f"SELECT listens FROM {STORE} WHERE song_id = {key}").read_all()["listens"][0].as_py() != MARK + batch_id:
+        while (
+            self.client.query(f"SELECT listens FROM {STORE} WHERE song_id = {key}")
+            .read_all()["listens"][0]
+            .as_py()
+            != MARK + batch_id
+        ):
             if time.monotonic() > deadline:
                 raise TimeoutError(f"Batch {batch_id} cannot be read after {PATIENCE_SECONDS:g} seconds.")
             time.sleep(SECONDS_BETWEEN_LOOKS)
@@ -116,7 +130,9 @@ def run(setting: Setting) -> Iterator[Figure]:
             stream.write(number, marked)
             expected.upsert(marked)
         host.wait_until_settled()
-        sink = LiveStateSink(changelog=changelog, store=STORE, key=["song_id"], partitions=PARTITIONS, notify=host.uri)
+        sink = LiveStateSink(
+            changelog=changelog, store=STORE, key=["song_id"], partitions=PARTITIONS, notify=host.uri
+        )
         timed = TimedSink(sink, client)
         stream.run(timed, setting.directory / "checkpoint")
         check_by_genre(client.query(BY_GENRE).read_all(), expected)
@@ -131,8 +147,24 @@ def _figures(passages: Sequence[Passage], setting: Setting) -> Iterator[Figure]:
         "placed and committed": [passage.committed - passage.in_hand for passage in passages],
         "committed to visible": [passage.visible - passage.committed for passage in passages],
     }
-    shares = "; ".join(f"{name} {milliseconds(percentile(seconds, 0.5)):.1f} ms" for name, seconds in steps.items())
-    for what, seconds, target in (("rows in hand", handed, TARGET_MILLISECONDS), ("foreachBatch called", called, None)):
-        note = f"p99 {milliseconds(percentile(seconds, 0.99)):.0f} ms over {len(seconds)} epochs; medians: {shares}"
+    shares = "; ".join(
+        f"{name} {milliseconds(percentile(seconds, 0.5)):.1f} ms" for name, seconds in steps.items()
+    )
+    for what, seconds, target in (
+        ("rows in hand", handed, TARGET_MILLISECONDS),
+        ("foreachBatch called", called, None),
+    ):
+        note = (
+            f"p99 {milliseconds(percentile(seconds, 0.99)):.0f} ms over {len(seconds)} epochs; medians: "
+            f"{shares}"
+        )
         p50 = milliseconds(percentile(seconds, 0.5))
-        yield Figure("visibility", f"{what} to visible, {BATCH_ROWS:,} rows, p50", p50, "ms", target, note=note, scale=setting.scale)
+        yield Figure(
+            "visibility",
+            f"{what} to visible, {BATCH_ROWS:,} rows, p50",
+            p50,
+            "ms",
+            target,
+            note=note,
+            scale=setting.scale,
+        )

@@ -2,15 +2,16 @@
 
     python -m benchmarks windows
 
-Windows of a minute for 10,000 keys arrive as a job brings them: epochs of ten windows of every key (key, start and end, a count and an average), all
-on one host with eight partitions.
+Windows of a minute for 10,000 keys arrive as a job brings them: epochs of ten windows of every key (key,
+start and end, a count and an average), all on one host with eight partitions.
 
-Reading: 50 M windows, and a cache a tenth of their size. Each query is for another key; the number of rows of each answer and the sum of a column are
-checked.
+Reading: 50 M windows, and a cache a tenth of their size. Each query is for another key; the number of rows of
+each answer and the sum of a column are checked.
 
-Expiry: of 10 M windows, all but the last ten of each key go with one epoch; the clock runs from the moment that the follower is told of it until it
-can be read. A client asks for one window all the time; the longest of its queries meanwhile is shown beside that of five seconds before. The size of
-the data directory is taken before, and after the next epoch: the epochs before stay readable for a second.
+Expiry: of 10 M windows, all but the last ten of each key go with one epoch; the clock runs from the moment
+that the follower is told of it until it can be read. A client asks for one window all the time; the longest
+of its queries meanwhile is shown beside that of five seconds before. The size of the data directory is taken
+before, and after the next epoch: the epochs before stay readable for a second.
 """
 
 from __future__ import annotations
@@ -53,7 +54,15 @@ _HOUR_OF_WINDOWS = 60
 _START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 _TIME = pa.timestamp("us", "UTC")
 _TIMEOUT_SECONDS = 900.0
-SCHEMA = pa.schema([("key", pa.int64()), ("window_start", _TIME), ("window_end", _TIME), ("trades", pa.int64()), ("average", pa.float64())])
+SCHEMA = pa.schema(
+    [
+        ("key", pa.int64()),
+        ("window_start", _TIME),
+        ("window_end", _TIME),
+        ("trades", pa.int64()),
+        ("average", pa.float64()),
+    ]
+)
 
 
 def run(setting: Setting) -> Iterator[Figure]:
@@ -64,7 +73,14 @@ def run(setting: Setting) -> Iterator[Figure]:
 
 def _definition() -> StoreDefinition:
     behaviour = Behaviour(retention=Retention(_MINUTE * WINDOWS_AN_EPOCH, "window_end"))
-    return define_store(STORE, SCHEMA, ["key", "window_start", "window_end"], partition_by=["key"], partitions=PARTITIONS, behaviour=behaviour)
+    return define_store(
+        STORE,
+        SCHEMA,
+        ["key", "window_start", "window_end"],
+        partition_by=["key"],
+        partitions=PARTITIONS,
+        behaviour=behaviour,
+    )
 
 
 def _start_of(window: int) -> dt.datetime:
@@ -77,16 +93,24 @@ def _windows(first: int) -> pa.RecordBatch:
     starts = int(_START.timestamp()) * 1_000_000 + numbers * _MINUTE
     keys = np.tile(np.arange(KEYS), WINDOWS_AN_EPOCH)
     times = [pa.array(starts + shift).cast(_TIME) for shift in (0, _MINUTE)]
-    return pa.RecordBatch.from_arrays([pa.array(keys), *times, pa.array(keys + numbers), pa.array(numbers / 4)], schema=SCHEMA)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(keys), *times, pa.array(keys + numbers), pa.array(numbers / 4)], schema=SCHEMA
+    )
 
 
 @contextmanager
-def _filled(directory: Path, rows: int, cache_bytes: int) -> Iterator[tuple[StoreAppender, Follower, QueryService, int]]:
+def _filled(
+    directory: Path, rows: int, cache_bytes: int
+) -> Iterator[tuple[StoreAppender, Follower, QueryService, int]]:
     """A follower that has the windows and rests, and how many windows each key has."""
     windows = rows // KEYS // WINDOWS_AN_EPOCH * WINDOWS_AN_EPOCH
     changelog = Changelog.open(str(directory / "changelog"))
     follower = Follower(
-        changelog, directory / "data", FollowerOptions(poll_seconds=3600.0, retention_seconds=1.0, state=StateOptions(cache_bytes=cache_bytes))
+        changelog,
+        directory / "data",
+        FollowerOptions(
+            poll_seconds=3600.0, retention_seconds=1.0, state=StateOptions(cache_bytes=cache_bytes)
+        ),
     )
     with open_appender(changelog, [_definition()]) as appender, host_like_interpreter():
         follower.start()
@@ -119,21 +143,54 @@ def _reading(setting: Setting) -> Iterator[Figure]:
     with _filled(directory, rows, rows * ROW_BYTES // 10) as (_, _, service, windows):
         since = _start_of(windows - _HOUR_OF_WINDOWS)
         keys = np.random.default_rng(3).permutation(KEYS)[:QUERIES].tolist()
-        hours = [_timed(service, _last_hour(key, since), *_expected(key, key, windows - _HOUR_OF_WINDOWS, windows)) for key in keys]
-        lasts = [_timed(service, _last_window(windows), *_expected(0, KEYS - 1, windows - 1, windows)) for _ in range(10)]
+        hours = [
+            _timed(service, _last_hour(key, since), *_expected(key, key, windows - _HOUR_OF_WINDOWS, windows))
+            for key in keys
+        ]
+        lasts = [
+            _timed(service, _last_window(windows), *_expected(0, KEYS - 1, windows - 1, windows))
+            for _ in range(10)
+        ]
     on_disk, cache = _size(directory / "data") / 1e6, rows * ROW_BYTES / 1e7
-    note = f"p99 {np.percentile(hours, 99):.1f} ms; {rows:,} windows, {on_disk:.0f} MB on disk, cache {cache:.0f} MB"
-    yield Figure("windows", "one key's last hour, p50", statistics.median(hours), "ms", LAST_HOUR_TARGET, False, note, setting.scale)
+    note = (
+        f"p99 {np.percentile(hours, 99):.1f} ms; {rows:,} windows, {on_disk:.0f} MB on disk, cache "
+        f"{cache:.0f} MB"
+    )
+    yield Figure(
+        "windows",
+        "one key's last hour, p50",
+        statistics.median(hours),
+        "ms",
+        LAST_HOUR_TARGET,
+        False,
+        note,
+        setting.scale,
+    )
     note = f"{KEYS:,} windows out of {rows:,}; {statistics.median(lasts) / KEYS * 1e3:.1f} µs a window"
-    yield Figure("windows", "last window of all keys, p50", statistics.median(lasts), "ms", None, False, note, setting.scale)
+    yield Figure(
+        "windows",
+        "last window of all keys, p50",
+        statistics.median(lasts),
+        "ms",
+        None,
+        False,
+        note,
+        setting.scale,
+    )
 
 
 def _last_hour(key: int, since: dt.datetime) -> str:
-    return f"SELECT window_start, trades, average FROM {STORE} WHERE key = {key} AND window_start >= TIMESTAMPTZ '{since.isoformat()}'"
+    return (
+        f"SELECT window_start, trades, average FROM {STORE} WHERE key = {key} AND window_start >= "
+        f"TIMESTAMPTZ '{since.isoformat()}'"
+    )
 
 
 def _last_window(windows: int) -> str:
-    return f"SELECT key, trades, average FROM {STORE} WHERE window_start = TIMESTAMPTZ '{_start_of(windows - 1).isoformat()}'"
+    return (
+        f"SELECT key, trades, average FROM {STORE} WHERE window_start = TIMESTAMPTZ "
+        f"'{_start_of(windows - 1).isoformat()}'"
+    )
 
 
 def _expected(first: int, last: int, begin: int, end: int) -> tuple[int, int]:
@@ -172,7 +229,9 @@ class _Client:
             start = _start_of(self._window)
             where = f"key = {key} AND window_start = TIMESTAMPTZ '{start.isoformat()}'"
             sql = f"SELECT trades, average FROM {STORE} WHERE {where}"
-            self.spent.append(_timed(self._service, sql, *_expected(key, key, self._window, self._window + 1)))
+            self.spent.append(
+                _timed(self._service, sql, *_expected(key, key, self._window, self._window + 1))
+            )
 
     def __enter__(self) -> Sequence[float]:
         self._thread.start()
@@ -202,11 +261,23 @@ def _expiry(setting: Setting) -> Iterator[Figure]:
         appender.append({STORE: _windows(windows)})
         _apply(follower, appender)
         after_bytes = _size(directory / "data")
-    note = f"{rows - left:,} windows went; disk {before_bytes / 1e6:.0f} MB before, {after_bytes / 1e6:.0f} MB after"
+    note = (
+        f"{rows - left:,} windows went; disk {before_bytes / 1e6:.0f} MB before, {after_bytes / 1e6:.0f} "
+        "MB after"
+    )
     yield Figure("windows", "expiry", spent, "s", EXPIRY_TARGET, False, note, setting.scale)
     medians = f"medians {statistics.median(before):.1f} and {statistics.median(during):.1f} ms"
     note = f"longest query {max(before):.0f} ms before, {max(during):.0f} ms during; {medians}"
-    yield Figure("windows", "longest query while windows expire", max(during), "ms", STOPPED_TARGET, False, note, setting.scale)
+    yield Figure(
+        "windows",
+        "longest query while windows expire",
+        max(during),
+        "ms",
+        STOPPED_TARGET,
+        False,
+        note,
+        setting.scale,
+    )
 
 
 def _size(directory: Path) -> int:

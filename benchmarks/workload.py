@@ -1,9 +1,11 @@
 """The rows that every benchmark works on: plays of songs, five columns, random but the same at each run.
 
-Keys are numbers 0 to n-1 in disguise: scattered over all of int64, or 16 hexadecimal digits. So a benchmark's own bookkeeping (`Expected`) is
-plain numpy arrays indexed by the number, and the store sees keys without any order or density to profit from.
+Keys are numbers 0 to n-1 in disguise: scattered over all of int64, or 16 hexadecimal digits. So a benchmark's
+own bookkeeping (`Expected`) is plain numpy arrays indexed by the number, and the store sees keys without any
+order or density to profit from.
 
-Numbers with a fraction are multiples of 1/256: their sums are exact in any order, and answers can be compared with `==`.
+Numbers with a fraction are multiples of 1/256: their sums are exact in any order, and answers can be compared
+with `==`.
 """
 
 from __future__ import annotations
@@ -59,7 +61,15 @@ def definition(kind: KeyKind = KeyKind.INT64) -> StoreDefinition:
 def schema(kind: KeyKind) -> pa.Schema:
     """Arrow schema of the rows."""
     key = pa.int64() if kind is KeyKind.INT64 else pa.string()
-    return pa.schema([("song_id", key), ("genre", pa.int64()), ("royalty", pa.float64()), ("listens", pa.int64()), ("score", pa.float64())])
+    return pa.schema(
+        [
+            ("song_id", key),
+            ("genre", pa.int64()),
+            ("royalty", pa.float64()),
+            ("listens", pa.int64()),
+            ("score", pa.float64()),
+        ]
+    )
 
 
 def key_values(numbers: Numbers, kind: KeyKind = KeyKind.INT64) -> pa.Array:
@@ -100,7 +110,10 @@ class Plays:
 
     def to_arrow(self, kind: KeyKind = KeyKind.INT64) -> pa.RecordBatch:
         """The rows as the store's columns."""
-        return pa.record_batch([key_values(self.numbers, kind), self.genre, self.royalty, self.listens, self.score], schema=schema(kind))
+        return pa.record_batch(
+            [key_values(self.numbers, kind), self.genre, self.royalty, self.listens, self.score],
+            schema=schema(kind),
+        )
 
 
 def plays(numbers: Numbers, random: np.random.Generator) -> Plays:
@@ -153,7 +166,9 @@ class Expected:
         self.score = np.zeros(keys)
 
     def upsert(self, rows: Plays) -> None:
-        """Take rows over; numpy keeps the last of an index that repeats, as a store keeps the last row of a key."""
+        """Take rows over; numpy keeps the last of an index that repeats, as a store keeps the last row of a
+        key.
+        """
         self.genre[rows.numbers] = rows.genre
         self.royalty[rows.numbers] = rows.royalty
         self.listens[rows.numbers] = rows.listens
@@ -162,12 +177,20 @@ class Expected:
     def table(self, kind: KeyKind = KeyKind.INT64) -> pa.Table:
         """All rows."""
         numbers = np.arange(self.keys)
-        return pa.Table.from_batches([Plays(numbers, self.genre, self.royalty, self.listens, self.score).to_arrow(kind)])
+        return pa.Table.from_batches(
+            [Plays(numbers, self.genre, self.royalty, self.listens, self.score).to_arrow(kind)]
+        )
 
     def row(self, number: int, kind: KeyKind = KeyKind.INT64) -> Row:
         """One row, as Python values."""
         (key,) = key_values(np.array([number]), kind).to_pylist()
-        return key, int(self.genre[number]), float(self.royalty[number]), int(self.listens[number]), float(self.score[number])
+        return (
+            key,
+            int(self.genre[number]),
+            float(self.royalty[number]),
+            int(self.listens[number]),
+            float(self.score[number]),
+        )
 
     def by_genre(self) -> list[Row]:
         """The answer to `BY_GENRE`."""
@@ -176,7 +199,11 @@ class Expected:
         counts = np.bincount(genre_of, minlength=GENRES)
         listens = np.bincount(genre_of, self.listens[there], GENRES)
         royalty = np.bincount(genre_of, self.royalty[there], GENRES)
-        return [(genre, int(counts[genre]), int(listens[genre]), royalty[genre] / counts[genre]) for genre in range(GENRES) if counts[genre]]
+        return [
+            (genre, int(counts[genre]), int(listens[genre]), royalty[genre] / counts[genre])
+            for genre in range(GENRES)
+            if counts[genre]
+        ]
 
     def checksum(self, numbers: Numbers) -> Row:
         """Count, sum of `listens` and sum of `score` of some keys, repeats left out."""
@@ -209,7 +236,9 @@ def check_by_genre(found: pa.Table, expected: Expected) -> None:
     check(BY_GENRE, rows_of(found), expected.by_genre())
 
 
-def append_all(appender: StoreAppender, epochs: Iterable[Plays], kind: KeyKind, note: Callable[[Plays], None]) -> None:
+def append_all(
+    appender: StoreAppender, epochs: Iterable[Plays], kind: KeyKind, note: Callable[[Plays], None]
+) -> None:
     """Append rows to the changelog, an epoch for each item.
 
     Args:

@@ -46,7 +46,9 @@ class InvalidInput(LivestateError):
 
 
 class NotFound(LivestateError):
-    """What the request names does not exist: a store, a column, a group, an epoch. SQL errors carry its place in the text."""
+    """What the request names does not exist: a store, a column, a group, an epoch. SQL errors carry its place
+    in the text.
+    """
 
     def __init__(self, message: str, position: Position | None = None) -> None:
         super().__init__(message)
@@ -82,7 +84,9 @@ class LimitExceeded(LivestateError):
 
 
 class Defect(LivestateError):
-    """livestate, or a library under it, broke on something that it should have answered or refused: report it."""
+    """livestate, or a library under it, broke on something that it should have answered or refused: report
+    it.
+    """
 
 
 class Corrupt(LivestateError):

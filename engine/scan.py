@@ -1,7 +1,7 @@
 """What a query may ask of stores: the words between planning, execution and partition state.
 
-Execution and planning see stores through these types alone; they never meet RocksDB. Partition state implements
-them and never meets SQL.
+Execution and planning see stores through these types alone; they never meet RocksDB. Partition state
+implements them and never meets SQL.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from engine.errors import Unavailable
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 
 LIVE_COLUMN = "__live"
-"""`uint8` column behind the columns of a scan that has dead rows: 1 where the row is live, 0 where it is superseded or removed.
+"""`uint8` column behind the columns of a scan that has dead rows: 1 where the row is live, 0 where it is
+superseded or removed.
 
 One byte a row, not a bit: DuckDB filters 12.5 M rows on it in 57 ms, on a boolean in 72 ms.
 """
@@ -44,7 +45,9 @@ class Interval:
 
     @cached_property
     def numbers(self) -> tuple[float | None, float | None] | None:
-        """Both bounds as `number_of`, None for one that is not there; None for both where one has no number."""
+        """Both bounds as `number_of`, None for one that is not there; None for both where one has
+        no number.
+        """
         low, high = (None if bound is None else number_of(bound) for bound in (self.low, self.high))
         if (low is None and self.low is not None) or (high is None and self.high is not None):
             return None
@@ -58,7 +61,8 @@ def number_of(value: pa.Scalar) -> float | None:
         value: A non-null scalar.
 
     Returns:
-        Integers and floats themselves, but for NaN, which has no order here; days or ticks since 1970 of dates and timestamps.
+        Integers and floats themselves, but for NaN, which has no order here; days or ticks since 1970 of
+        dates and timestamps.
     """
     kind = value.type
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
@@ -75,8 +79,9 @@ class Wanted:
     """Which rows of a store a query can need; what it does not rule out may be needed.
 
     Attributes:
-        points: Values for a leading part of the key, as a batch whose columns are named and typed as those key columns,
-            without nulls; only rows equal to one of its rows are needed. None: no such condition. A batch of no rows: nothing is needed.
+        points: Values for a leading part of the key, as a batch whose columns are named and typed as those
+            key columns, without nulls; only rows equal to one of its rows are needed. None: no such
+            condition. A batch of no rows: nothing is needed.
         intervals: Column name to the interval outside which rows are not needed; all hold together.
     """
 
@@ -102,11 +107,15 @@ class ScanStatistics:
 
 
 class Scan(Protocol):
-    """Stored rows that may be needed, dead ones possibly among them, block by block. Can be iterated any number of times."""
+    """Stored rows that may be needed, dead ones possibly among them, block by block. Can be iterated any
+    number of times.
+    """
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns asked for, in that order, then `LIVE_COLUMN` if and only if dead rows may be among the rows."""
+        """The columns asked for, in that order, then `LIVE_COLUMN` if and only if dead rows may be among the
+        rows.
+        """
 
     @property
     def statistics(self) -> ScanStatistics:
@@ -146,7 +155,8 @@ class StoreView(Protocol):
         """Rows that may be needed: a superset of the wanted ones.
 
         Args:
-            columns: Names of columns of the store, without repeats; may be empty (then batches have only a row count, and `LIVE_COLUMN`).
+            columns: Names of columns of the store, without repeats; may be empty (then batches have only a
+                row count, and `LIVE_COLUMN`).
             wanted: What rows can matter.
         """
 
@@ -162,7 +172,8 @@ class StoreView(Protocol):
         """
 
     def row(self, key: int | str, places: Sequence[int], schema: pa.Schema) -> pa.Table | None:
-        """The live row of one key, in a store whose key is one column of integers or strings: `lookup` for the most frequent query.
+        """The live row of one key, in a store whose key is one column of integers or strings: `lookup` for
+        the most frequent query.
 
         Args:
             key: A value of the key column's type, within its range.
@@ -221,7 +232,8 @@ class StoreSource(Protocol):
         """All stores that can be asked now, some of them as they are at other epochs.
 
         Args:
-            generations: How many migrations are in effect (`ReadableEpoch.generation`), by store group; the newest for groups that are not named.
+            generations: How many migrations are in effect (`ReadableEpoch.generation`), by store group; the
+                newest for groups that are not named.
 
         Raises:
             Unavailable: A definition is not known here, and the changelog cannot be reached.
@@ -229,9 +241,11 @@ class StoreSource(Protocol):
         """
 
     def tables(self) -> Mapping[StoreName, StoreDefinition]:
-        """What SQL's names of stores mean now: the stores of these names, unless a name was switched to another store.
+        """What SQL's names of stores mean now: the stores of these names, unless a name was switched to
+        another store.
 
-        It never changes: a statement whose names are looked up in one of these means the same stores from its beginning to its end.
+        It never changes: a statement whose names are looked up in one of these means the same stores from its
+        beginning to its end.
 
         Raises:
             Unavailable: There is nothing that could have stores; the message says what is missing.
@@ -244,24 +258,27 @@ class StoreSource(Protocol):
         partitions: Mapping[StoreName, Collection[PartitionId]] | None = None,
         shapes: Mapping[StoreName, StoreDefinition] | None = None,
     ) -> AbstractContextManager[Mapping[StoreName, StoreView]]:
-        """Pin one epoch of each named store; stores of one group share it. Views stay valid until the context ends.
+        """Pin one epoch of each named store; stores of one group share it. Views stay valid until the context
+        ends.
 
         Args:
             stores: The stores.
             epochs: Which epoch of a store group; the newest for groups that are not named.
-            partitions: Which partitions of a store, and to the view of it there are no others. All for stores that are not named.
-            shapes: What the stores are of which no partition is read; as they are at the newest epoch by default. All others are what they are at
-                their epoch.
+            partitions: Which partitions of a store, and to the view of it there are no others. All for stores
+                that are not named.
+            shapes: What the stores are of which no partition is read; as they are at the newest epoch by
+                default. All others are what they are at their epoch.
 
         Raises:
             NotFound: A store does not exist (any more), or not at that epoch.
             BuildingError: A store is being built here, and cannot be read yet.
-            Unavailable: A store has partitions that cannot be read here now, or an epoch is not there yet or not retained any more; the message
-                names them, and what is there.
+            Unavailable: A store has partitions that cannot be read here now, or an epoch is not there yet or
+                not retained any more; the message names them, and what is there.
         """
 
     def hold(self, epochs: Mapping[GroupName, Epoch], seconds: float) -> None:
-        """Keep epochs readable here for longer than they are retained. Without another hold they are let go then.
+        """Keep epochs readable here for longer than they are retained. Without another hold they are let go
+        then.
 
         Args:
             epochs: The epoch of each store group.

@@ -69,17 +69,19 @@ class QueryOptions:
     Attributes:
         memory_limit_bytes: Memory of the engine for all queries together, beyond the cached state they read.
         threads: Threads of the engine for all queries together.
-        statement_timeout_seconds: Time that a statement may take until its last batch is read; None for no limit.
+        statement_timeout_seconds: Time that a statement may take until its last batch is read; None for no
+            limit.
         max_sql_bytes: Size of the longest statement text, in UTF-8.
         batch_bytes: Arrow bytes that a batch of a result should not exceed.
         cached_statements: How many statements are kept parsed and planned.
-        merge_table_bytes: Arrow bytes of hosts' rows up to which a merge reads them as a table; where it can, it reads more as they come.
+        merge_table_bytes: Arrow bytes of hosts' rows up to which a merge reads them as a table; where it can,
+            it reads more as they come.
         gather_limit_bytes: Arrow bytes of hosts' rows that one statement may hold for its merge.
         total_gather_limit_bytes: What all statements may hold together.
         broadcast_limit_bytes: Arrow bytes that a statement may send to every host to be joined there.
         peer_threads: Threads that wait for hosts, for all statements together.
-        spill_directory: Directory for what the engine's memory does not hold, used for nothing else: it is emptied at the start and
-            removed at the end. None: the engine keeps to its memory.
+        spill_directory: Directory for what the engine's memory does not hold, used for nothing else: it is
+            emptied at the start and removed at the end. None: the engine keeps to its memory.
         spill_limit_bytes: What all statements may put there together; 0: nothing.
     """
 
@@ -152,7 +154,9 @@ class QueryService:
         cluster: The hosts of the deployment; None where this host has everything.
     """
 
-    def __init__(self, source: StoreSource, options: QueryOptions | None = None, cluster: Cluster | None = None) -> None:
+    def __init__(
+        self, source: StoreSource, options: QueryOptions | None = None, cluster: Cluster | None = None
+    ) -> None:
         self._source = source
         self._options = options = options or QueryOptions()
         self._engine = Engine(options.memory_limit_bytes, options.threads, _spill_directory(options))
@@ -179,7 +183,16 @@ class QueryService:
             batch_bytes=options.batch_bytes,
             merge_table_bytes=options.merge_table_bytes,
         )
-        return Coordinator(cluster, self._engine, plans, self._routes, self._router, self._local, self.execute_fragment, limits)
+        return Coordinator(
+            cluster,
+            self._engine,
+            plans,
+            self._routes,
+            self._router,
+            self._local,
+            self.execute_fragment,
+            limits,
+        )
 
     @property
     def source(self) -> StoreSource:
@@ -192,7 +205,9 @@ class QueryService:
             self._coordinator.close()
         self._engine.close()
 
-    def prepare(self, sql: str, session: Session = DEFAULT_SESSION, told: Told | None = None) -> PreparedStatement:
+    def prepare(
+        self, sql: str, session: Session = DEFAULT_SESSION, told: Told | None = None
+    ) -> PreparedStatement:
         """Check a statement and tell its types.
 
         Args:
@@ -204,38 +219,63 @@ class QueryService:
             The statement with the schemas of its result and parameters.
 
         Raises:
-            InvalidInput: It has other columns now than were told, and there is no epoch left at which it has these.
+            InvalidInput: It has other columns now than were told, and there is no epoch left at which it has
+                these.
             LivestateError: The statement is not valid, as its kind and message say.
         """
         known = self._prepared.get((sql, session.dialect))
-        is_known = known is not None and known.ready.is_current(self._source.tables()) and not self._may_be_migrated(known.ready, session.wish)
+        is_known = (
+            known is not None
+            and known.ready.is_current(self._source.tables())
+            and not self._may_be_migrated(known.ready, session.wish)
+        )
         if known is not None and is_known and told in (None, known.prepared.shapes):
             return known.prepared
         deadline = Deadline(self._timeout(session))
         ready, wish = self._texts.ready(sql, session.dialect, session.wish, deadline)
         deadline.check()
-        request = now = self._as_read(Request(session.dialect, ready, Arguments(lists=ready.lists), deadline, time.perf_counter(), wish))
+        request = now = self._as_read(
+            Request(session.dialect, ready, Arguments(lists=ready.lists), deadline, time.perf_counter(), wish)
+        )
         if told is not None:
             request = self._requests.as_told(now, told)
             if request is not now:
                 self._router.check_readable(self._asked(request))
         statement = request.statement
-        shapes = statement.bound.shapes if statement.bound.kind is Kind.QUERY and statement.has_fixed_columns else None
-        prepared = PreparedStatement(sql, self._schema(request), parameter_schema(statement.bound.parameters), session.dialect, shapes)
+        shapes = (
+            statement.bound.shapes
+            if statement.bound.kind is Kind.QUERY and statement.has_fixed_columns
+            else None
+        )
+        prepared = PreparedStatement(
+            sql, self._schema(request), parameter_schema(statement.bound.parameters), session.dialect, shapes
+        )
         # Without a store to refer to there is no telling whether a text still means the same.
-        if request is now and statement.bound.references and not ready.lists and statement.has_fixed_columns and len(sql) <= MAX_CACHED_LENGTH:
+        if (
+            request is now
+            and statement.bound.references
+            and not ready.lists
+            and statement.has_fixed_columns
+            and len(sql) <= MAX_CACHED_LENGTH
+        ):
             self._prepared.put((sql, session.dialect), _Prepared(statement, prepared))
         return prepared
 
     def _may_be_migrated(self, statement: ReadyStatement, wish: EpochWish) -> bool:
-        """Whether the stores of a statement may be something else at the epochs that it would read than at the newest ones here."""
+        """Whether the stores of a statement may be something else at the epochs that it would read than at
+        the newest ones here.
+        """
         stores = statement.bound.definitions.values()
         if wish != NEWEST and any(definition.generation for definition in stores):
             return True
-        return self._coordinator is not None and self._routes.differ({definition.group for definition in stores})
+        return self._coordinator is not None and self._routes.differ(
+            {definition.group for definition in stores}
+        )
 
     def _as_read(self, request: Request) -> Request:
-        """A request with what its stores are at the epochs that it would read now, as far as that can be told."""
+        """A request with what its stores are at the epochs that it would read now, as far as that can be
+        told.
+        """
         if not self._may_be_migrated(request.statement, request.wish):
             return request
         generations = self._router.ahead(self._asked(request))
@@ -259,18 +299,22 @@ class QueryService:
             session: The client's choices; the dialect is that of the prepared statement, if it is one.
             cancelled: Tells, from any thread, whether the client took the statement back.
             told: What the names of a text meant when the client was told its columns; None where it was not.
-            slot: What the statement holds until there is a result; it is given back while an epoch is waited for. None for nothing.
+            slot: What the statement holds until there is a result; it is given back while an epoch is waited
+                for. None for nothing.
 
         Returns:
-            The result; close it, or read it to its end. Its columns are those that were told: where a store was migrated since so that they would
-            be others, the newest epoch before is read, as long as there is one.
+            The result; close it, or read it to its end. Its columns are those that were told: where a store
+            was migrated since so that they would be others, the newest epoch before is read, as long as there
+            is one.
 
         Raises:
             InvalidInput: Its columns would be others than were told.
             LivestateError: The statement is not valid or cannot be answered, as its kind and message say.
         """
         started = time.perf_counter()
-        text, dialect = (statement, session.dialect) if isinstance(statement, str) else (statement.sql, statement.dialect)
+        text, dialect = (
+            (statement, session.dialect) if isinstance(statement, str) else (statement.sql, statement.dialect)
+        )
         told = told if isinstance(statement, str) else statement.shapes
         found = self.row(text, dialect, parameters, session, cancelled, told)
         if found is not None:
@@ -280,12 +324,21 @@ class QueryService:
             found = self._execute_shape(text, deadline, started, session.wish, told)
             if found is not None:
                 return found
-        return self._run(replace(self._requests.made(text, dialect, parameters, session.wish, deadline, told), started=started))
+        return self._run(
+            replace(
+                self._requests.made(text, dialect, parameters, session.wish, deadline, told), started=started
+            )
+        )
 
     def endpoints(
-        self, sql: str, parameters: pa.RecordBatch | None = None, session: Session = DEFAULT_SESSION, told: Told | None = None
+        self,
+        sql: str,
+        parameters: pa.RecordBatch | None = None,
+        session: Session = DEFAULT_SESSION,
+        told: Told | None = None,
     ) -> Endpoints | None:
-        """What a client can ask of several hosts by itself to get a statement's answer, in place of having it gathered here.
+        """What a client can ask of several hosts by itself to get a statement's answer, in place of having it
+        gathered here.
 
         Args:
             sql: One read-only statement.
@@ -294,8 +347,9 @@ class QueryService:
             told: As in `execute`.
 
         Returns:
-            A fragment for each of at least two hosts, good as long as its epochs can be read; their rows together, in any order, are the
-            answer. None where the answer has an order, or has to be put together in another way.
+            A fragment for each of at least two hosts, good as long as its epochs can be read; their rows
+            together, in any order, are the answer. None where the answer has an order, or has to be put
+            together in another way.
 
         Raises:
             LivestateError: The statement is not valid or cannot be answered, as its kind and message say.
@@ -306,7 +360,9 @@ class QueryService:
             return None
         return self._coordinator.endpoints(self._asked(request))
 
-    def divide(self, sql: str, parameters: pa.RecordBatch | None = None, session: Session = DEFAULT_SESSION) -> Division:
+    def divide(
+        self, sql: str, parameters: pa.RecordBatch | None = None, session: Session = DEFAULT_SESSION
+    ) -> Division:
         """Divide a statement's answer into what a client can read partition by partition.
 
         Args:
@@ -326,10 +382,16 @@ class QueryService:
             return Division({}, None, None)
         return self._divider.divide(self._asked(request), self._timeout(session))
 
-    def _request(self, sql: str, parameters: pa.RecordBatch | None, session: Session, told: Told | None = None) -> Request:
-        return self._requests.made(sql, session.dialect, parameters, session.wish, Deadline(self._timeout(session)), told)
+    def _request(
+        self, sql: str, parameters: pa.RecordBatch | None, session: Session, told: Told | None = None
+    ) -> Request:
+        return self._requests.made(
+            sql, session.dialect, parameters, session.wish, Deadline(self._timeout(session)), told
+        )
 
-    def execute_fragment(self, request: FragmentRequest, cancelled: Callable[[], bool] | None = None) -> QueryResult:
+    def execute_fragment(
+        self, request: FragmentRequest, cancelled: Callable[[], bool] | None = None
+    ) -> QueryResult:
         """Run a fragment over this host's partitions. It asks no other host for anything.
 
         Args:
@@ -345,7 +407,9 @@ class QueryService:
             LivestateError: It cannot be answered, as its kind and message say.
         """
         started = time.perf_counter()
-        values = () if request.parameters is None else tuple(column[0] for column in request.parameters.columns)
+        values = (
+            () if request.parameters is None else tuple(column[0] for column in request.parameters.columns)
+        )
         inputs = {name: _one_batch(table) for name, table in request.inputs.items()}
         deadline = Deadline(request.timeout_seconds, cancelled)
         try:
@@ -364,7 +428,9 @@ class QueryService:
             if lookup is not None and lookup.is_key(key := values[0].as_py()):
                 return self._local.row(lookup, key, pin, started)
             ready = ReadyText(request.sql, bound.statement, inputs)
-            return self._local.answer(Request("duckdb", ready, Arguments(values, inputs), deadline, started, pin=pin))
+            return self._local.answer(
+                Request("duckdb", ready, Arguments(values, inputs), deadline, started, pin=pin)
+            )
         except MigratedError as error:
             raise Unavailable(error.message) from error
 
@@ -375,7 +441,9 @@ class QueryService:
         # Nearly always they are what they are here now.
         if self._shapes.fit(read, generations):
             return stores
-        return self._source.definitions_of({each.group: generations.get(each.group, 0) for each in read.values()})
+        return self._source.definitions_of(
+            {each.group: generations.get(each.group, 0) for each in read.values()}
+        )
 
     def row(
         self,
@@ -391,14 +459,16 @@ class QueryService:
         Args:
             text: Any statement.
             dialect: Its dialect.
-            parameters: One row with a column a parameter, or plain Python values; None where the text has literals.
+            parameters: One row with a column a parameter, or plain Python values; None where the text has
+                literals.
             session: The client's other choices.
-            cancelled: Tells, from any thread, whether the client took the statement back; only asked while another host is waited for.
+            cancelled: Tells, from any thread, whether the client took the statement back; only asked while
+                another host is waited for.
             told: As in `execute`.
 
         Returns:
-            The result; None where the statement asks for anything else, has not been made ready before, or was told other columns, so that `execute`
-            has to answer it.
+            The result; None where the statement asks for anything else, has not been made ready before, or
+            was told other columns, so that `execute` has to answer it.
 
         Raises:
             Unavailable: The store cannot be read now.
@@ -407,7 +477,11 @@ class QueryService:
         if session.wish is not NEWEST and session.wish != NEWEST:
             return None
         texts = self._texts
-        found = texts.with_literal(text, dialect) if parameters is None else texts.with_parameter(text, dialect, parameters)
+        found = (
+            texts.with_literal(text, dialect)
+            if parameters is None
+            else texts.with_parameter(text, dialect, parameters)
+        )
         if found is None:
             return None
         statement, key = found
@@ -419,14 +493,26 @@ class QueryService:
                 return self._local.row(lookup, key, ALL_NEWEST, started)
             except (MigratedError, BuildingError):
                 return None
-        return self._coordinator.row(KeyAsked(statement, lookup, key, self._source.definitions(), self._timeout(session), started, cancelled))
+        return self._coordinator.row(
+            KeyAsked(
+                statement, lookup, key, self._source.definitions(), self._timeout(session), started, cancelled
+            )
+        )
 
     def _timeout(self, session: Session) -> float | None:
-        limits = [limit for limit in (session.timeout_seconds, self._options.statement_timeout_seconds) if limit is not None]
+        limits = [
+            limit
+            for limit in (session.timeout_seconds, self._options.statement_timeout_seconds)
+            if limit is not None
+        ]
         return min(limits, default=None)
 
-    def _execute_shape(self, text: str, deadline: Deadline, started: float, wish: EpochWish, told: Told | None) -> QueryResult | None:
-        """Answer a short lookup by the plan that all of its shape share; None if it is no such lookup, or not known yet."""
+    def _execute_shape(
+        self, text: str, deadline: Deadline, started: float, wish: EpochWish, told: Told | None
+    ) -> QueryResult | None:
+        """Answer a short lookup by the plan that all of its shape share; None if it is no such lookup, or not
+        known yet.
+        """
         shape = shape_of(text)
         if shape is None:
             return None
@@ -438,14 +524,24 @@ class QueryService:
         values = shape_values(known.bound.parameters, shape)
         if values is None or (told is not None and told != known.bound.shapes):
             return None
-        request = Request("duckdb", ReadyText(text, known, {}), Arguments(values), deadline, started, wish, is_told=told is not None)
+        request = Request(
+            "duckdb",
+            ReadyText(text, known, {}),
+            Arguments(values),
+            deadline,
+            started,
+            wish,
+            is_told=told is not None,
+        )
         if self._coordinator is None and wish == NEWEST:
             try:
                 return self._local.lookup(request)
             except (MigratedError, BuildingError):
                 return None
         assert isinstance(known.plan, RowsPlan)
-        is_lookup = request.limit != REFUSED_LIMIT and lookup_points(known.plan, request.arguments) is not None
+        is_lookup = (
+            request.limit != REFUSED_LIMIT and lookup_points(known.plan, request.arguments) is not None
+        )
         return self._query(request) if is_lookup else None
 
     def _run(self, request: Request) -> QueryResult:
@@ -454,9 +550,18 @@ class QueryService:
             case Kind.SHOW_TABLES:
                 return _catalog_result(show_tables(self._source.tables()))
             case Kind.SHOW_STORES:
-                return _catalog_result(show_stores(self._store_statuses(), self._source.definitions(), self._source.tables()))
+                return _catalog_result(
+                    show_stores(self._store_statuses(), self._source.definitions(), self._source.tables())
+                )
             case Kind.SHOW_HOSTS:
-                return _catalog_result(hosts_table(self._cluster.uris, self._cluster.peers.standings(), self._source.definitions(), _now()))
+                return _catalog_result(
+                    hosts_table(
+                        self._cluster.uris,
+                        self._cluster.peers.standings(),
+                        self._source.definitions(),
+                        _now(),
+                    )
+                )
             case Kind.DESCRIBE if bound.described is not None:
                 return _catalog_result(describe_store(bound.described))
             case Kind.DESCRIBE:
@@ -529,7 +634,11 @@ class QueryService:
         if not request.statement.bound.references:
             return self._local.explain(request)
         asked = self._asked(request)
-        return self._router.alone(asked, lambda found, pin: found.explain(pin)) if self._coordinator is None else self._coordinator.explain(asked)
+        return (
+            self._router.alone(asked, lambda found, pin: found.explain(pin))
+            if self._coordinator is None
+            else self._coordinator.explain(asked)
+        )
 
     def _analyzed(self, request: Request) -> list[str]:
         """The lines of EXPLAIN ANALYZE."""
@@ -541,7 +650,10 @@ class QueryService:
             return lines + self._coordinator.analyze(self._asked(running))
         with self._query(running) as result:
             rows = sum(batch.num_rows for batch in result)
-            lines += [f"rows: {rows}", *(f"{step}: {seconds * 1000:.3f} ms" for step, seconds in result.metadata.seconds.items())]
+            lines += [
+                f"rows: {rows}",
+                *(f"{step}: {seconds * 1000:.3f} ms" for step, seconds in result.metadata.seconds.items()),
+            ]
             lines.append(f"all rows: {(time.perf_counter() - running.started) * 1000:.3f} ms")
         return lines
 
@@ -561,8 +673,16 @@ def _one_batch(table: pa.Table) -> pa.RecordBatch:
     """A table as one batch."""
     batches = table.combine_chunks().to_batches()
     if len(batches) > 1:
-        raise LimitExceeded("An input of a fragment has a column of more than 2 GiB: ask for fewer rows or columns.")
-    return batches[0] if batches else pa.RecordBatch.from_arrays([pa.array([], field.type) for field in table.schema], schema=table.schema)
+        raise LimitExceeded(
+            "An input of a fragment has a column of more than 2 GiB: ask for fewer rows or columns."
+        )
+    return (
+        batches[0]
+        if batches
+        else pa.RecordBatch.from_arrays(
+            [pa.array([], field.type) for field in table.schema], schema=table.schema
+        )
+    )
 
 
 def _catalog_result(table: pa.Table) -> QueryResult:

@@ -1,6 +1,8 @@
-"""The Spark side: a job's micro-batches become epochs of the changelog. `LiveStateSink` is the way in, `write_store` the one for back-fills.
+"""The Spark side: a job's micro-batches become epochs of the changelog. `LiveStateSink` is the way in,
+`write_store` the one for back-fills.
 
-Where Spark runs on a cluster, livestate must be installed on its executors too, and the changelog must be reachable from there.
+Where Spark runs on a cluster, livestate must be installed on its executors too, and the changelog must be
+reachable from there.
 """
 
 from spark_pipeline import merged
@@ -10,4 +12,12 @@ from spark_pipeline.reader import LiveStateSource, register
 from spark_pipeline.settings import recommended_settings
 from spark_pipeline.sink import LiveStateSink
 
-__all__ = ["LiveStateSink", "LiveStateSource", "StoreOutput", "merged", "recommended_settings", "register", "write_store"]
+__all__ = [
+    "LiveStateSink",
+    "LiveStateSource",
+    "StoreOutput",
+    "merged",
+    "recommended_settings",
+    "register",
+    "write_store",
+]

@@ -46,10 +46,12 @@ def write_store(
         changelog: As for `LiveStateSink`.
         store: Name of the store.
         key: Columns that identify a row.
-        watermark: No event before it is waited for any more, with a time zone: rows that are past their retention by then go. None: rows that go
-            by the time of an event stay, until a streaming query with a watermark writes the store.
+        watermark: No event before it is waited for any more, with a time zone: rows that are past their
+            retention by then go. None: rows that go by the time of an event stay, until a streaming query
+            with a watermark writes the store.
         group: Store group; the store's name by default.
-        path: "driver", "executors" or "auto"; a frame whose size Spark cannot tell beforehand goes from the executors.
+        path: "driver", "executors" or "auto"; a frame whose size Spark cannot tell beforehand goes from the
+            executors.
         driver_bytes: Up to which size a frame goes through the driver when `path` is "auto".
         take_over: Whether to write a store group that a streaming query has written. It is refused from then
             on, and goes on when it is started again.
@@ -76,10 +78,14 @@ def write_store(
         # Before a store is left behind in a group that is another's.
         opened.check_no_other_job(name)
     definitions = create_stores(opened, [output], frame, name)
-    writer = opened.writer(name, f"batch write on {socket.gethostname()}, process {os.getpid()}", take_over=take_over)
+    writer = opened.writer(
+        name, f"batch write on {socket.gethostname()}, process {os.getpid()}", take_over=take_over
+    )
     locations = [notify] if isinstance(notify, str) else list(notify)
     notifiers = [Notifier(location, name) for location in locations]
-    commit = Committer(opened, writer, [output], definitions, chooser, notifiers).commit(Batch(frame, watermark=passed))
+    commit = Committer(opened, writer, [output], definitions, chooser, notifiers).commit(
+        Batch(frame, watermark=passed)
+    )
     for notifier in notifiers:
         # A script may end right after its write, and the notifiers' threads with it.
         notifier.wait(_NOTIFY_SECONDS)

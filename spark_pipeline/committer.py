@@ -17,7 +17,14 @@ from engine.model.schema import StoreDefinition
 from spark_pipeline.interruption import is_interruption
 from spark_pipeline.notify import Notifier
 from spark_pipeline.outputs import OutputMode, StoreOutput
-from spark_pipeline.transfer import BatchRows, PathChooser, Target, TransferPath, bring_to_driver, stage_from_executors
+from spark_pipeline.transfer import (
+    BatchRows,
+    PathChooser,
+    Target,
+    TransferPath,
+    bring_to_driver,
+    stage_from_executors,
+)
 
 _LOG = logging.getLogger(__name__)
 
@@ -30,7 +37,8 @@ class Batch:
         frame: The rows; nothing of it has been computed.
         query_id: Streaming query that it is of; None for a batch write.
         batch_id: Its number in that query; given if and only if `query_id` is.
-        watermark: No event before it is waited for any more, microseconds since 1970 UTC; None where nothing says so.
+        watermark: No event before it is waited for any more, microseconds since 1970 UTC; None where nothing
+            says so.
     """
 
     frame: DataFrame
@@ -90,7 +98,11 @@ class Committer:
 
     def is_committed(self, batch: Batch) -> bool:
         """Whether the changelog has the batch already."""
-        return batch.query_id is not None and batch.batch_id is not None and self.writer.committed(batch.query_id, batch.batch_id) is not None
+        return (
+            batch.query_id is not None
+            and batch.batch_id is not None
+            and self.writer.committed(batch.query_id, batch.batch_id) is not None
+        )
 
     def _target(self, output: StoreOutput, batch: Batch) -> Target:
         return Target(self.changelog, self.definitions[output.store], output.tombstones, batch.name)
@@ -103,15 +115,27 @@ class Committer:
         except Py4JJavaError as error:
             if not self.chooser.may_change or is_interruption(error, batch.frame.sparkSession):
                 raise
-            _LOG.warning("%s could not be brought to the driver; it is written from the executors instead: %s", batch.name, error.java_exception)
+            _LOG.warning(
+                "%s could not be brought to the driver; it is written from the executors instead: %s",
+                batch.name,
+                error.java_exception,
+            )
             written = stage_from_executors(rows, self.writer.next_epoch)
         return self._commit(written, batch)
 
     def _commit(self, written: Tables | list[DataFile], batch: Batch) -> Commit:
-        replaced = [self.definitions[output.store].name for output in self.outputs if output.mode == OutputMode.COMPLETE]
+        replaced = [
+            self.definitions[output.store].name
+            for output in self.outputs
+            if output.mode == OutputMode.COMPLETE
+        ]
         cutoffs = cutoffs_of(self.definitions.values(), batch.watermark, time.time_ns() // 1000)
         if isinstance(written, list):
             self.chooser.saw(sum(file.size for file in written))
-            return self.writer.commit(written, query_id=batch.query_id, batch_id=batch.batch_id, replaced=replaced, cutoffs=cutoffs)
+            return self.writer.commit(
+                written, query_id=batch.query_id, batch_id=batch.batch_id, replaced=replaced, cutoffs=cutoffs
+            )
         self.chooser.saw(sum(rows.nbytes for parts in written.values() for rows in parts.values()))
-        return self.writer.append(written, query_id=batch.query_id, batch_id=batch.batch_id, replaced=replaced, cutoffs=cutoffs)
+        return self.writer.append(
+            written, query_id=batch.query_id, batch_id=batch.batch_id, replaced=replaced, cutoffs=cutoffs
+        )

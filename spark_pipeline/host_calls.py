@@ -6,7 +6,8 @@
 | DoAction `livestate.hold` | `{"epochs": {group: number}, "seconds": number}`: the host keeps these epochs readable for so long |
 | DoGet | a ticket of the plan |
 
-Failures come with the trailer `livestate-error-bin`, JSON of `kind` (a class of `engine.errors`) and `message`; without it they are the network's.
+Failures come with the trailer `livestate-error-bin`, JSON of `kind` (a class of `engine.errors`) and
+`message`; without it they are the network's.
 """
 
 from __future__ import annotations
@@ -74,7 +75,9 @@ class ReadPlan:
 
     def without(self, lost: Sequence[str]) -> ReadPlan:
         """The same plan, in which some hosts are asked for nothing."""
-        shares = tuple(Share(share.ticket, tuple(uri for uri in share.uris if uri not in lost)) for share in self.shares)
+        shares = tuple(
+            Share(share.ticket, tuple(uri for uri in share.uris if uri not in lost)) for share in self.shares
+        )
         return replace(self, shares=shares)
 
 
@@ -112,13 +115,19 @@ class HostConnection:
 
     def __init__(self, uri: str, options: ReaderOptions) -> None:
         self._uri = uri
-        self._headers = [(b"authorization", b"Bearer " + options.token.encode())] if options.token is not None else []
+        self._headers = (
+            [(b"authorization", b"Bearer " + options.token.encode())] if options.token is not None else []
+        )
         self._limit = options.timeout_seconds or HOST_SECONDS
         self._trailers = _Trailers()
         try:
-            self._client = flight.connect(uri, tls_root_certs=options.tls_roots or None, middleware=[self._trailers])
+            self._client = flight.connect(
+                uri, tls_root_certs=options.tls_roots or None, middleware=[self._trailers]
+            )
         except (pa.ArrowException, ValueError) as error:
-            raise InvalidInput(f"{uri!r} is not the address of a host; write it like grpc://127.0.0.1:8815.") from error
+            raise InvalidInput(
+                f"{uri!r} is not the address of a host; write it like grpc://127.0.0.1:8815."
+            ) from error
 
     def __enter__(self) -> HostConnection:
         return self
@@ -141,7 +150,10 @@ class HostConnection:
             info = self._client.get_flight_info(descriptor, self._call(self._limit + MARGIN_SECONDS))
         epochs = json.loads(info.app_metadata or b"{}").get("epochs", {})
         shares = tuple(
-            Share(endpoint.ticket.ticket, tuple(location.uri.decode() for location in endpoint.locations) or (self._uri,))
+            Share(
+                endpoint.ticket.ticket,
+                tuple(location.uri.decode() for location in endpoint.locations) or (self._uri,),
+            )
             for endpoint in info.endpoints
         )
         return ReadPlan(info.schema, epochs, shares)
@@ -200,7 +212,12 @@ def _meant(uri: str, error: Exception, detail: bytes) -> LivestateError:
     kind = getattr(errors, str(document.get("kind")), None)
     if isinstance(kind, type) and issubclass(kind, LivestateError):
         return kind(str(document.get("message")))
-    said = str(error).partition(". gRPC client debug context")[0].partition(". Client context")[0].removeprefix("Flight returned ")
+    said = (
+        str(error)
+        .partition(". gRPC client debug context")[0]
+        .partition(". Client context")[0]
+        .removeprefix("Flight returned ")
+    )
     if isinstance(error, flight.FlightUnauthenticatedError):
         return errors.Unauthenticated(f"The host at {uri} refuses: {said}. Give it with the option token.")
     return HostLostError(f"The host at {uri} cannot be reached: {said}.")

@@ -1,9 +1,10 @@
 """Stopping a query in the middle of a batch, quietly.
 
-`StreamingQuery.stop` cancels the batch's Spark job and interrupts the thread that runs it. Python sees that as a `Py4JJavaError`, whose
-text has Java's whole stack trace; when it leaves `foreachBatch`, Spark looks in that text, with a regular expression that recurses for each
-character, for the words that tell an interruption from a failure (`StreamExecution.PROXY_ERROR` in Spark's sources), and dies of a
-`StackOverflowError` with thousands of lines on the console. The same words in a short text are understood.
+`StreamingQuery.stop` cancels the batch's Spark job and interrupts the thread that runs it. Python sees that
+as a `Py4JJavaError`, whose text has Java's whole stack trace; when it leaves `foreachBatch`, Spark looks in
+that text, with a regular expression that recurses for each character, for the words that tell an interruption
+from a failure (`StreamExecution.PROXY_ERROR` in Spark's sources), and dies of a `StackOverflowError` with
+thousands of lines on the console. The same words in a short text are understood.
 """
 
 from __future__ import annotations
@@ -17,7 +18,11 @@ from pyspark.sql import SparkSession
 
 from engine.errors import Cancelled
 
-_INTERRUPTIONS = ("java.lang.InterruptedException", "java.io.InterruptedIOException", "java.nio.channels.ClosedByInterruptException")
+_INTERRUPTIONS = (
+    "java.lang.InterruptedException",
+    "java.io.InterruptedIOException",
+    "java.nio.channels.ClosedByInterruptException",
+)
 _WORDS = "py4j.protocol.Py4JJavaError: An error occurred while calling it"
 _CANCELLED_JOB = "SPARK_JOB_CANCELLED"
 _MAX_CAUSES = 20
@@ -25,7 +30,8 @@ _MAX_CAUSES = 20
 
 @contextmanager
 def quiet_stop(spark: SparkSession, batch_name: str) -> Iterator[None]:
-    """Make the errors of Spark actions that the query's stop caused short, so that Spark takes them for what they are.
+    """Make the errors of Spark actions that the query's stop caused short, so that Spark takes them for what
+    they are.
 
     Args:
         spark: Any session.
@@ -59,7 +65,10 @@ def is_interruption(error: Py4JJavaError, spark: SparkSession) -> bool:
             return False
         if any(is_instance_of(gateway, cause, name) for name in _INTERRUPTIONS):
             return True
-        if is_instance_of(gateway, cause, "org.apache.spark.SparkThrowable") and cause.getCondition() == _CANCELLED_JOB:
+        if (
+            is_instance_of(gateway, cause, "org.apache.spark.SparkThrowable")
+            and cause.getCondition() == _CANCELLED_JOB
+        ):
             return True
         cause = cause.getCause()
     return False

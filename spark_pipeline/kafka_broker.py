@@ -1,7 +1,8 @@
 """A Kafka broker of one node, for tests and demos: `python -m spark_pipeline.kafka_broker --help`.
 
-It is Apache Kafka itself, in KRaft mode: broker and controller in one process, on loopback, without a password. Its jars, and
-those that Spark needs to read topics, are fetched once by `make kafka`; nothing is downloaded here.
+It is Apache Kafka itself, in KRaft mode: broker and controller in one process, on loopback, without a
+password. Its jars, and those that Spark needs to read topics, are fetched once by `make kafka`; nothing is
+downloaded here.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ _MEMORY = "256m"
 
 
 def jars_directory() -> Path | None:
-    """Where `make kafka` put the jars, or where the variable LIVESTATE_KAFKA_JARS says that they are; None if they are not there."""
+    """Where `make kafka` put the jars, or where the variable LIVESTATE_KAFKA_JARS says that they are; None if
+    they are not there.
+    """
     place = Path(os.environ.get(JARS_VARIABLE) or Path(sys.prefix, "share", "livestate", "kafka"))
     return place if any(place.glob("kafka_*.jar")) else None
 
@@ -54,7 +57,10 @@ def connector_jars() -> list[str]:
 def _needed_jars() -> Path:
     place = jars_directory()
     if place is None:
-        raise Unavailable(f"The jars of Kafka are not on this machine: run make kafka, which needs Maven, or say where they are in {JARS_VARIABLE}.")
+        raise Unavailable(
+            "The jars of Kafka are not on this machine: run make kafka, which needs Maven, or say where "
+            f"they are in {JARS_VARIABLE}."
+        )
     return place
 
 
@@ -84,11 +90,15 @@ class KafkaBroker:
             DeadlineExceeded: It did not come up in time.
         """
         if _listens(self._port):
-            raise Unavailable(f"Something else serves {self.bootstrap} already: stop it, or choose another port.")
+            raise Unavailable(
+                f"Something else serves {self.bootstrap} already: stop it, or choose another port."
+            )
         settings = self._write_settings()
         if not (self._directory / "data" / "meta.properties").exists():
             cluster = urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-            self._java("kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", f"--config={settings}").wait()
+            self._java(
+                "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", f"--config={settings}"
+            ).wait()
         self._process = self._java("kafka.Kafka", str(settings))
         with ExitStack() as unless_started:
             unless_started.callback(self.stop)
@@ -118,16 +128,26 @@ class KafkaBroker:
         self.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         self.stop()
 
     def _java(self, *command: str) -> subprocess.Popen[bytes]:
         home = os.environ.get("JAVA_HOME")
         java = shutil.which(Path(home, "bin", "java") if home else "java")
         if java is None:
-            raise Unavailable("Kafka needs Java 17 or newer, and none was found: install a JDK or set JAVA_HOME.")
+            raise Unavailable(
+                "Kafka needs Java 17 or newer, and none was found: install a JDK or set JAVA_HOME."
+            )
         # It starts in half the time with the quick compiler, and needs little memory.
-        options = [f"-Xmx{_MEMORY}", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+        options = [
+            f"-Xmx{_MEMORY}",
+            "-XX:TieredStopAtLevel=1",
+            "-XX:+UseSerialGC",
+            "-Xshare:auto",
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+        ]
         with self._log.open("ab") as log:
             # A group of its own keeps the terminal's Ctrl-C away; whoever started it stops it.
             return subprocess.Popen(  # noqa: S603  the program is the Java that Spark would run
@@ -205,7 +225,9 @@ def main(arguments: Sequence[str]) -> int:
         epilog="Its jars are fetched by: make kafka",
     )
     parser.add_argument("--port", type=int, default=PORT, help=f"where clients connect; {PORT} by default")
-    parser.add_argument("--data", type=Path, help="directory in which topics stay; a temporary one by default")
+    parser.add_argument(
+        "--data", type=Path, help="directory in which topics stay; a temporary one by default"
+    )
     options = parser.parse_args(arguments)
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

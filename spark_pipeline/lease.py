@@ -14,7 +14,9 @@ from spark_pipeline.reader_options import ReaderOptions
 _LOG = logging.getLogger(__name__)
 
 LEASE_SECONDS = 60.0
-"""How long hosts keep an epoch for a reader that says nothing more: what Spark may take between planning and reading, or between two tasks."""
+"""How long hosts keep an epoch for a reader that says nothing more: what Spark may take between planning and
+reading, or between two tasks.
+"""
 RENEWAL_SECONDS = 15.0
 
 
@@ -40,7 +42,8 @@ def take(plan: ReadPlan, options: ReaderOptions) -> tuple[ReadPlan, LivestateErr
 
 @contextmanager
 def kept(plan: ReadPlan, options: ReaderOptions) -> Iterator[None]:
-    """Have the epochs of a plan kept during a block, which reads a part of it: the tasks that run keep them for those that wait.
+    """Have the epochs of a plan kept during a block, which reads a part of it: the tasks that run keep them
+    for those that wait.
 
     Args:
         plan: The plan.
@@ -61,6 +64,9 @@ def _renew(plan: ReadPlan, options: ReaderOptions, done: threading.Event) -> Non
             # A host that does not answer now can lack the epoch later; whoever reads there is told then.
             take(plan, options)
         except Exception:  # noqa: BLE001 - the top of the thread
-            _LOG.exception("The epochs of a read could not be held for longer; it is tried again in %g seconds.", RENEWAL_SECONDS)
+            _LOG.exception(
+                "The epochs of a read could not be held for longer; it is tried again in %g seconds.",
+                RENEWAL_SECONDS,
+            )
         if done.wait(RENEWAL_SECONDS):
             return

@@ -1,4 +1,5 @@
-"""Merged columns, as a user writes them down: which aggregates of its events a merge store or a session store keeps.
+"""Merged columns, as a user writes them down: which aggregates of its events a merge store or a session store
+keeps.
 
 ```python
 from spark_pipeline import StoreOutput, merged
@@ -13,8 +14,8 @@ StoreOutput("plays", key=["song_id"], kind=merged.columns(
 ))
 ```
 
-The names of the arguments are those of the store's columns. What the functions take are columns of the events; for anything else, such as an
-expression, have the output's `query` make a column.
+The names of the arguments are those of the store's columns. What the functions take are columns of the
+events; for anything else, such as an expression, have the output's `query` make a column.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ def named_columns(**named: MergedColumn) -> tuple[MergedColumn, ...]:
 
 
 def sum(of: str) -> MergedColumn:  # noqa: A001  it is written merged.sum
-    """The sum of a column, nulls aside; NULL while there is no value. Integers make a BIGINT, which stays at its limit rather than overflow."""
+    """The sum of a column, nulls aside; NULL while there is no value. Integers make a BIGINT, which stays at
+    its limit rather than overflow.
+    """
     return MergedColumn("", Function.SUM, of)
 
 
@@ -82,12 +85,15 @@ def last(of: str, *, by: str) -> MergedColumn:
 
 
 def count_distinct(of: str) -> MergedColumn:
-    """About how many distinct values a column has: a HyperLogLog sketch of 4,096 registers, whose standard error is 1.6 %."""
+    """About how many distinct values a column has: a HyperLogLog sketch of 4,096 registers, whose standard
+    error is 1.6 %.
+    """
     return MergedColumn("", Function.COUNT_DISTINCT, of)
 
 
 def quantiles(of: str, *ranks: float) -> MergedColumn:
-    """Values of a number column at given ranks, approximately: a KLL sketch of size 200, whose errors of ranks are below 1.4 % almost always.
+    """Values of a number column at given ranks, approximately: a KLL sketch of size 200, whose errors of
+    ranks are below 1.4 % almost always.
 
     Args:
         of: The column.

@@ -19,8 +19,9 @@ _LOG = logging.getLogger(__name__)
 class Notifier:
     """Tells one host of a group's commits, in the background: it never delays or fails a batch.
 
-    A host that cannot be reached finds the epoch by itself at its next poll, so nothing is repeated or kept; the log says once that an
-    outage began, and once that it ended. Commits that follow each other faster than the host answers become one call.
+    A host that cannot be reached finds the epoch by itself at its next poll, so nothing is repeated or kept;
+    the log says once that an outage began, and once that it ended. Commits that follow each other faster than
+    the host answers become one call.
 
     Args:
         location: The host's Flight URI, such as `grpc://127.0.0.1:8815`.
@@ -46,7 +47,9 @@ class Notifier:
             self._newest = epoch
             if not self._running:
                 self._running = True
-                threading.Thread(target=self._work, name=f"livestate-notify-{self._location}", daemon=True).start()
+                threading.Thread(
+                    target=self._work, name=f"livestate-notify-{self._location}", daemon=True
+                ).start()
 
     def wait(self, timeout_seconds: float) -> bool:
         """Wait until nothing is left to tell.
@@ -61,7 +64,9 @@ class Notifier:
             return self._changed.wait_for(lambda: not self._running, timeout_seconds)
 
     def _work(self) -> None:
-        """The life of a thread: it ends when nothing is left to tell, and the next commit starts another one."""
+        """The life of a thread: it ends when nothing is left to tell, and the next commit starts
+        another one.
+        """
         while True:
             with self._changed:
                 if self._newest is None:
@@ -82,14 +87,22 @@ class Notifier:
             self._failed(epoch, error)
         else:
             if self._failing:
-                _LOG.info("The host at %s is told of new epochs of %s again, from epoch %d.", self._location, self._group, epoch)
+                _LOG.info(
+                    "The host at %s is told of new epochs of %s again, from epoch %d.",
+                    self._location,
+                    self._group,
+                    epoch,
+                )
             self._failing = False
 
     def _failed(self, epoch: Epoch, error: Exception) -> None:
         if not self._failing:
             is_expected = isinstance(error, pa.ArrowException | OSError)
             _LOG.warning(
-                "The host at %s could not be told of epoch %d of %s; it will find new epochs by polling until it can be reached again: %s",
+                (
+                    "The host at %s could not be told of epoch %d of %s; it will find new epochs by polling "
+                    "until it can be reached again: %s"
+                ),
                 self._location,
                 epoch,
                 self._group,

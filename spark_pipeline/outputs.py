@@ -14,7 +14,18 @@ from pyspark.sql.types import StringType
 from engine.changelog import Changelog
 from engine.errors import InvalidInput
 from engine.model.durations import microseconds_of_duration
-from engine.model.kinds import KEY_VALUE, RESERVED_PREFIX, Behaviour, KeyValue, Kind, Merge, Retention, Session, check_numbers, end_of_rows
+from engine.model.kinds import (
+    KEY_VALUE,
+    RESERVED_PREFIX,
+    Behaviour,
+    KeyValue,
+    Kind,
+    Merge,
+    Retention,
+    Session,
+    check_numbers,
+    end_of_rows,
+)
 from engine.model.schema import StoreDefinition, define_store
 from spark_pipeline.preaggregation import event_rows, partial_rows
 from spark_pipeline.type_mapping import arrow_schema
@@ -66,21 +77,29 @@ class StoreOutput:
         partition_by: Leading part of the key that places a row; by default the whole of `key`.
         partitions: How many partitions the store has.
         mode: What the rows do to the store: "append", "update" or "complete".
-        tombstone_column: Boolean column that says which rows remove their key; it is not a column of the store.
-        kind: How rows become rows of the store; of a store that merges, the batch's rows are events, which Spark aggregates first.
+        tombstone_column: Boolean column that says which rows remove their key; it is not a column of the
+            store.
+        kind: How rows become rows of the store; of a store that merges, the batch's rows are events, which
+            Spark aggregates first.
         time: Column with the time of the events, for a session store.
-        is_partial: Whether the rows for a store that merges are partial rows already, with the columns of `MergedColumn.partials`.
-        aggregate_first: Whether Spark aggregates the events of a batch by key before they are written. Without, each event is a partial row of its
-            own, which spares Spark a shuffle: worth it where most keys are only once in a batch.
-        window: Column that Spark's `window()` made, a struct of start and end. It becomes two columns, `window_start` and `window_end` where it is
-            called `window`; both are in the key behind `key`, which alone places a row.
+        is_partial: Whether the rows for a store that merges are partial rows already, with the columns of
+            `MergedColumn.partials`.
+        aggregate_first: Whether Spark aggregates the events of a batch by key before they are written.
+            Without, each event is a partial row of its own, which spares Spark a shuffle: worth it where most
+            keys are only once in a batch.
+        window: Column that Spark's `window()` made, a struct of start and end. It becomes two columns,
+            `window_start` and `window_end` where it is called `window`; both are in the key behind `key`,
+            which alone places a row.
         retention: How long rows stay: a `timedelta`, or a text such as "7 days"; None for ever.
-        retention_column: Timestamp or date column that is a row's time: a row goes when its time is further behind the query's watermark than
-            `retention`. By default the end of its window or session, or of a version's validity; in stores without these, the time of the commit
-            that wrote the row last, which needs no watermark.
+        retention_column: Timestamp or date column that is a row's time: a row goes when its time is further
+            behind the query's watermark than `retention`. By default the end of its window or session, or of
+            a version's validity; in stores without these, the time of the commit that wrote the row last,
+            which needs no watermark.
         is_global: Whether every host holds all of the store.
-        in_memory: Whether hosts keep the store in memory only, and rebuild it from the changelog when they start.
-        tombstone_when_null: Column of the store; rows where it is null remove their key, as in a compacted Kafka topic.
+        in_memory: Whether hosts keep the store in memory only, and rebuild it from the changelog when they
+            start.
+        tombstone_when_null: Column of the store; rows where it is null remove their key, as in a compacted
+            Kafka topic.
     """
 
     store: str
@@ -105,13 +124,24 @@ class StoreOutput:
         if self.tombstone_when_null and self.tombstone_column is not None:
             raise InvalidInput(f"Store {self.store}: give either tombstone_column or tombstone_when_null.")
         if self.window and not isinstance(self.kind, KeyValue | Merge):
-            raise InvalidInput(f"Store {self.store}: windows are for key-value and merge stores; other kinds have times of their own.")
+            raise InvalidInput(
+                f"Store {self.store}: windows are for key-value and merge stores; other kinds have times of "
+                "their own."
+            )
         if self.retention_column and self.retention is None:
-            raise InvalidInput(f"Store {self.store}: retention_column says what the retention goes by; say how long it is, too.")
+            raise InvalidInput(
+                f"Store {self.store}: retention_column says what the retention goes by; say how long it is, "
+                "too."
+            )
         if not self.aggregate_first and self.tombstones is not None and not self.is_partial:
-            raise InvalidInput(f"Store {self.store}: Spark promises no order of events, so those with tombstones are aggregated first.")
+            raise InvalidInput(
+                f"Store {self.store}: Spark promises no order of events, so those with tombstones are "
+                "aggregated first."
+            )
         if self.mode not in tuple(OutputMode):
-            raise InvalidInput(f"Store {self.store}: the mode {self.mode!r} is none of {', '.join(OutputMode)}.")
+            raise InvalidInput(
+                f"Store {self.store}: the mode {self.mode!r} is none of {', '.join(OutputMode)}."
+            )
         check_numbers(self.store, self.behaviour)
 
     @property
@@ -133,7 +163,9 @@ class StoreOutput:
         """
         retention = None
         if self.retention is not None:
-            retention = Retention(microseconds_of_duration(self.retention), self.retention_column or self._time_of_rows())
+            retention = Retention(
+                microseconds_of_duration(self.retention), self.retention_column or self._time_of_rows()
+            )
         return Behaviour(self.kind, retention, self.is_global, self.in_memory)
 
     @property
@@ -160,13 +192,18 @@ class StoreOutput:
         if self.is_partial or not isinstance(self.kind, Merge | Session):
             return rows
         if self.aggregate_first:
-            return partial_rows(rows, self.store, self.whole_key, self.kind, time=self.time, tombstones=self.tombstones)
+            return partial_rows(
+                rows, self.store, self.whole_key, self.kind, time=self.time, tombstones=self.tombstones
+            )
         return event_rows(rows, self.store, self.whole_key, self.kind, time=self.time)
 
     def _with_nulls_marked(self, rows: DataFrame) -> DataFrame:
         column = self.tombstone_when_null
         if rows.columns.count(column) != 1:
-            cause = f"the column {column} of tombstone_when_null is not exactly one of the columns {', '.join(rows.columns)}"
+            cause = (
+                f"the column {column} of tombstone_when_null is not exactly one of the columns "
+                f"{', '.join(rows.columns)}"
+            )
             raise InvalidInput(f"Store {self.store}: {cause}.")
         return rows.withColumn(_IS_NULL, rows[column].isNull())
 
@@ -188,28 +225,53 @@ class StoreOutput:
         if self.tombstones is not None:
             if schema.names.count(self.tombstones) != 1:
                 columns = ", ".join(schema.names)
-                raise InvalidInput(f"Store {self.store}: the tombstone column {self.tombstones} is not exactly one of the columns {columns}.")
+                raise InvalidInput(
+                    f"Store {self.store}: the tombstone column {self.tombstones} is not exactly one of the "
+                    f"columns {columns}."
+                )
             schema = schema.remove(schema.get_field_index(self.tombstones))
         placed = self.key if self.window and self.partition_by is None else self.partition_by
         return define_store(
-            self.store, schema, self._named_key(), partition_by=placed, partitions=self.partitions, group=group, behaviour=self.behaviour
+            self.store,
+            schema,
+            self._named_key(),
+            partition_by=placed,
+            partitions=self.partitions,
+            group=group,
+            behaviour=self.behaviour,
         )
 
     def _named_key(self) -> Sequence[str]:
-        """The key as the user wrote it where that is all of it, so that mistakes in it are found where all definitions are checked."""
+        """The key as the user wrote it where that is all of it, so that mistakes in it are found where all
+        definitions are checked.
+        """
         return self.whole_key if self.window else self.key
 
     def _check_collations(self, frame: DataFrame) -> None:
-        """A store tells keys apart by their bytes, and such a column's values may be equal without being the same bytes."""
+        """A store tells keys apart by their bytes, and such a column's values may be equal without being the
+        same bytes.
+        """
         for field in frame.schema.fields:
             kind = field.dataType
-            if field.name in self.key and isinstance(kind, StringType) and kind.collation != _BINARY_COLLATION:
-                cause = f"the key column {field.name} has the collation {kind.collation}; cast it to STRING COLLATE {_BINARY_COLLATION}"
+            if (
+                field.name in self.key
+                and isinstance(kind, StringType)
+                and kind.collation != _BINARY_COLLATION
+            ):
+                cause = (
+                    f"the key column {field.name} has the collation {kind.collation}; cast it to STRING "
+                    f"COLLATE {_BINARY_COLLATION}"
+                )
                 raise InvalidInput(f"Store {self.store}: {cause}.")
 
 
 def create_stores(
-    changelog: Changelog, outputs: Sequence[StoreOutput], batch: DataFrame, group: str, *, has_watermark: bool = True
+    changelog: Changelog,
+    outputs: Sequence[StoreOutput],
+    batch: DataFrame,
+    group: str,
+    *,
+    has_watermark: bool = True,
 ) -> dict[str, StoreDefinition]:
     """Create the stores of a job, or find that those there are the same.
 
@@ -218,7 +280,8 @@ def create_stores(
         outputs: The stores, by distinct names.
         batch: Any batch of the job; only its schema matters.
         group: Their group.
-        has_watermark: Whether rows will ever be let go of by their time; a store that asks for it is refused otherwise.
+        has_watermark: Whether rows will ever be let go of by their time; a store that asks for it is refused
+            otherwise.
 
     Returns:
         Definition by name of the store.
@@ -231,5 +294,8 @@ def create_stores(
     waiting = [] if has_watermark else [output.store for output in outputs if output.goes_by_watermark]
     if waiting:
         cause = "rows go when their time is too far behind the query's watermark, and the query has none"
-        raise InvalidInput(f"Store {', '.join(waiting)}: {cause}; declare one with withWatermark(…), as long as events may be late.")
+        raise InvalidInput(
+            f"Store {', '.join(waiting)}: {cause}; declare one with withWatermark(…), as long as events may "
+            "be late."
+        )
     return {definition.name: changelog.create_store(definition) for definition in wanted}

@@ -1,4 +1,6 @@
-"""Partial rows of a batch's events: what is left for Spark to do for stores that merge. Stateless, as the state is the store's."""
+"""Partial rows of a batch's events: what is left for Spark to do for stores that merge. Stateless, as the
+state is the store's.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +32,18 @@ _HASHED = (IntegralType, StringType, BinaryType, BooleanType, DateType, Timestam
 
 
 def partial_rows(
-    events: DataFrame, store: str, key: Sequence[str], kind: Merge | Session, *, time: str = "", tombstones: str | None = None
+    events: DataFrame,
+    store: str,
+    key: Sequence[str],
+    kind: Merge | Session,
+    *,
+    time: str = "",
+    tombstones: str | None = None,
 ) -> DataFrame:
     """One partial row for each key of a batch, or for each session fragment.
 
-    A key that has tombstones among its events is removed before its other events of the batch count, whatever their order in the batch: Spark
-    promises none.
+    A key that has tombstones among its events is removed before its other events of the batch count, whatever
+    their order in the batch: Spark promises none.
 
     Args:
         events: Rows of a batch.
@@ -46,25 +54,37 @@ def partial_rows(
         tombstones: Boolean column that says which rows remove their key.
 
     Returns:
-        The key columns, for sessions start and end, and the columns that `kind.columns` are folded from; the tombstone column behind if there is one.
+        The key columns, for sessions start and end, and the columns that `kind.columns` are folded from; the
+        tombstone column behind if there is one.
 
     Raises:
         InvalidInput: A column is missing, or of a type that does not do.
     """
     _check(events, store, [*key, *([time] if isinstance(kind, Session) else [])], kind.columns)
     if tombstones is not None and isinstance(kind, Session):
-        raise InvalidInput(f"Store {store}: events of sessions cannot carry tombstones; write session fragments, and say so with is_partial.")
+        raise InvalidInput(
+            f"Store {store}: events of sessions cannot carry tombstones; write session fragments, and say so "
+            "with is_partial."
+        )
     if isinstance(kind, Session):
         return _fragments(events, key, kind, time)
-    aggregates = [aggregate for column in kind.columns for aggregate in _aggregates(events, column, tombstones)]
+    aggregates = [
+        aggregate for column in kind.columns for aggregate in _aggregates(events, column, tombstones)
+    ]
     if tombstones is None:
         return events.groupBy(*key).agg(*aggregates)
     removed = F.coalesce(F.max(tombstones), F.lit(False)).alias(_REMOVED)
-    return _with_removals(events.groupBy(*key).agg(*aggregates, removed, F.count_if(_is_event(tombstones)).alias(_EVENTS)), tombstones)
+    return _with_removals(
+        events.groupBy(*key).agg(*aggregates, removed, F.count_if(_is_event(tombstones)).alias(_EVENTS)),
+        tombstones,
+    )
 
 
-def event_rows(events: DataFrame, store: str, key: Sequence[str], kind: Merge | Session, *, time: str = "") -> DataFrame:
-    """Each event as a partial row of its own, or as a fragment: a projection, without a shuffle. The store does all of the work.
+def event_rows(
+    events: DataFrame, store: str, key: Sequence[str], kind: Merge | Session, *, time: str = ""
+) -> DataFrame:
+    """Each event as a partial row of its own, or as a fragment: a projection, without a shuffle. The store
+    does all of the work.
 
     Args:
         events: As for `partial_rows`, and so are the other arguments.
@@ -81,14 +101,21 @@ def event_rows(events: DataFrame, store: str, key: Sequence[str], kind: Merge | 
     """
     _check(events, store, [*key, *([time] if isinstance(kind, Session) else [])], kind.columns)
     ends = [F.col(time).alias(kind.start), F.col(time).alias(kind.end)] if isinstance(kind, Session) else []
-    partials = [value.alias(name) for c in kind.columns for name, value in zip(c.partials, _values(events, store, c), strict=True)]
+    partials = [
+        value.alias(name)
+        for c in kind.columns
+        for name, value in zip(c.partials, _values(events, store, c), strict=True)
+    ]
     return events.select(*key, *ends, *partials)
 
 
 def _values(events: DataFrame, store: str, column: MergedColumn) -> Sequence[Column]:
     """What an event says of a merged column, in the order of `MergedColumn.partials`."""
     if column.function in SKETCHES:
-        raise InvalidInput(f"Store {store}: {column.name} is a sketch, which Spark has to aggregate; leave aggregate_first on.")
+        raise InvalidInput(
+            f"Store {store}: {column.name} is a sketch, which Spark has to aggregate; leave aggregate_first "
+            "on."
+        )
     if not column.of:
         return [F.lit(1).cast("bigint")]
     of, counted = F.col(column.of), F.col(column.of).isNotNull().cast("bigint")
@@ -106,10 +133,16 @@ def _check(events: DataFrame, store: str, plain: Sequence[str], columns: Sequenc
     wanted = [*plain, *(name for column in columns for name in (column.of, column.by) if name)]
     missing = [name for name in wanted if name not in events.columns]
     if missing:
-        raise InvalidInput(f"Store {store}: the events have no column {', '.join(missing)} among {', '.join(events.columns)}.")
+        raise InvalidInput(
+            f"Store {store}: the events have no column {', '.join(missing)} among "
+            f"{', '.join(events.columns)}."
+        )
     for column in columns:
         if not column.of and column.function is not Function.COUNT:
-            raise InvalidInput(f"Store {store}: the merged column {column.name} does not say which column of the events it is of.")
+            raise InvalidInput(
+                f"Store {store}: the merged column {column.name} does not say which column of the events it "
+                "is of."
+            )
         if column.function is Function.COUNT_DISTINCT:
             _check_hashed(events, store, column)
 
@@ -119,13 +152,21 @@ def _fragments(events: DataFrame, key: Sequence[str], kind: Session, time: str) 
     aggregates = [aggregate for column in kind.columns for aggregate in _aggregates(events, column, None)]
     ends = [F.min(time).alias(kind.start), F.max(time).alias(kind.end)]
     window = F.session_window(time, f"{kind.gap_microseconds} microseconds")
-    return events.groupBy(*key, window).agg(*ends, *aggregates).select(*key, kind.start, kind.end, *(n for c in kind.columns for n in c.partials))
+    return (
+        events.groupBy(*key, window)
+        .agg(*ends, *aggregates)
+        .select(*key, kind.start, kind.end, *(n for c in kind.columns for n in c.partials))
+    )
 
 
 def _with_removals(grouped: DataFrame, tombstones: str) -> DataFrame:
-    """A tombstone in front of the partial row of each key that has been removed, and alone where there is nothing else."""
+    """A tombstone in front of the partial row of each key that has been removed, and alone where there is
+    nothing else.
+    """
     removed, has_events = F.col(_REMOVED), F.col(_EVENTS) > 0
-    both, removal, events = (F.array(*(F.lit(flag) for flag in flags)) for flags in ((True, False), (True,), (False,)))
+    both, removal, events = (
+        F.array(*(F.lit(flag) for flag in flags)) for flags in ((True, False), (True,), (False,))
+    )
     rows = F.when(removed & has_events, both).when(removed, removal).otherwise(events)
     return grouped.withColumn(tombstones, F.explode(rows)).drop(_REMOVED, _EVENTS)
 
@@ -147,7 +188,9 @@ def _aggregates(events: DataFrame, column: MergedColumn, tombstones: str | None)
         yield aggregate.alias(name)
 
 
-def _functions(column: MergedColumn, kind: DataType | None, of: Column | None, by: Column | None, tombstones: str | None) -> Sequence[Column]:
+def _functions(
+    column: MergedColumn, kind: DataType | None, of: Column | None, by: Column | None, tombstones: str | None
+) -> Sequence[Column]:
     function = column.function
     if of is None or kind is None:
         return [F.count(F.lit(1)) if tombstones is None else F.count_if(_is_event(tombstones))]
@@ -168,7 +211,9 @@ def _functions(column: MergedColumn, kind: DataType | None, of: Column | None, b
 
 
 def _hashed(of: Column, kind: DataType) -> Column:
-    """A value as sketches take it, the same as `engine.producers.partial_rows` gives it to them: integers, or text and bytes as they are."""
+    """A value as sketches take it, the same as `engine.producers.partial_rows` gives it to them: integers, or
+    text and bytes as they are.
+    """
     if isinstance(kind, IntegerType | LongType | StringType | BinaryType):
         return of
     if isinstance(kind, IntegralType | BooleanType):
@@ -183,4 +228,7 @@ def _hashed(of: Column, kind: DataType) -> Column:
 def _check_hashed(events: DataFrame, store: str, column: MergedColumn) -> None:
     kind = events.schema[column.of].dataType
     if not isinstance(kind, _HASHED):
-        raise InvalidInput(f"Store {store}: {column.of} is {kind.simpleString()}, whose distinct values are not counted; cast it to a string.")
+        raise InvalidInput(
+            f"Store {store}: {column.of} is {kind.simpleString()}, whose distinct values are not counted; "
+            "cast it to a string."
+        )

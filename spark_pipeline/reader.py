@@ -1,7 +1,7 @@
 """`spark.read.format("livestate")`: a store, or the result of a query, as a frame.
 
-The driver has one host plan the read: which epoch of each store group, and for each partition a ticket and the hosts that can answer it. Every task
-reads one partition as Arrow batches from a host that holds it.
+The driver has one host plan the read: which epoch of each store group, and for each partition a ticket and
+the hosts that can answer it. Every task reads one partition as Arrow batches from a host that holds it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _TRIES = 3
 
 
 def register(spark: SparkSession) -> None:
-    """Make `spark.read.format("livestate")` known to a session. Where livestate is installed, Spark finds it by itself, too (`pyspark_livestate`).
+    """Make `spark.read.format("livestate")` known to a session. Where livestate is installed, Spark finds it
+    by itself, too (`pyspark_livestate`).
 
     ```python
     spark_pipeline.register(spark)
@@ -38,8 +39,9 @@ def register(spark: SparkSession) -> None:
     ```
 
     Args:
-        spark: The session. Its setting `spark.sql.python.filterPushdown.enabled` is turned on: with it frames that have conditions are planned
-            anew for each use, so that each batch of a stream reads the newest epoch.
+        spark: The session. Its setting `spark.sql.python.filterPushdown.enabled` is turned on: with it frames
+            that have conditions are planned anew for each use, so that each batch of a stream reads the
+            newest epoch.
     """
     spark.conf.set(PUSHDOWN_SETTING, "true")
     spark.dataSource.register(LiveStateSource)
@@ -99,8 +101,8 @@ class StorePartition(InputPartition):
 class LiveStateReader(DataSourceReader):
     """Plans a read on the driver, and does it in tasks.
 
-    It leaves all conditions to Spark (`pushFilters` stays as it is): Spark 4.3 keeps one plan for all uses of a frame, so that rows
-    left out for one use would be missing in the others.
+    It leaves all conditions to Spark (`pushFilters` stays as it is): Spark 4.3 keeps one plan for all uses of
+    a frame, so that rows left out for one use would be missing in the others.
 
     Args:
         options: What is read, and where.
@@ -160,7 +162,9 @@ class LiveStateReader(DataSourceReader):
 
     @property
     def _asks_for_all(self) -> bool:
-        """Whether the columns are not named. Those of a store are: it may have others by the time that the frame is used."""
+        """Whether the columns are not named. Those of a store are: it may have others by the time that the
+        frame is used.
+        """
         return self._is_whole and not self._options.is_store
 
     def _sql(self) -> str:
@@ -197,30 +201,39 @@ def _rows(plan: ReadPlan, share: Share, options: ReaderOptions) -> Iterator[pa.R
         begun = False
         try:
             with HostConnection(uri, options) as host:
-                # Says in no time whether the host is there and has the epochs, and that they are still needed.
+                # Says in no time whether the host is there and has the epochs, and that they are still
+                # needed.
                 host.hold(plan.epochs, lease.LEASE_SECONDS)
                 for batch in host.rows(share.ticket):
                     begun = True
                     yield batch
         except Unavailable as error:
             if begun:
-                raise Unavailable(f"{error.message} A part of its rows was read; Spark may try the task again.") from None
+                raise Unavailable(
+                    f"{error.message} A part of its rows was read; Spark may try the task again."
+                ) from None
             refusal = error
         else:
             return
     assert refusal is not None
     if isinstance(refusal, HostLostError):
         raise refusal
-    raise Unavailable(f"{refusal.message} Hosts keep the epoch of a frame that is used at least once a minute: load it anew.")
+    raise Unavailable(
+        f"{refusal.message} Hosts keep the epoch of a frame that is used at least once a minute: load it "
+        "anew."
+    )
 
 
 def _check_columns(found: pa.Schema, wanted: StructType) -> None:
-    """Whether rows of a statement are what Spark was told, as a schema of the user's or a changed store may not be."""
+    """Whether rows of a statement are what Spark was told, as a schema of the user's or a changed store may
+    not be.
+    """
     given = spark_schema(found)
     for there, asked in zip(given.fields, wanted.fields, strict=True):
         if there.dataType != asked.dataType:
             raise InvalidInput(
-                f"Column {asked.name} is of type {there.dataType.simpleString()}, not {asked.dataType.simpleString()}: load the frame with that type."
+                f"Column {asked.name} is of type {there.dataType.simpleString()}, not "
+                f"{asked.dataType.simpleString()}: load the frame with that type."
             )
 
 
@@ -234,9 +247,11 @@ def _fitted(batch: pa.RecordBatch, expected: pa.Schema) -> pa.RecordBatch:
 
 
 def _refuse(error: LivestateError) -> NoReturn:
-    """Raise an error anew, so that Spark shows its sentence, and not the lines that it passed on its way, which help no user.
+    """Raise an error anew, so that Spark shows its sentence, and not the lines that it passed on its way,
+    which help no user.
 
-    A process of Spark's that this variable is set in tells the error alone (`pyspark.util.handle_worker_exception`), and then ends.
+    A process of Spark's that this variable is set in tells the error alone
+    (`pyspark.util.handle_worker_exception`), and then ends.
     """
     if os.environ.get("SPARK_PYTHON_RUNTIME") == "PYTHON_WORKER":
         os.environ["SPARK_HIDE_TRACEBACK"] = "1"

@@ -54,7 +54,8 @@ def parse_options(given: Mapping[str, str]) -> ReaderOptions:
     """
     if "pushdown" in given:
         raise InvalidInput(
-            "There is no option pushdown: Spark keeps one plan for all uses of a frame, so one use would get the rows of another's conditions; "
+            "There is no option pushdown: Spark keeps one plan for all uses of a frame, so one use would get "
+            "the rows of another's conditions; "
             'write conditions into .option("query", "SELECT … WHERE …") instead.'
         )
     unknown = sorted(set(given).difference(_KNOWN))
@@ -62,11 +63,17 @@ def parse_options(given: Mapping[str, str]) -> ReaderOptions:
         raise InvalidInput(f"There is no option {unknown[0]!r}; there are {', '.join(_KNOWN)}.")
     uris = tuple(filter(None, (uri.strip() for uri in given.get("uri", "").split(","))))
     if not uris:
-        raise InvalidInput('Say where a host is: .option("uri", "grpc://host:8815"), or several, with commas between them.')
+        raise InvalidInput(
+            'Say where a host is: .option("uri", "grpc://host:8815"), or several, with commas between them.'
+        )
     if ("store" in given) == ("query" in given):
-        raise InvalidInput('Say what to read: either .option("store", "name") or .option("query", "SELECT …").')
+        raise InvalidInput(
+            'Say what to read: either .option("store", "name") or .option("query", "SELECT …").'
+        )
     if "epoch" in given and not {"min_epoch", "max_staleness"}.isdisjoint(given):
-        raise InvalidInput("The option epoch names the one epoch to read; leave min_epoch and max_staleness out.")
+        raise InvalidInput(
+            "The option epoch names the one epoch to read; leave min_epoch and max_staleness out."
+        )
     source, sql = _source(given)
     return ReaderOptions(
         uris=uris,
@@ -76,7 +83,8 @@ def parse_options(given: Mapping[str, str]) -> ReaderOptions:
         wish=_wish(given),
         timeout_seconds=_value(given, "timeout", _seconds, "a number of seconds above 0"),
         token=given.get("token"),
-        tls_roots=_value(given, "tls_roots", _file, "a file with PEM certificates that the driver can read") or b"",
+        tls_roots=_value(given, "tls_roots", _file, "a file with PEM certificates that the driver can read")
+        or b"",
     )
 
 

@@ -42,7 +42,9 @@ class _Run:
         context = frame.sparkSession.sparkContext
         query_id, run_id = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_RUN_ID)
         if query_id is None or run_id is None:
-            raise InvalidInput("LiveStateSink is for foreachBatch of a streaming query; use write_store for a batch frame.")
+            raise InvalidInput(
+                "LiveStateSink is for foreachBatch of a streaming query; use write_store for a batch frame."
+            )
         return _Run(query_id, run_id)
 
 
@@ -52,20 +54,21 @@ class LiveStateSink:
     ```python
     plays = events.groupBy("song_id").count()
     (plays.writeStream.outputMode("update")
-        .foreachBatch(LiveStateSink(changelog="file:///var/lib/livestate", store="plays", key=["song_id"], partitions=8))
-        .option("checkpointLocation", "/var/lib/checkpoints/plays").start())
+        .foreachBatch(LiveStateSink(changelog="file:///var/lib/livestate", store="plays", key=["song_id"],
+        partitions=8)) .option("checkpointLocation", "/var/lib/checkpoints/plays").start())
     ```
 
-    A batch is in its stores exactly once: what Spark runs again after a crash finds its commit, and nothing is written. A new
-    checkpoint means a new query, whose batches are new epochs. One query writes a store group; starting another one, or the same
-    elsewhere, takes the group over, and the older is refused with `Fenced`. A sink belongs to one query at a time, too: the last that started.
+    A batch is in its stores exactly once: what Spark runs again after a crash finds its commit, and nothing
+    is written. A new checkpoint means a new query, whose batches are new epochs. One query writes a store
+    group; starting another one, or the same elsewhere, takes the group over, and the older is refused with
+    `Fenced`. A sink belongs to one query at a time, too: the last that started.
 
     Several stores that one query keeps up to date together are committed, and seen, together:
 
     ```python
     LiveStateSink(changelog=uri, group="charts", stores=[
-        StoreOutput("plays", key=["song_id"]),
-        StoreOutput("hits", key=["genre", "song_id"], partition_by=["genre"], query=lambda batch: batch.where("count > 100")),
+        StoreOutput("plays", key=["song_id"]), StoreOutput("hits", key=["genre", "song_id"],
+        partition_by=["genre"], query=lambda batch: batch.where("count > 100")),
     ])
     ```
 
@@ -76,7 +79,8 @@ class LiveStateSink:
         group: Store group; the store's name by default, required with several stores.
         stores: The stores, when there are several or one needs a query of its own.
         path: How rows get to the changelog: "driver", "executors", or "auto", by their size.
-        driver_bytes: Up to which size a batch goes through the driver when `path` is "auto", in bytes of Arrow data.
+        driver_bytes: Up to which size a batch goes through the driver when `path` is "auto", in bytes of
+            Arrow data.
         notify: Flight URIs of hosts to tell of each commit, so that they need not poll: one or a sequence of `grpc://host:port`.
         changelog_options: Settings of the object store, such as its `endpoint`.
         settings: All else about the store, when there is one: the attributes of `StoreOutput`.
@@ -103,12 +107,17 @@ class LiveStateSink:
             raise InvalidInput("LiveStateSink needs either a store with its key, or stores.")
         misplaced = [*(["key"] if key else []), *settings] if stores else []
         if misplaced:
-            raise InvalidInput(f"Each of the stores says for itself what it is: give {', '.join(misplaced)} to its StoreOutput.")
+            raise InvalidInput(
+                f"Each of the stores says for itself what it is: give {', '.join(misplaced)} to its "
+                "StoreOutput."
+            )
         self._outputs = tuple(stores) if store is None else (StoreOutput(store, key, **settings),)
         self._needs_watermark = any(output.goes_by_watermark for output in self._outputs)
         names = [output.store for output in self._outputs]
         if len(set(names)) != len(names):
-            raise InvalidInput(f"LiveStateSink writes a store twice in one commit; the stores are {', '.join(names)}.")
+            raise InvalidInput(
+                f"LiveStateSink writes a store twice in one commit; the stores are {', '.join(names)}."
+            )
         if group is None and len(names) > 1:
             raise InvalidInput(f"The stores {', '.join(names)} are committed together: name their group.")
         self._group = GroupName(group if group is not None else names[0])
@@ -130,7 +139,8 @@ class LiveStateSink:
         Raises:
             InvalidInput: Rows, stores or arguments do not fit each other; nothing of the batch was committed.
             Fenced: Another query writes the store group now.
-            Unavailable: The changelog cannot be reached. Restart the query; the batch is done again if it was not committed.
+            Unavailable: The changelog cannot be reached. Restart the query; the batch is done again if it was
+                not committed.
             LimitExceeded: The disk is full.
             Cancelled: The query was stopped meanwhile.
         """
@@ -140,7 +150,8 @@ class LiveStateSink:
         with quiet_stop(frame.sparkSession, batch.name):
             committer = self._committer_for(run, frame)
             if committer.is_committed(batch):
-                # Spark wants its own state of the batch all the same, and makes it while the rows are computed.
+                # Spark wants its own state of the batch all the same, and makes it while the rows are
+                # computed.
                 frame.write.format("noop").mode("overwrite").save()
             else:
                 committer.commit(batch)
@@ -149,15 +160,24 @@ class LiveStateSink:
         if self._committer is None or run != self._run:
             if run in self._former_runs:
                 # Two running queries would take the group from each other in turns, for ever.
-                raise InvalidInput(f"Another streaming query uses the sink of store group {self._group}: make a sink, and a group, for each query.")
+                raise InvalidInput(
+                    f"Another streaming query uses the sink of store group {self._group}: make a sink, and a "
+                    "group, for each query."
+                )
             self._committer = self._open(frame, run)
             self._run = run
             self._former_runs.add(run)
         return self._committer
 
     def _open(self, frame: DataFrame, run: _Run) -> Committer:
-        """Take the group over. The stores come first: a query that does not fit them must not stop the one that does."""
+        """Take the group over. The stores come first: a query that does not fit them must not stop the one
+        that does.
+        """
         is_known = not self._needs_watermark or has_watermark(frame, run.query_id)
-        definitions = create_stores(self._changelog, self._outputs, frame, self._group, has_watermark=is_known)
-        writer = self._changelog.writer(self._group, f"run {run.run_id} on {socket.gethostname()}, process {os.getpid()}")
+        definitions = create_stores(
+            self._changelog, self._outputs, frame, self._group, has_watermark=is_known
+        )
+        writer = self._changelog.writer(
+            self._group, f"run {run.run_id} on {socket.gethostname()}, process {os.getpid()}"
+        )
         return Committer(self._changelog, writer, self._outputs, definitions, self._chooser, self._notifiers)

@@ -1,8 +1,9 @@
 """How rows get from Spark to the changelog: through the driver, or straight from the executors.
 
-Both run the plan of a frame once, and both give the same rows in the same order. Through the driver is faster for what fits
-there: no Python process is needed on the executors, and small epochs travel inside their commit. From the executors, each task writes its
-rows itself, and only the names of its data files come to the driver.
+Both run the plan of a frame once, and both give the same rows in the same order. Through the driver is faster
+for what fits
+there: no Python process is needed on the executors, and small epochs travel inside their commit. From the
+executors, each task writes its rows itself, and only the names of its data files come to the driver.
 """
 
 from __future__ import annotations
@@ -22,18 +23,24 @@ from engine.errors import InvalidInput, LivestateError, Unavailable
 from engine.model.schema import Epoch, PartitionId, StoreDefinition
 
 DEFAULT_DRIVER_BYTES = 128 << 20
-"""Batches up to this many bytes go through the driver by default: 2 to 3 M rows of 5 columns, well below Spark's `maxResultSize` of 1 GiB."""
+"""Batches up to this many bytes go through the driver by default: 2 to 3 M rows of 5 columns, well below
+Spark's `maxResultSize` of 1 GiB.
+"""
 
 _FILE_BYTES = 256 << 20
 """A task starts another data file when it holds this many bytes of rows, so that its memory stays bounded."""
 
 _PIECE_ROWS = 1 << 18
-"""Larger batches are written from the driver in pieces of this many rows, side by side: while one is on its way to the disk the next is placed."""
+"""Larger batches are written from the driver in pieces of this many rows, side by side: while one is on its
+way to the disk the next is placed.
+"""
 
 _DRIVER_THREADS = 2
 
 _UNKNOWN_BYTES = 1 << 50
-"""Spark's estimate of what it knows nothing about is 2^63 - 1 bytes, times or by something for each step of the plan: more than any batch has."""
+"""Spark's estimate of what it knows nothing about is 2^63 - 1 bytes, times or by something for each step of
+the plan: more than any batch has.
+"""
 
 _STAGED_COLUMNS = "file binary, kind string, message string"
 _STAGED_SCHEMA = pa.schema([("file", pa.binary()), ("kind", pa.string()), ("message", pa.string())])
@@ -66,11 +73,15 @@ class Target:
 
     def place(self, rows: pa.Table) -> dict[PartitionId, pa.RecordBatch]:
         """Rows by partition, checked; raises as `partition_rows`."""
-        return partition_rows(self.definition, rows, tombstone_column=self.tombstone_column, batch_name=self.batch_name)
+        return partition_rows(
+            self.definition, rows, tombstone_column=self.tombstone_column, batch_name=self.batch_name
+        )
 
     def stage(self, rows: pa.Table, epoch: Epoch, task: str) -> DataFile:
         """Rows as a data file of an epoch; raises as `partition_rows` and `Changelog.stage`."""
-        return self.changelog.stage(self.definition.group, epoch, {self.definition.name: self.place(rows)}, task=task)
+        return self.changelog.stage(
+            self.definition.group, epoch, {self.definition.name: self.place(rows)}, task=task
+        )
 
 
 @dataclass(frozen=True)
@@ -90,8 +101,8 @@ class BatchRows:
 class _StageTask:
     """What one task does: data files from its rows. Sent to the executors.
 
-    Errors that another attempt would meet again come back as rows, so that they reach the user as they are and at once; Unavailable is
-    raised, so that Spark tries the task again.
+    Errors that another attempt would meet again come back as rows, so that they reach the user as they are
+    and at once; Unavailable is raised, so that Spark tries the task again.
     """
 
     target: Target
@@ -168,7 +179,11 @@ def bring_to_driver(rows: Sequence[BatchRows], epoch: Epoch) -> Tables | list[Da
     tables = [(part, part.frame.toArrow()) for part in rows]
     if sum(table.num_rows for _, table in tables) <= _PIECE_ROWS:
         return {part.target.definition.name: part.target.place(table) for part, table in tables}
-    pieces = [(part, table.slice(start, _PIECE_ROWS)) for part, table in tables for start in range(0, table.num_rows, _PIECE_ROWS)]
+    pieces = [
+        (part, table.slice(start, _PIECE_ROWS))
+        for part, table in tables
+        for start in range(0, table.num_rows, _PIECE_ROWS)
+    ]
     with ThreadPoolExecutor(_DRIVER_THREADS, "livestate-stage") as threads:
         staged = [threads.submit(part.target.stage, piece, epoch, "driver") for part, piece in pieces]
         return [file.result() for file in staged]
@@ -216,11 +231,16 @@ class PathChooser:
     def choose(self, frames: list[DataFrame]) -> TransferPath:
         """The way for a batch that has these rows for its stores.
 
-        The batch before is the best guess, since a job's batches are alike. The first is judged by its plan: files have sizes, streams do not.
+        The batch before is the best guess, since a job's batches are alike. The first is judged by its plan:
+        files have sizes, streams do not.
         """
         if self._path is not TransferPath.AUTO:
             return self._path
-        size = self._last_bytes if self._last_bytes is not None else _sum([planned_bytes(frame) for frame in frames])
+        size = (
+            self._last_bytes
+            if self._last_bytes is not None
+            else _sum([planned_bytes(frame) for frame in frames])
+        )
         if size is None:
             return self._unknown
         return TransferPath.DRIVER if size <= self._driver_bytes else TransferPath.EXECUTORS

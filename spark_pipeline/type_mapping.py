@@ -79,7 +79,8 @@ def spark_schema(schema: pa.Schema) -> spark.StructType:
         schema: Columns of a store or of a query's result.
 
     Returns:
-        The same columns in the same order, all of which may be null. Unsigned integers become the next wider type.
+        The same columns in the same order, all of which may be null. Unsigned integers become the next wider
+        type.
 
     Raises:
         InvalidInput: A column has a type that Spark does not have, or the name of another one.
@@ -87,7 +88,9 @@ def spark_schema(schema: pa.Schema) -> spark.StructType:
     fields: list[spark.StructField] = []
     if len(set(schema.names)) < len(schema.names):
         twice = next(name for place, name in enumerate(schema.names) if name in schema.names[:place])
-        raise InvalidInput(f"Two columns are called {twice}, and Spark tells columns by their names: rename one with AS.")
+        raise InvalidInput(
+            f"Two columns are called {twice}, and Spark tells columns by their names: rename one with AS."
+        )
     for field in schema:
         try:
             fields.append(spark.StructField(field.name, _spark_type(field.type)))

@@ -1,7 +1,8 @@
 """The watermark of a streaming query, as its batches see it.
 
-Spark fixes a batch's watermark before it runs it, and keeps it in the metadata of the batch's offsets (`batchWatermarkMs`). A frame in `foreachBatch`
-does not lead there, but the query's id does: all sessions of a driver share a map of the queries that run.
+Spark fixes a batch's watermark before it runs it, and keeps it in the metadata of the batch's offsets
+(`batchWatermarkMs`). A frame in `foreachBatch` does not lead there, but the query's id does: all sessions of
+a driver share a map of the queries that run.
 """
 
 from __future__ import annotations
@@ -19,9 +20,12 @@ def batch_watermark(frame: DataFrame, query_id: str) -> int | None:
         query_id: Its streaming query.
 
     Returns:
-        No event before it is waited for, microseconds since 1970 UTC. None while the query has seen no event, and of a query without one.
+        No event before it is waited for, microseconds since 1970 UTC. None while the query has seen no event,
+        and of a query without one.
     """
-    milliseconds = int(_running(frame, query_id).getLatestExecutionContext().offsetSeqMetadata().batchWatermarkMs())
+    milliseconds = int(
+        _running(frame, query_id).getLatestExecutionContext().offsetSeqMetadata().batchWatermarkMs()
+    )
     return milliseconds * 1000 if milliseconds > 0 else None
 
 

@@ -1,4 +1,6 @@
-"""Window columns: the struct that Spark's `window()` makes becomes two columns, as parts of a key have to be."""
+"""Window columns: the struct that Spark's `window()` makes becomes two columns, as parts of a key
+have to be.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +32,27 @@ def flattened(rows: DataFrame, store: str, window: str) -> DataFrame:
         InvalidInput: There is no such column, or it is no window.
     """
     if rows.columns.count(window) != 1:
-        raise InvalidInput(f"Store {store}: the window column {window} is not exactly one of the columns {', '.join(rows.columns)}.")
+        raise InvalidInput(
+            f"Store {store}: the window column {window} is not exactly one of the columns "
+            f"{', '.join(rows.columns)}."
+        )
     kind = rows.schema[window].dataType
     if not isinstance(kind, StructType) or kind.names != ["start", "end"]:
-        raise InvalidInput(f"Store {store}: the window column {window} is {kind.simpleString()}, and not what Spark's window() makes.")
-    start, end = (F.col(_quoted(window)).getField(part).alias(name) for part, name in zip(kind.names, window_columns(window), strict=True))
-    return rows.select(*(column for name in rows.columns for column in ((start, end) if name == window else (F.col(_quoted(name)),))))
+        raise InvalidInput(
+            f"Store {store}: the window column {window} is {kind.simpleString()}, and not what Spark's "
+            "window() makes."
+        )
+    start, end = (
+        F.col(_quoted(window)).getField(part).alias(name)
+        for part, name in zip(kind.names, window_columns(window), strict=True)
+    )
+    return rows.select(
+        *(
+            column
+            for name in rows.columns
+            for column in ((start, end) if name == window else (F.col(_quoted(name)),))
+        )
+    )
 
 
 def _quoted(name: str) -> str:

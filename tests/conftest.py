@@ -12,7 +12,8 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# The same examples each time, however slow the machine; LIVESTATE_EXPLORE=1 looks for new ones, and prints what it fails on.
+# The same examples each time, however slow the machine; LIVESTATE_EXPLORE=1 looks for new ones, and prints
+# what it fails on.
 settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None, print_blob=True)
 settings.load_profile("explore" if os.environ.get("LIVESTATE_EXPLORE") else "repeatable")
@@ -31,7 +32,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         # Small, so that a test can exceed it.
         "spark.driver.maxResultSize": "32m",
         # On the class path rather than in spark.jars, which Spark copies twice.
-        "spark.driver.extraClassPath": os.pathsep.join(connector_jars() if jars_directory() is not None else []),
+        "spark.driver.extraClassPath": os.pathsep.join(
+            connector_jars() if jars_directory() is not None else []
+        ),
     }
     # Two cores, and two attempts for each task.
     session = start_session("livestate-tests", tmp_path_factory.mktemp("spark"), "local[2,2]", settings)
@@ -41,7 +44,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where clients of a real Kafka broker connect: the one of a test run, started by the first test that asks for it."""
+    """Where clients of a real Kafka broker connect: the one of a test run, started by the first test that
+    asks for it.
+    """
     from spark_pipeline.kafka_broker import KafkaBroker, jars_directory  # noqa: PLC0415  as above
 
     if jars_directory() is None:

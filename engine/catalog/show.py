@@ -38,7 +38,9 @@ STORES_SCHEMA = pa.schema(
         pa.field("problem", pa.string()),
     ]
 )
-COLUMNS_SCHEMA = pa.schema([pa.field(name, pa.string()) for name in ("column_name", "column_type", "null", "key", "extra")])
+COLUMNS_SCHEMA = pa.schema(
+    [pa.field(name, pa.string()) for name in ("column_name", "column_type", "null", "key", "extra")]
+)
 PLAN_SCHEMA = pa.schema([pa.field("plan", pa.string())])
 
 
@@ -55,7 +57,9 @@ def show_tables(names: Iterable[StoreName]) -> pa.Table:
 
 
 def show_stores(
-    statuses: Sequence[StoreStatus], definitions: Mapping[StoreName, StoreDefinition], tables: Mapping[StoreName, StoreDefinition]
+    statuses: Sequence[StoreStatus],
+    definitions: Mapping[StoreName, StoreDefinition],
+    tables: Mapping[StoreName, StoreDefinition],
 ) -> pa.Table:
     """SHOW STORES.
 
@@ -65,13 +69,19 @@ def show_stores(
         tables: The store that each name means.
 
     Returns:
-        One row a store. `sql_names` are the names by which SQL reads it; NULL where a switch has left it none.
+        One row a store. `sql_names` are the names by which SQL reads it; NULL where a switch has left it
+        none.
     """
     names: dict[StoreName, list[str]] = defaultdict(list)
     for name, definition in sorted(tables.items()):
         names[definition.name].append(name)
     rows = [
-        {"store_group": each.group, "sql_names": ", ".join(names[each.store]) or None, **asdict(each), **_defined(definitions[each.store])}
+        {
+            "store_group": each.group,
+            "sql_names": ", ".join(names[each.store]) or None,
+            **asdict(each),
+            **_defined(definitions[each.store]),
+        }
         for each in statuses
     ]
     return pa.Table.from_pylist(rows, STORES_SCHEMA)
@@ -85,7 +95,9 @@ def _defined(definition: StoreDefinition) -> dict[str, str | bool | None]:
         "kind": _kind(behaviour.kind),
         "key": ", ".join(definition.key),
         "partition_by": ", ".join(definition.partition_by),
-        "retention": None if retention is None else f"{duration_text(retention.microseconds)} by {retention.column or 'commit'}",
+        "retention": None
+        if retention is None
+        else f"{duration_text(retention.microseconds)} by {retention.column or 'commit'}",
         "is_global": behaviour.is_global,
         "in_memory": behaviour.in_memory,
     }
@@ -110,12 +122,19 @@ def describe_store(definition: StoreDefinition) -> pa.Table:
         definition: The store.
 
     Returns:
-        One row a column: its type, whether it can be NULL (YES, NO), its place in the key (PRI, 1 and so on) if it has one, and what else it is for.
+        One row a column: its type, whether it can be NULL (YES, NO), its place in the key (PRI, 1 and so on)
+        if it has one, and what else it is for.
     """
     places = {name: f"PRI {place}" for place, name in enumerate(definition.key, 1)}
     parts = _parts(definition)
     rows = [
-        (field.name, sql_type(field.type), "YES" if field.nullable else "NO", places.get(field.name), ", ".join(parts[field.name]) or None)
+        (
+            field.name,
+            sql_type(field.type),
+            "YES" if field.nullable else "NO",
+            places.get(field.name),
+            ", ".join(parts[field.name]) or None,
+        )
         for field in definition.schema
     ]
     return _columns_table(rows)
@@ -163,7 +182,10 @@ def _type_name(kind: pa.DataType) -> str:
 
 
 def _columns_table(rows: Sequence[tuple[str, str, str, str | None, str | None]]) -> pa.Table:
-    return pa.Table.from_arrays([pa.array([row[place] for row in rows], pa.string()) for place in range(len(COLUMNS_SCHEMA))], schema=COLUMNS_SCHEMA)
+    return pa.Table.from_arrays(
+        [pa.array([row[place] for row in rows], pa.string()) for place in range(len(COLUMNS_SCHEMA))],
+        schema=COLUMNS_SCHEMA,
+    )
 
 
 def plan_text(lines: Sequence[str]) -> pa.Table:

@@ -32,7 +32,9 @@ HOSTS_SCHEMA = pa.schema(
 Definitions = Mapping[StoreName, StoreDefinition]
 
 
-def hosts_table(uris: Mapping[HostName, str], standings: Mapping[HostName, Standing], definitions: Definitions, now: int) -> pa.Table:
+def hosts_table(
+    uris: Mapping[HostName, str], standings: Mapping[HostName, Standing], definitions: Definitions, now: int
+) -> pa.Table:
     """The hosts, a row for each of their store groups.
 
     Args:
@@ -42,8 +44,8 @@ def hosts_table(uris: Mapping[HostName, str], standings: Mapping[HostName, Stand
         now: The time, microseconds since 1970 UTC.
 
     Returns:
-        A table of `HOSTS_SCHEMA`; a host that is not known to have any group has one row without a group. `partitions` counts what
-        the host holds of the group's stores.
+        A table of `HOSTS_SCHEMA`; a host that is not known to have any group has one row without a group.
+        `partitions` counts what the host holds of the group's stores.
     """
     newest = newest_epochs(standings.values())
     rows = []
@@ -51,7 +53,12 @@ def hosts_table(uris: Mapping[HostName, str], standings: Mapping[HostName, Stand
         host = {"host": name, "uri": uris.get(name), "alive": standing.alive}
         groups = {} if standing.report is None else standing.report.groups
         rows += [
-            {**host, "store_group": group, **progress(report, newest[group], now), "partitions": _held(standing.report, group, definitions)}
+            {
+                **host,
+                "store_group": group,
+                **progress(report, newest[group], now),
+                "partitions": _held(standing.report, group, definitions),
+            }
             for group, report in sorted(groups.items())
         ] or [host]
     return pa.Table.from_pylist(rows, HOSTS_SCHEMA)
@@ -84,11 +91,18 @@ def progress(group: GroupReport, newest: Epoch, now: int) -> dict[str, Any]:
 
 def _held(report: HostReport | None, group: GroupName, definitions: Definitions) -> int:
     stores = {} if report is None else report.stores
-    return sum(len(store.partitions) for name, store in stores.items() if name in definitions and definitions[name].group == group)
+    return sum(
+        len(store.partitions)
+        for name, store in stores.items()
+        if name in definitions and definitions[name].group == group
+    )
 
 
 def store_statuses(
-    reports: Mapping[HostName, HostReport], definitions: Definitions, problems: Mapping[StoreName, str], now: int
+    reports: Mapping[HostName, HostReport],
+    definitions: Definitions,
+    problems: Mapping[StoreName, str],
+    now: int,
 ) -> list[StoreStatus]:
     """How the stores of a deployment stand, over all hosts that answer.
 
@@ -99,8 +113,8 @@ def store_statuses(
         now: The time, microseconds since 1970 UTC.
 
     Returns:
-        Each store, in order of name. Replicas count once: where only some partitions have several, their share is taken to be that of all.
-        Its problem is what no host has of it, and what keeps a host.
+        Each store, in order of name. Replicas count once: where only some partitions have several, their
+        share is taken to be that of all. Its problem is what no host has of it, and what keeps a host.
     """
     newest = newest_epochs(Standing(alive=True, report=report) for report in reports.values())
     return [
@@ -115,21 +129,33 @@ def store_statuses(
     ]
 
 
-def _holders(definition: StoreDefinition, reports: Mapping[HostName, HostReport]) -> Iterator[tuple[StoreReport, GroupReport]]:
+def _holders(
+    definition: StoreDefinition, reports: Mapping[HostName, HostReport]
+) -> Iterator[tuple[StoreReport, GroupReport]]:
     for report in reports.values():
         store, group = report.stores.get(definition.name), report.groups.get(definition.group)
         if store is not None and group is not None and store.partitions:
             yield store, group
 
 
-def _status(definition: StoreDefinition, holders: list[tuple[StoreReport, GroupReport]], newest: Epoch, difficulty: str, now: int) -> StoreStatus:
+def _status(
+    definition: StoreDefinition,
+    holders: list[tuple[StoreReport, GroupReport]],
+    newest: Epoch,
+    difficulty: str,
+    now: int,
+) -> StoreStatus:
     reached: dict[PartitionId, Epoch] = {}
     for store, group in holders:
         for number in store.partitions:
             reached[number] = max(reached.get(number, Epoch(0)), group.newest)
     copies = sum(len(store.partitions) for store, _ in holders) / max(1, len(reached))
     epoch = min(reached.values(), default=Epoch(0))
-    behind = [group.unread_since for _, group in holders if group.unread_since is not None and group.newest <= epoch < newest]
+    behind = [
+        group.unread_since
+        for _, group in holders
+        if group.unread_since is not None and group.newest <= epoch < newest
+    ]
     missing = [number for number in range(definition.partitions) if number not in reached]
 
     def once(counts: Iterable[int]) -> int:
@@ -159,7 +185,9 @@ def _missing(numbers: list[int]) -> str:
 
 
 def _difficulty(definition: StoreDefinition, reports: Mapping[HostName, HostReport]) -> str:
-    """What a host has to say of a store that it cannot read all of, or that does not get on there; empty where none has."""
+    """What a host has to say of a store that it cannot read all of, or that does not get on there; empty
+    where none has.
+    """
     for host, report in sorted(reports.items()):
         store, group = report.stores.get(definition.name), report.groups.get(definition.group)
         if group is not None and group.problem:

@@ -1,10 +1,11 @@
 """The changelog: the durable, ordered record of every store's epochs. Start at `Changelog.open`.
 
-`layout` says where objects are, `codec` what is in them, `frames` what it is wrapped in; `objects` and `local` store them;
-`definitions` knows what stores are and were, `migrations` what changed them, `differences` what to say where a job asks for another
-one, `switches` which store a name means, and `sealed` how such documents are stored; `epochs` holds the epochs of one group,
-`writer` the one writer of it, `snapshots` what takes the place of older epochs, and `changelog` puts them together. `rows` and
-`appender` are the way in for tables.
+`layout` says where objects are, `codec` what is in them, `frames` what it is wrapped in; `objects` and
+`local` store them; `definitions` knows what stores are and were, `migrations` what changed them,
+`differences` what to say where a job asks for another one, `switches` which store a name means, and `sealed`
+how such documents are stored; `epochs` holds the epochs of one group, `writer` the one writer of it,
+`snapshots` what takes the place of older epochs, and `changelog` puts them together. `rows` and `appender`
+are the way in for tables.
 """
 
 from engine.changelog.appender import StoreAppender, append_table, open_appender

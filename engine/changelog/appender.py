@@ -26,12 +26,16 @@ from engine.model.schema import Epoch, StoreDefinition, StoreName
 
 
 class StoreAppender:
-    """One term of appending Arrow tables to the stores of a group; `open_appender` makes it. Each call is one epoch.
+    """One term of appending Arrow tables to the stores of a group; `open_appender` makes it. Each call is one
+    epoch.
 
-    There is nothing to close: the term ends when another writer opens one. As a context manager it only marks the scope.
+    There is nothing to close: the term ends when another writer opens one. As a context manager it only marks
+    the scope.
     """
 
-    def __init__(self, changelog: Changelog, definitions: Mapping[StoreName, StoreDefinition], writer: Writer) -> None:
+    def __init__(
+        self, changelog: Changelog, definitions: Mapping[StoreName, StoreDefinition], writer: Writer
+    ) -> None:
         self._changelog = changelog
         self._definitions = dict(definitions)
         self._writer = writer
@@ -39,7 +43,9 @@ class StoreAppender:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         return None
 
     @property
@@ -60,14 +66,16 @@ class StoreAppender:
         """Commit tables as one epoch: all become visible together, and are durable on return.
 
         Args:
-            tables: Rows by store; columns are found by name, and are those of the store as the appender was opened, or as migrations have it.
-                Of rows with one key, the last wins.
-            tombstone_column: Boolean column that says which rows remove their key; it counts in the tables that have it.
+            tables: Rows by store; columns are found by name, and are those of the store as the appender was
+                opened, or as migrations have it. Of rows with one key, the last wins.
+            tombstone_column: Boolean column that says which rows remove their key; it counts in the tables
+                that have it.
             replaced: Stores whose former rows all go.
-            query_id: Names a source whose batches are numbered, to append each once however often it is tried.
+            query_id: Names a source whose batches are numbered, to append each once however often it is
+                tried.
             batch_id: The batch's number; given if and only if `query_id` is.
-            watermark: No event before it is waited for any more, with a time zone: what is past its store's retention by then is gone from
-                this epoch on. None: rows that go by the time of an event stay.
+            watermark: No event before it is waited for any more, with a time zone: what is past its store's
+                retention by then is gone from this epoch on. None: rows that go by the time of an event stay.
 
         Returns:
             The commit; of a batch that was committed before, the one that is there.
@@ -80,16 +88,26 @@ class StoreAppender:
             LimitExceeded: The disk is full; nothing was committed.
         """
         batch_name = "the batch" if batch_id is None else f"batch {batch_id}"
-        if tombstone_column is not None and not any(tombstone_column in table.schema.names for table in tables.values()):
+        if tombstone_column is not None and not any(
+            tombstone_column in table.schema.names for table in tables.values()
+        ):
             raise InvalidInput(f"None of the tables has a column {tombstone_column} to mark tombstones.")
         placed = {}
         for name, table in tables.items():
             column = tombstone_column if tombstone_column in table.schema.names else None
             shape = self._shape(name, [field for field in table.schema.names if field != column])
-            placed[StoreName(name)] = partition_rows(shape, table, tombstone_column=column, batch_name=batch_name)
+            placed[StoreName(name)] = partition_rows(
+                shape, table, tombstone_column=column, batch_name=batch_name
+            )
         stores = [self._definition(name).name for name in replaced]
-        cutoffs = cutoffs_of(self._definitions.values(), None if watermark is None else microseconds_of_moment(watermark), time.time_ns() // 1000)
-        return self._writer.append(placed, replaced=stores, query_id=query_id, batch_id=batch_id, cutoffs=cutoffs)
+        cutoffs = cutoffs_of(
+            self._definitions.values(),
+            None if watermark is None else microseconds_of_moment(watermark),
+            time.time_ns() // 1000,
+        )
+        return self._writer.append(
+            placed, replaced=stores, query_id=query_id, batch_id=batch_id, cutoffs=cutoffs
+        )
 
     def _shape(self, name: str, columns: Sequence[str]) -> StoreDefinition:
         """The store as it was when some columns were what it has; if it never had these, as it is."""
@@ -97,11 +115,17 @@ class StoreAppender:
         if sorted(opened.row_schema.names) == sorted(columns):
             return opened
         shapes = self._changelog.shapes(opened.name)
-        return next((shape for shape in reversed(shapes) if sorted(shape.row_schema.names) == sorted(columns)), shapes[-1])
+        return next(
+            (shape for shape in reversed(shapes) if sorted(shape.row_schema.names) == sorted(columns)),
+            shapes[-1],
+        )
 
     def _definition(self, name: str) -> StoreDefinition:
         if name not in self._definitions:
-            raise NotFound(f"This appender writes {', '.join(sorted(self._definitions))}, and not {name}: open one with its definition.")
+            raise NotFound(
+                f"This appender writes {', '.join(sorted(self._definitions))}, and not {name}: open one with "
+                "its definition."
+            )
         return self._definitions[StoreName(name)]
 
 
@@ -133,12 +157,17 @@ def open_appender(
     stores = {definition.name: definition for definition in definitions}
     groups = sorted({definition.group for definition in stores.values()})
     if len(groups) != 1:
-        raise InvalidInput(f"An appender writes the stores of one store group, not of {', '.join(groups) or 'none'}: give them the same group.")
+        raise InvalidInput(
+            f"An appender writes the stores of one store group, not of {', '.join(groups) or 'none'}: give "
+            "them the same group."
+        )
     if not take_over:
         # Before a store is left behind in a group that is another's.
         changelog.check_no_other_job(groups[0], query_ids)
     found = {name: changelog.create_store(definition) for name, definition in stores.items()}
-    return StoreAppender(changelog, found, changelog.writer(groups[0], writer_id, take_over=take_over, query_ids=query_ids))
+    return StoreAppender(
+        changelog, found, changelog.writer(groups[0], writer_id, take_over=take_over, query_ids=query_ids)
+    )
 
 
 def append_table(
@@ -172,4 +201,8 @@ def append_table(
         LimitExceeded: The disk is full.
     """
     appender = open_appender(changelog, [definition], writer_id=writer_id, take_over=take_over)
-    return appender.append({definition.name: table}, tombstone_column=tombstone_column, replaced=[definition.name] if replace else [])
+    return appender.append(
+        {definition.name: table},
+        tombstone_column=tombstone_column,
+        replaced=[definition.name] if replace else [],
+    )

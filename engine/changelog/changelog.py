@@ -41,10 +41,12 @@ class Dropped:
 
 
 class Changelog:
-    """The durable, ordered record of every store's epochs. `Changelog.open` makes one; it can be used from several threads, and pickled.
+    """The durable, ordered record of every store's epochs. `Changelog.open` makes one; it can be used from
+    several threads, and pickled.
 
-    It is the truth that all hosts follow, and it is made of immutable objects only (`engine.changelog.layout`). A store changes by numbered
-    migrations, which its group's commits take up: `Commit.generation` says how many are in effect, and so which shape each store has at an epoch.
+    It is the truth that all hosts follow, and it is made of immutable objects only
+    (`engine.changelog.layout`). A store changes by numbered migrations, which its group's commits take up:
+    `Commit.generation` says how many are in effect, and so which shape each store has at an epoch.
     """
 
     def __init__(self, uri: str, options: Mapping[str, str], objects: Objects) -> None:
@@ -58,12 +60,15 @@ class Changelog:
 
     @staticmethod
     def open(uri: str, options: Mapping[str, str] | None = None) -> Changelog:
-        """Open a changelog. Nothing is read or written yet; one that does not exist is empty, and the first write makes it.
+        """Open a changelog. Nothing is read or written yet; one that does not exist is empty, and the first
+        write makes it.
 
         Args:
-            uri: `file:///directory` or a plain path; `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix`, with the
-                standard environment variables for credentials; or `memory://`, which is new and empty each time and lives in this process.
-            options: Settings of the object store (`endpoint`, `region`, `allow_http`, …) that come before the environment's.
+            uri: `file:///directory` or a plain path; `s3://bucket/prefix`, `gs://bucket/prefix`,
+                `az://container/prefix`, with the standard environment variables for credentials; or
+                `memory://`, which is new and empty each time and lives in this process.
+            options: Settings of the object store (`endpoint`, `region`, `allow_http`, …) that come before the
+                environment's.
 
         Returns:
             The changelog.
@@ -79,13 +84,17 @@ class Changelog:
 
     def __reduce__(self) -> tuple[Callable[..., Changelog], tuple[str, dict[str, str]]]:
         if self.uri.startswith("memory:"):
-            raise InvalidInput("A changelog at memory:// lives in one process and cannot be sent to another: use a directory.")
+            raise InvalidInput(
+                "A changelog at memory:// lives in one process and cannot be sent to another: use a "
+                "directory."
+            )
         return (Changelog.open, (self.uri, self._options))
 
     def identity(self) -> str | None:
         """What tells this changelog from any other, drawn at random by the first write; None before that.
 
-        A host keeps it beside what it built from the changelog: under another identity that would be another deployment's state.
+        A host keeps it beside what it built from the changelog: under another identity that would be another
+        deployment's state.
 
         Raises:
             Corrupt: The changelog is of another format, or the object that says so is damaged.
@@ -97,7 +106,8 @@ class Changelog:
         return self._identity
 
     def definitions(self) -> dict[StoreName, StoreDefinition]:
-        """All stores as they are now, by name; migrations that no commit has taken up yet included. Definitions read once are not read again.
+        """All stores as they are now, by name; migrations that no commit has taken up yet included.
+        Definitions read once are not read again.
 
         Raises:
             Corrupt: A definition or a migration is damaged, or the changelog is of another format.
@@ -107,7 +117,8 @@ class Changelog:
         return self._stores.newest()
 
     def definition(self, store: StoreName) -> StoreDefinition | None:
-        """What a store is now, migrations that no commit has taken up yet included; None if there is no such store.
+        """What a store is now, migrations that no commit has taken up yet included; None if there is no such
+        store.
 
         Raises:
             Corrupt: A definition or a migration is damaged.
@@ -117,7 +128,8 @@ class Changelog:
         return shapes[-1] if shapes else None
 
     def shapes(self, store: StoreName) -> Sequence[StoreDefinition]:
-        """All that a store has been so far, oldest first, the shape that it is to have now included; empty if there is no such store.
+        """All that a store has been so far, oldest first, the shape that it is to have now included; empty if
+        there is no such store.
 
         Raises:
             Corrupt: A definition or a migration is damaged.
@@ -127,7 +139,8 @@ class Changelog:
         return () if first is None else self._stores.shapes(store, self._stores.generation(first.group))
 
     def generation(self, group: GroupName, known: int = 0) -> int:
-        """How many migrations a group's stores have, those included that no commit has taken up yet. One request where nothing is new.
+        """How many migrations a group's stores have, those included that no commit has taken up yet. One
+        request where nothing is new.
 
         Args:
             group: The store group.
@@ -139,7 +152,8 @@ class Changelog:
         return self._stores.generation(group, known)
 
     def definition_at(self, store: StoreName, generation: int) -> StoreDefinition | None:
-        """What a store is at a generation of its group, such as `Commit.generation`; None if there is no such store.
+        """What a store is at a generation of its group, such as `Commit.generation`; None if there is no such
+        store.
 
         Args:
             store: The store.
@@ -154,17 +168,21 @@ class Changelog:
     def create_store(self, definition: StoreDefinition) -> StoreDefinition:
         """Create a store, or find it there.
 
-        A store that was migrated is what is asked for in any shape that it has had: a job goes on writing rows in an older one.
+        A store that was migrated is what is asked for in any shape that it has had: a job goes on writing
+        rows in an older one.
 
         Args:
             definition: What the store is to be.
 
         Returns:
-            The shape that is the one given, the newest if several are; but for the order of the columns, which are found by name.
+            The shape that is the one given, the newest if several are; but for the order of the columns,
+            which are found by name.
 
         Raises:
-            InvalidInput: The store is there and differs; the message shows both definitions, and the migration that makes the difference.
-            Unsupported: The object store does not honour create-only writes, so that epochs would not be safe on it.
+            InvalidInput: The store is there and differs; the message shows both definitions, and the
+                migration that makes the difference.
+            Unsupported: The object store does not honour create-only writes, so that epochs would not be safe
+                on it.
             Unavailable: The changelog cannot be reached.
             LimitExceeded: The disk is full.
         """
@@ -172,7 +190,8 @@ class Changelog:
         return self._stores.create(definition)
 
     def migrate_store(self, store: StoreName, changes: Sequence[Change]) -> Migration:
-        """Change the columns of a store. It takes effect with the next commit of the store's group, on all hosts at this epoch.
+        """Change the columns of a store. It takes effect with the next commit of the store's group, on all
+        hosts at this epoch.
 
         Args:
             store: The store.
@@ -190,11 +209,13 @@ class Changelog:
         return self._stores.migrate(store, changes)
 
     def switch(self, name: StoreName, store: StoreName) -> Switch:
-        """Make SQL mean a store by a name from now on, or from when a host next looks; nothing changes for those who write.
+        """Make SQL mean a store by a name from now on, or from when a host next looks; nothing changes for
+        those who write.
 
         Args:
             name: The name: that of a store, or any other that a store could have.
-            store: What it is to mean. The name itself to go back; where there is no store of that name, it means nothing again.
+            store: What it is to mean. The name itself to go back; where there is no store of that name, it
+                means nothing again.
 
         Returns:
             What the name means now.
@@ -213,7 +234,8 @@ class Changelog:
         return self._switches.create(name, store)
 
     def catalog(self) -> tuple[dict[StoreName, StoreDefinition], dict[StoreName, StoreName]]:
-        """All stores, as `definitions` returns them, and the names by which SQL means another store than that of the name. One listing.
+        """All stores, as `definitions` returns them, and the names by which SQL means another store than that
+        of the name. One listing.
 
         Raises:
             Corrupt: A definition or a switch is damaged, or the changelog is of another format.
@@ -233,7 +255,8 @@ class Changelog:
 
         Args:
             group: The store group.
-            known: An epoch that is known to be committed. From there one request finds that nothing is new; from 0, 2·log2(n) find the end.
+            known: An epoch that is known to be committed. From there one request finds that nothing is new;
+                from 0, 2·log2(n) find the end.
 
         Raises:
             Unavailable: The changelog cannot be reached.
@@ -259,21 +282,26 @@ class Changelog:
 
         Args:
             commit: What `read_commit` returned.
-            definitions: Definitions of at least the stores asked for, in the shapes that rows are to have: of the commit's generation or a later one.
+            definitions: Definitions of at least the stores asked for, in the shapes that rows are to have: of
+                the commit's generation or a later one.
             partitions: Says which partitions are asked for; None for all.
 
         Returns:
-            Rows by store and partition, in commit order, in the store's row schema, a batch or more each; `TOMBSTONE_COLUMN` (boolean, no
-            nulls) is the last column where a row is a tombstone. Partitions without rows are left out.
+            Rows by store and partition, in commit order, in the store's row schema, a batch or more each;
+            `TOMBSTONE_COLUMN` (boolean, no nulls) is the last column where a row is a tombstone. Partitions
+            without rows are left out.
 
         Raises:
             Corrupt: A data file is missing or damaged; the message names group and epoch.
-            NotFound: Rows asked for belong to a store that `definitions` lacks, or has in a shape of before they were written.
+            NotFound: Rows asked for belong to a store that `definitions` lacks, or has in a shape of before
+                they were written.
             Unavailable: The changelog cannot be reached.
         """
         return self._epochs(commit.group).rows(commit, definitions, partitions)
 
-    def writer(self, group: GroupName, writer_id: str, *, take_over: bool = True, query_ids: Collection[str] = ()) -> Writer:
+    def writer(
+        self, group: GroupName, writer_id: str, *, take_over: bool = True, query_ids: Collection[str] = ()
+    ) -> Writer:
         """Open a term of writing to a group; all older writers of it are refused from here on. See `Writer`.
 
         Args:
@@ -309,21 +337,25 @@ class Changelog:
             check_no_other_job(newest, query_ids)
 
     def stage(self, group: GroupName, epoch: Epoch, tables: Tables, *, task: str) -> DataFile:
-        """Write one durable data file of an epoch that is yet to be committed; only `Writer.commit` makes it count.
+        """Write one durable data file of an epoch that is yet to be committed; only `Writer.commit` makes it
+        count.
 
-        Any number of processes may stage files of one epoch; a task that runs twice writes two files, of which one is to be committed.
+        Any number of processes may stage files of one epoch; a task that runs twice writes two files, of
+        which one is to be committed.
 
         Args:
             group: The store group.
             epoch: The epoch to come: `Writer.next_epoch`.
-            tables: Rows by store and partition, as `partition_rows` returns them, in any shape that their stores have had.
+            tables: Rows by store and partition, as `partition_rows` returns them, in any shape that their
+                stores have had.
             task: Name of the task, a part of the file's name.
 
         Returns:
             What to hand to `Writer.commit`; `encode_file` and `decode_file` carry it between processes.
 
         Raises:
-            InvalidInput: Rows do not fit the definition of their store, or the store belongs to another group.
+            InvalidInput: Rows do not fit the definition of their store, or the store belongs to another
+                group.
             NotFound: There is no such store.
             Unavailable: The changelog cannot be reached.
             LimitExceeded: The disk is full.
@@ -333,7 +365,8 @@ class Changelog:
         return epochs.stage(epoch, epochs.fitted(tables, generation), task, generation)
 
     def collect(self, group: GroupName) -> int:
-        """Delete the data files that no commit names: those of crashed, fenced or repeated tasks. Safe at any time, beside a writer too.
+        """Delete the data files that no commit names: those of crashed, fenced or repeated tasks. Safe at any
+        time, beside a writer too.
 
         Returns:
             How many files were deleted.
@@ -357,7 +390,8 @@ class Changelog:
         return self._epochs(group).holds(epoch)
 
     def drop(self, group: GroupName, retention: SnapshotRetention, now: int) -> Dropped:
-        """Delete the epochs and snapshots that newer snapshots have made dispensable. Safe at any time, beside writers, hosts, and others who drop.
+        """Delete the epochs and snapshots that newer snapshots have made dispensable. Safe at any time,
+        beside writers, hosts, and others who drop.
 
         Args:
             group: The store group.
@@ -378,13 +412,18 @@ class Changelog:
         return self._groups.setdefault(group, Epochs(self._objects, group, self._stores))
 
     def _ensure_format(self) -> None:
-        """Mark a new changelog, and use the occasion to see that a create-only write is refused where something is."""
+        """Mark a new changelog, and use the occasion to see that a create-only write is refused where
+        something is.
+        """
         if self._identity is not None:
             return
         document = json.dumps({"format": LAYOUT_FORMAT, "identity": secrets.token_hex(16)}, indent=1)
         marker = [pa.py_buffer(sealed(document.encode()))]
         if self._objects.create(FORMAT_PATH, marker) and self._objects.create(FORMAT_PATH, marker):
-            raise Unsupported("This object store ignores the condition of create-only writes, which epochs rely on: use another one.")
+            raise Unsupported(
+                "This object store ignores the condition of create-only writes, which epochs rely on: use "
+                "another one."
+            )
         self.identity()
 
 
@@ -396,6 +435,9 @@ def _identity_of(data: bytes) -> str:
     except (ValueError, KeyError, TypeError) as error:
         raise damaged(what) from error
     if version != LAYOUT_FORMAT:
-        raise Corrupt(f"The changelog has format {version!r}; this version reads format {LAYOUT_FORMAT}: upgrade livestate.")
+        raise Corrupt(
+            f"The changelog has format {version!r}; this version reads format {LAYOUT_FORMAT}: upgrade "
+            "livestate."
+        )
     unsealed(data, what)
     return str(identity)

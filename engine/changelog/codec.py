@@ -14,10 +14,11 @@ A data file:
     52 bytes  zero
     slices    one after another, without gaps
 
-A slice is the rows of one partition as an encapsulated Arrow IPC record batch message (Arrow columnar format, "Encapsulated
-message format") in the row schema of the store, with `TOMBSTONE_COLUMN` behind it where a row is a tombstone. Each
-slice has its own checksum in the commit's index, so that a host can fetch and check only the partitions it holds. The index is held by
-column (`{"stores": [0, 0], "partitions": [3, 5], "lengths": [...], ...}`): some 25 bytes a slice, and offsets follow from the lengths.
+A slice is the rows of one partition as an encapsulated Arrow IPC record batch message (Arrow columnar format,
+"Encapsulated message format") in the row schema of the store, with `TOMBSTONE_COLUMN` behind it where a row
+is a tombstone. Each slice has its own checksum in the commit's index, so that a host can fetch and check only
+the partitions it holds. The index is held by column (`{"stores": [0, 0], "partitions": [3, 5], "lengths":
+[...], ...}`): some 25 bytes a slice, and offsets follow from the lengths.
 
 The format version of a data file is that of a commit of its generation.
 """
@@ -55,7 +56,8 @@ def encode_slices(tables: Tables, start: int) -> tuple[list[pa.Buffer], tuple[Sl
     """Serialise rows, partition by partition.
 
     Args:
-        tables: Rows, in the schema of their store, with or without `TOMBSTONE_COLUMN` behind. Batches without rows are left out.
+        tables: Rows, in the schema of their store, with or without `TOMBSTONE_COLUMN` behind. Batches without
+            rows are left out.
         start: Where in the file the first slice begins.
 
     Returns:
@@ -70,7 +72,9 @@ def encode_slices(tables: Tables, start: int) -> tuple[list[pa.Buffer], tuple[Sl
                 continue
             chunk = batch.serialize()
             tombstones = batch.schema.names[-1] == TOMBSTONE_COLUMN
-            slices.append(Slice(store, partition, offset, chunk.size, batch.num_rows, zlib.crc32(chunk), tombstones))
+            slices.append(
+                Slice(store, partition, offset, chunk.size, batch.num_rows, zlib.crc32(chunk), tombstones)
+            )
             chunks.append(chunk)
             offset += chunk.size
     return chunks, tuple(slices)
@@ -79,7 +83,9 @@ def encode_slices(tables: Tables, start: int) -> tuple[list[pa.Buffer], tuple[Sl
 def inline_file(epoch: Epoch, tables: Tables, generation: int) -> DataFile:
     """Rows of a generation as the file that a commit carries inside."""
     chunks, slices = encode_slices(tables, 0)
-    return DataFile(epoch, "", sum(part.length for part in slices), slices, pa.py_buffer(b"".join(chunks)), generation)
+    return DataFile(
+        epoch, "", sum(part.length for part in slices), slices, pa.py_buffer(b"".join(chunks)), generation
+    )
 
 
 def data_header(generation: int) -> pa.Buffer:
@@ -102,7 +108,10 @@ def check_data_header(header: pa.Buffer, generation: int, where: str) -> None:
         raise Corrupt(f"A data file of {where} does not start like one: restore the changelog from a backup.")
     _, version = _DATA_PREFIX.unpack(header.to_pybytes())
     if not 1 <= version <= NEWEST_FORMAT:
-        raise Corrupt(f"A data file of {where} has format {version}; this version reads up to {NEWEST_FORMAT}: upgrade livestate.")
+        raise Corrupt(
+            f"A data file of {where} has format {version}; this version reads up to {NEWEST_FORMAT}: upgrade "
+            "livestate."
+        )
     if header.to_pybytes() != data_header(generation).to_pybytes():
         raise Corrupt(f"The start of a data file of {where} is damaged: restore the changelog from a backup.")
 
@@ -123,16 +132,27 @@ def decode_slice(part: Slice, content: pa.Buffer, schema: pa.Schema, where: str)
         Corrupt: The bytes are not those that were written, or do not fit the schema.
     """
     if content.size != part.length or zlib.crc32(content) != part.crc32:
-        raise Corrupt(f"The rows of store {part.store}, partition {part.partition}, in {where} are damaged: restore the changelog from a backup.")
+        raise Corrupt(
+            f"The rows of store {part.store}, partition {part.partition}, in {where} are damaged: restore "
+            "the changelog from a backup."
+        )
     if content.address % 8:  # Arrow's kernels need aligned values, and a network buffer begins anywhere.
         content = pa.py_buffer(content.to_pybytes())
     try:
         batch = pa.ipc.read_record_batch(content, with_tombstones(schema) if part.tombstones else schema)
-        batch.validate(full=True)  # 6 ms for 1 M rows of 5 columns: what follows trusts offsets and text without looking
+        batch.validate(
+            full=True
+        )  # 6 ms for 1 M rows of 5 columns: what follows trusts offsets and text without looking
     except (pa.ArrowException, OSError) as error:
-        raise Corrupt(f"The rows of store {part.store}, partition {part.partition}, in {where} do not fit the store's definition.") from error
+        raise Corrupt(
+            f"The rows of store {part.store}, partition {part.partition}, in {where} do not fit the store's "
+            "definition."
+        ) from error
     if batch.num_rows != part.rows:
-        raise Corrupt(f"Store {part.store}, partition {part.partition}, has {batch.num_rows} rows in {where} instead of {part.rows}.")
+        raise Corrupt(
+            f"Store {part.store}, partition {part.partition}, has {batch.num_rows} rows in {where} instead "
+            f"of {part.rows}."
+        )
     return batch
 
 
@@ -213,7 +233,9 @@ def decode_commit(group: GroupName, epoch: Epoch, data: pa.Buffer) -> Commit:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise damaged(what) from error
     if (commit.group, commit.epoch) != (group, epoch):
-        raise Corrupt(f"{what} is that of {describe(commit.group, commit.epoch)}: restore the changelog from a backup.")
+        raise Corrupt(
+            f"{what} is that of {describe(commit.group, commit.epoch)}: restore the changelog from a backup."
+        )
     return commit
 
 
@@ -303,8 +325,16 @@ def _slices_of(document: Mapping[str, Any], start: int) -> Iterable[Slice]:
     names: Sequence[StoreName] = document["names"]
     tombstones = frozenset(document["tombstones"])
     offsets = accumulate(document["lengths"], initial=start)
-    columns = (document["stores"], document["partitions"], document["lengths"], document["rows"], document["crc32"])
-    for number, (offset, (store, partition, length, rows, checksum)) in enumerate(zip(offsets, zip(*columns, strict=True), strict=False)):
+    columns = (
+        document["stores"],
+        document["partitions"],
+        document["lengths"],
+        document["rows"],
+        document["crc32"],
+    )
+    for number, (offset, (store, partition, length, rows, checksum)) in enumerate(
+        zip(offsets, zip(*columns, strict=True), strict=False)
+    ):
         if not (0 <= store < len(names) and 0 <= partition < MAX_PARTITIONS and length > 0 and rows > 0):
             raise ValueError("slice")
         yield Slice(names[store], partition, offset, length, rows, checksum, number in tombstones)

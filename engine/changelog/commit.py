@@ -38,7 +38,8 @@ class Slice:
 
 @dataclass(frozen=True)
 class DataFile:
-    """Rows of one epoch, written by one task. It counts only once a commit names it. Can be pickled, and sent as JSON (`engine.changelog.codec`).
+    """Rows of one epoch, written by one task. It counts only once a commit names it. Can be pickled, and sent
+    as JSON (`engine.changelog.codec`).
 
     Attributes:
         epoch: The epoch for which it was written.
@@ -86,10 +87,11 @@ class Commit:
         replaced: Stores whose rows in this epoch are all they have: what they had before is gone.
         batches: Query id to its last committed batch, this one included; the 64 queries that committed last.
         files: Where the rows are; later files win over earlier ones.
-        cutoffs: Stores with retention to the time before which their rows are gone, from before the rows of this epoch on; microseconds since
-            1970 UTC, never falling.
+        cutoffs: Stores with retention to the time before which their rows are gone, from before the rows of
+            this epoch on; microseconds since 1970 UTC, never falling.
         written: Bytes of the files of all epochs up to this one.
-        generation: How many of the group's migrations are in effect, this epoch's rows included; never falls from one epoch to the next.
+        generation: How many of the group's migrations are in effect, this epoch's rows included; never falls
+            from one epoch to the next.
     """
 
     group: GroupName

@@ -1,4 +1,6 @@
-"""What the stores of a changelog are, and what they were: definitions as they were created, and the shapes that migrations gave them."""
+"""What the stores of a changelog are, and what they were: definitions as they were created, and the shapes
+that migrations gave them.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,18 @@ _MAX_RACES = 100
 
 def lacks(store: StoreName) -> Corrupt:
     """The error for rows of a store that the changelog has no definition of."""
-    return Corrupt(f"The changelog has rows of store {store} and no definition of it: restore the definition from a backup.")
+    return Corrupt(
+        f"The changelog has rows of store {store} and no definition of it: restore the definition from a "
+        "backup."
+    )
 
 
 class Definitions:
-    """The definitions of a changelog's stores. Each is immutable, and read once. Safe to use from several threads.
+    """The definitions of a changelog's stores. Each is immutable, and read once. Safe to use from several
+    threads.
 
-    All methods raise Corrupt where an object is damaged, and Unavailable when the changelog cannot be reached.
+    All methods raise Corrupt where an object is damaged, and Unavailable when the changelog cannot be
+    reached.
 
     Args:
         objects: The changelog's objects.
@@ -47,7 +54,11 @@ class Definitions:
         Args:
             paths: A listing of all that is below `STORES_PATH`; by default one is made.
         """
-        found = [self._read(path) for path in sorted(self._objects.list(STORES_PATH) if paths is None else paths) if is_definition(path)]
+        found = [
+            self._read(path)
+            for path in sorted(self._objects.list(STORES_PATH) if paths is None else paths)
+            if is_definition(path)
+        ]
         return [definition for definition in found if definition is not None]
 
     def generation(self, group: GroupName, known: int = 0) -> int:
@@ -60,7 +71,9 @@ class Definitions:
         return shapes[-1] if shapes else None
 
     def shapes(self, store: StoreName, generation: int) -> Sequence[StoreDefinition]:
-        """All that a store has been up to a generation of its group, oldest first; empty if there is no such store."""
+        """All that a store has been up to a generation of its group, oldest first; empty if there is no such
+        store.
+        """
         first = self.created(store)
         return () if first is None else (first, *self._migrations(first.group).of(store, generation))
 
@@ -76,12 +89,18 @@ class Definitions:
 
     def create(self, definition: StoreDefinition) -> StoreDefinition:
         """Create a store, or find it there: see `Changelog.create_store`."""
-        self._objects.create(definition_path(definition.name), [pa.py_buffer(sealed(as_created(definition).to_json()))])
+        self._objects.create(
+            definition_path(definition.name), [pa.py_buffer(sealed(as_created(definition).to_json()))]
+        )
         first = self.created(definition.name)
         if first is None:
-            raise Unavailable(f"The definition of store {definition.name} was written and cannot be read: try again later.")
+            raise Unavailable(
+                f"The definition of store {definition.name} was written and cannot be read: try again later."
+            )
         shapes = self.shapes(first.name, self.generation(first.group))
-        found = [shape for shape in shapes if shape.is_as(definition)] or [shape for shape in shapes if is_as_reordered(shape, definition)]
+        found = [shape for shape in shapes if shape.is_as(definition)] or [
+            shape for shape in shapes if is_as_reordered(shape, definition)
+        ]
         if not found:
             raise refusal(shapes[-1], definition)
         return found[-1]
@@ -107,8 +126,13 @@ class Definitions:
             data = self._objects.get(path)
             if data is None:
                 return None
-            definition = StoreDefinition.from_json(unsealed(data.to_pybytes(), "A store definition in the changelog"))
+            definition = StoreDefinition.from_json(
+                unsealed(data.to_pybytes(), "A store definition in the changelog")
+            )
             if definition_path(definition.name) != path:
-                raise Corrupt(f"The definition of store {definition.name} lies where another one's should be: restore the changelog from a backup.")
+                raise Corrupt(
+                    f"The definition of store {definition.name} lies where another one's should be: restore "
+                    "the changelog from a backup."
+                )
             self._created[path] = definition
         return self._created[path]

@@ -17,7 +17,9 @@ def is_as_reordered(there: StoreDefinition, asked: StoreDefinition) -> bool:
     """Whether a store is what is asked for but for the order of its columns, which are found by name."""
     if sorted(there.row_schema.names) != sorted(asked.row_schema.names):
         return False
-    return as_created(asked, pa.schema([asked.row_schema.field(name) for name in there.row_schema.names])).is_as(there)
+    return as_created(
+        asked, pa.schema([asked.row_schema.field(name) for name in there.row_schema.names])
+    ).is_as(there)
 
 
 def refusal(there: StoreDefinition, asked: StoreDefinition) -> InvalidInput:
@@ -30,13 +32,24 @@ def refusal(there: StoreDefinition, asked: StoreDefinition) -> InvalidInput:
     Returns:
         One that shows both, and how the one can become the other if a migration does it.
     """
-    text = f"Store {there.name} exists and differs. It is: {there.describe()}. Asked for: {asked.describe()}. Use the definition that is there"
-    ways = [changes for changes in (_by_name(there, asked), _by_place(there, asked)) if _leads(there, changes, asked)]
+    text = (
+        f"Store {there.name} exists and differs. It is: {there.describe()}. Asked for: "
+        f"{asked.describe()}. Use the definition that is there"
+    )
+    ways = [
+        changes
+        for changes in (_by_name(there, asked), _by_place(there, asked))
+        if _leads(there, changes, asked)
+    ]
     if not ways:
         return InvalidInput(f"{text}, or another name.")
-    # A column may have gone and another one come, or one may have changed its name: that is for the user to say.
+    # A column may have gone and another one come, or one may have changed its name: that is for the user to
+    # say.
     options = f" {_options(ways[0])}" if len(ways) == 1 else ""
-    return InvalidInput(f"{text}, or another name, or change the store: `livestate migrate {shlex.quote(there.name)}{options}`.")
+    return InvalidInput(
+        f"{text}, or another name, or change the store: `livestate migrate "
+        f"{shlex.quote(there.name)}{options}`."
+    )
 
 
 def as_created(definition: StoreDefinition, rows: pa.Schema | None = None) -> StoreDefinition:
@@ -60,7 +73,11 @@ def as_created(definition: StoreDefinition, rows: pa.Schema | None = None) -> St
 def _by_name(there: StoreDefinition, asked: StoreDefinition) -> Sequence[Change]:
     """What makes the columns of one definition those of another, if no column has changed its name."""
     old, new = there.row_schema, asked.row_schema
-    widened = [WidenColumn(field.name, field.type) for field in new if field.name in old.names and old.field(field.name).type != field.type]
+    widened = [
+        WidenColumn(field.name, field.type)
+        for field in new
+        if field.name in old.names and old.field(field.name).type != field.type
+    ]
     dropped = [DropColumn(name) for name in old.names if name not in new.names]
     added = [AddColumn(field.name, field.type) for field in new if field.name not in old.names]
     return (*widened, *dropped, *added)

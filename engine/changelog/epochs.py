@@ -1,4 +1,6 @@
-"""The epochs of one store group as objects: create, find, read, collect. No tokens are compared here; `Writer` does that."""
+"""The epochs of one store group as objects: create, find, read, collect. No tokens are compared here;
+`Writer` does that.
+"""
 
 from __future__ import annotations
 
@@ -52,8 +54,9 @@ class Epochs:
     def newest(self, known: Epoch = BEFORE_FIRST) -> Epoch:
         """The newest committed epoch.
 
-        Epochs have no gaps, so existence tests find the end: steps that double, then halves. One test when nothing is new,
-        2·log2(n) for n new ones. Epochs before a snapshot may be gone, so who knows of none begins at the newest snapshot.
+        Epochs have no gaps, so existence tests find the end: steps that double, then halves. One test when
+        nothing is new, 2·log2(n) for n new ones. Epochs before a snapshot may be gone, so who knows of none
+        begins at the newest snapshot.
 
         Args:
             known: An epoch that is known to be committed.
@@ -80,11 +83,13 @@ class Epochs:
     def holds(self, epoch: Epoch) -> bool:
         """Whether an epoch has its commit still.
 
-        Commits are dropped in order, and never the newest. So while this one is there no later one was dropped, and what was found or created
-        behind it before this was asked is what was first committed there.
+        Commits are dropped in order, and never the newest. So while this one is there no later one was
+        dropped, and what was found or created behind it before this was asked is what was first committed
+        there.
 
         Args:
-            epoch: An epoch that was committed once. 0 stands for the beginning: before epoch 1 was dropped there was a snapshot at a later one.
+            epoch: An epoch that was committed once. 0 stands for the beginning: before epoch 1 was dropped
+                there was a snapshot at a later one.
         """
         return self._exists(epoch) if epoch else max(self.snapshots.epochs(), default=BEFORE_FIRST) <= 1
 
@@ -108,9 +113,10 @@ class Epochs:
     def create(self, commit: Commit) -> bool:
         """Write a commit unless its epoch has one.
 
-        A network may lose the answer to a write that took place, and a retry of it then meets its own work. So a write that did
-        not plainly succeed is read back: the nonce tells whose it is. An epoch that was committed by another one and has been dropped
-        since would be free again: what is created there is taken back.
+        A network may lose the answer to a write that took place, and a retry of it then meets its own work.
+        So a write that did not plainly succeed is read back: the nonce tells whose it is. An epoch that was
+        committed by another one and has been dropped since would be free again: what is created there is
+        taken back.
 
         Returns:
             Whether the epoch is now what `commit` says.
@@ -145,7 +151,9 @@ class Epochs:
         return self._objects.now()
 
     def generation(self, known: int) -> int:
-        """The generation of a commit that is created now: how many migrations there are, from a number of them that is known."""
+        """The generation of a commit that is created now: how many migrations there are, from a number of
+        them that is known.
+        """
         return self._stores.generation(self.group, known)
 
     def fitted(self, tables: Tables, generation: int) -> Tables:
@@ -153,11 +161,19 @@ class Epochs:
         return fitted_tables(self.group, tables, lambda store: self._stores.shapes(store, generation))
 
     def stage(self, epoch: Epoch, tables: Tables, task: str, generation: int) -> DataFile:
-        """Write a data file of an epoch that is not committed yet, under a name of its own, of rows of a generation."""
+        """Write a data file of an epoch that is not committed yet, under a name of its own, of rows of a
+        generation.
+        """
         chunks, slices = encode_slices(tables, DATA_HEADER_LENGTH)
         name = f"{path_segment(task)}-{secrets.token_hex(6)}.arrow"
         self._objects.put(data_path(self.group, epoch, name), [data_header(generation), *chunks])
-        return DataFile(epoch, name, DATA_HEADER_LENGTH + sum(part.length for part in slices), slices, generation=generation)
+        return DataFile(
+            epoch,
+            name,
+            DATA_HEADER_LENGTH + sum(part.length for part in slices),
+            slices,
+            generation=generation,
+        )
 
     def rows(
         self, commit: Commit, definitions: Mapping[StoreName, StoreDefinition], wants: Wants | None
@@ -171,14 +187,16 @@ class Epochs:
             for part, content in zip(wanted, self._contents(file, wanted, where), strict=True):
                 if part.store not in definitions:
                     raise NotFound(
-                        f"The changelog has rows of store {part.store} in {where}, but no definition of it was given: read the definitions again."
+                        f"The changelog has rows of store {part.store} in {where}, but no definition of it "
+                        "was given: read the definitions again."
                     )
                 if part.store not in shapes:
                     shapes[part.store] = self._shape(part.store, file.generation)
                 shape, definition = shapes[part.store], definitions[part.store]
                 if shape.generation > definition.generation:
                     raise NotFound(
-                        f"Store {part.store} was migrated before {where}, and its former definition was given: read the definitions again."
+                        f"Store {part.store} was migrated before {where}, and its former definition was "
+                        "given: read the definitions again."
                     )
                 rows = decode_slice(part, content, shape.row_schema, where)
                 found[part.store, part.partition].append(convert_rows(rows, shape, definition))
@@ -201,7 +219,8 @@ class Epochs:
         return self._delete_unnamed(list(self._objects.list(group_path(self.group))))
 
     def drop(self, before: Epoch) -> int:
-        """Delete the epochs before another one, in order, and each one's files before its commit: a crash leaves nothing that is not found again.
+        """Delete the epochs before another one, in order, and each one's files before its commit: a crash
+        leaves nothing that is not found again.
 
         Args:
             before: The first epoch that stays; a snapshot has all rows of those before it.
@@ -232,7 +251,9 @@ class Epochs:
 
     def collect_of(self, epochs: Iterable[Epoch]) -> int:
         """Delete what `collect` would, but only of some epochs, without a look at the others."""
-        return self._delete_unnamed([path for epoch in epochs for path in self._objects.list(epoch_path(self.group, epoch))])
+        return self._delete_unnamed(
+            [path for epoch in epochs for path in self._objects.list(epoch_path(self.group, epoch))]
+        )
 
     def _delete_unnamed(self, paths: Sequence[str]) -> int:
         staged: dict[Epoch, list[str]] = defaultdict(list)
@@ -245,7 +266,9 @@ class Epochs:
         return len(garbage)
 
     def _unnamed(self, epoch: Epoch, paths: Sequence[str]) -> list[str]:
-        """Those of an epoch's files that can never count. While it is to come, a living writer may still name each of them."""
+        """Those of an epoch's files that can never count. While it is to come, a living writer may still name
+        each of them.
+        """
         commit = self.read(epoch)
         if commit is None:
             return list(paths) if epoch < max(self.snapshots.epochs(), default=BEFORE_FIRST) else []
@@ -254,9 +277,14 @@ class Epochs:
 
 
 def _joined(batches: Sequence[pa.RecordBatch]) -> pa.Table:
-    """Slices of one partition as one table, with a tombstone column if one of them has it. One batch could not have more than 2 GiB of text."""
+    """Slices of one partition as one table, with a tombstone column if one of them has it. One batch could
+    not have more than 2 GiB of text.
+    """
     schema = max((batch.schema for batch in batches), key=len)
-    return pa.Table.from_batches([batch if len(batch.schema) == len(schema) else _without_tombstones(batch) for batch in batches], schema)
+    return pa.Table.from_batches(
+        [batch if len(batch.schema) == len(schema) else _without_tombstones(batch) for batch in batches],
+        schema,
+    )
 
 
 def _without_tombstones(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -1,4 +1,6 @@
-"""Data files: rows of several partitions in one object, of which a reader fetches the slices that it needs."""
+"""Data files: rows of several partitions in one object, of which a reader fetches the slices that
+it needs.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ _JOIN_GAP = 1024 * 1024
 """Bytes that nobody asked for but that are cheaper to read along than a second request."""
 
 
-def read_slices(objects: Objects, path: str, file: DataFile, wanted: Sequence[Slice], where: str) -> list[pa.Buffer]:
+def read_slices(
+    objects: Objects, path: str, file: DataFile, wanted: Sequence[Slice], where: str
+) -> list[pa.Buffer]:
     """The bytes of some slices of a data file, neighbours fetched together.
 
     Args:
@@ -34,10 +38,14 @@ def read_slices(objects: Objects, path: str, file: DataFile, wanted: Sequence[Sl
     """
     if not wanted:
         return []
-    ranges = _joined_ranges([(0, DATA_HEADER_LENGTH), *((part.offset, part.offset + part.length) for part in wanted)])
+    ranges = _joined_ranges(
+        [(0, DATA_HEADER_LENGTH), *((part.offset, part.offset + part.length) for part in wanted)]
+    )
     buffers = objects.get_ranges(path, file.size, ranges)
     if buffers is None:
-        raise Corrupt(f"A data file of {where} is missing or has lost bytes: restore the changelog from a backup.")
+        raise Corrupt(
+            f"A data file of {where} is missing or has lost bytes: restore the changelog from a backup."
+        )
     check_data_header(buffers[0].slice(0, DATA_HEADER_LENGTH), file.generation, where)
     contents = []
     current = 0

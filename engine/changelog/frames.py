@@ -8,7 +8,8 @@ Numbers are little-endian; the checksum is a CRC-32 (ISO 3309, as zlib computes 
     4 bytes   checksum of the document
     document  UTF-8 JSON, an object; spaces may follow it up to its length
 
-What has a generation above 0 is of format 2, and all else still of format 1: whoever knows of no migrations would take the rows for others.
+What has a generation above 0 is of format 2, and all else still of format 1: whoever knows of no migrations
+would take the rows for others.
 """
 
 from __future__ import annotations
@@ -45,7 +46,10 @@ class Frame:
         """The stored form of a document."""
         text = json.dumps(document, separators=(",", ":")).encode()
         text += b" " * (-(_PREFIX.size + len(text)) % self.alignment)
-        return _PREFIX.pack(self.magic, format_of(document.get("generation", 0)), len(text), zlib.crc32(text)) + text
+        return (
+            _PREFIX.pack(self.magic, format_of(document.get("generation", 0)), len(text), zlib.crc32(text))
+            + text
+        )
 
     def decode(self, data: pa.Buffer, what: str) -> tuple[Mapping[str, Any], pa.Buffer]:
         """Read a stored document.
@@ -66,7 +70,9 @@ class Frame:
         if magic != self.magic:
             raise damaged(what)
         if not 1 <= version <= NEWEST_FORMAT:
-            raise Corrupt(f"{what} has format {version}; this version reads up to {NEWEST_FORMAT}: upgrade livestate.")
+            raise Corrupt(
+                f"{what} has format {version}; this version reads up to {NEWEST_FORMAT}: upgrade livestate."
+            )
         end = _PREFIX.size + length
         text = data.slice(_PREFIX.size, length).to_pybytes() if end <= data.size else b""
         if len(text) != length or zlib.crc32(text) != checksum:

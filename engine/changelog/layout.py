@@ -11,7 +11,8 @@
     groups/<group>/snapshots/<epoch>.snapshot       written last, create-only: the snapshot counts from here on
     clock/<nonce>                                   written to see when the storage says that it was, and removed at once
 
-Epochs are written with 20 digits and numbers of migrations and switches with 10, so that names sort as numbers do.
+Epochs are written with 20 digits and numbers of migrations and switches with 10, so that names sort as
+numbers do.
 """
 
 from __future__ import annotations
@@ -52,9 +53,10 @@ def path_segment(name: str) -> str:
         name: Any text.
 
     Returns:
-        The name percent-encoded (RFC 3986) outside ASCII letters, digits, `_`, `-` and an inner `.`; it never starts with a dot.
-        What would be longer than 180 characters keeps about the first 100 and gets a `~` and a digest instead of the rest: file
-        systems end at 255, and the whole name stands inside the definition.
+        The name percent-encoded (RFC 3986) outside ASCII letters, digits, `_`, `-` and an inner `.`; it never
+        starts with a dot. What would be longer than 180 characters keeps about the first 100 and gets a `~`
+        and a digest instead of the rest: file systems end at 255, and the whole name stands inside the
+        definition.
     """
     encoded = quote(name, safe="")
     encoded = "".join(c if c in _SAFE or c == "%" else f"%{ord(c):02X}" for c in encoded)
@@ -125,7 +127,8 @@ def data_epoch(group: GroupName, path: str) -> Epoch | None:
         path: Path of any object.
 
     Returns:
-        The epoch of a data file or of a temporary file; None for commits and for what livestate did not write.
+        The epoch of a data file or of a temporary file; None for commits and for what livestate did not
+        write.
     """
     inner = path.removeprefix(group_path(group) + "/")
     digits = inner[:_EPOCH_DIGITS]
@@ -175,7 +178,8 @@ def snapshot_epoch(group: GroupName, path: str) -> tuple[Epoch, bool] | None:
         path: Path of any object.
 
     Returns:
-        The snapshot's epoch, and whether the object is the one that makes it count; None for what belongs to no snapshot.
+        The snapshot's epoch, and whether the object is the one that makes it count; None for what belongs to
+        no snapshot.
     """
     inner = path.removeprefix(snapshots_path(group) + "/")
     digits, rest = inner[:_EPOCH_DIGITS], inner[_EPOCH_DIGITS:]

@@ -1,11 +1,12 @@
 """Objects as files of a local directory, each durable before it can be seen.
 
-A file is written under a temporary name, fsynced, and then linked to its own name: `link` is atomic and fails when the
-name is taken, which makes it a create-only write. Then the directory is fsynced. obstore's local store offers
-the same operations without any fsync, so it is not used.
+A file is written under a temporary name, fsynced, and then linked to its own name: `link` is atomic and fails
+when the name is taken, which makes it a create-only write. Then the directory is fsynced. obstore's local
+store offers the same operations without any fsync, so it is not used.
 
-Between `link` and the fsync of the directory a reader can see a name that a loss of power would take back. `settle` closes
-that gap from the reader's side: it fsyncs the directory before the reader relies on what it saw.
+Between `link` and the fsync of the directory a reader can see a name that a loss of power would take back.
+`settle` closes that gap from the reader's side: it fsyncs the directory before the reader relies on what it
+saw.
 """
 
 from __future__ import annotations
@@ -72,7 +73,10 @@ class LocalObjects:
     def put(self, path: str, chunks: Sequence[pa.Buffer]) -> None:
         """See `Objects.put`."""
         if not self.create(path, chunks):
-            raise Unavailable("A data file of the changelog exists already under a name that was drawn at random: try again.")
+            raise Unavailable(
+                "A data file of the changelog exists already under a name that was drawn at random: try "
+                "again."
+            )
 
     def create(self, path: str, chunks: Sequence[pa.Buffer]) -> bool:
         """See `Objects.create`."""
@@ -195,6 +199,11 @@ def _sync_directory(path: Path) -> None:
 
 def _refused(done: str, error: OSError) -> LivestateError:
     if error.errno in _FULL:
-        return LimitExceeded(f"The disk of the changelog is full ({os.strerror(error.errno)}): nothing was committed; free some space and try again.")
+        return LimitExceeded(
+            f"The disk of the changelog is full ({os.strerror(error.errno)}): nothing was committed; free "
+            "some space and try again."
+        )
     reason = os.strerror(error.errno) if error.errno else type(error).__name__
-    return Unavailable(f"The changelog's directory cannot be {done} ({reason}): check its rights and its disk.")
+    return Unavailable(
+        f"The changelog's directory cannot be {done} ({reason}): check its rights and its disk."
+    )

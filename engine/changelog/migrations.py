@@ -1,7 +1,9 @@
-"""The migrations of one store group as objects: numbered from 1 without gaps, each created once and never changed or dropped.
+"""The migrations of one store group as objects: numbered from 1 without gaps, each created once and never
+changed or dropped.
 
-A migration says what one store of the group becomes. It is in effect from the first commit on whose generation is its number or a later one: the
-writer of the group takes up what there is with its next commit. So all hosts change shapes at one epoch, and what was written before stays as it is.
+A migration says what one store of the group becomes. It is in effect from the first commit on whose
+generation is its number or a later one: the writer of the group takes up what there is with its next commit.
+So all hosts change shapes at one epoch, and what was written before stays as it is.
 """
 
 from __future__ import annotations
@@ -88,14 +90,17 @@ class Migrations:
             shape: What its store becomes; its generation is the number.
 
         Returns:
-            Whether the migration of this number is now what `shape` says: so also if somebody else did the very same.
+            Whether the migration of this number is now what `shape` says: so also if somebody else did the
+            very same.
 
         Raises:
             Unavailable: That is not known.
             LimitExceeded: The disk is full.
         """
         try:
-            if self._objects.create(migration_path(self.group, shape.generation), [pa.py_buffer(sealed(shape.to_json()))]):
+            if self._objects.create(
+                migration_path(self.group, shape.generation), [pa.py_buffer(sealed(shape.to_json()))]
+            ):
                 return True
         except Unavailable:
             if self._found(shape.generation) is None:
@@ -108,7 +113,10 @@ class Migrations:
             return None
         shape = StoreDefinition.from_json(unsealed(data.to_pybytes(), self._name(number)))
         if (shape.group, shape.generation) != (self.group, number):
-            raise Corrupt(f"{self._name(number)} is that of {shape.generation} of store group {shape.group}: restore the changelog from a backup.")
+            raise Corrupt(
+                f"{self._name(number)} is that of {shape.generation} of store group {shape.group}: restore "
+                "the changelog from a backup."
+            )
         return shape
 
     def _name(self, number: int) -> str:

@@ -1,7 +1,7 @@
 """Named immutable objects: the few operations that the changelog needs of a directory or an object store.
 
-`open_objects` picks the implementation by the URI: a durable local directory (`engine.changelog.local`), or a store
-behind obstore. Nothing else in the project uses obstore.
+`open_objects` picks the implementation by the URI: a durable local directory (`engine.changelog.local`), or a
+store behind obstore. Nothing else in the project uses obstore.
 """
 
 from __future__ import annotations
@@ -17,7 +17,13 @@ from urllib.parse import unquote, urlsplit
 
 import obstore
 import pyarrow as pa
-from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError, UnknownConfigurationKeyError
+from obstore.exceptions import (
+    AlreadyExistsError,
+    BaseError,
+    PermissionDeniedError,
+    UnauthenticatedError,
+    UnknownConfigurationKeyError,
+)
 from obstore.store import MemoryStore
 
 from engine.changelog.layout import CLOCK_PATH
@@ -48,7 +54,11 @@ _CLIENT_OPTIONS = frozenset(
         "user_agent",
     ]
 )
-_RETRIES: dict[str, Any] = {"max_retries": 4, "retry_timeout": timedelta(seconds=30), "backoff": {"init_backoff": timedelta(milliseconds=50)}}
+_RETRIES: dict[str, Any] = {
+    "max_retries": 4,
+    "retry_timeout": timedelta(seconds=30),
+    "backoff": {"init_backoff": timedelta(milliseconds=50)},
+}
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -60,15 +70,17 @@ Range = tuple[int, int]
 class Objects(Protocol):
     """Objects by path. Each is written once and whole; a reader sees all of it or nothing.
 
-    What a method reports as written is durable. Every method raises Unavailable when the store cannot be reached or
-    refuses, and those that write raise LimitExceeded when it is full.
+    What a method reports as written is durable. Every method raises Unavailable when the store cannot be
+    reached or refuses, and those that write raise LimitExceeded when it is full.
     """
 
     def get(self, path: str) -> pa.Buffer | None:
         """The bytes of an object; None if it does not exist."""
 
     def get_ranges(self, path: str, size: int, ranges: Sequence[Range]) -> list[pa.Buffer] | None:
-        """Parts of an object, in the order asked for; None if it does not exist or is not `size` bytes long."""
+        """Parts of an object, in the order asked for; None if it does not exist or is not `size`
+        bytes long.
+        """
 
     def exists(self, path: str) -> bool:
         """Whether there is such an object."""
@@ -96,7 +108,8 @@ class Objects(Protocol):
         """Remove objects; those that do not exist are ignored."""
 
     def now(self) -> int:
-        """The time by the clock of whoever keeps the objects, microseconds since 1970 UTC; full seconds in some stores.
+        """The time by the clock of whoever keeps the objects, microseconds since 1970 UTC; full seconds in
+        some stores.
 
         An object is written to see when that was, and removed again.
         """
@@ -116,7 +129,9 @@ class RemoteObjects:
             return None
 
     def get_ranges(self, path: str, size: int, ranges: Sequence[Range]) -> list[pa.Buffer] | None:
-        """See `Objects.get_ranges`. The first range is a request of its own, because its answer tells the size; often it is the only one."""
+        """See `Objects.get_ranges`. The first range is a request of its own, because its answer tells the
+        size; often it is the only one.
+        """
         if not ranges:
             return []
         try:
@@ -124,7 +139,11 @@ class RemoteObjects:
             if first.meta["size"] != size:
                 return None
             starts, ends = [start for start, _ in ranges[1:]], [end for _, end in ranges[1:]]
-            others = _asked(lambda: obstore.get_ranges(self._store, path, starts=starts, ends=ends)) if starts else []
+            others = (
+                _asked(lambda: obstore.get_ranges(self._store, path, starts=starts, ends=ends))
+                if starts
+                else []
+            )
             return [pa.py_buffer(part) for part in (_asked(first.bytes), *others)]
         except FileNotFoundError:
             return None
@@ -163,7 +182,9 @@ class RemoteObjects:
         try:
             _asked(lambda: obstore.put(self._store, path, b"".join(chunks), **how))
         except FileNotFoundError as error:
-            raise NotFound("The bucket of the changelog does not exist: create it, or correct the URI.") from error
+            raise NotFound(
+                "The bucket of the changelog does not exist: create it, or correct the URI."
+            ) from error
 
     def settle(self, path: str) -> None:
         """See `Objects.settle`. An object store shows only what is durable."""
@@ -197,10 +218,13 @@ def _asked(call: Callable[[], _Result]) -> _Result:
     except AlreadyExistsError:
         raise
     except (PermissionDeniedError, UnauthenticatedError) as error:
-        raise Unavailable("The object store of the changelog refused access: check the credentials and their rights.") from error
+        raise Unavailable(
+            "The object store of the changelog refused access: check the credentials and their rights."
+        ) from error
     except BaseError as error:
         raise Unavailable(
-            "The object store of the changelog cannot be reached or refused the request: check its address, or try again later."
+            "The object store of the changelog cannot be reached or refused the request: check its address, "
+            "or try again later."
         ) from error
 
 
@@ -208,24 +232,38 @@ def open_objects(uri: str, options: Mapping[str, str]) -> Objects:
     """The objects under a root URI. Nothing is read or written yet.
 
     Args:
-        uri: `file:///directory`, a plain path, `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix`, or `memory://`,
-            which is new and empty each time.
-        options: What obstore's configuration of that store and its HTTP client takes, such as `endpoint`, `region` or
-            `allow_http`; it comes before the standard environment variables (`AWS_ACCESS_KEY_ID` …). A local root takes none.
+        uri: `file:///directory`, a plain path, `s3://bucket/prefix`, `gs://bucket/prefix`,
+            `az://container/prefix`, or `memory://`, which is new and empty each time.
+        options: What obstore's configuration of that store and its HTTP client takes, such as `endpoint`,
+            `region` or `allow_http`; it comes before the standard environment variables (`AWS_ACCESS_KEY_ID`
+            …). A local root takes none.
 
     Raises:
         InvalidInput: The URI or an option is not understood.
     """
     parts = urlsplit(uri)
     if not uri or (parts.scheme and parts.scheme not in SCHEMES):
-        raise InvalidInput(f"The changelog URI must be a path or start with one of {', '.join(s + '://' for s in SCHEMES)}, unlike {uri!r}.")
+        raise InvalidInput(
+            f"The changelog URI must be a path or start with one of {', '.join(s + '://' for s in SCHEMES)}, "
+            f"unlike {uri!r}."
+        )
     if parts.scheme in ("", "file", "memory") and options:
-        raise InvalidInput(f"A changelog at {parts.scheme or 'file'}:// takes no options, and {', '.join(sorted(options))} was given.")
+        raise InvalidInput(
+            f"A changelog at {parts.scheme or 'file'}:// takes no options, and {', '.join(sorted(options))} "
+            "was given."
+        )
     if not parts.scheme:
         return LocalObjects(Path(uri).absolute())
     if parts.scheme == "file":
-        if parts.netloc not in ("", "localhost") or not parts.path.startswith("/") or parts.query or parts.fragment:
-            raise InvalidInput(f"A file URI needs an absolute path, as in file:///var/lib/livestate, unlike {uri!r}.")
+        if (
+            parts.netloc not in ("", "localhost")
+            or not parts.path.startswith("/")
+            or parts.query
+            or parts.fragment
+        ):
+            raise InvalidInput(
+                f"A file URI needs an absolute path, as in file:///var/lib/livestate, unlike {uri!r}."
+            )
         return LocalObjects(Path(unquote(parts.path)))
     if parts.scheme == "memory":
         return RemoteObjects(MemoryStore())
@@ -245,9 +283,11 @@ def _open_remote(uri: str, options: Mapping[str, str]) -> Any:
         return obstore.store.from_url(uri, config=config, client_options=client, retry_config=_RETRIES)  # type: ignore[call-overload]
     except UnknownConfigurationKeyError as error:
         raise InvalidInput(
-            f"The changelog does not know one of the options {', '.join(sorted(options))}: see obstore's names for {uri[:2]}."
+            f"The changelog does not know one of the options {', '.join(sorted(options))}: see obstore's "
+            f"names for {uri[:2]}."
         ) from error
     except (BaseError, ValueError) as error:
         raise InvalidInput(
-            f"The changelog at {uri!r} cannot be opened: check the bucket's name, the credentials and the options (az:// needs account_name)."
+            f"The changelog at {uri!r} cannot be opened: check the bucket's name, the credentials and the "
+            "options (az:// needs account_name)."
         ) from error

@@ -28,22 +28,25 @@ def partition_rows(
 ) -> dict[PartitionId, pa.RecordBatch]:
     """Check rows against their store and place them.
 
-    Columns are found by name, in any order. A type that is not the store's is cast where no value changes: other widths of
-    integers, integers to floats and decimals, `large_string`, dictionaries, other units of time, an all-null column.
+    Columns are found by name, in any order. A type that is not the store's is cast where no value changes:
+    other widths of integers, integers to floats and decimals, `large_string`, dictionaries, other units of
+    time, an all-null column.
 
     Args:
         definition: The store.
         rows: The rows; of those with one key, the last wins.
-        tombstone_column: Boolean column of `rows` beside the store's own that says which rows remove their key (null: does not);
-            their other columns do not matter, but for the end of what a session store removes.
+        tombstone_column: Boolean column of `rows` beside the store's own that says which rows remove their
+            key (null: does not); their other columns do not matter, but for the end of what a session store
+            removes.
         batch_name: What messages call these rows, such as "batch 7".
 
     Returns:
-        The rows of each partition that has any, in their order, in the store's schema, with `TOMBSTONE_COLUMN` behind where a row is a tombstone.
+        The rows of each partition that has any, in their order, in the store's schema, with
+        `TOMBSTONE_COLUMN` behind where a row is a tombstone.
 
     Raises:
-        InvalidInput: A column is missing, unknown, there twice, or of another type (the message shows both definitions), or a key is
-            null (it names store, batch and column).
+        InvalidInput: A column is missing, unknown, there twice, or of another type (the message shows both
+            definitions), or a key is null (it names store, batch and column).
         LimitExceeded: A column of text or bytes is longer than 2 GiB.
     """
     names = _matching_names(definition, rows.schema, tombstone_column, batch_name)
@@ -54,12 +57,16 @@ def partition_rows(
     return _placed(definition, columns, tombstones)
 
 
-def fitted_tables(group: GroupName, tables: Tables, shapes_of: Callable[[StoreName], Sequence[StoreDefinition]]) -> Tables:
-    """Rows in the newest shapes of their stores; refuses those that readers could not take: the last line of defence before they are stored.
+def fitted_tables(
+    group: GroupName, tables: Tables, shapes_of: Callable[[StoreName], Sequence[StoreDefinition]]
+) -> Tables:
+    """Rows in the newest shapes of their stores; refuses those that readers could not take: the last line of
+    defence before they are stored.
 
     Args:
         group: The store group that is written.
-        tables: Rows by store and partition, each batch in any shape that its store has had: of several with its schema, in the newest.
+        tables: Rows by store and partition, each batch in any shape that its store has had: of several with
+            its schema, in the newest.
         shapes_of: Gives all shapes of a store, oldest first; none if there is no such store.
 
     Returns:
@@ -67,7 +74,8 @@ def fitted_tables(group: GroupName, tables: Tables, shapes_of: Callable[[StoreNa
 
     Raises:
         NotFound: There is no such store.
-        InvalidInput: The store belongs to another group, or a batch is not in its schema, has a partition number beyond the last, or a null key.
+        InvalidInput: The store belongs to another group, or a batch is not in its schema, has a partition
+            number beyond the last, or a null key.
     """
     fitted = {}
     for store, partitions in tables.items():
@@ -75,16 +83,31 @@ def fitted_tables(group: GroupName, tables: Tables, shapes_of: Callable[[StoreNa
         if not shapes:
             raise NotFound(f"There is no store {store} in the changelog: create it first.")
         if shapes[0].group != group:
-            raise InvalidInput(f"Store {store} belongs to store group {shapes[0].group} and cannot be written in a commit of {group}.")
+            raise InvalidInput(
+                f"Store {store} belongs to store group {shapes[0].group} and cannot be written in a commit "
+                f"of {group}."
+            )
         for partition in partitions:
             if not 0 <= partition < shapes[0].partitions:
-                raise InvalidInput(f"Store {store} has {shapes[0].partitions} partitions, and rows came for partition {partition}.")
-        fitted[store] = {partition: _in_newest_shape(shapes, batch) for partition, batch in partitions.items()}
+                raise InvalidInput(
+                    f"Store {store} has {shapes[0].partitions} partitions, and rows came for partition "
+                    f"{partition}."
+                )
+        fitted[store] = {
+            partition: _in_newest_shape(shapes, batch) for partition, batch in partitions.items()
+        }
     return fitted
 
 
 def _in_newest_shape(shapes: Sequence[StoreDefinition], batch: pa.RecordBatch) -> pa.RecordBatch:
-    shape = next((shape for shape in reversed(shapes) if batch.schema in (shape.row_schema, with_tombstones(shape.row_schema))), None)
+    shape = next(
+        (
+            shape
+            for shape in reversed(shapes)
+            if batch.schema in (shape.row_schema, with_tombstones(shape.row_schema))
+        ),
+        None,
+    )
     if shape is None:
         raise _mismatch(shapes[-1], batch.schema, "the batch")
     for name in shape.key:
@@ -92,11 +115,16 @@ def _in_newest_shape(shapes: Sequence[StoreDefinition], batch: pa.RecordBatch) -
     return convert_rows(batch, shape, shapes[-1])
 
 
-def _matching_names(definition: StoreDefinition, schema: pa.Schema, tombstone_column: str | None, batch_name: str) -> list[str]:
+def _matching_names(
+    definition: StoreDefinition, schema: pa.Schema, tombstone_column: str | None, batch_name: str
+) -> list[str]:
     wanted = definition.row_schema.names
     expected = [*wanted, *([tombstone_column] if tombstone_column is not None else [])]
     if tombstone_column in wanted:
-        raise InvalidInput(f"Store {definition.name}: the tombstone column {tombstone_column} is a column of the store; name another one.")
+        raise InvalidInput(
+            f"Store {definition.name}: the tombstone column {tombstone_column} is a column of the store; "
+            "name another one."
+        )
     if sorted(schema.names) != sorted(expected):
         raise _mismatch(definition, schema, batch_name)
     return list(wanted)
@@ -111,7 +139,10 @@ def _mismatch(definition: StoreDefinition, schema: pa.Schema, batch_name: str) -
     ]
     cause = " and ".join(text for text in causes if text) or "the columns differ"
     shown = ", ".join(f"{field.name} {_type_name(field.type)}" for field in schema)
-    return InvalidInput(f"Store {definition.name}, {batch_name}: {cause}. The rows are ({shown}); the store is {definition.describe()}.")
+    return InvalidInput(
+        f"Store {definition.name}, {batch_name}: {cause}. The rows are ({shown}); the store is "
+        f"{definition.describe()}."
+    )
 
 
 def _type_name(kind: pa.DataType) -> str:
@@ -121,7 +152,9 @@ def _type_name(kind: pa.DataType) -> str:
         return str(kind)
 
 
-def _canonical_column(definition: StoreDefinition, rows: pa.Table | pa.RecordBatch, name: str, batch_name: str) -> pa.Array:
+def _canonical_column(
+    definition: StoreDefinition, rows: pa.Table | pa.RecordBatch, name: str, batch_name: str
+) -> pa.Array:
     column = rows.column(name)
     target = definition.row_schema.field(name).type
     if column.type != target:
@@ -131,33 +164,46 @@ def _canonical_column(definition: StoreDefinition, rows: pa.Table | pa.RecordBat
             column = cast_exactly(column, target)
         except pa.ArrowInvalid as error:
             raise InvalidInput(
-                f"Store {definition.name}, {batch_name}: the column {name} is {_type_name(rows.column(name).type)} and holds values "
-                f"that {sql_type(target)} cannot hold exactly; convert them first. The store is {definition.describe()}."
+                f"Store {definition.name}, {batch_name}: the column {name} is "
+                f"{_type_name(rows.column(name).type)} and holds values "
+                f"that {sql_type(target)} cannot hold exactly; convert them first. The store is "
+                f"{definition.describe()}."
             ) from error
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     if isinstance(column, pa.ChunkedArray):
-        raise LimitExceeded(f"Store {definition.name}, {batch_name}: the column {name} is longer than 2 GiB; append fewer rows at a time.")
+        raise LimitExceeded(
+            f"Store {definition.name}, {batch_name}: the column {name} is longer than 2 GiB; append fewer "
+            "rows at a time."
+        )
     return column
 
 
 def _casts(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether values of a type may be cast if each of them stays what it is; the cast itself checks the values."""
+    """Whether values of a type may be cast if each of them stays what it is; the cast itself checks the
+    values.
+    """
     types = pa.types
     if types.is_null(source):
         return True
     if types.is_dictionary(source):
         return _casts(source.value_type, target)
-    if types.is_integer(source) and (types.is_integer(target) or types.is_floating(target) or types.is_decimal(target)):
+    if types.is_integer(source) and (
+        types.is_integer(target) or types.is_floating(target) or types.is_decimal(target)
+    ):
         return True
     if types.is_floating(source) and types.is_floating(target):
         return bool(source.bit_width <= target.bit_width)
     if types.is_decimal(source) and types.is_decimal(target):
         return True
-    if types.is_list(target) and (types.is_list(source) or types.is_large_list(source) or types.is_fixed_size_list(source)):
+    if types.is_list(target) and (
+        types.is_list(source) or types.is_large_list(source) or types.is_fixed_size_list(source)
+    ):
         return _casts(source.value_type, target.value_type)
     if types.is_struct(target) and types.is_struct(source):
-        return [f.name for f in source] == [f.name for f in target] and all(_casts(a.type, b.type) for a, b in zip(source, target, strict=True))
+        return [f.name for f in source] == [f.name for f in target] and all(
+            _casts(a.type, b.type) for a, b in zip(source, target, strict=True)
+        )
     if types.is_map(target) and types.is_map(source):
         return _casts(source.key_type, target.key_type) and _casts(source.item_type, target.item_type)
     try:
@@ -170,23 +216,31 @@ def _check_key(definition: StoreDefinition, name: str, column: pa.Array, batch_n
     if column.null_count:
         first = pc.index(pc.is_null(column), True).as_py()
         raise InvalidInput(
-            f"Store {definition.name}, {batch_name}: the key column {name} is null in {column.null_count} of {len(column)} rows, "
+            f"Store {definition.name}, {batch_name}: the key column {name} is null in {column.null_count} of "
+            f"{len(column)} rows, "
             f"first in row {first}; a key must not be null. Nothing of the batch was committed."
         )
 
 
-def _tombstones(definition: StoreDefinition, rows: pa.Table | pa.RecordBatch, name: str | None, batch_name: str) -> npt.NDArray[np.bool_] | None:
+def _tombstones(
+    definition: StoreDefinition, rows: pa.Table | pa.RecordBatch, name: str | None, batch_name: str
+) -> npt.NDArray[np.bool_] | None:
     """Which rows are tombstones; None if none is."""
     if name is None:
         return None
     column = rows.column(name)
     if not pa.types.is_boolean(column.type):
-        raise InvalidInput(f"Store {definition.name}, {batch_name}: the tombstone column {name} must be BOOLEAN, not {_type_name(column.type)}.")
+        raise InvalidInput(
+            f"Store {definition.name}, {batch_name}: the tombstone column {name} must be BOOLEAN, not "
+            f"{_type_name(column.type)}."
+        )
     flags: npt.NDArray[np.bool_] = pc.fill_null(column, False).to_numpy(zero_copy_only=False)
     return flags if flags.any() else None
 
 
-def _placed(definition: StoreDefinition, columns: list[pa.Array], tombstones: npt.NDArray[np.bool_] | None) -> dict[PartitionId, pa.RecordBatch]:
+def _placed(
+    definition: StoreDefinition, columns: list[pa.Array], tombstones: npt.NDArray[np.bool_] | None
+) -> dict[PartitionId, pa.RecordBatch]:
     """One stable sort by partition, one take, then slices without copies."""
     batch = pa.RecordBatch.from_arrays(columns, schema=definition.row_schema)
     if batch.num_rows == 0:
@@ -204,11 +258,15 @@ def _placed(definition: StoreDefinition, columns: list[pa.Array], tombstones: np
     for partition, (count, end) in enumerate(zip(counts.tolist(), ends, strict=True)):
         if count:
             part = batch.slice(end - count, count)
-            placed[PartitionId(partition)] = _with_column(part, None if flags is None else flags[end - count : end])
+            placed[PartitionId(partition)] = _with_column(
+                part, None if flags is None else flags[end - count : end]
+            )
     return placed
 
 
 def _with_column(batch: pa.RecordBatch, tombstones: npt.NDArray[Any] | None) -> pa.RecordBatch:
     if tombstones is None or not tombstones.any():
         return batch
-    return pa.RecordBatch.from_arrays([*batch.columns, pa.array(tombstones, pa.bool_())], schema=with_tombstones(batch.schema))
+    return pa.RecordBatch.from_arrays(
+        [*batch.columns, pa.array(tombstones, pa.bool_())], schema=with_tombstones(batch.schema)
+    )

@@ -1,4 +1,6 @@
-"""Small documents that people can read: JSON objects with the CRC-32 of their bytes as one more field, so that no flipped letter renames a column."""
+"""Small documents that people can read: JSON objects with the CRC-32 of their bytes as one more field, so
+that no flipped letter renames a column.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a snapshot says: all rows of a store group at one epoch, in place of the epochs up to it; and when one is due."""
+"""What a snapshot says: all rows of a store group at one epoch, in place of the epochs up to it; and when one
+is due.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from engine.model.schema import Epoch, GroupName, PartitionId, StoreName
 
 MIB = 1024 * 1024
 EPOCH_WEIGHT = 256 * 1024
-"""Bytes that an epoch counts for beside its rows: about what an object store sends in the time of one more request."""
+"""Bytes that an epoch counts for beside its rows: about what an object store sends in the time of one more
+request.
+"""
 
 StorePartition = tuple[StoreName, PartitionId]
 StoredColumns = Mapping[str, str]
@@ -52,8 +56,10 @@ class Snapshot:
         committed_at: When the epoch was committed, microseconds since 1970 UTC.
         written: As `Commit.written` of the epoch.
         cutoffs: As `Commit.cutoffs` of the epoch.
-        parts: What hosts wrote. A partition is read from the first part that covers it; one that none covers is empty.
-        generation: As `Commit.generation` of the epoch: its rows are in the stored schemas that the stores have there.
+        parts: What hosts wrote. A partition is read from the first part that covers it; one that none covers
+            is empty.
+        generation: As `Commit.generation` of the epoch: its rows are in the stored schemas that the stores
+            have there.
     """
 
     group: GroupName
@@ -83,7 +89,9 @@ class Snapshot:
         return self._homes.get((store, partition))
 
 
-def combined(parts: Iterable[SnapshotPart], wanted: Collection[StorePartition]) -> tuple[SnapshotPart, ...] | None:
+def combined(
+    parts: Iterable[SnapshotPart], wanted: Collection[StorePartition]
+) -> tuple[SnapshotPart, ...] | None:
     """Parts that together have all partitions.
 
     Args:
@@ -91,7 +99,8 @@ def combined(parts: Iterable[SnapshotPart], wanted: Collection[StorePartition]) 
         wanted: The partitions that a snapshot must have.
 
     Returns:
-        As few of the parts as it takes when they are taken in order of name; None if some partition is in none of them.
+        As few of the parts as it takes when they are taken in order of name; None if some partition is in
+        none of them.
     """
     missing = set(wanted)
     chosen = []
@@ -132,9 +141,10 @@ class Mark:
 def is_due(mark: Mark, commit: Commit, after_bytes: int) -> bool:
     """Whether a snapshot is to be made at a commit's epoch.
 
-    It is where the epochs since the last snapshot have come to weigh as much as that did: the changelog then never holds much more than the
-    state does, and snapshots write no more than the epochs do. All hosts come to the same answer by themselves, because nothing but the
-    changelog is asked. If a snapshot does not come about, the next try is at twice the weight: what unfinished ones leave stays bounded, too.
+    It is where the epochs since the last snapshot have come to weigh as much as that did: the changelog then
+    never holds much more than the state does, and snapshots write no more than the epochs do. All hosts come
+    to the same answer by themselves, because nothing but the changelog is asked. If a snapshot does not come
+    about, the next try is at twice the weight: what unfinished ones leave stays bounded, too.
 
     Args:
         mark: Place of the newest snapshot.

@@ -1,7 +1,9 @@
-"""The stored bytes of snapshots: of what makes one count, and of the parts that hosts write. Their data files are those of epochs.
+"""The stored bytes of snapshots: of what makes one count, and of the parts that hosts write. Their data files
+are those of epochs.
 
-Each is one document in a frame (`engine.changelog.frames`) with the magic "LSSNAPSH" or "LSSNPART". What makes a snapshot count repeats
-the documents of its parts, so that a reader needs one request to know where every row is.
+Each is one document in a frame (`engine.changelog.frames`) with the magic "LSSNAPSH" or "LSSNPART". What
+makes a snapshot count repeats the documents of its parts, so that a reader needs one request to know where
+every row is.
 """
 
 from __future__ import annotations
@@ -64,7 +66,10 @@ def decode_snapshot(group: GroupName, epoch: Epoch, data: pa.Buffer) -> Snapshot
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise damaged(what) from error
     if (snapshot.group, snapshot.epoch) != (group, epoch):
-        raise Corrupt(f"{what} is that of {describe(snapshot.group, snapshot.epoch)}: restore the changelog from a backup.")
+        raise Corrupt(
+            f"{what} is that of {describe(snapshot.group, snapshot.epoch)}: restore the changelog from a "
+            "backup."
+        )
     return snapshot
 
 
@@ -82,7 +87,8 @@ def decode_part(group: GroupName, epoch: Epoch, data: pa.Buffer) -> SnapshotPart
         data: All its bytes.
 
     Raises:
-        Corrupt: The bytes are not a part of a snapshot of that group and epoch, are damaged, or are of another format.
+        Corrupt: The bytes are not a part of a snapshot of that group and epoch, are damaged, or are of
+            another format.
     """
     what = f"A part of the snapshot at {describe(group, epoch)}"
     document = _decoded(_PART, data, what)
@@ -101,7 +107,11 @@ def _part_document(part: SnapshotPart) -> dict[str, Any]:
     return {
         "name": part.name,
         "stores": [
-            {"name": store, "columns": [{"name": name, "type": kind} for name, kind in columns.items()], "partitions": covers[store]}
+            {
+                "name": store,
+                "columns": [{"name": name, "type": kind} for name, kind in columns.items()],
+                "partitions": covers[store],
+            }
             for store, columns in part.stores.items()
         ],
         "files": [file_document(file) for file in part.files],
@@ -112,11 +122,15 @@ def _part_document(part: SnapshotPart) -> dict[str, Any]:
 def _part_of(document: Mapping[str, Any], generation: int) -> SnapshotPart:
     stores = document["stores"]
     files = tuple(file_of(file) for file in document["files"])
-    if generation_of(document) != generation or any(not file.name or file.generation != generation for file in files):
+    if generation_of(document) != generation or any(
+        not file.name or file.generation != generation for file in files
+    ):
         raise ValueError("file")
     return SnapshotPart(
         name=document["name"],
-        stores={store["name"]: {column["name"]: column["type"] for column in store["columns"]} for store in stores},
+        stores={
+            store["name"]: {column["name"]: column["type"] for column in store["columns"]} for store in stores
+        },
         covers=frozenset((store["name"], partition) for store in stores for partition in store["partitions"]),
         files=files,
         generation=generation,

@@ -1,4 +1,6 @@
-"""The snapshots of one store group as objects: parts that hosts write, what makes them count, reading, and dropping what they replace."""
+"""The snapshots of one store group as objects: parts that hosts write, what makes them count, reading, and
+dropping what they replace.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,15 @@ import pyarrow as pa
 from engine.changelog.codec import DATA_HEADER_LENGTH, data_header, decode_slice, describe, encode_slices
 from engine.changelog.commit import Commit, DataFile
 from engine.changelog.files import read_slices
-from engine.changelog.layout import part_name, part_path, parts_path, snapshot_data_path, snapshot_epoch, snapshot_path, snapshots_path
+from engine.changelog.layout import (
+    part_name,
+    part_path,
+    parts_path,
+    snapshot_data_path,
+    snapshot_epoch,
+    snapshot_path,
+    snapshots_path,
+)
 from engine.changelog.objects import Objects
 from engine.changelog.snapshot import MIB, Snapshot, SnapshotPart, StoredColumns, StorePartition, combined
 from engine.changelog.snapshot_codec import decode_part, decode_snapshot, encode_part, encode_snapshot
@@ -20,7 +30,9 @@ from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, 
 from engine.model.sql_types import sql_type
 
 FILE_BYTES = 64 * MIB
-"""Rows of a snapshot are cut into files of about this size, which is also what a reader has in memory of a partition at once."""
+"""Rows of a snapshot are cut into files of about this size, which is also what a reader has in memory of a
+partition at once.
+"""
 
 StoredRows = Iterable[tuple[StorePartition, pa.RecordBatch]]
 """Live rows in the stored schema of their store; each key of a partition once."""
@@ -70,7 +82,9 @@ class Snapshots:
         return known
 
     def all(self) -> list[Snapshot]:
-        """All snapshots that can be read, in order of epoch. Damaged ones are left out: older ones, and the epochs after these, take their place."""
+        """All snapshots that can be read, in order of epoch. Damaged ones are left out: older ones, and the
+        epochs after these, take their place.
+        """
         epochs = self.epochs()
         for gone in self._known.keys() - set(epochs):
             self._known.pop(gone, None)
@@ -86,7 +100,9 @@ class Snapshots:
         found = self.all()
         return found[-1] if found else None
 
-    def batches(self, snapshot: Snapshot, definition: StoreDefinition, partition: PartitionId) -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, snapshot: Snapshot, definition: StoreDefinition, partition: PartitionId
+    ) -> Iterator[pa.RecordBatch]:
         """The rows of a partition.
 
         Args:
@@ -98,7 +114,8 @@ class Snapshots:
             Live rows in the stored schema, a batch for each slice; each key once.
 
         Raises:
-            Corrupt: Bytes are missing or damaged, or the rows are stored in other columns than the store's; the message names group and epoch.
+            Corrupt: Bytes are missing or damaged, or the rows are stored in other columns than the store's;
+                the message names group and epoch.
             Unavailable: The changelog cannot be reached.
         """
         part = snapshot.part_of(definition.name, partition)
@@ -106,17 +123,27 @@ class Snapshots:
             return
         where = f"the snapshot at {describe(self.group, snapshot.epoch)}"
         if part.stores.get(definition.name) != stored_columns(definition):
-            raise Corrupt(f"The rows of store {definition.name} in {where} do not fit the store's definition.")
+            raise Corrupt(
+                f"The rows of store {definition.name} in {where} do not fit the store's definition."
+            )
         for file in part.files:
-            wanted = [entry for entry in file.slices if (entry.store, entry.partition) == (definition.name, partition)]
-            contents = read_slices(self._objects, snapshot_data_path(self.group, snapshot.epoch, file.name), file, wanted, where)
+            wanted = [
+                entry
+                for entry in file.slices
+                if (entry.store, entry.partition) == (definition.name, partition)
+            ]
+            contents = read_slices(
+                self._objects, snapshot_data_path(self.group, snapshot.epoch, file.name), file, wanted, where
+            )
             for entry, content in zip(wanted, contents, strict=True):
                 yield decode_slice(entry, content, definition.stored_schema, where)
 
     # ---- making one
 
     def parts(self, epoch: Epoch) -> list[SnapshotPart]:
-        """What hosts have written of a snapshot so far. A damaged part is left out: what it covers is to be written again."""
+        """What hosts have written of a snapshot so far. A damaged part is left out: what it covers is to be
+        written again.
+        """
         found = []
         for path in self._objects.list(parts_path(self.group, epoch)):
             data = self._objects.get(path) if part_name(path) is not None else None
@@ -163,10 +190,22 @@ class Snapshots:
             raise
         return part
 
-    def _write_file(self, epoch: Epoch, name: str, tables: dict[StoreName, dict[PartitionId, pa.RecordBatch]], generation: int) -> DataFile:
+    def _write_file(
+        self,
+        epoch: Epoch,
+        name: str,
+        tables: dict[StoreName, dict[PartitionId, pa.RecordBatch]],
+        generation: int,
+    ) -> DataFile:
         chunks, slices = encode_slices(tables, DATA_HEADER_LENGTH)
         self._objects.put(snapshot_data_path(self.group, epoch, name), [data_header(generation), *chunks])
-        return DataFile(epoch, name, DATA_HEADER_LENGTH + sum(part.length for part in slices), slices, generation=generation)
+        return DataFile(
+            epoch,
+            name,
+            DATA_HEADER_LENGTH + sum(part.length for part in slices),
+            slices,
+            generation=generation,
+        )
 
     def commit(self, commit: Commit, wanted: Collection[StorePartition]) -> bool:
         """Make a snapshot count, if hosts have written all of it.
@@ -176,7 +215,8 @@ class Snapshots:
             wanted: All partitions of the stores that had rows by then.
 
         Returns:
-            Whether it counts now, whoever made it so. False while partitions are missing, or when a later one counts already.
+            Whether it counts now, whoever made it so. False while partitions are missing, or when a later one
+            counts already.
 
         Raises:
             Unavailable: The changelog cannot be reached.
@@ -185,17 +225,28 @@ class Snapshots:
         there = self.epochs()
         if there and there[-1] >= commit.epoch:
             return commit.epoch in there
-        parts = combined((part for part in self.parts(commit.epoch) if part.generation == commit.generation), wanted)
+        parts = combined(
+            (part for part in self.parts(commit.epoch) if part.generation == commit.generation), wanted
+        )
         if parts is None:
             return False
-        snapshot = Snapshot(self.group, commit.epoch, commit.committed_at, commit.written, commit.cutoffs, parts, commit.generation)
+        snapshot = Snapshot(
+            self.group,
+            commit.epoch,
+            commit.committed_at,
+            commit.written,
+            commit.cutoffs,
+            parts,
+            commit.generation,
+        )
         self._objects.create(snapshot_path(self.group, commit.epoch), [encode_snapshot(snapshot)])
         return True
 
     # ---- dropping
 
     def drop(self, before: Epoch) -> int:
-        """Delete the snapshots before an epoch, and what hosts wrote of those that never came to count and never will.
+        """Delete the snapshots before an epoch, and what hosts wrote of those that never came to count and
+        never will.
 
         Args:
             before: The oldest snapshot that stays.

@@ -1,8 +1,9 @@
 """Switches as objects: which store SQL means by a name, where that is not the store of that name.
 
-A store that was built anew beside another one takes its place so: from the newest switch of a name on, the name means the store that the switch says,
-of whatever group and key. Switches of a name are numbered from 1, each created once and never changed; one to the name itself goes back.
-They are not followed any further: of two stores that were switched to each other each has the other one's name.
+A store that was built anew beside another one takes its place so: from the newest switch of a name on, the
+name means the store that the switch says, of whatever group and key. Switches of a name are numbered from 1,
+each created once and never changed; one to the name itself goes back. They are not followed any further: of
+two stores that were switched to each other each has the other one's name.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ class Switch:
     Attributes:
         name: The name: that of a store, or any other.
         store: The store that it means.
-        number: Number among the switches of the name; 0 where there is none, so that the name means the store of that name.
+        number: Number among the switches of the name; 0 where there is none, so that the name means the store
+            of that name.
     """
 
     name: StoreName
@@ -41,7 +43,8 @@ class Switch:
 class Switches:
     """The switches of a changelog. Each is read once. Safe to use from several threads and processes.
 
-    All methods raise Corrupt where an object is damaged, and Unavailable when the changelog cannot be reached.
+    All methods raise Corrupt where an object is damaged, and Unavailable when the changelog cannot be
+    reached.
 
     Args:
         objects: The changelog's objects.
@@ -61,7 +64,11 @@ class Switches:
         for path in sorted(path for path in paths if switch_number(path)):
             newest[path.rpartition("/")[0]] = path
         found = map(self._read, newest.values())
-        return {switch.name: switch.store for switch in found if switch is not None and switch.store != switch.name}
+        return {
+            switch.name: switch.store
+            for switch in found
+            if switch is not None and switch.store != switch.name
+        }
 
     def newest(self, name: StoreName) -> Switch:
         """What a name means now."""
@@ -110,8 +117,13 @@ def _switch_of(data: bytes, path: str) -> Switch:
     except (ValueError, KeyError, TypeError) as error:
         raise Corrupt("A switch in the changelog lacks a field; restore it from a backup.") from error
     if version != SWITCH_FORMAT:
-        raise Corrupt(f"The switch of {name} has format {version!r}; this version reads format {SWITCH_FORMAT}: upgrade livestate.")
+        raise Corrupt(
+            f"The switch of {name} has format {version!r}; this version reads format {SWITCH_FORMAT}: "
+            "upgrade livestate."
+        )
     switch = Switch(name, store, switch_number(path))
     if switch_path(name, switch.number) != path:
-        raise Corrupt(f"The switch of {name} lies where another one should be: restore the changelog from a backup.")
+        raise Corrupt(
+            f"The switch of {name} lies where another one should be: restore the changelog from a backup."
+        )
     return switch

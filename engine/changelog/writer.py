@@ -2,21 +2,25 @@
 
 Why two writers never interleave, and nothing but create-only writes is needed:
 
-1. An epoch's commit is created, never overwritten, and a writer creates epoch e+1 only after epoch e was seen or
-   created by it. So epochs have no gaps, and each has one commit for ever.
-2. A writer opens a term by creating an empty epoch, the fence, behind the newest one, with the newest token + 1. Whoever loses
-   that race reads the winner's and tries behind it. So tokens rise from term to term, and no two terms share one.
-3. A writer moves on only by its own creates. An older writer stands before the fence: its next create is for the fence's number or
-   an earlier one, which exists. It reads what is there, sees the higher token, and is fenced for good. Behind a
-   fence there are only epochs of that term until the next fence.
-4. Epochs that snapshots have made dispensable are dropped in order, and never the newest. A writer that stands among them could create an
-   epoch that was there before; so it asks after each create whether the epoch that it stands on is there still (`Epochs.create`).
-5. Migrations are created beside the epochs and never dropped, and each commit takes up all that are there: so its generation is that of the commit
-   before or a later one, and rows that were staged meanwhile are of this generation or an earlier one.
-6. What a fenced writer staged lies in the directories of epochs that have another's commit. No commit names it; it is garbage.
+1. An epoch's commit is created, never overwritten, and a writer creates epoch e+1 only after epoch e was seen
+   or created by it. So epochs have no gaps, and each has one commit for ever.
+2. A writer opens a term by creating an empty epoch, the fence, behind the newest one, with the token that
+   follows the newest. Whoever loses that race reads the winner's and tries behind it. So tokens rise from
+   term to term, and no two terms share one.
+3. A writer moves on only by its own creates. An older writer stands before the fence: its next create is for
+   the fence's number or an earlier one, which exists. It reads what is there, sees the higher token, and is
+   fenced for good. Behind a fence there are only epochs of that term until the next fence.
+4. Epochs that snapshots have made dispensable are dropped in order, and never the newest. A writer that
+   stands among them could create an epoch that was there before; so it asks after each create whether the
+   epoch that it stands on is there still (`Epochs.create`).
+5. Migrations are created beside the epochs and never dropped, and each commit takes up all that are there: so
+   its generation is that of the commit before or a later one, and rows that were staged meanwhile are of this
+   generation or an earlier one.
+6. What a fenced writer staged lies in the directories of epochs that have another's commit. No commit names
+   it; it is garbage.
 
-Exactly once follows from 1 and 3: each commit carries the last batch of each streaming query, taken over from the commit before
-it, so the newest commit alone tells a new writer what is in.
+Exactly once follows from 1 and 3: each commit carries the last batch of each streaming query, taken over from
+the commit before it, so the newest commit alone tells a new writer what is in.
 """
 
 from __future__ import annotations
@@ -46,7 +50,9 @@ INLINE_LIMIT = 256 * 1024
 NO_CUTOFFS: Cutoffs = MappingProxyType({})
 
 SECONDS_BETWEEN_CLOCK_READINGS = 3600.0
-"""How long what the storage's clock has said once tells what it says: the monotonic clock, by which that is told, drifts by little in this time."""
+"""How long what the storage's clock has said once tells what it says: the monotonic clock, by which that is
+told, drifts by little in this time.
+"""
 
 _SLICE_OVERHEAD = 512
 _MAX_RACES = 100
@@ -72,8 +78,9 @@ class ClockReading:
 class Writer:
     """A term of writing to one store group; `Changelog.writer` opens it. Safe to use from several threads.
 
-    An operation that raises Unavailable may have committed its epoch all the same, when the answer was lost. Call it again, on this
-    writer or on a new one: a batch that turns out to be committed is not committed twice.
+    An operation that raises Unavailable may have committed its epoch all the same, when the answer was lost.
+    Call it again, on this writer or on a new one: a batch that turns out to be committed is not committed
+    twice.
     """
 
     def __init__(self, epochs: Epochs, fence: Commit) -> None:
@@ -84,7 +91,9 @@ class Writer:
         self._lock = threading.Lock()
 
     @staticmethod
-    def open(epochs: Epochs, writer_id: str, *, take_over: bool = True, query_ids: Collection[str] = ()) -> Writer:
+    def open(
+        epochs: Epochs, writer_id: str, *, take_over: bool = True, query_ids: Collection[str] = ()
+    ) -> Writer:
         """Commit the fence of a new term, and delete what the terms before left unfinished.
 
         Args:
@@ -95,12 +104,14 @@ class Writer:
 
         Raises:
             InvalidInput: `writer_id` is empty or not printable; or a job has written the group, and it is not
-                to be taken over; or the group's stores have a retention, and the clock of this machine cannot be
-                believed.
+                to be taken over; or the group's stores have a retention, and the clock of this machine cannot
+                be believed.
             Unavailable: The changelog cannot be reached, or other writers keep winning the race.
         """
         if not writer_id or not writer_id.isprintable():
-            raise InvalidInput("A changelog writer needs an id of printable characters, such as the run id of its job.")
+            raise InvalidInput(
+                "A changelog writer needs an id of printable characters, such as the run id of its job."
+            )
         newest = Epoch(0)
         for _ in range(_MAX_RACES):
             newest = epochs.newest(newest)
@@ -117,7 +128,10 @@ class Writer:
             if epochs.create(fence):
                 epochs.collect_of([newest, fence.epoch])
                 return Writer(epochs, fence)
-        raise Unavailable(f"Other writers keep taking over store group {epochs.group}: make sure that one job writes it, and try again.")
+        raise Unavailable(
+            f"Other writers keep taking over store group {epochs.group}: make sure that one job writes it, "
+            "and try again."
+        )
 
     @property
     def token(self) -> int:
@@ -139,10 +153,12 @@ class Writer:
 
         Args:
             query_id: The query's id, which outlives restarts from its checkpoint.
-            batch_id: The batch's number. Batches of a query come in rising order, so one up to the last is in.
+            batch_id: The batch's number. Batches of a query come in rising order, so one up to the last is
+                in.
 
         Returns:
-            An epoch by which the batch is visible: its own if it is the query's last one. None if it is not in.
+            An epoch by which the batch is visible: its own if it is the query's last one. None if it is not
+            in.
         """
         last = self._head.batches.get(query_id)
         return last.epoch if last is not None and batch_id <= last.batch_id else None
@@ -159,21 +175,26 @@ class Writer:
         """Commit one epoch with these rows. It is durable, and visible to every reader, on return.
 
         Args:
-            tables: Rows by store and partition, as `partition_rows` returns them, in any shape that their stores have had; may be empty.
+            tables: Rows by store and partition, as `partition_rows` returns them, in any shape that their
+                stores have had; may be empty.
             query_id: Streaming query that this is a batch of.
             batch_id: Number of the batch; given if and only if `query_id` is.
             replaced: Stores whose former rows all go; only those of this epoch stay.
-            cutoffs: Times before which rows of stores with retention are gone (`engine.model.retention.cutoffs_of`); one that falls counts for nothing.
+            cutoffs: Times before which rows of stores with retention are gone
+                (`engine.model.retention.cutoffs_of`); one that falls counts for nothing.
 
         Returns:
-            The commit. If the batch was committed already nothing happens, and it is the commit of `committed(query_id, batch_id)`.
+            The commit. If the batch was committed already nothing happens, and it is the commit of
+            `committed(query_id, batch_id)`.
 
         Raises:
             Fenced: A newer writer owns the group; this one is of no use any more.
-            InvalidInput: Rows do not fit their store's definition, or the batch has a query id and no number, or the reverse; or rows would be gone
-                because of a clock or a watermark that lies in the future (`engine.model.retention`).
+            InvalidInput: Rows do not fit their store's definition, or the batch has a query id and no number,
+                or the reverse; or rows would be gone because of a clock or a watermark that lies in the
+                future (`engine.model.retention`).
             NotFound: There is no such store.
-            Unavailable: The changelog cannot be reached; whether the epoch was committed is not known. Call it again.
+            Unavailable: The changelog cannot be reached; whether the epoch was committed is not known. Call
+                it again.
             LimitExceeded: The disk is full; nothing was committed.
         """
         with self._lock:
@@ -182,7 +203,11 @@ class Writer:
                 return repeated
             generation = self._epochs.generation(self._head.generation)
             fitted = self._epochs.fitted({**{store: {} for store in replaced}, **tables}, generation)
-            size = sum(batch.nbytes + _SLICE_OVERHEAD for partitions in fitted.values() for batch in partitions.values())
+            size = sum(
+                batch.nbytes + _SLICE_OVERHEAD
+                for partitions in fitted.values()
+                for batch in partitions.values()
+            )
             if size <= INLINE_LIMIT:
                 file = inline_file(self.next_epoch, fitted, generation)
             else:
@@ -220,11 +245,16 @@ class Writer:
             repeated = self._begin(query_id, batch_id)
             if repeated is not None:
                 return repeated
-            generation = self._epochs.generation(max(self._head.generation, *(file.generation for file in files), 0))
+            generation = self._epochs.generation(
+                max(self._head.generation, *(file.generation for file in files), 0)
+            )
             self._epochs.fitted({store: {} for store in replaced}, generation)
             strange = next((file for file in files if file.epoch != self.next_epoch or not file.name), None)
             if strange is not None:
-                raise InvalidInput(f"A data file was staged for epoch {strange.epoch}, and the next one is {self.next_epoch}: stage it again.")
+                raise InvalidInput(
+                    f"A data file was staged for epoch {strange.epoch}, and the next one is "
+                    f"{self.next_epoch}: stage it again."
+                )
             return self._commit(files, generation, query_id, batch_id, replaced, cutoffs)
 
     def _begin(self, query_id: str | None, batch_id: int | None) -> Commit | None:
@@ -241,7 +271,9 @@ class Writer:
         found = self._epochs.read(epoch)
         if found is None:
             # Snapshots have made it dispensable; that it was committed is all that is left of it.
-            return dataclasses.replace(self._head, epoch=epoch, query_id=query_id, batch_id=batch_id, replaced=(), files=())
+            return dataclasses.replace(
+                self._head, epoch=epoch, query_id=query_id, batch_id=batch_id, replaced=(), files=()
+            )
         return found
 
     def _commit(
@@ -271,10 +303,12 @@ class Writer:
         return self._lost(commit)
 
     def _check_clocks(self, commit: Commit) -> None:
-        """See that a commit lets go of no rows because of a clock that is wrong, or of an event of the future.
+        """See that a commit lets go of no rows because of a clock that is wrong, or of an event of the
+        future.
 
-        What the storage's clock says is told by the monotonic clock from when it was read last. That one stands still while a machine
-        sleeps, so where a commit would be refused the storage's clock is read anew first.
+        What the storage's clock says is told by the monotonic clock from when it was read last. That one
+        stands still while a machine sleeps, so where a commit would be refused the storage's clock is read
+        anew first.
         """
         if not commit.cutoffs:
             return
@@ -289,13 +323,19 @@ class Writer:
         check_cutoffs(before, commit.cutoffs, self._reading.storage)
 
     def _lost(self, commit: Commit) -> Commit:
-        """The epoch has another commit: a newer writer's, or an earlier try of this writer's whose answer was lost.
+        """The epoch has another commit: a newer writer's, or an earlier try of this writer's whose answer was
+        lost.
 
-        Or it had one, and newer writers have gone on so far that it was dropped: then the newest epoch says who they are.
+        Or it had one, and newer writers have gone on so far that it was dropped: then the newest epoch says
+        who they are.
         """
-        found = self._epochs.read(commit.epoch if self._epochs.holds(self._head.epoch) else self._epochs.newest())
+        found = self._epochs.read(
+            commit.epoch if self._epochs.holds(self._head.epoch) else self._epochs.newest()
+        )
         if found is None:
-            raise Unavailable(f"Epoch {commit.epoch} of store group {commit.group} cannot be read back: try again later.")
+            raise Unavailable(
+                f"Epoch {commit.epoch} of store group {commit.group} cannot be read back: try again later."
+            )
         if found.token > commit.token:
             self._fenced = Fenced(
                 f"Store group {commit.group} is written by {found.writer} with token {found.token} now; "
@@ -304,12 +344,19 @@ class Writer:
             raise self._fenced
         if found.token < commit.token:
             raise Corrupt(
-                f"Epoch {commit.epoch} of store group {commit.group} has a token older than the epoch before: restore the changelog from a backup."
+                f"Epoch {commit.epoch} of store group {commit.group} has a token older than the epoch "
+                "before: restore the changelog from a backup."
             )
         self._head = found
-        if commit.query_id is not None and (found.query_id, found.batch_id) == (commit.query_id, commit.batch_id):
+        if commit.query_id is not None and (found.query_id, found.batch_id) == (
+            commit.query_id,
+            commit.batch_id,
+        ):
             return found
-        raise Unavailable(f"An earlier append to store group {commit.group} had taken place after all, as epoch {found.epoch}: do this one again.")
+        raise Unavailable(
+            f"An earlier append to store group {commit.group} had taken place after all, as epoch "
+            f"{found.epoch}: do this one again."
+        )
 
 
 def _wall_clock() -> int:
@@ -317,7 +364,9 @@ def _wall_clock() -> int:
     return time.time_ns() // 1000
 
 
-def _next_commit(epochs: Epochs, before: Commit | None, writer_id: str, token: int, generation: int) -> Commit:
+def _next_commit(
+    epochs: Epochs, before: Commit | None, writer_id: str, token: int, generation: int
+) -> Commit:
     """An empty commit behind another one."""
     return Commit(
         group=epochs.group,
@@ -349,8 +398,10 @@ def check_no_other_job(newest: Commit, query_ids: Collection[str]) -> None:
     others = [batch.epoch for query, batch in newest.batches.items() if query not in query_ids]
     if others:
         raise InvalidInput(
-            f"A job writes store group {newest.group}: its last batch is epoch {max(others):,}, and it would be "
-            "refused from now on. Stop it first, start it again afterwards, and say that the group is to be taken "
+            f"A job writes store group {newest.group}: its last batch is epoch {max(others):,}, and it would "
+            "be "
+            "refused from now on. Stop it first, start it again afterwards, and say that the group is to be "
+            "taken "
             "over, with --take-over or take_over=True."
         )
 

@@ -1,9 +1,10 @@
 """Which hosts hold a partition: rendezvous hashing, a pure function of the hosts' names.
 
-Every host gets a score for every partition, and the hosts with the highest scores hold it (Thaler and Ravishankar, "A Name-Based Mapping
-Scheme for Rendezvous", 1996). A host that comes takes only what it scores highest for, and what a host that goes had falls to the next best:
-nothing else moves. Scores depend on how many partitions a store has and on the partition's number, not on the store: stores with the same
-number of partitions have equal keys on one host, so that they can be joined there.
+Every host gets a score for every partition, and the hosts with the highest scores hold it (Thaler and
+Ravishankar, "A Name-Based Mapping Scheme for Rendezvous", 1996). A host that comes takes only what it scores
+highest for, and what a host that goes had falls to the next best: nothing else moves. Scores depend on how
+many partitions a store has and on the partition's number, not on the store: stores with the same number of
+partitions have equal keys on one host, so that they can be joined there.
 """
 
 from __future__ import annotations
@@ -31,11 +32,14 @@ def ranked(partition: PartitionId, partitions: int, hosts: Collection[HostName])
     """
     slot = f"{partitions}/{partition}/"
     scores = {host: blake2b(f"{slot}{host}".encode(), digest_size=_SCORE_BYTES).digest() for host in hosts}
-    # Equal scores of different names would be an accident of 64 bits; names decide, so that all hosts agree even then.
+    # Equal scores of different names would be an accident of 64 bits; names decide, so that all hosts agree
+    # even then.
     return tuple(sorted(hosts, key=lambda host: (scores[host], host), reverse=True))
 
 
-def replicas(partition: PartitionId, partitions: int, hosts: Collection[HostName], replication: int) -> tuple[HostName, ...]:
+def replicas(
+    partition: PartitionId, partitions: int, hosts: Collection[HostName], replication: int
+) -> tuple[HostName, ...]:
     """The hosts that hold a partition.
 
     Args:
@@ -50,7 +54,9 @@ def replicas(partition: PartitionId, partitions: int, hosts: Collection[HostName
     return ranked(partition, partitions, hosts)[:replication]
 
 
-def held_by(host: HostName, partitions: int, hosts: Collection[HostName], replication: int) -> tuple[PartitionId, ...]:
+def held_by(
+    host: HostName, partitions: int, hosts: Collection[HostName], replication: int
+) -> tuple[PartitionId, ...]:
     """The partitions that a host holds of a store.
 
     Args:
@@ -77,7 +83,9 @@ class Assignment:
 
     hosts: tuple[HostName, ...]
     replication: int = 1
-    _orders: dict[int, Sequence[tuple[HostName, ...]]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _orders: dict[int, Sequence[tuple[HostName, ...]]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def order(self, partitions: int) -> Sequence[tuple[HostName, ...]]:
         """Who is to answer for the partitions of stores that have so many.
@@ -86,25 +94,34 @@ class Assignment:
             partitions: How many partitions a store has.
 
         Returns:
-            For each partition all hosts, best first: those that hold it, then those that would hold it without them.
+            For each partition all hosts, best first: those that hold it, then those that would hold it
+            without them.
         """
         found = self._orders.get(partitions)
         if found is None:
-            found = self._orders[partitions] = [ranked(PartitionId(number), partitions, self.hosts) for number in range(partitions)]
+            found = self._orders[partitions] = [
+                ranked(PartitionId(number), partitions, self.hosts) for number in range(partitions)
+            ]
         return found
 
     def replicas(self, definition: StoreDefinition, partition: PartitionId) -> tuple[HostName, ...]:
-        """The hosts that hold a partition of a store, the preferred one first; of a global store all hosts do."""
+        """The hosts that hold a partition of a store, the preferred one first; of a global store all hosts
+        do.
+        """
         return self.order(definition.partitions)[partition][: self._copies(definition)]
 
     def held(self, host: HostName, definition: StoreDefinition) -> tuple[PartitionId, ...]:
         """The partitions of a store that a host holds, ascending; what `FollowerOptions.held` is made of."""
         order, copies = self.order(definition.partitions), self._copies(definition)
-        return tuple(PartitionId(number) for number in range(definition.partitions) if host in order[number][:copies])
+        return tuple(
+            PartitionId(number) for number in range(definition.partitions) if host in order[number][:copies]
+        )
 
     def _copies(self, definition: StoreDefinition) -> int:
         return len(self.hosts) if definition.behaviour.is_global else self.replication
 
     def rank(self, host: HostName, definition: StoreDefinition, partition: PartitionId) -> int:
-        """Which one of the hosts that hold a partition a host is: 0 for the preferred one. What `SnapshotOptions.rank` is made of."""
+        """Which one of the hosts that hold a partition a host is: 0 for the preferred one. What
+        `SnapshotOptions.rank` is made of.
+        """
         return self.order(definition.partitions)[partition].index(host)

@@ -24,7 +24,11 @@ from engine.errors import InvalidInput
 DEPLOYMENT_VERSION = 1
 _FIELDS = {"version": int, "changelog": str, "replication": int, "hosts": list}
 _HOST_FIELDS = {"name": str, "uri": str, "data": str}
-_WORDS: Mapping[type, str] = {int: "a whole number", str: "a text in quotes", list: "a list of [[hosts]] tables"}
+_WORDS: Mapping[type, str] = {
+    int: "a whole number",
+    str: "a text in quotes",
+    list: "a list of [[hosts]] tables",
+}
 _SCHEMES = ("grpc://", "grpc+tls://")
 
 
@@ -33,7 +37,8 @@ class HostEntry:
     """One host of a deployment.
 
     Attributes:
-        name: Its name, by which partitions are assigned; as long as it keeps the name it keeps its partitions, wherever it runs.
+        name: Its name, by which partitions are assigned; as long as it keeps the name it keeps its
+            partitions, wherever it runs.
         uri: Where other hosts and clients reach it: `grpc://address:port` or `grpc+tls://address:port`.
         data: Its data directory; None where the command line says.
     """
@@ -71,7 +76,9 @@ class Deployment:
         for entry in self.hosts:
             if entry.name == name:
                 return entry
-        raise InvalidInput(f"The deployment has no host {name}; it has {', '.join(entry.name for entry in self.hosts)}.")
+        raise InvalidInput(
+            f"The deployment has no host {name}; it has {', '.join(entry.name for entry in self.hosts)}."
+        )
 
 
 def parse_deployment(text: str) -> Deployment:
@@ -99,10 +106,13 @@ def parse_deployment(text: str) -> Deployment:
     replication = document.get("replication", 1)
     if not 1 <= replication <= len(hosts):
         raise InvalidInput(
-            f"replication is {replication} in the deployment file; it must be at least 1 and at most the number of hosts, {len(hosts)}."
+            f"replication is {replication} in the deployment file; it must be at least 1 and at most the "
+            f"number of hosts, {len(hosts)}."
         )
     if not document["changelog"]:
-        raise InvalidInput("changelog is empty in the deployment file: give the URI or directory of the changelog.")
+        raise InvalidInput(
+            "changelog is empty in the deployment file: give the URI or directory of the changelog."
+        )
     return Deployment(document["changelog"], hosts, replication)
 
 
@@ -110,13 +120,20 @@ def _check_version(document: Mapping[str, Any]) -> None:
     if "version" not in document:
         raise InvalidInput(f"The deployment file lacks its format: add version = {DEPLOYMENT_VERSION}.")
     if document["version"] != DEPLOYMENT_VERSION or isinstance(document["version"], bool):
-        raise InvalidInput(f"The deployment file has format {document['version']!r}; this version of livestate reads format {DEPLOYMENT_VERSION}.")
+        raise InvalidInput(
+            f"The deployment file has format {document['version']!r}; this version of livestate reads format "
+            f"{DEPLOYMENT_VERSION}."
+        )
 
 
-def _check_fields(where: str, table: Mapping[str, Any], fields: Mapping[str, type], required: tuple[str, ...]) -> None:
+def _check_fields(
+    where: str, table: Mapping[str, Any], fields: Mapping[str, type], required: tuple[str, ...]
+) -> None:
     for name, value in table.items():
         if name not in fields:
-            raise InvalidInput(f"{where} has the field {name}, which is not known; known are {', '.join(fields)}.")
+            raise InvalidInput(
+                f"{where} has the field {name}, which is not known; known are {', '.join(fields)}."
+            )
         if not isinstance(value, fields[name]) or isinstance(value, bool):
             raise InvalidInput(f"{where} has {name} = {value!r}; it must be {_WORDS[fields[name]]}.")
     for name in required:
@@ -131,10 +148,14 @@ def _host(place: int, table: object) -> HostEntry:
     _check_fields(where, table, _HOST_FIELDS, required=("name", "uri"))
     name, uri = table["name"], table["uri"]
     if not name or not name.isprintable() or name != name.strip() or "/" in name:
-        raise InvalidInput(f"{where} has the name {name!r}; a name is printable, and without '/' and blanks around it.")
+        raise InvalidInput(
+            f"{where} has the name {name!r}; a name is printable, and without '/' and blanks around it."
+        )
     scheme = next((known for known in _SCHEMES if uri.startswith(known)), None)
     if scheme is None or not uri.removeprefix(scheme):
-        raise InvalidInput(f"{where}, {name}, has the uri {uri!r}; it must be grpc://address:port or grpc+tls://address:port.")
+        raise InvalidInput(
+            f"{where}, {name}, has the uri {uri!r}; it must be grpc://address:port or grpc+tls://address:port."
+        )
     return HostEntry(HostName(name), uri, table.get("data"))
 
 
@@ -143,8 +164,13 @@ def _check_unlike(hosts: tuple[HostEntry, ...]) -> None:
     uris: dict[str, HostName] = {}
     for entry in hosts:
         if entry.name in names:
-            raise InvalidInput(f"The deployment file names the host {entry.name} twice: give every host a name of its own.")
+            raise InvalidInput(
+                f"The deployment file names the host {entry.name} twice: give every host a name of its own."
+            )
         if entry.uri in uris:
-            raise InvalidInput(f"The hosts {uris[entry.uri]} and {entry.name} of the deployment file have the same uri, {entry.uri}.")
+            raise InvalidInput(
+                f"The hosts {uris[entry.uri]} and {entry.name} of the deployment file have the same uri, "
+                f"{entry.uri}."
+            )
         names.add(entry.name)
         uris[entry.uri] = entry.name

@@ -19,12 +19,13 @@ class FragmentRequest:
     Attributes:
         sql: One SELECT in DuckDB's dialect; its tables are stores by name, and `inputs`.
         epochs: The epoch of every store group that it reads.
-        partitions: The partitions of every store that it reads, ascending; the host must hold all of them, or it refuses.
+        partitions: The partitions of every store that it reads, ascending; the host must hold all of them, or
+            it refuses.
         parameters: One row with a column a parameter of `sql`, named `1`, `2`, …; None for no parameters.
         inputs: Rows that the statement reads as tables of these names.
         timeout_seconds: Time that it may take until its last batch is read; None for no limit.
-        generations: How many migrations of a group are in effect at its epoch, and so what its stores are to the statement; 0 for groups that are
-            not named.
+        generations: How many migrations of a group are in effect at its epoch, and so what its stores are to
+            the statement; 0 for groups that are not named.
     """
 
     sql: str
@@ -59,31 +60,41 @@ class FragmentRows(Protocol):
         """
 
     def close(self) -> None:
-        """Tell the host that no more rows are wanted. May be called again, and from another thread, whose read then ends with an error."""
+        """Tell the host that no more rows are wanted. May be called again, and from another thread, whose
+        read then ends with an error.
+        """
 
 
 class Peers(Protocol):
     """The other hosts, as a coordinator sees them. Safe for threads."""
 
     def reports(self) -> Mapping[HostName, HostReport]:
-        """The newest report of every host that is alive, this one among them. Cheap: nothing is asked of anybody."""
+        """The newest report of every host that is alive, this one among them. Cheap: nothing is asked of
+        anybody.
+        """
 
     def standings(self) -> Mapping[HostName, Standing]:
         """What is known of every host, those that are not alive as well."""
 
-    def run(self, host: HostName, request: FragmentRequest, cancelled: Callable[[], bool] | None = None) -> FragmentRows:
+    def run(
+        self, host: HostName, request: FragmentRequest, cancelled: Callable[[], bool] | None = None
+    ) -> FragmentRows:
         """Begin a fragment on another host; returns when its schema is there.
 
         Args:
             host: Which.
             request: The fragment.
-            cancelled: Tells, from any thread, whether nobody waits for the schema any more; asked until this returns. None: somebody does.
+            cancelled: Tells, from any thread, whether nobody waits for the schema any more; asked until this
+                returns. None: somebody does.
 
         Raises:
             Cancelled: Nobody waits any more.
-            Unavailable: The host does not answer, or does not hold what is asked at that epoch; the message names host, store, partition and epochs.
+            Unavailable: The host does not answer, or does not hold what is asked at that epoch; the message
+                names host, store, partition and epochs.
             LivestateError: What the host said, by its kind.
         """
 
     def wait_for_change(self, timeout_seconds: float) -> bool:
-        """Wait until a report is newer than what `reports` gave this thread last; False after the time-out."""
+        """Wait until a report is newer than what `reports` gave this thread last; False after the
+        time-out.
+        """

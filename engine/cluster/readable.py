@@ -1,4 +1,6 @@
-"""What of a query the hosts can read: which partitions belong together, and at which epochs they are there."""
+"""What of a query the hosts can read: which partitions belong together, and at which epochs they
+are there.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ _Part = tuple[tuple[StoreName, ...], frozenset[PartitionId]]
 
 @dataclass(frozen=True, eq=False)
 class Bundle:
-    """Partition numbers that are needed of the same stores, of equally many partitions each: a number is read of all of them at one host.
+    """Partition numbers that are needed of the same stores, of equally many partitions each: a number is read
+    of all of them at one host.
 
     Attributes:
         count: How many partitions each of the stores has.
@@ -47,11 +50,14 @@ class Bundle:
 
 
 def bundles_of(
-    needs: Mapping[StoreName, Collection[PartitionId]], definitions: Mapping[StoreName, StoreDefinition], reports: Mapping[HostName, HostReport]
+    needs: Mapping[StoreName, Collection[PartitionId]],
+    definitions: Mapping[StoreName, StoreDefinition],
+    reports: Mapping[HostName, HostReport],
 ) -> tuple[Bundle, ...]:
     """What a query needs, cut so that the partitions of a bundle are all needed of the same stores.
 
-    What is needed of global stores is read whole at every host that reads anything, so only hosts that have it count.
+    What is needed of global stores is read whole at every host that reads anything, so only hosts that have
+    it count.
 
     Args:
         needs: Partitions by store.
@@ -65,9 +71,18 @@ def bundles_of(
     beside = {store: numbers for store, numbers in read.items() if definitions[store].behaviour.is_global}
     if not beside:
         return _bundles(read, definitions, reports)
-    able = {host: report for host, report in reports.items() if all(_has(report, store, numbers) for store, numbers in beside.items())}
-    spread = _bundles({store: numbers for store, numbers in read.items() if store not in beside}, definitions, able)
-    bundles = (*(replace(bundle, is_beside=bool(spread)) for bundle in _bundles(beside, definitions, able)), *spread)
+    able = {
+        host: report
+        for host, report in reports.items()
+        if all(_has(report, store, numbers) for store, numbers in beside.items())
+    }
+    spread = _bundles(
+        {store: numbers for store, numbers in read.items() if store not in beside}, definitions, able
+    )
+    bundles = (
+        *(replace(bundle, is_beside=bool(spread)) for bundle in _bundles(beside, definitions, able)),
+        *spread,
+    )
     return tuple(replace(bundle, beside=tuple(sorted(beside))) for bundle in bundles)
 
 
@@ -76,14 +91,18 @@ def _has(report: HostReport, store: StoreName, numbers: frozenset[PartitionId]) 
 
 
 def _bundles(
-    needs: Mapping[StoreName, frozenset[PartitionId]], definitions: Mapping[StoreName, StoreDefinition], reports: Mapping[HostName, HostReport]
+    needs: Mapping[StoreName, frozenset[PartitionId]],
+    definitions: Mapping[StoreName, StoreDefinition],
+    reports: Mapping[HostName, HostReport],
 ) -> tuple[Bundle, ...]:
     found: list[Bundle] = []
     for count in sorted({definitions[store].partitions for store in needs}):
         parts: list[_Part] = []
         for store in sorted(store for store in needs if definitions[store].partitions == count):
             parts = _refined(parts, store, needs[store])
-        found += [Bundle(count, stores, numbers, _held(stores, numbers, reports)) for stores, numbers in parts]
+        found += [
+            Bundle(count, stores, numbers, _held(stores, numbers, reports)) for stores, numbers in parts
+        ]
     return tuple(found)
 
 
@@ -127,12 +146,17 @@ class GroupReading:
     @cached_property
     def epochs(self) -> tuple[Epoch, ...]:
         """The epochs that any host can read, newest first."""
-        return tuple(sorted({epoch for report in self.reports.values() for epoch in report.committed}, reverse=True))
+        return tuple(
+            sorted({epoch for report in self.reports.values() for epoch in report.committed}, reverse=True)
+        )
 
     @cached_property
     def newest_known(self) -> Epoch:
         """The newest epoch that any host knows to be committed."""
-        return max((epoch for report in self.reports.values() for epoch in (report.newest_known, report.newest)), default=Epoch(0))
+        return max(
+            (epoch for report in self.reports.values() for epoch in (report.newest_known, report.newest)),
+            default=Epoch(0),
+        )
 
     def committed_at(self, epoch: Epoch) -> int:
         """When an epoch that a host can read was committed, microseconds since 1970 UTC."""
@@ -140,13 +164,22 @@ class GroupReading:
 
     def generation(self, epoch: Epoch) -> int:
         """How many migrations are in effect at an epoch that a host can read."""
-        found = (each for report in self.reports.values() if epoch in report.committed for each in reversed(report.readable))
+        found = (
+            each
+            for report in self.reports.values()
+            if epoch in report.committed
+            for each in reversed(report.readable)
+        )
         return next(each.generation for each in found if each.epoch == epoch)
 
     def hosts_at(self, epoch: Epoch, store: StoreName) -> Hosts:
         """The hosts that can read what they hold of a store at an epoch."""
         since = self.since[store]
-        return frozenset(host for host, report in self.reports.items() if epoch in report.committed and epoch >= since.get(host, epoch + 1))
+        return frozenset(
+            host
+            for host, report in self.reports.items()
+            if epoch in report.committed and epoch >= since.get(host, epoch + 1)
+        )
 
     def hosts_on_the_way(self, epoch: Epoch) -> Hosts:
         """The hosts that have not come to an epoch yet."""
@@ -161,24 +194,38 @@ class GroupReading:
         """
         readers = {store: self.hosts_at(epoch, store) | others for store in self.stores}
         return not any(
-            bundle.missing(frozenset.intersection(*(readers[store] for store in bundle.read if store in readers))) for bundle in self.bundles
+            bundle.missing(
+                frozenset.intersection(*(readers[store] for store in bundle.read if store in readers))
+            )
+            for bundle in self.bundles
         )
 
     def stale_seconds(self, epoch: Epoch, now: int) -> float:
         """How long ago, at most, the first commit after an epoch was made, as far as the hosts know.
 
-        Where they know of none, it may have been made right after one of them last looked. Where they know only of later ones, it may have been
-        made right after the epoch.
+        Where they know of none, it may have been made right after one of them last looked. Where they know
+        only of later ones, it may have been made right after the epoch.
 
         Args:
             epoch: An epoch that a host can read.
             now: The time, microseconds since 1970 UTC.
         """
         if epoch >= self.newest_known:
-            since = max((report.looked_at for report in self.reports.values() if report.newest_known >= epoch), default=0)
+            since = max(
+                (report.looked_at for report in self.reports.values() if report.newest_known >= epoch),
+                default=0,
+            )
         else:
-            following = [report.committed[Epoch(epoch + 1)] for report in self.reports.values() if epoch + 1 in report.committed]
-            unread = [report.unread_since for report in self.reports.values() if report.newest == epoch and report.unread_since is not None]
+            following = [
+                report.committed[Epoch(epoch + 1)]
+                for report in self.reports.values()
+                if epoch + 1 in report.committed
+            ]
+            unread = [
+                report.unread_since
+                for report in self.reports.values()
+                if report.newest == epoch and report.unread_since is not None
+            ]
             since = min([*following, *unread], default=self.committed_at(epoch))
         return max(0.0, (now - since) / MICROSECONDS)
 
@@ -199,14 +246,23 @@ def readings_of(
     """
     readings = []
     for group in sorted({definitions[store].group for store in needs}):
-        stores = tuple(sorted(store for store, numbers in needs.items() if numbers and definitions[store].group == group))
+        stores = tuple(
+            sorted(store for store, numbers in needs.items() if numbers and definitions[store].group == group)
+        )
         readings.append(
             GroupReading(
                 group,
                 stores,
                 tuple(bundle for bundle in bundles if not set(stores).isdisjoint(bundle.read)),
                 {host: report.groups[group] for host, report in reports.items() if group in report.groups},
-                {store: {host: report.stores[store].since for host, report in reports.items() if store in report.stores} for store in stores},
+                {
+                    store: {
+                        host: report.stores[store].since
+                        for host, report in reports.items()
+                        if store in report.stores
+                    }
+                    for store in stores
+                },
             )
         )
     return tuple(readings)

@@ -1,4 +1,6 @@
-"""Why a query has no route, in words: which partition, on which host, which epoch is wanted and which is there."""
+"""Why a query has no route, in words: which partition, on which host, which epoch is wanted and which is
+there.
+"""
 
 from __future__ import annotations
 
@@ -70,22 +72,58 @@ def no_partition(
     """
     numbers = sorted(missing)
     there = {
-        store: {number for report in reports.values() if store in report.stores for number in report.stores[store].held} for store in bundle.stores
+        store: {
+            number
+            for report in reports.values()
+            if store in report.stores
+            for number in report.stores[store].held
+        }
+        for store in bundle.stores
     }
-    lacking, number = next(((store, number) for number in numbers for store in bundle.stores if number not in there[store]), (None, numbers[0]))
+    lacking, number = next(
+        ((store, number) for number in numbers for store in bundle.stores if number not in there[store]),
+        (None, numbers[0]),
+    )
     if lacking is None:
-        return Unavailable(f"Partition {number} of the stores {' and '.join(bundle.read)} is on no host together: try again shortly.")
-    wanted = next(f"epoch {reading.newest_known} of group {reading.group}" for reading in readings if lacking in reading.stores)
-    rebuilt_by = [host for host, report in reports.items() if lacking in report.stores and number in report.stores[lacking].rebuilding]
+        return Unavailable(
+            f"Partition {number} of the stores {' and '.join(bundle.read)} is on no host together: try again "
+            "shortly."
+        )
+    wanted = next(
+        f"epoch {reading.newest_known} of group {reading.group}"
+        for reading in readings
+        if lacking in reading.stores
+    )
+    rebuilt_by = [
+        host
+        for host, report in reports.items()
+        if lacking in report.stores and number in report.stores[lacking].rebuilding
+    ]
     if rebuilt_by:
         host = rebuilt_by[0]
-        far = next((outlook(reading.reports[host]) for reading in readings if lacking in reading.stores and host in reading.reports), ".")
-        return Unavailable(f"Partition {number} of store {lacking} is being rebuilt on {_place(host)}, on its way to {wanted}{far}")
+        far = next(
+            (
+                outlook(reading.reports[host])
+                for reading in readings
+                if lacking in reading.stores and host in reading.reports
+            ),
+            ".",
+        )
+        return Unavailable(
+            f"Partition {number} of store {lacking} is being rebuilt on {_place(host)}, on its way to "
+            f"{wanted}{far}"
+        )
     best = next(iter(order[number]), None)
     if best is None:
-        return Unavailable(f"Partition {number} of store {lacking} is on no host that is alive; {wanted} is needed: start the hosts that hold it.")
+        return Unavailable(
+            f"Partition {number} of store {lacking} is on no host that is alive; {wanted} is needed: start "
+            "the hosts that hold it."
+        )
     stands = "does not hold it (yet)" if best in reports else "is not alive"
-    return Unavailable(f"Partition {number} of store {lacking} is on no host that is alive: host {best} {stands}, and {wanted} is needed.")
+    return Unavailable(
+        f"Partition {number} of store {lacking} is on no host that is alive: host {best} {stands}, and "
+        f"{wanted} is needed."
+    )
 
 
 class _Gap(NamedTuple):
@@ -98,12 +136,16 @@ class _Gap(NamedTuple):
 
 
 def _gap(reading: GroupReading, epoch: Epoch, others: Hosts = frozenset()) -> _Gap | None:
-    """The first partition that is needed and that no host has at an epoch; `others` count as if they had it."""
+    """The first partition that is needed and that no host has at an epoch; `others` count as if
+    they had it.
+    """
     for bundle in reading.bundles:
         stores = [store for store in bundle.read if store in reading.stores]
         able = frozenset.intersection(*(reading.hosts_at(epoch, store) | others for store in stores))
         for number in sorted(bundle.missing(able)):
-            holders = [host for host, held in bundle.held.items() if number in held and host in reading.reports]
+            holders = [
+                host for host, held in bundle.held.items() if number in held and host in reading.reports
+            ]
             host = max(holders, key=lambda holder: reading.reports[holder].newest, default=None)
             if host is not None:
                 return _Gap(stores[0], number, host, reading.reports[host])
@@ -115,7 +157,10 @@ def _place(host: HostName) -> str:
 
 
 def _behind(gap: _Gap, wanted: Epoch) -> str:
-    return f"Partition {gap.number} of store {gap.store} is at epoch {gap.report.newest} on {_place(gap.host)}, and epoch {wanted} is wanted"
+    return (
+        f"Partition {gap.number} of store {gap.store} is at epoch {gap.report.newest} on "
+        f"{_place(gap.host)}, and epoch {wanted} is wanted"
+    )
 
 
 def no_route(readings: Sequence[GroupReading]) -> Unavailable:
@@ -123,7 +168,10 @@ def no_route(readings: Sequence[GroupReading]) -> Unavailable:
     groups = " and ".join(reading.group for reading in readings)
     gaps = ((_gap(reading, reading.epochs[0]), reading.epochs[0]) for reading in readings)
     lags = "".join(f"; {_behind(gap, wanted)}" for gap, wanted in gaps if gap is not None)
-    return Unavailable(f"The groups {groups} have no epochs that the hosts of their partitions can read together{lags}: try again shortly.")
+    return Unavailable(
+        f"The groups {groups} have no epochs that the hosts of their partitions can read together{lags}: try "
+        "again shortly."
+    )
 
 
 def out_of_reach(reading: GroupReading, wish: EpochWish, now: int) -> tuple[LivestateError, bool]:
@@ -138,9 +186,14 @@ def out_of_reach(reading: GroupReading, wish: EpochWish, now: int) -> tuple[Live
         The error, and whether a newer report can change it.
     """
     if not reading.epochs:
-        return Unavailable(f"No host that is alive can read group {reading.group} yet: try again shortly."), True
+        return Unavailable(
+            f"No host that is alive can read group {reading.group} yet: try again shortly."
+        ), True
     generations = wish.generations.get(reading.group)
-    if generations is not None and (refused := _of_other_columns(reading, generations, wish.of(reading.group))) is not None:
+    if (
+        generations is not None
+        and (refused := _of_other_columns(reading, generations, wish.of(reading.group))) is not None
+    ):
         return refused
     match wish.of(reading.group):
         case AsOfEpoch(epoch):
@@ -151,21 +204,38 @@ def out_of_reach(reading: GroupReading, wish: EpochWish, now: int) -> tuple[Live
             return _too_old(reading, wish, now), True
 
 
-def _of_other_columns(reading: GroupReading, wanted: range, as_of: AsOf | None) -> tuple[LivestateError, bool] | None:
-    """The refusal of a statement whose columns are told, and those of the epoch that it asks for, or of the newest that can be read, are others.
+def _of_other_columns(
+    reading: GroupReading, wanted: range, as_of: AsOf | None
+) -> tuple[LivestateError, bool] | None:
+    """The refusal of a statement whose columns are told, and those of the epoch that it asks for, or of the
+    newest that can be read, are others.
 
     None where they are not.
     """
-    if isinstance(as_of, AsOfEpoch) and as_of.epoch in reading.epochs and reading.generation(as_of.epoch) not in wanted:
-        return InvalidInput(f"The statement was prepared with other columns than it has at epoch {as_of.epoch}: prepare it again."), False
+    if (
+        isinstance(as_of, AsOfEpoch)
+        and as_of.epoch in reading.epochs
+        and reading.generation(as_of.epoch) not in wanted
+    ):
+        return InvalidInput(
+            f"The statement was prepared with other columns than it has at epoch {as_of.epoch}: prepare it "
+            "again."
+        ), False
     newest = next((epoch for epoch in reading.epochs if reading.is_covered(epoch)), reading.epochs[0])
     generation = reading.generation(newest)
-    stores = f"store {reading.stores[0]}" if len(reading.stores) == 1 else f"one of the stores {', '.join(reading.stores)}"
+    stores = (
+        f"store {reading.stores[0]}"
+        if len(reading.stores) == 1
+        else f"one of the stores {', '.join(reading.stores)}"
+    )
     if generation >= wanted.stop:
-        return InvalidInput(f"The statement was prepared before {stores} was migrated: prepare it again."), False
+        return InvalidInput(
+            f"The statement was prepared before {stores} was migrated: prepare it again."
+        ), False
     if generation < wanted.start:
         return Unavailable(
-            f"Group {reading.group} can be read at epoch {newest}, and the statement's columns are those that {stores} has since: try again shortly."
+            f"Group {reading.group} can be read at epoch {newest}, and the statement's columns are those "
+            f"that {stores} has since: try again shortly."
         ), True
     return None
 
@@ -173,36 +243,51 @@ def _of_other_columns(reading: GroupReading, wanted: range, as_of: AsOf | None) 
 def _no_such_epoch(reading: GroupReading, epoch: Epoch) -> tuple[LivestateError, bool]:
     if epoch > reading.newest_known:
         return NotFound(
-            f"Epoch {epoch} of group {reading.group} is not committed; the newest is {reading.newest_known}. To wait for an epoch, ask for min_epoch."
+            f"Epoch {epoch} of group {reading.group} is not committed; the newest is {reading.newest_known}. "
+            "To wait for an epoch, ask for min_epoch."
         ), False
     gone = _gap(reading, epoch, reading.hosts_on_the_way(epoch))
     if gone is not None:
         return NotFound(
-            f"Epoch {epoch} of group {reading.group} is not retained: partition {gone.number} of store {gone.store} can be read "
+            f"Epoch {epoch} of group {reading.group} is not retained: partition {gone.number} of store "
+            f"{gone.store} can be read "
             f"on {_place(gone.host)} at epochs {epochs_in_words(gone.report.committed)}."
         ), False
     gap = _gap(reading, epoch)
     if gap is not None:
         return Unavailable(f"{_behind(gap, epoch)}: try again shortly."), True
-    return NotFound(f"Epoch {epoch} of group {reading.group} is not retained; what can be read is {epochs_in_words(reading.epochs)}."), False
+    return NotFound(
+        f"Epoch {epoch} of group {reading.group} is not retained; what can be read is "
+        f"{epochs_in_words(reading.epochs)}."
+    ), False
 
 
 def _no_such_moment(reading: GroupReading, moment: AsOfTimestamp) -> tuple[LivestateError, bool]:
     epochs = [epoch for epoch in reading.epochs if reading.committed_at(epoch) <= moment.microseconds]
     if not epochs:
         oldest = AsOfTimestamp(reading.committed_at(reading.epochs[-1]))
-        return NotFound(f"No epoch of group {reading.group} is retained as of {moment}: the oldest, {reading.epochs[-1]}, is of {oldest}."), False
+        return NotFound(
+            f"No epoch of group {reading.group} is retained as of {moment}: the oldest, "
+            f"{reading.epochs[-1]}, is of {oldest}."
+        ), False
     for host, report in reading.reports.items():
-        if report.unread_since is not None and report.unread_since <= moment.microseconds and report.newest >= epochs[0]:
+        if (
+            report.unread_since is not None
+            and report.unread_since <= moment.microseconds
+            and report.newest >= epochs[0]
+        ):
             return Unavailable(
-                f"Host {host} is at epoch {report.newest} of group {reading.group}, and epoch {report.newest + 1} was committed by {moment}: "
+                f"Host {host} is at epoch {report.newest} of group {reading.group}, and epoch "
+                f"{report.newest + 1} was committed by {moment}: "
                 "try again shortly."
             ), True
     for epoch in epochs:
         gap = _gap(reading, epoch)
         if gap is not None and reading.is_covered(epoch, reading.hosts_on_the_way(epoch)):
             return Unavailable(f"{_behind(gap, epoch)}: try again shortly."), True
-    return NotFound(f"No epoch of group {reading.group} as of {moment} is retained on all hosts that have its partitions."), False
+    return NotFound(
+        f"No epoch of group {reading.group} as of {moment} is retained on all hosts that have its partitions."
+    ), False
 
 
 def _too_old(reading: GroupReading, wish: EpochWish, now: int) -> Unavailable:
@@ -215,7 +300,11 @@ def _too_old(reading: GroupReading, wish: EpochWish, now: int) -> Unavailable:
     if covered is not None and covered >= wanted:
         stale, limit = reading.stale_seconds(covered, now), wish.max_staleness_seconds or 0.0
         return Unavailable(
-            f"Group {reading.group} can be read at epoch {covered}, and may lack commits of the last {stale:.3g} seconds; max_staleness is {limit:g}."
+            f"Group {reading.group} can be read at epoch {covered}, and may lack commits of the last "
+            f"{stale:.3g} seconds; max_staleness is {limit:g}."
         )
     there = "none" if covered is None else str(covered)
-    return Unavailable(f"Epoch {wanted} of group {reading.group} is wanted, and the newest that can be read is {there}: try again shortly.")
+    return Unavailable(
+        f"Epoch {wanted} of group {reading.group} is wanted, and the newest that can be read is {there}: try "
+        "again shortly."
+    )

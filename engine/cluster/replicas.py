@@ -27,7 +27,8 @@ def readers(
         order: Who should answer for a partition.
 
     Returns:
-        The hosts: those that should answer for the first of the partitions come first, in their order, and the others follow by name.
+        The hosts: those that should answer for the first of the partitions come first, in their order, and
+        the others follow by name.
     """
     bundles = bundles_of(needs, definitions, reports)
     able = set(reports)

@@ -59,13 +59,15 @@ class GroupReport:
     Attributes:
         readable: Epochs that can be read, ascending; empty while the group has no version at all.
         newest_known: Newest epoch known to be committed in the changelog.
-        unread_since: When the oldest known commit that cannot be read yet was committed, microseconds since 1970 UTC; None when there is none.
-        looked_at: When the host last saw that the changelog had nothing newer than `newest_known`, microseconds since 1970 UTC by the host's clock;
-            0 for never.
+        unread_since: When the oldest known commit that cannot be read yet was committed, microseconds since
+            1970 UTC; None when there is none.
+        looked_at: When the host last saw that the changelog had nothing newer than `newest_known`,
+            microseconds since 1970 UTC by the host's clock; 0 for never.
         building: How far the partitions are that cannot be read yet; None where there are none.
         problem: Why the group does not get on, in one sentence; empty when nothing is wrong.
 
-    Reports that differ only in what says nothing of what can be read are equal: when the host looked, how far it is, and what keeps it.
+    Reports that differ only in what says nothing of what can be read are equal: when the host looked, how far
+    it is, and what keeps it.
     """
 
     readable: tuple[ReadableEpoch, ...]
@@ -96,8 +98,8 @@ class StoreReport:
         bytes: Arrow bytes of their segments.
         segments: How many segments they have.
         stored_rows: Rows of the segments, dead ones included.
-        since: Oldest epoch at which all of these partitions can be read, as far as it is retained: a store joins, or a partition is rebuilt, later
-            than others of the group.
+        since: Oldest epoch at which all of these partitions can be read, as far as it is retained: a store
+            joins, or a partition is rebuilt, later than others of the group.
         rebuilding: Partitions that the host holds and cannot read yet, ascending.
     """
 

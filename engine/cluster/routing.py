@@ -24,8 +24,8 @@ class Route:
     Attributes:
         epochs: The epoch of each store group.
         committed_at: When it was committed, microseconds since 1970 UTC; 0 before the first.
-        partitions: For each host that takes part, its partitions of every store that is read, ascending; every needed partition is at one host.
-            A store that a host reads nothing of is there with none.
+        partitions: For each host that takes part, its partitions of every store that is read, ascending;
+            every needed partition is at one host. A store that a host reads nothing of is there with none.
         everywhere: Global stores, of which every host reads all that is needed.
         generations: How many migrations of each store group are in effect at its epoch.
     """
@@ -71,9 +71,10 @@ def route(
 ) -> Route | NotYet:
     """Choose one epoch for each store group, and a host for each partition.
 
-    Each group is read at the newest epoch that the wish allows and at which some host has each needed partition. Partitions of equal number, of
-    stores with equally many partitions, are read at one host. One host that has everything answers alone, this one if it can; else every partition
-    is read at the first of its hosts that has the epoch.
+    Each group is read at the newest epoch that the wish allows and at which some host has each needed
+    partition. Partitions of equal number, of stores with equally many partitions, are read at one host. One
+    host that has everything answers alone, this one if it can; else every partition is read at the first of
+    its hosts that has the epoch.
 
     Args:
         needs: The partitions that the query needs of each store that it reads; none of a store is possible.
@@ -89,14 +90,23 @@ def route(
     """
     bundles = bundles_of(needs, definitions, reports)
     readings = readings_of(needs, definitions, reports, bundles)
-    if isinstance(wish.as_of_default, AsOfEpoch) and sum(reading.group not in wish.as_of for reading in readings) > 1:
+    if (
+        isinstance(wish.as_of_default, AsOfEpoch)
+        and sum(reading.group not in wish.as_of for reading in readings) > 1
+    ):
         groups = " and ".join(reading.group for reading in readings)
         return NotYet(
-            InvalidInput(f"The statement reads the groups {groups}, which count their epochs apart: say AS OF EPOCH behind the tables' names."), False
+            InvalidInput(
+                f"The statement reads the groups {groups}, which count their epochs apart: say AS OF EPOCH "
+                "behind the tables' names."
+            ),
+            False,
         )
     for bundle in bundles:
         if missing := bundle.missing(bundle.held):
-            return NotYet(no_partition(bundle, missing, readings, reports, order(bundle.count)), may_come=True)
+            return NotYet(
+                no_partition(bundle, missing, readings, reports, order(bundle.count)), may_come=True
+            )
     allowed: list[tuple[Epoch, ...]] = []
     for reading in readings:
         epochs = _allowed(reading, wish, now)
@@ -109,18 +119,30 @@ def route(
     epochs_of, hosts_of = chosen
     return Route(
         {reading.group: epoch for reading, epoch in zip(readings, epochs_of, strict=True)},
-        {reading.group: reading.committed_at(epoch) for reading, epoch in zip(readings, epochs_of, strict=True)},
+        {
+            reading.group: reading.committed_at(epoch)
+            for reading, epoch in zip(readings, epochs_of, strict=True)
+        },
         _placed(needs, hosts_of, here, order),
         frozenset(store for bundle in bundles for store in bundle.beside),
-        {reading.group: reading.generation(epoch) for reading, epoch in zip(readings, epochs_of, strict=True)},
+        {
+            reading.group: reading.generation(epoch)
+            for reading, epoch in zip(readings, epochs_of, strict=True)
+        },
     )
 
 
 def _allowed(reading: GroupReading, wish: EpochWish, now: int) -> tuple[Epoch, ...]:
-    """The epochs that the wish allows and some host has, newest first; none where a better one is still to come."""
+    """The epochs that the wish allows and some host has, newest first; none where a better one is still to
+    come.
+    """
     found = _allowed_in_time(reading, wish, now)
     generations = wish.generations.get(reading.group)
-    return found if generations is None else tuple(epoch for epoch in found if reading.generation(epoch) in generations)
+    return (
+        found
+        if generations is None
+        else tuple(epoch for epoch in found if reading.generation(epoch) in generations)
+    )
 
 
 def _allowed_in_time(reading: GroupReading, wish: EpochWish, now: int) -> tuple[Epoch, ...]:
@@ -133,13 +155,20 @@ def _allowed_in_time(reading: GroupReading, wish: EpochWish, now: int) -> tuple[
             limit = wish.max_staleness_seconds
             oldest = wish.min_epoch or 0
             recent = (epoch for epoch in reading.epochs if epoch >= oldest)
-            return tuple(epoch for epoch in recent if limit is None or reading.stale_seconds(epoch, now) <= limit)
+            return tuple(
+                epoch for epoch in recent if limit is None or reading.stale_seconds(epoch, now) <= limit
+            )
 
 
 def _allowed_at(reading: GroupReading, moment: int) -> tuple[Epoch, ...]:
-    """The epochs as of a moment; none while a host is on the way to a newer one that was committed by then."""
+    """The epochs as of a moment; none while a host is on the way to a newer one that was
+    committed by then.
+    """
     epochs = tuple(epoch for epoch in reading.epochs if reading.committed_at(epoch) <= moment)
-    if epochs and any(r.unread_since is not None and r.unread_since <= moment and r.newest >= epochs[0] for r in reading.reports.values()):
+    if epochs and any(
+        r.unread_since is not None and r.unread_since <= moment and r.newest >= epochs[0]
+        for r in reading.reports.values()
+    ):
         return ()
     for place, epoch in enumerate(epochs):
         if reading.is_covered(epoch):
@@ -152,11 +181,14 @@ def _allowed_at(reading: GroupReading, moment: int) -> tuple[Epoch, ...]:
 _Chosen = tuple[tuple[Epoch, ...], Mapping[Bundle, Hosts]]
 
 
-def _choose(readings: Sequence[GroupReading], allowed: Sequence[tuple[Epoch, ...]], hosts: Mapping[Bundle, Hosts]) -> _Chosen | None:
-    """The newest epochs at which all bundles can be read, and by which hosts; the first group's epoch comes first where they compete.
+def _choose(
+    readings: Sequence[GroupReading], allowed: Sequence[tuple[Epoch, ...]], hosts: Mapping[Bundle, Hosts]
+) -> _Chosen | None:
+    """The newest epochs at which all bundles can be read, and by which hosts; the first group's epoch comes
+    first where they compete.
 
-    A host can be behind in one group and not in another, so what one group allows depends on the others: every epoch is tried whose hosts are not
-    among those of a newer one that led nowhere.
+    A host can be behind in one group and not in another, so what one group allows depends on the others:
+    every epoch is tried whose hosts are not among those of a newer one that led nowhere.
     """
     if not readings:
         return (), hosts
@@ -174,18 +206,25 @@ def _choose(readings: Sequence[GroupReading], allowed: Sequence[tuple[Epoch, ...
     return None
 
 
-def _narrowed(hosts: Mapping[Bundle, Hosts], reading: GroupReading, readers: Mapping[StoreName, Hosts]) -> dict[Bundle, Hosts] | None:
+def _narrowed(
+    hosts: Mapping[Bundle, Hosts], reading: GroupReading, readers: Mapping[StoreName, Hosts]
+) -> dict[Bundle, Hosts] | None:
     """The hosts that are left for each bundle; None where they do not have all of one."""
     left = dict(hosts)
     for bundle in reading.bundles:
-        left[bundle] = left[bundle].intersection(*(readers[store] for store in bundle.read if store in readers))
+        left[bundle] = left[bundle].intersection(
+            *(readers[store] for store in bundle.read if store in readers)
+        )
         if bundle.missing(left[bundle]):
             return None
     return left
 
 
 def _placed(
-    needs: Mapping[StoreName, Collection[PartitionId]], hosts_of: Mapping[Bundle, Hosts], here: HostName, order: Order
+    needs: Mapping[StoreName, Collection[PartitionId]],
+    hosts_of: Mapping[Bundle, Hosts],
+    here: HostName,
+    order: Order,
 ) -> dict[HostName, dict[StoreName, tuple[PartitionId, ...]]]:
     alone = _alone(hosts_of, here, order)
     if alone is not None:
@@ -204,7 +243,9 @@ def _placed(
 
 
 def _alone(hosts_of: Mapping[Bundle, Hosts], here: HostName, order: Order) -> HostName | None:
-    """A host that can answer for everything: this one, else the one that should answer for the first partition; None if there is none."""
+    """A host that can answer for everything: this one, else the one that should answer for the first
+    partition; None if there is none.
+    """
     able: Hosts | None = None
     for bundle, hosts in hosts_of.items():
         whole = frozenset(host for host in hosts if len(bundle.held[host]) == len(bundle.numbers))
@@ -217,7 +258,9 @@ def _alone(hosts_of: Mapping[Bundle, Hosts], here: HostName, order: Order) -> Ho
 
 
 def _spread(bundle: Bundle, hosts: Hosts, order: Order) -> dict[HostName, tuple[PartitionId, ...]]:
-    """The numbers that each host reads, ascending: a number is read at the first host that should answer for it and can."""
+    """The numbers that each host reads, ascending: a number is read at the first host that should answer for
+    it and can.
+    """
     held = {host: bundle.held[host] for host in hosts if host in bundle.held}
     preferred, others = order(bundle.count), sorted(held)
     found: dict[HostName, list[PartitionId]] = {host: [] for host in others}
@@ -226,7 +269,9 @@ def _spread(bundle: Bundle, hosts: Hosts, order: Order) -> dict[HostName, tuple[
         best = preferred[number]
         # Nearly always the first one can, and this loop runs for every partition of a store.
         host = (
-            best[0] if best and number in held.get(best[0], nothing) else next(host for host in (*best, *others) if number in held.get(host, nothing))
+            best[0]
+            if best and number in held.get(best[0], nothing)
+            else next(host for host in (*best, *others) if number in held.get(host, nothing))
         )
         found[host].append(number)
     return {host: tuple(numbers) for host, numbers in found.items() if numbers}

@@ -32,7 +32,8 @@ class Asked:
         answer: Answers it on this host.
         explain: The lines of EXPLAIN on this host.
         seconds: Adds the time since the statement came, `total`, to the times of steps by name.
-        in_shapes: Binds its text anew with what its stores are where so many migrations of their groups are in effect: `Requests.in_shapes`.
+        in_shapes: Binds its text anew with what its stores are where so many migrations of their groups are
+            in effect: `Requests.in_shapes`.
         is_told: Whether whoever asks was told which columns the answer has.
     """
 

@@ -51,7 +51,9 @@ MOST_TRIES = 4
 """How often a statement is begun anew after a host failed."""
 
 PRIMED_BYTES = 4 << 20
-"""Arrow bytes that are read before any is handed out: a result up to this size survives the loss of a host."""
+"""Arrow bytes that are read before any is handed out: a result up to this size survives the loss
+of a host.
+"""
 
 Serve = Callable[[FragmentRequest, Callable[[], bool]], QueryResult]
 """Runs a fragment on this host."""
@@ -66,7 +68,8 @@ class CoordinatorOptions:
         total_gather_limit_bytes: What all statements may hold together.
         peer_threads: Threads that call hosts, for all statements together.
         batch_bytes: Arrow bytes that a batch of a result should not exceed.
-        merge_table_bytes: Arrow bytes of a fragment's rows up to which a merge reads them as a table; where it can, it reads more as they come.
+        merge_table_bytes: Arrow bytes of a fragment's rows up to which a merge reads them as a table; where
+            it can, it reads more as they come.
     """
 
     gather_limit_bytes: int
@@ -157,7 +160,9 @@ class Coordinator:
         return self._memory.held_bytes
 
     def close(self) -> None:
-        """Stop. Statements still running end with an error; whatever they run on this host has ended when this returns."""
+        """Stop. Statements still running end with an error; whatever they run on this host has ended when
+        this returns.
+        """
         with self._lock:
             self._closed = True
             running = list(self._running)
@@ -196,7 +201,9 @@ class Coordinator:
                 asked.deadline.check()
                 failed.add(failure.host)
                 routed = self._router.along(routed, self._another(routed, failed, failure))
-        raise Unavailable(f"Hosts failed one after the other ({', '.join(sorted(failed))}); try again shortly.")
+        raise Unavailable(
+            f"Hosts failed one after the other ({', '.join(sorted(failed))}); try again shortly."
+        )
 
     def row(self, asked: KeyAsked) -> QueryResult | None:
         """Answer a lookup of one row by its key, past everything that other statements need.
@@ -240,13 +247,20 @@ class Coordinator:
         statement, hosts = asked.statement, self._readers(route)
         if not hosts or hosts == [self._cluster.here]:
             return asked.explain(self._pin(asked, route))
-        text = self._plans.whole(statement, asked.types, asked.bind, asked.deadline).text if len(hosts) == 1 else None
+        text = (
+            self._plans.whole(statement, asked.types, asked.bind, asked.deadline).text
+            if len(hosts) == 1
+            else None
+        )
         if text is not None:
             return whole_lines(statement, asked.arguments, kept, hosts[0], text)
         plan = self._plan(asked)
         kept = kept_partitions(plan.runs.bound.references, plan.runs.predicates, asked.arguments)
         errand = Errand(asked.arguments, route, self._cluster.here, asked.deadline)
-        shares = {each.fragment.name: errand.shares(each.text, united(each.fragment.references, kept)) for each in plan.fragments}
+        shares = {
+            each.fragment.name: errand.shares(each.text, united(each.fragment.references, kept))
+            for each in plan.fragments
+        }
         return scattered_lines(plan, asked.arguments, kept, shares)
 
     def analyze(self, asked: Asked) -> list[str]:
@@ -271,7 +285,9 @@ class Coordinator:
         return [*lines, f"all rows: {taken * 1000:.3f} ms"]
 
     def _another(self, routed: Routed, failed: Collection[HostName], failure: HostFailedError) -> Route:
-        """A route without the hosts that failed, or with them if they have got on: an epoch may have been given up meanwhile."""
+        """A route without the hosts that failed, or with them if they have got on: an epoch may have been
+        given up meanwhile.
+        """
         asked, needs, route = routed.asked, routed.needs, routed.route
         without = self._routes.now(needs, asked.definitions, asked.wish, failed)
         if isinstance(without, Route):
@@ -304,9 +320,12 @@ class Coordinator:
         try:
             return self._scattered(asked, kept, route, plan)
         except RefusedError as refused:
-            # An expression may meet rows before what would have left them out on one host; only other refusals are surprising.
+            # An expression may meet rows before what would have left them out on one host; only other
+            # refusals are surprising.
             level = logging.INFO if isinstance(refused.error, InvalidInput) else logging.WARNING
-            _log.log(level, "A statement is answered by gathering, since its split form was refused: %s", refused)
+            _log.log(
+                level, "A statement is answered by gathering, since its split form was refused: %s", refused
+            )
         plan = self._plans.gathering(asked.statement, asked.types, asked.bind, asked.deadline)
         try:
             return self._scattered(asked, kept, route, plan)
@@ -341,7 +360,10 @@ class Coordinator:
         with ExitStack() as resources:
             parts = self._begun(asked.deadline, resources)
             try:
-                part = parts.open(host, errand.request(whole.text, errand.shares(whole.text, route.partitions[host])[host], {}))
+                part = parts.open(
+                    host,
+                    errand.request(whole.text, errand.shares(whole.text, route.partitions[host])[host], {}),
+                )
                 tally = Tally("statement", part, 0, 0.0)
                 rows = _primed(tally.counted(parts.batches(part)))
             except RefusedError as refused:
@@ -373,13 +395,21 @@ class Coordinator:
         seconds = asked.seconds(plan=planned, gather=scatter.gather_seconds)
         if plan.merge is not None:
             seconds["merge"] = max(0.0, seconds["total"] - planned - scatter.gather_seconds)
-        metadata = scattered_metadata(plan, scatter.tallies, route, asked.definitions, self._cluster.here, seconds)
+        metadata = scattered_metadata(
+            plan, scatter.tallies, route, asked.definitions, self._cluster.here, seconds
+        )
         interrupt = partial(_interrupt, parts, batches)
-        result = QueryResult(schema, metadata, sliced(iter(batches), self._options.batch_bytes), kept_open.close, interrupt)
+        result = QueryResult(
+            schema, metadata, sliced(iter(batches), self._options.batch_bytes), kept_open.close, interrupt
+        )
         return Answer(result, route, plan, scatter.tallies)
 
-    def _rows(self, asked: Asked, route: Route, plan: ReadyPlan, scatter: Scatter, resources: ExitStack) -> tuple[pa.Schema, Any]:
-        """Rows of a plan, once every host has begun; for a merge, once all that it reads is here, or on its way."""
+    def _rows(
+        self, asked: Asked, route: Route, plan: ReadyPlan, scatter: Scatter, resources: ExitStack
+    ) -> tuple[pa.Schema, Any]:
+        """Rows of a plan, once every host has begun; for a merge, once all that it reads is here, or on its
+        way.
+        """
         if plan.merge is not None:
             return self._merged(asked, route, plan, scatter, resources)
         *earlier, last = plan.fragments
@@ -391,7 +421,9 @@ class Coordinator:
         scatter.gather(earlier)
         return schema, renamed(limited(_unwrapped(_primed(scatter.stream(last)), route), asked.limit), schema)
 
-    def _merged(self, asked: Asked, route: Route, plan: ReadyPlan, scatter: Scatter, resources: ExitStack) -> tuple[pa.Schema, Any]:
+    def _merged(
+        self, asked: Asked, route: Route, plan: ReadyPlan, scatter: Scatter, resources: ExitStack
+    ) -> tuple[pa.Schema, Any]:
         merge = plan.merge
         assert merge is not None
         tables = self._read_by_merge(asked, plan, scatter)
@@ -399,15 +431,21 @@ class Coordinator:
         try:
             rows = self._engine.run(merge.sql, tables, values, asked.deadline)
         except BindingError as error:
-            raise RefusedError(Defect(f"The engine refuses the merge of a statement ({error}); please report the statement.")) from error
+            raise RefusedError(
+                Defect(f"The engine refuses the merge of a statement ({error}); please report the statement.")
+            ) from error
         resources.callback(rows.close)
         # Before the engine closes: it lets go of a flow when the next batch is there.
         resources.callback(scatter.end)
         flows = any(isinstance(table, Flow) for table in tables.values())
         batches = _unwrapped(_primed(iter(rows)), route) if flows else iter(rows)
-        return (rows.schema if plan.schema is None else plan.schema), _Merged(rows, batches if plan.schema is None else renamed(batches, plan.schema))
+        return (rows.schema if plan.schema is None else plan.schema), _Merged(
+            rows, batches if plan.schema is None else renamed(batches, plan.schema)
+        )
 
-    def _read_by_merge(self, asked: Asked, plan: ReadyPlan, scatter: Scatter) -> Mapping[str, pa.Table | Flow]:
+    def _read_by_merge(
+        self, asked: Asked, plan: ReadyPlan, scatter: Scatter
+    ) -> Mapping[str, pa.Table | Flow]:
         """What a merge reads, by name."""
         assert plan.merge is not None
         if plan.flows:
@@ -416,7 +454,10 @@ class Coordinator:
             return {last.fragment.name: scatter.flow(last, self._options.merge_table_bytes)}
         gathered = scatter.gather(plan.fragments)
         lists = asked.arguments.lists
-        return {name: gathered[name] if name in gathered else pa.Table.from_batches([lists[name]]) for name in plan.merge.tables}
+        return {
+            name: gathered[name] if name in gathered else pa.Table.from_batches([lists[name]])
+            for name in plan.merge.tables
+        }
 
     def _begun(self, deadline: Deadline, resources: ExitStack) -> Parts:
         """Nothing under way yet, under watch."""
@@ -427,7 +468,9 @@ class Coordinator:
                 raise stopping()
             self._running.add(parts)
         resources.callback(self._forget, parts)
-        watch: Watch = self._watcher.watch(deadline, lambda: parts.end(watch.error and parts.too_late(watch.error)))
+        watch: Watch = self._watcher.watch(
+            deadline, lambda: parts.end(watch.error and parts.too_late(watch.error))
+        )
         # What is under way ends before the watch does.
         resources.enter_context(watch)
         resources.callback(parts.end)
@@ -475,13 +518,18 @@ def _primed(batches: Iterator[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], It
     return first, batches
 
 
-def _unwrapped(primed: tuple[list[pa.RecordBatch], Iterator[pa.RecordBatch]], route: Route) -> Iterator[pa.RecordBatch]:
+def _unwrapped(
+    primed: tuple[list[pa.RecordBatch], Iterator[pa.RecordBatch]], route: Route
+) -> Iterator[pa.RecordBatch]:
     """The rows for whoever asked, who has some of them when a host fails now."""
     try:
         yield from chain(*primed)
     except HostFailedError as failure:
         message = failure.error.message.rstrip(".")
-        raise Unavailable(f"Host {failure.host} failed when it had given a part of its rows{_of(failure.host, route)}: {message}.") from failure
+        raise Unavailable(
+            f"Host {failure.host} failed when it had given a part of its rows{_of(failure.host, route)}: "
+            f"{message}."
+        ) from failure
     except RefusedError as refused:
         raise refused.error from refused
 
@@ -490,7 +538,11 @@ def _lost(failure: HostFailedError, route: Route) -> LivestateError:
     """The error for partitions whose only host failed."""
     parts = _of(failure.host, route)
     message = failure.error.message.rstrip(".")
-    return Unavailable(f"Host {failure.host} failed, and no other host can answer{parts}: {message}.") if parts else failure.error
+    return (
+        Unavailable(f"Host {failure.host} failed, and no other host can answer{parts}: {message}.")
+        if parts
+        else failure.error
+    )
 
 
 def _of(host: HostName, route: Route) -> str:

@@ -1,4 +1,6 @@
-"""Answers in pieces: a statement whose rows a client reads partition by partition, from whichever host it likes of those that can give them."""
+"""Answers in pieces: a statement whose rows a client reads partition by partition, from whichever host it
+likes of those that can give them.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +44,9 @@ class Division:
     Attributes:
         epochs: The epoch of each store group that is read.
         schema: Columns of the answer; None where only its rows tell them.
-        pieces: A piece for each partition number that is read; their rows together, in any order, are the answer. None where something has to be
-            done with the rows of several partitions, so that the statement has to be asked as a whole.
+        pieces: A piece for each partition number that is read; their rows together, in any order, are the
+            answer. None where something has to be done with the rows of several partitions, so that the
+            statement has to be asked as a whole.
     """
 
     epochs: Mapping[GroupName, Epoch]
@@ -70,8 +73,8 @@ class Divider:
     def divide(self, asked: Asked, timeout_seconds: float | None) -> Division:
         """Divide the answer of a statement.
 
-        Every piece is a fragment over one partition number of all stores: what is right for any placement of partitions on hosts is right for one
-        on which every number has a host of its own.
+        Every piece is a fragment over one partition number of all stores: what is right for any placement of
+        partitions on hosts is right for one on which every number has a host of its own.
 
         Args:
             asked: The statement.
@@ -96,31 +99,45 @@ class Divider:
         errand = Errand(asked.arguments, route, self._cluster.here, asked.deadline)
         shares = _shares({name: needs[name] for name in fragment.text.stores}, route, asked.definitions)
         pieces = tuple(
-            Piece(replace(errand.request(fragment.text, share, {}), timeout_seconds=timeout_seconds), self._readers(share, route, asked))
+            Piece(
+                replace(errand.request(fragment.text, share, {}), timeout_seconds=timeout_seconds),
+                self._readers(share, route, asked),
+            )
             for share in shares
         )
-        # A host may have gone since the route was found; whoever answers the whole statement finds another one.
+        # A host may have gone since the route was found; whoever answers the whole statement finds another
+        # one.
         return Division(route.epochs, plan.schema, pieces if all(piece.hosts for piece in pieces) else None)
 
     def _readers(self, share: Partitions, route: Route, asked: Asked) -> tuple[HostName, ...]:
-        return readers(share, route.epochs, asked.definitions, self._cluster.peers.reports(), self._cluster.order)
+        return readers(
+            share, route.epochs, asked.definitions, self._cluster.peers.reports(), self._cluster.order
+        )
 
 
 def _shares(needs: Partitions, route: Route, definitions: Definitions) -> Sequence[Partitions]:
     """What each piece reads.
 
-    That is one partition number of all stores with equally many partitions, as these are together on a host, and beside it all that is needed of
-    global stores, which every host has. Global stores alone are one piece.
+    That is one partition number of all stores with equally many partitions, as these are together on a host,
+    and beside it all that is needed of global stores, which every host has. Global stores alone are one
+    piece.
     """
     spread = {store: numbers for store, numbers in needs.items() if store not in route.everywhere}
     beside = {store: numbers for store, numbers in needs.items() if store in route.everywhere}
     if not any(spread.values()):
         return [needs] if any(beside.values()) else []
-    places = sorted({(definitions[store].partitions, number) for store, numbers in spread.items() for number in numbers})
-    return [{**beside, **{store: _at(place, definitions[store], numbers) for store, numbers in spread.items()}} for place in places]
+    places = sorted(
+        {(definitions[store].partitions, number) for store, numbers in spread.items() for number in numbers}
+    )
+    return [
+        {**beside, **{store: _at(place, definitions[store], numbers) for store, numbers in spread.items()}}
+        for place in places
+    ]
 
 
-def _at(place: tuple[int, PartitionId], definition: StoreDefinition, numbers: tuple[PartitionId, ...]) -> tuple[PartitionId, ...]:
+def _at(
+    place: tuple[int, PartitionId], definition: StoreDefinition, numbers: tuple[PartitionId, ...]
+) -> tuple[PartitionId, ...]:
     """A store's partition at a place, if it is one of some."""
     count, number = place
     return (number,) if definition.partitions == count and number in numbers else ()

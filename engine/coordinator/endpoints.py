@@ -1,4 +1,6 @@
-"""Answers that need no coordinator: rows that hosts have side by side, in no order, so that a client can read from each of them."""
+"""Answers that need no coordinator: rows that hosts have side by side, in no order, so that a client can read
+from each of them.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,8 @@ def endpoints_of(asked: Asked, plan: ReadyPlan, route: Route, here: HostName) ->
         here: This host.
 
     Returns:
-        The fragments; None where something has to be done with their rows: merged, summed up, cut off, or given other names or types; or
-        where the fragments need rows sent along.
+        The fragments; None where something has to be done with their rows: merged, summed up, cut off, or
+        given other names or types; or where the fragments need rows sent along.
     """
     last = plain_fragment(asked, plan)
     if last is None:
@@ -49,7 +51,12 @@ def plain_fragment(asked: Asked, plan: ReadyPlan) -> ReadyFragment | None:
     Returns:
         The fragment; None where something has to be done with its rows, or where it needs rows sent along.
     """
-    if plan.merge is not None or len(plan.fragments) != 1 or asked.limit is not None or isinstance(plan.runs.plan, CountPlan):
+    if (
+        plan.merge is not None
+        or len(plan.fragments) != 1
+        or asked.limit is not None
+        or isinstance(plan.runs.plan, CountPlan)
+    ):
         return None
     (last,) = plan.fragments
     if last.text.tables or plan.schema is None or not last.outputs.schema.equals(plan.schema):

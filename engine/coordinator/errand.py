@@ -1,4 +1,6 @@
-"""What the fragments of a statement have in common on their way to hosts, and what is counted of their rows."""
+"""What the fragments of a statement have in common on their way to hosts, and what is counted of
+their rows.
+"""
 
 from __future__ import annotations
 
@@ -48,19 +50,24 @@ class Errand:
             tables: Rows of the fragments before it.
         """
         lists = self.arguments.lists
-        inputs = {name: tables[name] if name in tables else pa.Table.from_batches([lists[name]]) for name in sorted(text.tables)}
+        inputs = {
+            name: tables[name] if name in tables else pa.Table.from_batches([lists[name]])
+            for name in sorted(text.tables)
+        }
         values = [self.arguments.parameters[place] for place in text.places]
         names = [str(number) for number in range(1, len(values) + 1)]
         parameters = pa.record_batch([pa.repeat(value, 1) for value in values], names) if values else None
         # Without partitions any epoch will do, and this host need not have that of the others.
         epochs = self.route.epochs if any(share.values()) else {}
-        return FragmentRequest(text.sql, epochs, share, parameters, inputs, self.deadline.remaining_seconds, self.route.migrated)
+        return FragmentRequest(
+            text.sql, epochs, share, parameters, inputs, self.deadline.remaining_seconds, self.route.migrated
+        )
 
     def shares(self, text: QueryText, needs: Partitions) -> Shares:
         """Which hosts run a fragment, over which of its partitions.
 
-        A fragment that needs no partition runs here all the same, as an aggregate over no rows has a row. One that needs those of global stores
-        alone runs once, as every host has the same rows for it.
+        A fragment that needs no partition runs here all the same, as an aggregate over no rows has a row. One
+        that needs those of global stores alone runs once, as every host has the same rows for it.
 
         Args:
             text: The fragment.
@@ -72,7 +79,10 @@ class Errand:
         # Of hosts that are equally good this one is asked first.
         for host in sorted(self.route.hosts, key=lambda host: host != self.here):
             held = self.route.partitions[host]
-            share = {name: tuple(number for number in held.get(name, ()) if number in numbers) for name, numbers in wanted.items()}
+            share = {
+                name: tuple(number for number in held.get(name, ()) if number in numbers)
+                for name, numbers in wanted.items()
+            }
             if any(share[name] for name in spread) or (not spread and any(share.values())):
                 shares[host] = share
                 if not spread:

@@ -20,7 +20,11 @@ from engine.plan.values import Arguments
 
 
 def whole_lines(
-    statement: ReadyStatement, arguments: Arguments, kept: Mapping[str, Collection[PartitionId]], host: HostName, text: QueryText
+    statement: ReadyStatement,
+    arguments: Arguments,
+    kept: Mapping[str, Collection[PartitionId]],
+    host: HostName,
+    text: QueryText,
 ) -> list[str]:
     """The lines for a statement that one other host answers.
 
@@ -34,7 +38,12 @@ def whole_lines(
     return [f"plan: whole statement on host {host}", *_stores(statement, arguments, kept), f"sql: {text.sql}"]
 
 
-def scattered_lines(plan: ReadyPlan, arguments: Arguments, kept: Mapping[str, Collection[PartitionId]], shares: Mapping[str, Shares]) -> list[str]:
+def scattered_lines(
+    plan: ReadyPlan,
+    arguments: Arguments,
+    kept: Mapping[str, Collection[PartitionId]],
+    shares: Mapping[str, Shares],
+) -> list[str]:
     """The lines for a statement that several hosts answer.
 
     Args:
@@ -46,7 +55,10 @@ def scattered_lines(plan: ReadyPlan, arguments: Arguments, kept: Mapping[str, Co
     lines = [f"plan: {DISTRIBUTED}", *_stores(plan.runs, arguments, kept), *explain_split(plan.split)]
     for fragment in plan.fragments:
         name = fragment.fragment.name
-        lines.append(f"hosts of {name}: {', '.join(_share(host, share) for host, share in sorted(shares[name].items()))}")
+        lines.append(
+            f"hosts of {name}: "
+            f"{', '.join(_share(host, share) for host, share in sorted(shares[name].items()))}"
+        )
     return lines
 
 
@@ -55,7 +67,9 @@ def _share(host: HostName, share: Partitions) -> str:
     return f"{host} ({count} partition{'' if count == 1 else 's'})"
 
 
-def _stores(statement: ReadyStatement, arguments: Arguments, kept: Mapping[str, Collection[PartitionId]]) -> list[str]:
+def _stores(
+    statement: ReadyStatement, arguments: Arguments, kept: Mapping[str, Collection[PartitionId]]
+) -> list[str]:
     lines: list[str] = []
     for reference, predicate in zip(statement.bound.references, statement.predicates, strict=True):
         lines += explain_pruned(reference, wanted(predicate, reference, arguments), len(kept[reference.scan]))
@@ -80,4 +94,7 @@ def analyzed_lines(route: Route, tallies: Iterable[Tally], here: HostName) -> li
 def _tally(tally: Tally) -> str:
     known = tally.metadata
     segments = f"{known.get('segments_read', 0)} of {known.get('segments', 0)} segments"
-    return f"read: {tally.fragment} on {tally.host}: {tally.rows} rows, {tally.nbytes} bytes, {segments}, {tally.seconds * 1000:.3f} ms"
+    return (
+        f"read: {tally.fragment} on {tally.host}: {tally.rows} rows, {tally.nbytes} bytes, {segments}, "
+        f"{tally.seconds * 1000:.3f} ms"
+    )

@@ -27,7 +27,14 @@ class Flow:
         schema: Schema of the rows.
     """
 
-    def __init__(self, schema: pa.Schema, first: Sequence[pa.RecordBatch], rest: Iterator[pa.RecordBatch], parts: Parts, ration: Ration) -> None:
+    def __init__(
+        self,
+        schema: pa.Schema,
+        first: Sequence[pa.RecordBatch],
+        rest: Iterator[pa.RecordBatch],
+        parts: Parts,
+        ration: Ration,
+    ) -> None:
         self.schema = schema
         self._first = list(reversed(first))
         self._rest = rest
@@ -41,11 +48,15 @@ class Flow:
         return self._parts.cause if self._parts.has_ended else None
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return pa.RecordBatchReader.from_batches(self.schema, self._batches()).__arrow_c_stream__(requested_schema)
+        return pa.RecordBatchReader.from_batches(self.schema, self._batches()).__arrow_c_stream__(
+            requested_schema
+        )
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         if self._is_begun:
-            error = Defect("The engine reads the rows of a merge twice, and they come once; please report the statement.")
+            error = Defect(
+                "The engine reads the rows of a merge twice, and they come once; please report the statement."
+            )
             self._parts.end(error)
             raise error
         self._is_begun = True

@@ -62,7 +62,9 @@ class KeyRows:
         local: Answers from this host's stores.
     """
 
-    def __init__(self, cluster: Cluster, routes: Routes, router: Router, plans: PlanCache, local: LocalExecutor) -> None:
+    def __init__(
+        self, cluster: Cluster, routes: Routes, router: Router, plans: PlanCache, local: LocalExecutor
+    ) -> None:
         self._cluster = cluster
         self._routes = routes
         self._router = router
@@ -93,17 +95,25 @@ class KeyRows:
             result = self._local.row(asked.lookup, asked.key, Pin(route.epochs, share), asked.started)
         except (Unavailable, NotFound):
             return None
-        result.metadata = replace(result.metadata, partitions_read=1, partitions=asked.lookup.definition.partitions, hosts=(host,))
+        result.metadata = replace(
+            result.metadata, partitions_read=1, partitions=asked.lookup.definition.partitions, hosts=(host,)
+        )
         return result
 
-    def _elsewhere(self, asked: KeyAsked, route: Route, host: HostName, share: Partitions) -> QueryResult | None:
+    def _elsewhere(
+        self, asked: KeyAsked, route: Route, host: HostName, share: Partitions
+    ) -> QueryResult | None:
         lookup, statement = asked.lookup, asked.statement
         bindable = Bindable(statement, outputs_of_stored(lookup.schema))
-        whole = self._plans.whole(statement, (lookup.key_type,), lambda: bindable, Deadline(asked.timeout_seconds, asked.cancelled))
+        whole = self._plans.whole(
+            statement, (lookup.key_type,), lambda: bindable, Deadline(asked.timeout_seconds, asked.cancelled)
+        )
         if whole.text is None:
             return None
         parameters = pa.record_batch([pa.array([asked.key], lookup.key_type)], ["1"])
-        request = FragmentRequest(whole.text.sql, route.epochs, share, parameters, {}, asked.timeout_seconds, route.migrated)
+        request = FragmentRequest(
+            whole.text.sql, route.epochs, share, parameters, {}, asked.timeout_seconds, route.migrated
+        )
         rows = self._cluster.peers.run(host, request, asked.cancelled)
         table = pa.Table.from_batches(list(rows), lookup.schema)
         metadata = QueryMetadata(

@@ -35,7 +35,9 @@ class _NoPeers:
         """How this host stands."""
         return {host: Standing(alive=True, report=report) for host, report in self.reports().items()}
 
-    def run(self, host: HostName, request: FragmentRequest, cancelled: Callable[[], bool] | None = None) -> FragmentRows:
+    def run(
+        self, host: HostName, request: FragmentRequest, cancelled: Callable[[], bool] | None = None
+    ) -> FragmentRows:
         """There is nobody to ask."""
         raise Defect(f"There is no host {host}.")
 

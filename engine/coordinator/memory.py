@@ -64,12 +64,14 @@ class Ration:
                 return
             if self._held + nbytes > limit:
                 raise LimitExceeded(
-                    f"The statement gathers more rows of other hosts than gather_limit_bytes allows ({limit} bytes): "
+                    f"The statement gathers more rows of other hosts than gather_limit_bytes allows ({limit} "
+                    "bytes): "
                     "ask for fewer rows or columns, or raise the limit."
                 )
             if not self._memory.take(nbytes):
                 raise LimitExceeded(
-                    f"All statements together gather more rows of other hosts than total_gather_limit_bytes allows ({total} bytes): "
+                    "All statements together gather more rows of other hosts than total_gather_limit_bytes "
+                    f"allows ({total} bytes): "
                     "try again later, or raise the limit."
                 )
             self._held += nbytes

@@ -1,7 +1,8 @@
 """The types of what a plan's fragments and its merge give, found in one go.
 
-Fragments become common table expressions of one query that also holds the merge, and which reads all of them. Binding it takes a fraction of the
-time that its parts would take one by one, each of them over the rows of those before it.
+Fragments become common table expressions of one query that also holds the merge, and which reads all of them.
+Binding it takes a fraction of the time that its parts would take one by one, each of them over the rows of
+those before it.
 """
 
 from __future__ import annotations
@@ -41,19 +42,27 @@ def part_types(
         deadline: When the statement must end.
 
     Returns:
-        The columns of each fragment by its name, and those of the merge; types of the merge are right, its names need not be.
+        The columns of each fragment by its name, and those of the merge; types of the merge are right, its
+        names need not be.
 
     Raises:
         NotBoundError: The engine refuses a text.
         LivestateError: A column has a type that cannot be sent.
     """
     names = [f'"{fragment.name}"' for fragment in fragments]
-    parts = ", ".join(f"{name} AS ({texts[fragment.name]})" for name, fragment in zip(names, fragments, strict=True))
+    parts = ", ".join(
+        f"{name} AS ({texts[fragment.name]})" for name, fragment in zip(names, fragments, strict=True)
+    )
     sources = names if merge is None else [*names, f"({merge}) AS merged"]
     # Of a statement that turns out to read no store there is nothing but the merge.
-    sql, stores = over_empty_stores(f"{f'WITH {parts} ' if parts else ''}SELECT * FROM {', '.join(sources)}", references)
+    sql, stores = over_empty_stores(
+        f"{f'WITH {parts} ' if parts else ''}SELECT * FROM {', '.join(sources)}", references
+    )
     columns = iter(binder.columns(sql, {**stores, **lists}, (), deadline))
-    found = {fragment.name: _outputs(binder, tuple(islice(columns, _width(fragment.tree)))) for fragment in fragments}
+    found = {
+        fragment.name: _outputs(binder, tuple(islice(columns, _width(fragment.tree))))
+        for fragment in fragments
+    }
     return found, None if merge is None else _outputs(binder, tuple(columns))
 
 

@@ -12,7 +12,15 @@ import pyarrow as pa
 
 from engine.cluster.fragments import FragmentRequest, FragmentRows
 from engine.cluster.reports import HostName
-from engine.errors import Cancelled, DeadlineExceeded, InvalidInput, LivestateError, NotFound, Unavailable, Unsupported
+from engine.errors import (
+    Cancelled,
+    DeadlineExceeded,
+    InvalidInput,
+    LivestateError,
+    NotFound,
+    Unavailable,
+    Unsupported,
+)
 
 Open = Callable[[HostName, FragmentRequest, Callable[[], bool]], FragmentRows]
 """Begins a fragment on a host, on this one without a call, as `Peers.run`."""
@@ -62,7 +70,8 @@ class Part:
 
 
 class Parts:
-    """The parts of one statement. Whoever ends them, from whatever thread, ends all: reads under way fail, and nothing more is begun.
+    """The parts of one statement. Whoever ends them, from whatever thread, ends all: reads under way fail,
+    and nothing more is begun.
 
     Args:
         open_part: Begins a fragment on a host.
@@ -126,7 +135,9 @@ class Parts:
             raise self._meaning(host, error) from error
 
     def _is_meant(self, error: LivestateError) -> bool:
-        """Whether a failure at a host is the statement's as it is: one that is raised from itself is a cycle, with all that its traceback holds."""
+        """Whether a failure at a host is the statement's as it is: one that is raised from itself is a cycle,
+        with all that its traceback holds.
+        """
         return error is self._cause or not (self._ended or isinstance(error, _MISSING + _REFUSALS))
 
     def _meaning(self, host: HostName, error: LivestateError) -> BaseException:
@@ -162,12 +173,17 @@ class Parts:
         part.rows.close()
 
     def too_late(self, error: LivestateError) -> LivestateError:
-        """Why the parts are ended, and by whom: a time-out names the hosts that have not given all their rows."""
+        """Why the parts are ended, and by whom: a time-out names the hosts that have not given all their
+        rows.
+        """
         with self._lock:
             late = sorted(host for host, parts in self._asked.items() if parts)
         if not (isinstance(error, DeadlineExceeded) and late):
             return error
-        return DeadlineExceeded(f"{error.message.rstrip('.')}. It waited for {'host' if len(late) == 1 else 'hosts'} {', '.join(late)}.")
+        return DeadlineExceeded(
+            f"{error.message.rstrip('.')}. It waited for {'host' if len(late) == 1 else 'hosts'} "
+            f"{', '.join(late)}."
+        )
 
     def end(self, cause: BaseException | None = None) -> None:
         """End all parts.
@@ -187,7 +203,9 @@ class Parts:
             listener()
 
     def forget(self) -> None:
-        """Let go of the cause, when all is over: its traceback holds the rows that were gathered, and these parts."""
+        """Let go of the cause, when all is over: its traceback holds the rows that were gathered, and these
+        parts.
+        """
         with self._lock:
             self._cause = None
             self._listeners.clear()
@@ -196,7 +214,8 @@ class Parts:
 def let_go(error: BaseException) -> None:
     """Clear what an error's traceback holds, and those of its causes: rows that were gathered, for one.
 
-    Errors that refer to each other, as a refusal and its reason, are cycles, which only a garbage collection would free.
+    Errors that refer to each other, as a refusal and its reason, are cycles, which only a garbage collection
+    would free.
 
     Args:
         error: It has left all functions whose variables are to be cleared.

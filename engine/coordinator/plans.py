@@ -1,4 +1,6 @@
-"""What a coordinator works out once for a statement: its texts, the types of what it gathers, and the merge."""
+"""What a coordinator works out once for a statement: its texts, the types of what it gathers, and
+the merge.
+"""
 
 from __future__ import annotations
 
@@ -134,7 +136,9 @@ class PlanCache:
         self._plans: LeastRecentlyUsed[ReadyPlan] = LeastRecentlyUsed(size)
         self._wholes: LeastRecentlyUsed[WholeText] = LeastRecentlyUsed(size)
 
-    def plan(self, statement: ReadyStatement, types: Types, sizes: Sizes, bind: Bind, deadline: Deadline) -> ReadyPlan:
+    def plan(
+        self, statement: ReadyStatement, types: Types, sizes: Sizes, bind: Bind, deadline: Deadline
+    ) -> ReadyPlan:
         """The plan of a statement.
 
         Args:
@@ -157,12 +161,16 @@ class PlanCache:
             self._plans.put(key, found)
         return found
 
-    def _made(self, statement: ReadyStatement, types: Types, sizes: Sizes, bind: Bind, deadline: Deadline) -> ReadyPlan:
+    def _made(
+        self, statement: ReadyStatement, types: Types, sizes: Sizes, bind: Bind, deadline: Deadline
+    ) -> ReadyPlan:
         bindable = bind()
         if isinstance(bindable.statement.plan, RowsPlan | CountPlan):
             return _simple(statement, bindable)
         try:
-            return self._ready(statement, bindable, self._splitter.split(bindable.statement.bound, sizes), types, deadline)
+            return self._ready(
+                statement, bindable, self._splitter.split(bindable.statement.bound, sizes), types, deadline
+            )
         except _REFUSED as error:
             _log.warning("A statement is answered by gathering, since its split form is refused: %s", error)
             return self.gathering(statement, types, bind, deadline)
@@ -181,9 +189,14 @@ class PlanCache:
         """
         bindable = bind()
         try:
-            return self._ready(statement, bindable, self._splitter.gather(bindable.statement.bound), types, deadline)
+            return self._ready(
+                statement, bindable, self._splitter.gather(bindable.statement.bound), types, deadline
+            )
         except NotBoundError as error:
-            raise Defect(f"The statement is right, and the engine refuses it over gathered rows ({error}); please report the statement.") from error
+            raise Defect(
+                f"The statement is right, and the engine refuses it over gathered rows ({error}); please "
+                "report the statement."
+            ) from error
 
     def whole(self, statement: ReadyStatement, types: Types, bind: Bind, deadline: Deadline) -> WholeText:
         """A whole statement as the text of one fragment.
@@ -211,23 +224,38 @@ class PlanCache:
         try:
             text = _whole_text(statement)
             inputs = {name: bound.list_schemas[name] for name in text.tables}
-            found = self._fragments.bound(text.sql, bound.definitions, inputs, [types[place] for place in text.places], deadline)
+            found = self._fragments.bound(
+                text.sql, bound.definitions, inputs, [types[place] for place in text.places], deadline
+            )
         except _REFUSED as error:
             _log.warning("A statement cannot be handed to another host as it is: %s", error)
             return WholeText(statement, None, schema)
-        return WholeText(statement, text if schema is None or found.outputs.schema.types == schema.types else None, schema)
+        return WholeText(
+            statement, text if schema is None or found.outputs.schema.types == schema.types else None, schema
+        )
 
-    def _ready(self, statement: ReadyStatement, bindable: Bindable, split: SplitPlan, types: Types, deadline: Deadline) -> ReadyPlan:
+    def _ready(
+        self,
+        statement: ReadyStatement,
+        bindable: Bindable,
+        split: SplitPlan,
+        types: Types,
+        deadline: Deadline,
+    ) -> ReadyPlan:
         bound, wanted = bindable.statement.bound, bindable.outputs
         lists = tuple(bound.list_schemas)
         # Where rows make the columns there is nothing to tell of the merge.
         with_merge = wanted is not None
         try:
-            texts, merge, outputs, merged = self._typed(split, bound, types, deadline, with_merge=with_merge, constants=False)
+            texts, merge, outputs, merged = self._typed(
+                split, bound, types, deadline, with_merge=with_merge, constants=False
+            )
         except NotBoundError:
             if not types:
                 raise
-            texts, merge, outputs, merged = self._typed(split, bound, types, deadline, with_merge=with_merge, constants=True)
+            texts, merge, outputs, merged = self._typed(
+                split, bound, types, deadline, with_merge=with_merge, constants=True
+            )
         columns = {name: found.columns for name, found in outputs.items()}
         fragments = []
         for fragment in split.fragments:
@@ -236,23 +264,59 @@ class PlanCache:
             fragments.append(ReadyFragment(fragment, text, outputs[fragment.name]))
         if split.merge is None or merge is None:
             last = fragments[-1]
-            given = None if wanted is None or last.outputs.schema.types == wanted.schema.types else _with_types(last, wanted.columns)
+            given = (
+                None
+                if wanted is None or last.outputs.schema.types == wanted.schema.types
+                else _with_types(last, wanted.columns)
+            )
             flows = given is not None
         else:
             given = merge_text(split.merge, merge, columns, lists, types, _missed(wanted, merged))
             flows = bool(fragments) and is_read_once(split.merge, fragments[-1].fragment.name)
-        return ReadyPlan(statement, bindable.statement, split, None if wanted is None else wanted.schema, tuple(fragments), given, flows)
+        return ReadyPlan(
+            statement,
+            bindable.statement,
+            split,
+            None if wanted is None else wanted.schema,
+            tuple(fragments),
+            given,
+            flows,
+        )
 
     def _typed(
-        self, split: SplitPlan, bound: BoundStatement, types: Types, deadline: Deadline, *, with_merge: bool, constants: bool
+        self,
+        split: SplitPlan,
+        bound: BoundStatement,
+        types: Types,
+        deadline: Deadline,
+        *,
+        with_merge: bool,
+        constants: bool,
     ) -> tuple[Mapping[str, str], str | None, Mapping[str, Outputs], Outputs | None]:
-        """The texts of fragments by name and that of the merge, by which their columns can be told; and these columns."""
+        """The texts of fragments by name and that of the merge, by which their columns can be told; and these
+        columns.
+        """
         # To split a long statement has taken its time.
         deadline.check()
-        texts = {fragment.name: text_over_scans(fragment.tree, types, constants=constants) for fragment in split.fragments}
+        texts = {
+            fragment.name: text_over_scans(fragment.tree, types, constants=constants)
+            for fragment in split.fragments
+        }
         merge = None if split.merge is None else text_over_scans(split.merge, types, constants=constants)
         read = merge if with_merge else None
-        return texts, merge, *part_types(self._engine.binder, split.fragments, texts, read, bound.references, bound.list_schemas, deadline)
+        return (
+            texts,
+            merge,
+            *part_types(
+                self._engine.binder,
+                split.fragments,
+                texts,
+                read,
+                bound.references,
+                bound.list_schemas,
+                deadline,
+            ),
+        )
 
 
 def _missed(wanted: Outputs | None, merged: Outputs | None) -> tuple[ReadColumn, ...] | None:
@@ -260,7 +324,10 @@ def _missed(wanted: Outputs | None, merged: Outputs | None) -> tuple[ReadColumn,
     if wanted is None or merged is None:
         return None
     if len(merged.columns) != len(wanted.columns):
-        raise Defect(f"A merge has {len(merged.columns)} columns, and its statement {len(wanted.columns)}; please report the statement.")
+        raise Defect(
+            f"A merge has {len(merged.columns)} columns, and its statement {len(wanted.columns)}; please "
+            "report the statement."
+        )
     return None if merged.schema.types == wanted.schema.types else wanted.columns
 
 

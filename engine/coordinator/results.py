@@ -20,7 +20,9 @@ _SUMS = ("segments_read", "segments", "blocks_read", "blocks", "rows_read", "row
 _MICROSECONDS = 1_000_000
 
 
-def local_metadata(here: HostName, metadata: QueryMetadata, route: Route, definitions: Definitions) -> QueryMetadata:
+def local_metadata(
+    here: HostName, metadata: QueryMetadata, route: Route, definitions: Definitions
+) -> QueryMetadata:
     """Metadata of a statement that this host answered alone, though it has some partitions only.
 
     Args:
@@ -33,7 +35,11 @@ def local_metadata(here: HostName, metadata: QueryMetadata, route: Route, defini
 
 
 def forwarded_metadata(
-    host: HostName, metadata: Mapping[str, Any], route: Route, definitions: Definitions, seconds: Mapping[str, float]
+    host: HostName,
+    metadata: Mapping[str, Any],
+    route: Route,
+    definitions: Definitions,
+    seconds: Mapping[str, float],
 ) -> QueryMetadata:
     """Metadata of a statement that one other host answered.
 
@@ -59,7 +65,12 @@ def forwarded_metadata(
 
 
 def scattered_metadata(
-    plan: ReadyPlan, tallies: Collection[Tally], route: Route, definitions: Definitions, here: HostName, seconds: Mapping[str, float]
+    plan: ReadyPlan,
+    tallies: Collection[Tally],
+    route: Route,
+    definitions: Definitions,
+    here: HostName,
+    seconds: Mapping[str, float],
 ) -> QueryMetadata:
     """Metadata of a statement that several hosts answered.
 
@@ -71,7 +82,9 @@ def scattered_metadata(
         here: This host.
         seconds: Times of steps.
     """
-    counts: dict[str, Any] = {name: sum(int(tally.metadata.get(name, 0)) for tally in tallies) for name in _SUMS}
+    counts: dict[str, Any] = {
+        name: sum(int(tally.metadata.get(name, 0)) for tally in tallies) for name in _SUMS
+    }
     return QueryMetadata(
         DISTRIBUTED,
         dict(route.epochs),
@@ -92,7 +105,9 @@ def moved_bytes(tallies: Collection[Tally], here: HostName) -> int:
 
 
 def _partitions(route: Route, definitions: Definitions) -> dict[str, Any]:
-    """How many partitions of the stores are read, each counted once however often a statement names its store, and how many there are."""
+    """How many partitions of the stores are read, each counted once however often a statement names its
+    store, and how many there are.
+    """
     stores = {store for stores in route.partitions.values() for store in stores}
     read = sum(len(numbers) for stores in route.partitions.values() for numbers in stores.values())
     return {"partitions_read": read, "partitions": sum(definitions[store].partitions for store in stores)}

@@ -1,8 +1,9 @@
 """Where a statement is answered, bound with what its stores are at the epochs that it reads there.
 
-A statement is bound before its epochs are chosen, with what its stores are at the newest epoch of this host. Where they are something else at the
-epochs chosen, as other hosts are not as far or the statement asks for an older epoch, it is bound anew. Keys keep what they are through migrations,
-but for their names, so that this leads to the same partitions nearly always.
+A statement is bound before its epochs are chosen, with what its stores are at the newest epoch of this host.
+Where they are something else at the epochs chosen, as other hosts are not as far or the statement asks for an
+older epoch, it is bound anew. Keys keep what they are through migrations, but for their names, so that this
+leads to the same partitions nearly always.
 """
 
 from __future__ import annotations
@@ -77,10 +78,13 @@ class Router:
             Its route.
 
         Raises:
-            LivestateError: There is none, and none comes in time; or the statement is wrong at the epochs that it asks for.
+            LivestateError: There is none, and none comes in time; or the statement is wrong at the epochs
+                that it asks for.
         """
         for _ in range(MOST_SHAPES):
-            kept = kept_partitions(asked.statement.bound.references, asked.statement.predicates, asked.arguments)
+            kept = kept_partitions(
+                asked.statement.bound.references, asked.statement.predicates, asked.arguments
+            )
             needs = _everything(asked) if whole else united(asked.statement.bound.references, kept)
             route = self._routes.find(needs, asked.definitions, asked.wish, asked.deadline)
             if self.fits(asked.statement.bound.definitions, route):
@@ -106,8 +110,9 @@ class Router:
             generations: How many migrations of its groups are in effect at the epochs that it would read.
 
         Returns:
-            The statement bound with what its stores are there. If it means nothing there, or its columns were told and would be others: the statement
-            as it is, which reads only epochs at which its stores are what it was bound with.
+            The statement bound with what its stores are there. If it means nothing there, or its columns were
+            told and would be others: the statement as it is, which reads only epochs at which its stores are
+            what it was bound with.
 
         Raises:
             LivestateError: It asks for just these epochs, and means nothing there.
@@ -119,7 +124,12 @@ class Router:
 
     def _only_as_bound(self, asked: Asked, known: Generations) -> Asked:
         """A statement that reads only epochs at which its stores are what it was bound with."""
-        return replace(asked, wish=replace(asked.wish, generations=self._shapes.generations_of(asked.statement.bound.definitions, known)))
+        return replace(
+            asked,
+            wish=replace(
+                asked.wish, generations=self._shapes.generations_of(asked.statement.bound.definitions, known)
+            ),
+        )
 
     def check_readable(self, asked: Asked) -> None:
         """See that there may be epochs at which a statement's stores are what it was bound with.
@@ -164,9 +174,15 @@ class Router:
         raise _again_and_again()
 
     def ahead(self, asked: Asked) -> Generations | None:
-        """How many migrations are in effect at the epochs that a statement would read now, if its stores are something else there; None if not."""
+        """How many migrations are in effect at the epochs that a statement would read now, if its stores are
+        something else there; None if not.
+        """
         found = self._now(asked)
-        return found.generations if isinstance(found, Route) and not self.fits(asked.statement.bound.definitions, found) else None
+        return (
+            found.generations
+            if isinstance(found, Route) and not self.fits(asked.statement.bound.definitions, found)
+            else None
+        )
 
 
 def _again_and_again() -> Unavailable:
@@ -174,4 +190,7 @@ def _again_and_again() -> Unavailable:
 
 
 def _everything(asked: Asked) -> Partitions:
-    return {name: tuple(sorted(all_partitions(definition))) for name, definition in asked.statement.bound.definitions.items()}
+    return {
+        name: tuple(sorted(all_partitions(definition)))
+        for name, definition in asked.statement.bound.definitions.items()
+    }

@@ -50,8 +50,12 @@ class _Known:
 
 
 def _same(one: HostReport, other: HostReport) -> bool:
-    """Whether two reports are made of the same objects: equal ones may differ in when the host last looked."""
-    return one is other or (_same_objects(one.groups, other.groups, is_) and _same_objects(one.stores, other.stores, is_))
+    """Whether two reports are made of the same objects: equal ones may differ in when the host
+    last looked.
+    """
+    return one is other or (
+        _same_objects(one.groups, other.groups, is_) and _same_objects(one.stores, other.stores, is_)
+    )
 
 
 def _same_objects(one: Mapping[K, V], other: Mapping[K, V], same: Callable[[V, V], bool]) -> bool:
@@ -71,7 +75,9 @@ class Routes:
         self._broadcast_limit_bytes = broadcast_limit_bytes
         self._known = _Known({}, {})
 
-    def now(self, needs: Partitions, definitions: Definitions, wish: EpochWish, without: Collection[HostName] = ()) -> Route | NotYet:
+    def now(
+        self, needs: Partitions, definitions: Definitions, wish: EpochWish, without: Collection[HostName] = ()
+    ) -> Route | NotYet:
         """The route that newest reports give.
 
         Args:
@@ -85,7 +91,12 @@ class Routes:
         """
         if without or wish != NEWEST:
             reports = self._cluster.peers.reports()
-            return self._route(needs, definitions, {host: report for host, report in reports.items() if host not in without}, wish)
+            return self._route(
+                needs,
+                definitions,
+                {host: report for host, report in reports.items() if host not in without},
+                wish,
+            )
         known, key = self._newest(definitions), tuple(needs.items())
         found = known.routes.get(key)
         if found is not None:
@@ -105,8 +116,12 @@ class Routes:
             self._known = known = _Known(reports, definitions)
         return known
 
-    def _route(self, needs: Partitions, definitions: Definitions, reports: Reports, wish: EpochWish) -> Route | NotYet:
-        return route(needs, definitions, reports, self._cluster.here, self._cluster.order, wish, time.time_ns() // 1000)
+    def _route(
+        self, needs: Partitions, definitions: Definitions, reports: Reports, wish: EpochWish
+    ) -> Route | NotYet:
+        return route(
+            needs, definitions, reports, self._cluster.here, self._cluster.order, wish, time.time_ns() // 1000
+        )
 
     def find(self, needs: Partitions, definitions: Definitions, wish: EpochWish, deadline: Deadline) -> Route:
         """The route of a statement; waits for it as long as the statement may, and holds no slot meanwhile.
@@ -138,9 +153,14 @@ class Routes:
         return found
 
     def differ(self, groups: Collection[GroupName]) -> bool:
-        """Whether the newest epochs of some of these store groups have other generations on some hosts than on others."""
+        """Whether the newest epochs of some of these store groups have other generations on some hosts than
+        on others.
+        """
         reports = self._cluster.peers.reports().values()
-        readable = [[report.groups[group].readable for report in reports if group in report.groups] for group in groups]
+        readable = [
+            [report.groups[group].readable for report in reports if group in report.groups]
+            for group in groups
+        ]
         return any(len({epochs[-1].generation for epochs in found if epochs}) > 1 for found in readable)
 
     def sizes(self, stores: Collection[StoreName], definitions: Definitions) -> Sizes:
@@ -151,15 +171,25 @@ class Routes:
             definitions: All stores.
         """
         known = self._newest(definitions)
-        found = {name: known.sizes[name] if name in known.sizes else _size_of(definitions[name], known.reports) for name in sorted(stores)}
+        found = {
+            name: known.sizes[name] if name in known.sizes else _size_of(definitions[name], known.reports)
+            for name in sorted(stores)
+        }
         known.sizes.update(found)
-        return Sizes(tuple((name, size) for name, size in found.items() if size is not None), self._broadcast_limit_bytes)
+        return Sizes(
+            tuple((name, size) for name, size in found.items() if size is not None),
+            self._broadcast_limit_bytes,
+        )
 
 
 def _size_of(definition: StoreDefinition, reports: Reports) -> StoreSize | None:
-    """Size of a whole store, from what hosts say of their parts of it; replicas count once. None if no host says anything."""
+    """Size of a whole store, from what hosts say of their parts of it; replicas count once. None if no host
+    says anything.
+    """
     held = [report.stores[definition.name] for report in reports.values() if definition.name in report.stores]
     copies = sum(len(each.partitions) for each in held) / definition.partitions
     if not copies:
         return None
-    return StoreSize(round(sum(each.rows for each in held) / copies), round(sum(each.bytes for each in held) / copies)).rounded()
+    return StoreSize(
+        round(sum(each.rows for each in held) / copies), round(sum(each.bytes for each in held) / copies)
+    ).rounded()

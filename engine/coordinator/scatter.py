@@ -1,4 +1,6 @@
-"""Runs a plan's fragments on the hosts of a route: gathers the rows of those that others read, and hands through the rest."""
+"""Runs a plan's fragments on the hosts of a route: gathers the rows of those that others read, and hands
+through the rest.
+"""
 
 from __future__ import annotations
 
@@ -72,10 +74,13 @@ class Scatter:
     Attributes:
         tallies: What came from where, so far.
         tables: Rows of the fragments that were gathered, by name.
-        gather_seconds: Time until the rows that were gathered were there, and those that are handed through had begun.
+        gather_seconds: Time until the rows that were gathered were there, and those that are handed through
+            had begun.
     """
 
-    def __init__(self, errand: Errand, needs_of: NeedsOf, parts: Parts, threads: Executor, ration: Ration) -> None:
+    def __init__(
+        self, errand: Errand, needs_of: NeedsOf, parts: Parts, threads: Executor, ration: Ration
+    ) -> None:
         self._errand = errand
         self._needs_of = needs_of
         self._parts = parts
@@ -136,14 +141,22 @@ class Scatter:
         self.gather_seconds += time.perf_counter() - begun
         if not arrived.rest:
             return arrived.table()
-        return Flow(fragment.outputs.schema, arrived.batches, interleaved(self._parts, arrived.rest, self._threads), self._parts, self._ration)
+        return Flow(
+            fragment.outputs.schema,
+            arrived.batches,
+            interleaved(self._parts, arrived.rest, self._threads),
+            self._parts,
+            self._ration,
+        )
 
     def end(self) -> None:
         """End what is under way: nobody wants more rows."""
         self._parts.end()
 
     def forget(self) -> None:
-        """Let go of rows that came for nobody, when all is over: those that are still to come refer to this."""
+        """Let go of rows that came for nobody, when all is over: those that are still to come
+        refer to this.
+        """
         with self._changed:
             self._arriving.clear()
         self.tables.clear()
@@ -151,7 +164,9 @@ class Scatter:
     def _finished(self) -> list[_Arriving]:
         """Wait for fragments whose rows have come."""
         with self._changed:
-            self._changed.wait_for(lambda: self._parts.has_ended or any(not each.missing for each in self._arriving))
+            self._changed.wait_for(
+                lambda: self._parts.has_ended or any(not each.missing for each in self._arriving)
+            )
             if self._parts.has_ended:
                 raise self._parts.cause
             done = [each for each in self._arriving if not each.missing]
@@ -164,7 +179,9 @@ class Scatter:
 
     def _requests(self, fragment: ReadyFragment) -> dict[HostName, FragmentRequest]:
         shares = self._errand.shares(fragment.text, self._needs_of(fragment))
-        return {host: self._errand.request(fragment.text, share, self.tables) for host, share in shares.items()}
+        return {
+            host: self._errand.request(fragment.text, share, self.tables) for host, share in shares.items()
+        }
 
     def _start(self, fragment: ReadyFragment, table_bytes: int | None = None) -> None:
         requests = self._requests(fragment)
@@ -192,7 +209,9 @@ class Scatter:
             arriving.missing -= 1
             self._changed.notify_all()
 
-    def _counted(self, fragment: ReadyFragment, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _counted(
+        self, fragment: ReadyFragment, batches: Iterator[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
         """Batches under their names, taken from the ration."""
         for batch in batches:
             self._ration.take(batch.nbytes)
@@ -202,7 +221,12 @@ class Scatter:
         begun = time.perf_counter()
         part = self._parts.open(host, request)
         if part.rows.schema.types != fragment.outputs.schema.types:
-            raise RefusedError(Unsupported(f"Host {host} gives other columns than this one expects: run one version of livestate on all hosts."))
+            raise RefusedError(
+                Unsupported(
+                    f"Host {host} gives other columns than this one expects: run one version of livestate on "
+                    "all hosts."
+                )
+            )
         sent = 0 if host == self._errand.here else sum(table.nbytes for table in request.inputs.values())
         tally = Tally(fragment.fragment.name, part, sent, begun)
         with self._changed:
@@ -244,7 +268,9 @@ class Scatter:
         return concatenated(self._parts, streams, self._threads)
 
 
-def concatenated(parts: Parts, streams: Sequence[Iterator[pa.RecordBatch]], threads: Executor) -> Iterator[pa.RecordBatch]:
+def concatenated(
+    parts: Parts, streams: Sequence[Iterator[pa.RecordBatch]], threads: Executor
+) -> Iterator[pa.RecordBatch]:
     """The rows of parts as they come; those of a single part without a thread in between.
 
     Args:
@@ -258,10 +284,13 @@ def concatenated(parts: Parts, streams: Sequence[Iterator[pa.RecordBatch]], thre
     return streams[0] if len(streams) == 1 else interleaved(parts, streams, threads)
 
 
-def interleaved(parts: Parts, streams: Sequence[Iterator[pa.RecordBatch]], threads: Executor) -> Iterator[pa.RecordBatch]:
+def interleaved(
+    parts: Parts, streams: Sequence[Iterator[pa.RecordBatch]], threads: Executor
+) -> Iterator[pa.RecordBatch]:
     """The rows of parts as they come. What fails ends all parts.
 
-    One batch a part is read ahead: the next one is asked for when the last was taken. So a slow reader holds up hosts, and no threads.
+    One batch a part is read ahead: the next one is asked for when the last was taken. So a slow reader holds
+    up hosts, and no threads.
 
     Args:
         parts: What is under way.
@@ -292,7 +321,9 @@ def interleaved(parts: Parts, streams: Sequence[Iterator[pa.RecordBatch]], threa
         yield batch
 
 
-def _submit(parts: Parts, threads: Executor, call: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+def _submit(
+    parts: Parts, threads: Executor, call: Callable[P, None], *args: P.args, **kwargs: P.kwargs
+) -> None:
     """Let a thread make a call, whose failure ends all parts; whoever waits for them raises it."""
 
     def done(ended: Future[None]) -> None:

@@ -1,4 +1,6 @@
-"""What stores are at the epochs that statements read: a store that was migrated has other columns before and after."""
+"""What stores are at the epochs that statements read: a store that was migrated has other columns before and
+after.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,10 @@ class Shapes:
         """
         for definition in stores.values():
             generation = generations.get(definition.group, 0)
-            if definition.generation != generation and self._shape(definition, generation) != definition.generation:
+            if (
+                definition.generation != generation
+                and self._shape(definition, generation) != definition.generation
+            ):
                 return False
         return True
 
@@ -45,10 +50,14 @@ class Shapes:
         key = (definition.name, generation)
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = self._source.definitions_of({definition.group: generation})[definition.name].generation
+            found = self._known[key] = self._source.definitions_of({definition.group: generation})[
+                definition.name
+            ].generation
         return found
 
-    def generations_of(self, stores: Mapping[StoreName, StoreDefinition], known: Generations) -> Mapping[GroupName, range]:
+    def generations_of(
+        self, stores: Mapping[StoreName, StoreDefinition], known: Generations
+    ) -> Mapping[GroupName, range]:
         """At which generations stores are what they are taken to be.
 
         Args:
@@ -62,6 +71,9 @@ class Shapes:
         for definition in stores.values():
             others = found.get(definition.group, range(sys.maxsize))
             later = range(definition.generation + 1, known.get(definition.group, 0) + 1)
-            end = next((number for number in later if self._shape(definition, number) != definition.generation), sys.maxsize)
+            end = next(
+                (number for number in later if self._shape(definition, number) != definition.generation),
+                sys.maxsize,
+            )
             found[definition.group] = range(max(definition.generation, others.start), min(end, others.stop))
         return found

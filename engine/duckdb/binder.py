@@ -1,4 +1,6 @@
-"""The columns of statements, without running them: they are bound over empty tables, in a database that has nothing else."""
+"""The columns of statements, without running them: they are bound over empty tables, in a database that has
+nothing else.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ MEMORY_BYTES = 64 << 20
 GROWTH_BYTES = 1 << 20
 """Constants are computed while a statement is bound, and others wait."""
 _ROW_NUMBER = "rowid"
-"""A column that the engine's tables have by themselves, and scans have not. (Columns that a text does not name change nothing.)"""
+"""A column that the engine's tables have by themselves, and scans have not. (Columns that a text does not
+name change nothing.)
+"""
 
 
 class NotBoundError(Exception):
@@ -41,13 +45,18 @@ class Binder:
         self._tables: dict[str, pa.Schema] = {}
 
     def columns(
-        self, sql: str, tables: Mapping[str, pa.Schema], values: Sequence[object] | Mapping[str, object] = (), deadline: Deadline = NO_DEADLINE
+        self,
+        sql: str,
+        tables: Mapping[str, pa.Schema],
+        values: Sequence[object] | Mapping[str, object] = (),
+        deadline: Deadline = NO_DEADLINE,
     ) -> tuple[ReadColumn, ...]:
         """The columns of a query, as the engine names and types them.
 
         Args:
             sql: One query in DuckDB's dialect.
-            tables: Canonical schema of each table that it may read; names that differ in case only are one table.
+            tables: Canonical schema of each table that it may read; names that differ in case only are one
+                table.
             values: A value for each of its parameters.
             deadline: When the statement must end that it is bound for.
 
@@ -66,9 +75,17 @@ class Binder:
                 statements = self._database.extract_statements(sql)
                 if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
                     raise NotBoundError(sql)
-                # A relation is bound here and now, and never run. (DESCRIBE forgets the case of an alias that is a column's name as well.)
-                relation = self._database.sql(statements[0], params=values) if values else self._database.sql(statements[0])
-                return tuple(ReadColumn(name, str(kind)) for name, kind in zip(relation.columns, relation.types, strict=True))
+                # A relation is bound here and now, and never run. (DESCRIBE forgets the case of an alias that
+                # is a column's name as well.)
+                relation = (
+                    self._database.sql(statements[0], params=values)
+                    if values
+                    else self._database.sql(statements[0])
+                )
+                return tuple(
+                    ReadColumn(name, str(kind))
+                    for name, kind in zip(relation.columns, relation.types, strict=True)
+                )
             except duckdb.Error as error:
                 if read_failure(error).is_fatal:
                     self._open()
@@ -134,7 +151,9 @@ def over_empty_stores(sql: str, references: Iterable[StoreReference]) -> tuple[s
         # Names of stores may differ in case only; those of tables may not.
         name = f"store {reference.definition.name.encode().hex()}"
         tables[name] = reference.definition.schema
-        sql = sql.replace(quoted(reference.scan), _only_columns(reference, name) if has_row_numbers else quoted(name))
+        sql = sql.replace(
+            quoted(reference.scan), _only_columns(reference, name) if has_row_numbers else quoted(name)
+        )
     return sql, tables
 
 

@@ -1,11 +1,11 @@
 """DuckDB databases, locked down.
 
-They are in memory and without tables of their own. They can read nothing but the Arrow objects that a statement is given: no
-network, no extensions, no Python variables, no files, and their settings are locked.
+They are in memory and without tables of their own. They can read nothing but the Arrow objects that a
+statement is given: no network, no extensions, no Python variables, no files, and their settings are locked.
 
-One exception the engine makes by itself: whoever knows the name of its spill directory may read and write there. So that name
-is random (`engine.duckdb.spill`), and all functions and statements by which it could be learned or used are refused before
-the engine sees them (`engine.sql.parse`).
+One exception the engine makes by itself: whoever knows the name of its spill directory may read and write
+there. So that name is random (`engine.duckdb.spill`), and all functions and statements by which it could be
+learned or used are refused before the engine sees them (`engine.sql.parse`).
 """
 
 from __future__ import annotations
@@ -51,7 +51,11 @@ def open_database(
     Returns:
         A connection to it.
     """
-    limits = {"memory_limit": f"{memory_limit_bytes}B", "threads": str(threads), "temp_directory": "" if spill is None else str(spill.path)}
+    limits = {
+        "memory_limit": f"{memory_limit_bytes}B",
+        "threads": str(threads),
+        "temp_directory": "" if spill is None else str(spill.path),
+    }
     config: dict[str, str | bool | int | float | list[str]] = {**_LOCKED_DOWN, **limits}
     database = duckdb.connect(":memory:", config=config)
     # As an option of the connection this limit is shown, but not kept to.

@@ -16,9 +16,13 @@ from engine.errors import Cancelled, DeadlineExceeded, LivestateError
 _log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.05
-"""How often a caller is asked whether it took its request back, and how often a stubborn statement is interrupted again."""
+"""How often a caller is asked whether it took its request back, and how often a stubborn statement is
+interrupted again.
+"""
 AWAKE_SECONDS = 1.0
-"""How long the watcher goes on looking when there is nothing to watch: to wake it takes longer than most lookups."""
+"""How long the watcher goes on looking when there is nothing to watch: to wake it takes longer than most
+lookups.
+"""
 
 
 class Slot(Protocol):
@@ -45,7 +49,12 @@ class Deadline:
         slot: What the statement holds while it is computed; None for nothing.
     """
 
-    def __init__(self, timeout_seconds: float | None, cancelled: Callable[[], bool] | None = None, slot: Slot | None = None) -> None:
+    def __init__(
+        self,
+        timeout_seconds: float | None,
+        cancelled: Callable[[], bool] | None = None,
+        slot: Slot | None = None,
+    ) -> None:
         self._timeout_seconds = timeout_seconds
         self._cancelled = cancelled
         self._slot = slot
@@ -62,7 +71,8 @@ class Deadline:
         return self._cancelled is not None
 
     def idle(self) -> AbstractContextManager[None]:
-        """For a block in which the statement waits for what is to come: it holds no slot then, so that others can be computed that need not wait.
+        """For a block in which the statement waits for what is to come: it holds no slot then, so that others
+        can be computed that need not wait.
 
         Raises:
             LivestateError: As `Slot.idle`.
@@ -78,7 +88,10 @@ class Deadline:
         if self._cancelled is not None and self._cancelled():
             return Cancelled("The statement was cancelled.")
         if self.at is not None and time.monotonic() >= self.at:
-            return DeadlineExceeded(f"The statement ran longer than its time-out of {self._timeout_seconds:g} s: ask for less, or allow more time.")
+            return DeadlineExceeded(
+                f"The statement ran longer than its time-out of {self._timeout_seconds:g} s: ask for less, "
+                "or allow more time."
+            )
         return None
 
     def check(self) -> None:
@@ -134,7 +147,9 @@ class Watch:
         self._watcher.add(self)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._watcher.remove(self)
         # It may refer to this watch, and would keep all that it would have ended.
         self.interrupt = _nothing
@@ -193,14 +208,21 @@ class Watcher:
 
     def _next_check(self, watch: Watch) -> float:
         soon = time.monotonic() + POLL_SECONDS
-        if watch.has_failed or watch.deadline.needs_polling or watch.error is not None or watch.deadline.at is None:
+        if (
+            watch.has_failed
+            or watch.deadline.needs_polling
+            or watch.error is not None
+            or watch.deadline.at is None
+        ):
             return soon
         return watch.deadline.at
 
     def _check(self) -> None:
-        """Interrupt what must end. (A variable of `_run` would keep the last statement while the thread sleeps.)
+        """Interrupt what must end. (A variable of `_run` would keep the last statement while the thread
+        sleeps.)
 
-        What cannot be asked or interrupted is tried again at the next look, and every other statement is looked after meanwhile.
+        What cannot be asked or interrupted is tried again at the next look, and every other statement is
+        looked after meanwhile.
         """
         for watch in self._watches:
             try:

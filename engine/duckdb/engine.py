@@ -1,7 +1,7 @@
 """The engine: DuckDB, locked down, over Arrow.
 
-One in-memory database without tables serves all statements (`engine.duckdb.database`). Every statement has a connection of its own, so that
-names of its objects are seen by no other.
+One in-memory database without tables serves all statements (`engine.duckdb.database`). Every statement has a
+connection of its own, so that names of its objects are seen by no other.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ from engine.scan import LIVE_COLUMN, Scan
 ROWS_A_BATCH = 122_880
 """One row group of the engine."""
 TABLE_BYTES = 512 << 20
-"""Scans up to this size are handed over as one table, larger ones block by block as the engine reads them, which takes a fifth longer."""
+"""Scans up to this size are handed over as one table, larger ones block by block as the engine reads them,
+which takes a fifth longer.
+"""
 
 _EXPLAIN = "EXPLAIN "
 _FAILURES = (duckdb.Error, OSError, pa.ArrowException)
@@ -64,7 +66,9 @@ class Outputs:
 
 
 class Stream(Protocol):
-    """Rows that the engine reads as they come. What breaks them off crosses the engine as text; the engine's caller takes it from here."""
+    """Rows that the engine reads as they come. What breaks them off crosses the engine as text; the engine's
+    caller takes it from here.
+    """
 
     @property
     def schema(self) -> pa.Schema:
@@ -91,7 +95,9 @@ class ScanStream:
         self.error: LivestateError | None = None
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return pa.RecordBatchReader.from_batches(self.schema, self._batches()).__arrow_c_stream__(requested_schema)
+        return pa.RecordBatchReader.from_batches(self.schema, self._batches()).__arrow_c_stream__(
+            requested_schema
+        )
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         try:
@@ -115,7 +121,9 @@ def named_columns(columns: Sequence[ReadColumn], names: Sequence[str] | None) ->
 
 
 def readable_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema under which the engine reads a scan: it needs at least one column, so rows without columns count as live."""
+    """The schema under which the engine reads a scan: it needs at least one column, so rows without columns
+    count as live.
+    """
     return schema if len(schema) else pa.schema([pa.field(LIVE_COLUMN, pa.uint8())])
 
 
@@ -164,7 +172,9 @@ def with_live_rows(sql: str, scans: Mapping[str, pa.Schema]) -> str:
     for name, schema in scans.items():
         if LIVE_COLUMN in schema.names:
             columns = ", ".join(quoted(column) for column in schema.names if column != LIVE_COLUMN)
-            sql = sql.replace(f'"{name}"', f'(SELECT {columns or LIVE_COLUMN} FROM "{name}" WHERE {LIVE_COLUMN} = 1)')
+            sql = sql.replace(
+                f'"{name}"', f'(SELECT {columns or LIVE_COLUMN} FROM "{name}" WHERE {LIVE_COLUMN} = 1)'
+            )
     return sql
 
 
@@ -174,7 +184,8 @@ class Engine:
     Args:
         memory_limit_bytes: Memory for all statements together, beyond the Arrow data they read.
         threads: Worker threads for all statements together.
-        spill: Where it puts what the memory does not hold, until it is closed; None: nowhere, and statements fail that need more.
+        spill: Where it puts what the memory does not hold, until it is closed; None: nowhere, and statements
+            fail that need more.
 
     Attributes:
         turns: Who of the small statements computes.
@@ -266,10 +277,19 @@ class Engine:
         """
         with self._lock:
             connection = self._database.cursor()
-        return EngineRows(self, connection, self._watcher.watch(deadline, connection.interrupt), sql, tables, parameters, names)
+        return EngineRows(
+            self,
+            connection,
+            self._watcher.watch(deadline, connection.interrupt),
+            sql,
+            tables,
+            parameters,
+            names,
+        )
 
     def error(self, failure: Failure) -> LivestateError:
-        """What to raise for a failure of the engine; a broken engine is replaced for the statements that come after.
+        """What to raise for a failure of the engine; a broken engine is replaced for the statements that come
+        after.
 
         Args:
             failure: What the engine reports.
@@ -280,7 +300,9 @@ class Engine:
         if failure.is_fatal:
             with self._lock:
                 self._database = open_database(self._memory_limit_bytes, self._threads, self._spill)
-        return error_of(failure, self._memory_limit_bytes, None if self._spill is None else self._spill.limit_bytes)
+        return error_of(
+            failure, self._memory_limit_bytes, None if self._spill is None else self._spill.limit_bytes
+        )
 
     def close(self) -> None:
         """Stop the engine. Statements still running end with an error."""
@@ -317,18 +339,32 @@ class EngineRows:
             try:
                 self._begin(sql, tables, parameters, names)
             except _FAILURES as error:
-                # In a variable here, what is raised would be held by its own traceback, and so would the tables.
+                # In a variable here, what is raised would be held by its own traceback, and so would the
+                # tables.
                 raise self._raised(error, sql, parameters) from error
             unless_begun.pop_all()
 
-    def _begin(self, sql: str, tables: Mapping[str, pa.Table | Stream], parameters: Sequence[Any], names: Sequence[str] | None) -> None:
+    def _begin(
+        self,
+        sql: str,
+        tables: Mapping[str, pa.Table | Stream],
+        parameters: Sequence[Any],
+        names: Sequence[str] | None,
+    ) -> None:
         for name, table in tables.items():
-            # Of a table as such, unlike a stream, the engine knows the number of rows, by which it orders joins.
+            # Of a table as such, unlike a stream, the engine knows the number of rows, by which it orders
+            # joins.
             self._connection.register(name, table)
-        self._relation = self._connection.sql(sql, params=list(parameters)) if parameters else self._connection.sql(sql)
+        self._relation = (
+            self._connection.sql(sql, params=list(parameters)) if parameters else self._connection.sql(sql)
+        )
         self._reader = self._relation.to_arrow_reader(ROWS_A_BATCH)
         self.columns = named_columns(
-            [ReadColumn(*column) for column in zip(self._relation.columns, map(str, self._relation.types), strict=True)], names
+            [
+                ReadColumn(*column)
+                for column in zip(self._relation.columns, map(str, self._relation.types), strict=True)
+            ],
+            names,
         )
         called = [column.name for column in self.columns]
         check_types(called, [column.type for column in self.columns])
@@ -365,7 +401,9 @@ class EngineRows:
         except _FAILURES as error:
             failure = read_failure(error)
             start = None if failure.start is None else failure.start - len(_EXPLAIN)
-            return BindingError(failure, "" if start is None or start < 0 else sql[start : start + failure.length])
+            return BindingError(
+                failure, "" if start is None or start < 0 else sql[start : start + failure.length]
+            )
         return None
 
     def _error(self, error: Exception) -> BaseException:

@@ -1,7 +1,8 @@
 """What the engine's failures mean to a caller.
 
-The engine reports errors as JSON (its setting `errors_as_json`): `{"exception_type": "Binder", "exception_message": …,
-"error_subtype": "COLUMN_NOT_FOUND", "name": …}`. Decisions are made on these fields and never on a message.
+The engine reports errors as JSON (its setting `errors_as_json`): `{"exception_type": "Binder",
+"exception_message": …, "error_subtype": "COLUMN_NOT_FOUND", "name": …}`. Decisions are made on these fields
+and never on a message.
 """
 
 from __future__ import annotations
@@ -38,7 +39,17 @@ _INVALID = frozenset(
         "objectsize",
     }
 )
-_UNSUPPORTED = frozenset({"notimplemented", "permission", "missingextension", "autoload", "settings", "dependency", "invalidconfiguration"})
+_UNSUPPORTED = frozenset(
+    {
+        "notimplemented",
+        "permission",
+        "missingextension",
+        "autoload",
+        "settings",
+        "dependency",
+        "invalidconfiguration",
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -92,13 +103,22 @@ def read_failure(error: Exception) -> Failure:
 
 
 def _reported(report: Mapping[str, object]) -> Failure:
-    kind, message, subtype, name = (str(report.get(field, "")) for field in ("exception_type", "exception_message", "error_subtype", "name"))
+    kind, message, subtype, name = (
+        str(report.get(field, ""))
+        for field in ("exception_type", "exception_message", "error_subtype", "name")
+    )
     location = str(report.get("location", "")).strip("[]").split(",")
-    start, length = (int(location[0]), int(location[1])) if len(location) == 2 and all(part.isdigit() for part in location) else (None, 0)
+    start, length = (
+        (int(location[0]), int(location[1]))
+        if len(location) == 2 and all(part.isdigit() for part in location)
+        else (None, 0)
+    )
     return Failure(kind.replace(" ", "").lower(), message, subtype, name, start, length)
 
 
-def error_of(failure: Failure, memory_limit_bytes: int, spill_limit_bytes: int | None = None) -> LivestateError:
+def error_of(
+    failure: Failure, memory_limit_bytes: int, spill_limit_bytes: int | None = None
+) -> LivestateError:
     """The error to raise for a failure.
 
     Args:
@@ -116,7 +136,8 @@ def error_of(failure: Failure, memory_limit_bytes: int, spill_limit_bytes: int |
     if failure.kind == "io" and spill_limit_bytes is not None:
         # The engine's only files are those that it spills to. Its message names them.
         return LimitExceeded(
-            f"The statement needs more memory than memory_limit_bytes allows ({memory_limit_bytes} bytes), and the disk takes no more of it: "
+            f"The statement needs more memory than memory_limit_bytes allows ({memory_limit_bytes} bytes), "
+            "and the disk takes no more of it: "
             "ask for less, raise the limit, or free disk space."
         )
     if failure.kind in _UNSUPPORTED:
@@ -129,8 +150,14 @@ def error_of(failure: Failure, memory_limit_bytes: int, spill_limit_bytes: int |
 def _too_big(memory_limit_bytes: int, spill_limit_bytes: int | None) -> str:
     needs = f"The statement needs more memory than memory_limit_bytes allows ({memory_limit_bytes} bytes)"
     if spill_limit_bytes is None:
-        return f"{needs}, and spilling to disk is off: ask for less, raise the limit, or allow spilling by spill_limit_bytes."
-    return f"{needs}, and can or may not spill the rest (spill_limit_bytes allows {spill_limit_bytes} bytes): ask for less, or raise a limit."
+        return (
+            f"{needs}, and spilling to disk is off: ask for less, raise the limit, or allow spilling by "
+            "spill_limit_bytes."
+        )
+    return (
+        f"{needs}, and can or may not spill the rest (spill_limit_bytes allows {spill_limit_bytes} "
+        "bytes): ask for less, or raise a limit."
+    )
 
 
 def _sentence(failure: Failure) -> str:

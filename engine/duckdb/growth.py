@@ -1,10 +1,13 @@
 """Functions whose results can be much larger than their arguments, bounded.
 
-The engine's memory limit does not count the values that scalar functions make, and none of them can be interrupted. So each that can make much of
-little is hidden behind a macro of its name, which adds up what the rows of one chunk, 2,048 at the most, would make before it makes it. Which these
-are a test finds in the engine's own catalogue (`tests/unit/exec/test_growth.py`). Where arguments are constants the engine has one row, at planning.
+The engine's memory limit does not count the values that scalar functions make, and none of them can be
+interrupted. So each that can make much of little is hidden behind a macro of its name, which adds up what the
+rows of one chunk, 2,048 at the most, would make before it makes it. Which these are a test finds in the
+engine's own catalogue (`tests/unit/exec/test_growth.py`). Where arguments are constants the engine has one
+row, at planning.
 
-Macros write their arguments down again where the size depends on them, so calls nest in each other only so far (`engine.sql.growing`).
+Macros write their arguments down again where the size depends on them, so calls nest in each other only so
+far (`engine.sql.growing`).
 """
 
 from __future__ import annotations
@@ -32,7 +35,9 @@ _MOST_ARGUMENTS = 32
 _LISTS = ("range", "generate_series")
 
 
-def room(limit: int, name: pa.ChunkedArray, count: pa.ChunkedArray, unit: pa.ChunkedArray, given: pa.ChunkedArray) -> pa.ChunkedArray:
+def room(
+    limit: int, name: pa.ChunkedArray, count: pa.ChunkedArray, unit: pa.ChunkedArray, given: pa.ChunkedArray
+) -> pa.ChunkedArray:
     """See that there is room for what a function makes of the rows of a chunk.
 
     Args:
@@ -52,13 +57,16 @@ def room(limit: int, name: pa.ChunkedArray, count: pa.ChunkedArray, unit: pa.Chu
     total = pc.sum(made).as_py()
     if total is not None and not total <= limit:
         raise LimitExceeded(
-            f"{name[0]} would make values of more than {limit >> 20} MiB at once: ask for shorter ones, or for rows, as with FROM range(…)."
+            f"{name[0]} would make values of more than {limit >> 20} MiB at once: ask for shorter ones, or "
+            "for rows, as with FROM range(…)."
         )
     return pa.chunked_array([pa.repeat(pa.scalar(value=True), len(name))])
 
 
 def _checked(value: str, name: str, count: str, unit: str = "1", given: str = "0") -> str:
-    """An argument that is only computed if there is room; NULL where something of it is NULL, as is the function then."""
+    """An argument that is only computed if there is room; NULL where something of it is NULL, as is the
+    function then.
+    """
     return f"CASE WHEN {ROOM_FUNCTION}('{name}', {count}, {unit}, {given}) THEN {value} END"
 
 
@@ -68,7 +76,9 @@ def _text(value: str) -> str:
 
 def _macro(name: str, *overloads: tuple[str, str]) -> str:
     """A macro: parameters, and the arguments for the function that it hides."""
-    made = ", ".join(f"({parameters}) AS system.main.{name}({arguments})" for parameters, arguments in overloads)
+    made = ", ".join(
+        f"({parameters}) AS system.main.{name}({arguments})" for parameters, arguments in overloads
+    )
     return f"CREATE MACRO {name} {made}"
 
 
@@ -77,7 +87,10 @@ def _repeat() -> str:
         return f"s, {_checked('n', 'repeat', 'n', size)}"
 
     return _macro(
-        "repeat", ("s VARCHAR, n", checked("strlen(s)")), ("s BLOB, n", checked("octet_length(s)")), ("s, n", checked(f"32 * {_text('s')}"))
+        "repeat",
+        ("s VARCHAR, n", checked("strlen(s)")),
+        ("s BLOB, n", checked("octet_length(s)")),
+        ("s, n", checked(f"32 * {_text('s')}")),
     )
 
 
@@ -86,7 +99,10 @@ def _range(name: str) -> str:
         # A step of nothing makes nothing.
         return f"CASE WHEN {step} = 0 THEN 0 ELSE ({difference}) / {step} END"
 
-    numbers, times = steps("CAST(b AS DOUBLE) - a", "CAST(c AS DOUBLE)"), steps("epoch_us(b)::DOUBLE - epoch_us(a)", "epoch_us(c)::DOUBLE")
+    numbers, times = (
+        steps("CAST(b AS DOUBLE) - a", "CAST(c AS DOUBLE)"),
+        steps("epoch_us(b)::DOUBLE - epoch_us(a)", "epoch_us(c)::DOUBLE"),
+    )
     return _macro(
         name,
         ("b", _checked("b", name, "b", str(_ELEMENT))),
@@ -110,11 +126,24 @@ def _resized(name: str) -> str:
 
 def _pattern(name: str) -> str:
     names = [f"a{place}" for place in range(_MOST_ARGUMENTS)]
-    message = f"The pattern of {name} has a field of more than {MAX_WIDTH} characters, or one whose width is an argument: use lpad or rpad."
-    # A field's width, or a place for one: `{:10000}`, `{:{}}`, `%10000d`, `%*d`. Braces that are doubled are text.
+    message = (
+        f"The pattern of {name} has a field of more than {MAX_WIDTH} characters, or one whose width is "
+        "an argument: use lpad or rpad."
+    )
+    # A field's width, or a place for one: `{:10000}`, `{:{}}`, `%10000d`, `%*d`. Braces that are doubled are
+    # text.
     found = r"[0-9]{5}|\{[^}]*\{|%[^a-zA-Z]*\*"
-    pattern = f"CASE WHEN regexp_matches(replace(replace(f, '{{{{', ''), '}}}}', ''), '{found}') THEN error('{message}') ELSE f END"
-    return _macro(name, *((", ".join(["f", *names[:count]]), ", ".join([pattern, *names[:count]])) for count in range(_MOST_ARGUMENTS)))
+    pattern = (
+        f"CASE WHEN regexp_matches(replace(replace(f, '{{{{', ''), '}}}}', ''), '{found}') THEN "
+        f"error('{message}') ELSE f END"
+    )
+    return _macro(
+        name,
+        *(
+            (", ".join(["f", *names[:count]]), ", ".join([pattern, *names[:count]]))
+            for count in range(_MOST_ARGUMENTS)
+        ),
+    )
 
 
 def _joined() -> str:
@@ -123,7 +152,9 @@ def _joined() -> str:
     def overload(given: Sequence[str]) -> tuple[str, str]:
         # No list has more elements than its text has characters.
         count = " + ".join(f"coalesce({_text(each)}, 0)" for each in given)
-        return ", ".join(["s", *given]), ", ".join([_checked("s", "concat_ws", count, "strlen(s)", f"{count} + strlen(s)"), *given])
+        return ", ".join(["s", *given]), ", ".join(
+            [_checked("s", "concat_ws", count, "strlen(s)", f"{count} + strlen(s)"), *given]
+        )
 
     return _macro("concat_ws", *(overload(names[:count]) for count in range(1, _MOST_ARGUMENTS)))
 
@@ -135,9 +166,29 @@ def bound(database: duckdb.DuckDBPyConnection, limit: int = MAX_GROWTH_BYTES) ->
         database: A connection; the macros come into its current schema.
         limit: What one function may make of the rows of one chunk, in bytes, beyond eight times their size.
     """
-    database.create_function(ROOM_FUNCTION, partial(room, limit), ["VARCHAR", "DOUBLE", "DOUBLE", "DOUBLE"], "BOOLEAN", type=PythonUDFType.ARROW)
+    database.create_function(
+        ROOM_FUNCTION,
+        partial(room, limit),
+        ["VARCHAR", "DOUBLE", "DOUBLE", "DOUBLE"],
+        "BOOLEAN",
+        type=PythonUDFType.ARROW,
+    )
     for macro in _MACROS:
         database.execute(macro)
+
+
+def _regexp_replace() -> str:
+    def checked(matches: str) -> str:
+        # What is put in can have all of the text in it, any number of times.
+        count = f"1 + strlen(s) * ({matches})"
+        return f"s, a, {_checked('b', 'regexp_replace', count, 'strlen(b)', 'strlen(s)')}"
+
+    has_text = "contains(b, chr(92))::INT"
+    return _macro(
+        "regexp_replace",
+        ("s, a, b", checked(has_text)),
+        ("s, a, b, o", f"{checked(f'1 + strlen(s) * {has_text}')}, o"),
+    )
 
 
 _MACROS = (
@@ -148,14 +199,15 @@ _MACROS = (
     *(_pattern(name) for name in ("format", "printf")),
     _joined(),
     _macro("bitstring", ("s, n", f"s, {_checked('n', 'bitstring', 'n', '1', 'bit_length(s)')}")),
-    _macro("replace", ("s, a, b", f"s, a, {_checked('b', 'replace', 'strlen(s) / greatest(strlen(a), 1)', 'strlen(b)', 'strlen(s)')}")),
     _macro(
-        "regexp_replace",
-        # What is put in can have all of the text in it, any number of times.
-        ("s, a, b", f"s, a, {_checked('b', 'regexp_replace', '1 + strlen(s) * contains(b, chr(92))::INT', 'strlen(b)', 'strlen(s)')}"),
+        "replace",
         (
-            "s, a, b, o",
-            f"s, a, {_checked('b', 'regexp_replace', '1 + strlen(s) * (1 + strlen(s) * contains(b, chr(92))::INT)', 'strlen(b)', 'strlen(s)')}, o",
+            "s, a, b",
+            (
+                "s, a, "
+                f"{_checked('b', 'replace', 'strlen(s) / greatest(strlen(a), 1)', 'strlen(b)', 'strlen(s)')}"
+            ),
         ),
     ),
+    _regexp_replace(),
 )

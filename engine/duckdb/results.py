@@ -43,12 +43,16 @@ def result_schema(schema: pa.Schema, names: Sequence[str] | None = None) -> pa.S
         try:
             fields.append(pa.field(name, _result_type(field.type)))
         except InvalidInput as error:
-            raise Unsupported(f"The result column {name} has a type that cannot be sent ({field.type}): cast it, to VARCHAR for example.") from error
+            raise Unsupported(
+                f"The result column {name} has a type that cannot be sent ({field.type}): cast it, to "
+                "VARCHAR for example."
+            ) from error
     return pa.schema(fields)
 
 
 def check_types(names: Sequence[str], types: Sequence[str]) -> None:
-    """Refuse result types whose Arrow form loses what they mean: an offset, a length of bits, a format of the engine's own.
+    """Refuse result types whose Arrow form loses what they mean: an offset, a length of bits, a format of the
+    engine's own.
 
     Args:
         names: Names of the result's columns.
@@ -59,7 +63,10 @@ def check_types(names: Sequence[str], types: Sequence[str]) -> None:
     """
     for name, kind in zip(names, types, strict=True):
         if kind in _OPAQUE_TYPES:
-            raise Unsupported(f"The result column {name} has the type {kind}, which cannot be sent: cast it, to VARCHAR for example.")
+            raise Unsupported(
+                f"The result column {name} has the type {kind}, which cannot be sent: cast it, to VARCHAR "
+                "for example."
+            )
 
 
 def known_type(kind: str) -> pa.DataType | None:

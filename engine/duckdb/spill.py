@@ -12,10 +12,12 @@ _PRIVATE = 0o700
 
 
 class SpillDirectory:
-    """A private directory for the engine's temporary files, under a name that nobody can guess. Made empty, and removed at the end.
+    """A private directory for the engine's temporary files, under a name that nobody can guess. Made empty,
+    and removed at the end.
 
     Args:
-        parent: Directory that nothing else uses; made if it is not there. What earlier processes left in it is deleted.
+        parent: Directory that nothing else uses; made if it is not there. What earlier processes left in it
+            is deleted.
         limit_bytes: What the files may take.
 
     Raises:
@@ -32,7 +34,9 @@ class SpillDirectory:
             self.path.mkdir(mode=_PRIVATE, parents=True)
             self._parent.chmod(_PRIVATE)
         except OSError as error:
-            raise InvalidInput(f"The engine's spill directory cannot be used: {error.strerror or error.args[0]}.") from error
+            raise InvalidInput(
+                f"The engine's spill directory cannot be used: {error.strerror or error.args[0]}."
+            ) from error
 
     def close(self) -> None:
         """Remove the directory. May be called again."""

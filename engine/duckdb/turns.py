@@ -1,7 +1,8 @@
 """Turns of small statements: as many compute at once as there are threads for them, and the others wait.
 
-Most of a small statement's time is Python and the engine's own planning. With more of them at once than cores they only take the
-interpreter's lock and the engine's threads from each other: 64 at once on two cores took 3 to 6 times the processor time of one after the other.
+Most of a small statement's time is Python and the engine's own planning. With more of them at once than cores
+they only take the interpreter's lock and the engine's threads from each other: 64 at once on two cores took 3
+to 6 times the processor time of one after the other.
 """
 
 from __future__ import annotations
@@ -13,9 +14,13 @@ from contextlib import contextmanager
 from engine.duckdb.deadline import Deadline
 
 SMALL_BYTES = 8 << 20
-"""Statements that read more Arrow bytes than this take no turn: their work is the engine's, which shares its threads among them."""
+"""Statements that read more Arrow bytes than this take no turn: their work is the engine's, which shares its
+threads among them.
+"""
 PATIENCE_SECONDS = 0.5
-"""The longest wait. What reads little may still compute for long, and nobody should have to wait for the end of that."""
+"""The longest wait. What reads little may still compute for long, and nobody should have to wait for the end
+of that.
+"""
 
 
 class Turns:
@@ -47,7 +52,9 @@ class Turns:
         has_turn = self._free.acquire(blocking=False)
         if not has_turn:
             left = deadline.remaining_seconds
-            has_turn = self._free.acquire(timeout=self._patience_seconds if left is None else min(self._patience_seconds, left))
+            has_turn = self._free.acquire(
+                timeout=self._patience_seconds if left is None else min(self._patience_seconds, left)
+            )
         try:
             deadline.check()
             yield

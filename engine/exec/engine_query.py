@@ -12,7 +12,16 @@ import pyarrow as pa
 
 from engine.duckdb.binder import NotBoundError, over_empty_stores
 from engine.duckdb.deadline import Deadline
-from engine.duckdb.engine import Engine, EngineRows, Outputs, ScanStream, engine_table, named_columns, readable_schema, with_live_rows
+from engine.duckdb.engine import (
+    Engine,
+    EngineRows,
+    Outputs,
+    ScanStream,
+    engine_table,
+    named_columns,
+    readable_schema,
+    with_live_rows,
+)
 from engine.errors import InvalidInput, LivestateError
 from engine.model.schema import StoreName
 from engine.model.sql_types import sql_type
@@ -52,7 +61,9 @@ class Read:
 
     @property
     def nbytes(self) -> int:
-        """Arrow bytes of a scan, about; those of a lookup are not known before it is made, and count as none."""
+        """Arrow bytes of a scan, about; those of a lookup are not known before it is made, and
+        count as none.
+        """
         return 0 if self.scan is None else self.scan.nbytes
 
     def table(self) -> pa.Table | ScanStream:
@@ -60,15 +71,27 @@ class Read:
         if self.scan is not None:
             return engine_table(self.scan)
         reference, points = self.explained.reference, self.explained.wanted.points
-        return self.view.lookup(reference.columns, points) if points is not None and points.num_rows else pa.Table.from_batches([], self.schema)
+        return (
+            self.view.lookup(reference.columns, points)
+            if points is not None and points.num_rows
+            else pa.Table.from_batches([], self.schema)
+        )
 
 
 def _asks_for_whole_keys(reference: StoreReference, needed: Wanted) -> bool:
-    """Points of whole keys: there are no more rows than points, all of them live, so a lookup is cheaper than a scan."""
-    return needed.points is not None and needed.points.num_columns == len(reference.definition.key) and bool(reference.columns)
+    """Points of whole keys: there are no more rows than points, all of them live, so a lookup is cheaper than
+    a scan.
+    """
+    return (
+        needed.points is not None
+        and needed.points.num_columns == len(reference.definition.key)
+        and bool(reference.columns)
+    )
 
 
-def reads_of(statement: ReadyStatement, arguments: Arguments, views: Mapping[StoreName, StoreView]) -> tuple[Read, ...]:
+def reads_of(
+    statement: ReadyStatement, arguments: Arguments, views: Mapping[StoreName, StoreView]
+) -> tuple[Read, ...]:
     """A scan or a lookup for each reference of a statement.
 
     Args:
@@ -84,7 +107,9 @@ def reads_of(statement: ReadyStatement, arguments: Arguments, views: Mapping[Sto
         needed = wanted(predicate, reference, arguments)
         view = views[reference.definition.name]
         scan = None if _asks_for_whole_keys(reference, needed) else view.scan(reference.columns, needed)
-        found.append(Read(ReadExplained(reference, needed, None if scan is None else scan.statistics), view, scan))
+        found.append(
+            Read(ReadExplained(reference, needed, None if scan is None else scan.statistics), view, scan)
+        )
     return tuple(found)
 
 
@@ -103,7 +128,13 @@ class RunningQuery:
     seconds: Mapping[str, float]
 
 
-def run(engine: Engine, statement: ReadyStatement, arguments: Arguments, views: Mapping[StoreName, StoreView], deadline: Deadline) -> RunningQuery:
+def run(
+    engine: Engine,
+    statement: ReadyStatement,
+    arguments: Arguments,
+    views: Mapping[StoreName, StoreView],
+    deadline: Deadline,
+) -> RunningQuery:
     """Begin a statement on the engine.
 
     Args:
@@ -134,7 +165,9 @@ def run(engine: Engine, statement: ReadyStatement, arguments: Arguments, views: 
 def scan_sql(statement: ReadyStatement, arguments: Arguments, reads: tuple[Read, ...]) -> str:
     """What the engine runs: the statement over the live rows of its scans."""
     types = tuple(value.type for value in arguments.parameters)
-    return with_live_rows(statement.engine_sql(types), {read.explained.reference.scan: read.schema for read in reads})
+    return with_live_rows(
+        statement.engine_sql(types), {read.explained.reference.scan: read.schema for read in reads}
+    )
 
 
 def python_values(arguments: Arguments) -> list[Any]:
@@ -146,7 +179,9 @@ def python_values(arguments: Arguments) -> list[Any]:
     try:
         return [value.as_py() for value in arguments.parameters]
     except (ValueError, OverflowError) as error:
-        raise InvalidInput("A parameter is a date or time outside the years 1 to 9999: write it as a literal.") from error
+        raise InvalidInput(
+            "A parameter is a date or time outside the years 1 to 9999: write it as a literal."
+        ) from error
 
 
 def outputs_of_stored(schema: pa.Schema) -> Outputs:
@@ -158,7 +193,9 @@ def outputs_of_stored(schema: pa.Schema) -> Outputs:
     return Outputs(tuple(ReadColumn(field.name, sql_type(field.type)) for field in schema), schema)
 
 
-def outputs_of(engine: Engine, statement: ReadyStatement, types: tuple[pa.DataType | None, ...], deadline: Deadline) -> Outputs:
+def outputs_of(
+    engine: Engine, statement: ReadyStatement, types: tuple[pa.DataType | None, ...], deadline: Deadline
+) -> Outputs:
     """The columns of a statement's result, without running it.
 
     Args:
@@ -181,7 +218,12 @@ def outputs_of(engine: Engine, statement: ReadyStatement, types: tuple[pa.DataTy
             columns = _bound_columns(engine, bound, sql, (), deadline)
             if names is None and types and has_derived_names(bound.tree):
                 # They show what stands for parameters in the text that runs.
-                names = [column.name for column in _bound_columns(engine, bound, statement.engine_sql(types), [None] * len(types), deadline)]
+                names = [
+                    column.name
+                    for column in _bound_columns(
+                        engine, bound, statement.engine_sql(types), [None] * len(types), deadline
+                    )
+                ]
             columns = named_columns(columns, names)
             return Outputs(columns, engine.binder.schema(columns))
         except (NotBoundError, LivestateError) as error:
@@ -189,13 +231,23 @@ def outputs_of(engine: Engine, statement: ReadyStatement, types: tuple[pa.DataTy
             _log.debug("A statement is bound in another way: %s", error)
     # What is wrong, and where, only the engine says.
     tables = {
-        reference.scan: readable_schema(pa.schema([reference.definition.schema.field(column) for column in reference.columns]))
+        reference.scan: readable_schema(
+            pa.schema([reference.definition.schema.field(column) for column in reference.columns])
+        )
         for reference in bound.references
     }
-    return engine.outputs(statement.engine_sql(types), {**tables, **bound.list_schemas}, [None] * len(types), statement.names, deadline)
+    return engine.outputs(
+        statement.engine_sql(types),
+        {**tables, **bound.list_schemas},
+        [None] * len(types),
+        statement.names,
+        deadline,
+    )
 
 
-def _bound_columns(engine: Engine, bound: BoundStatement, sql: str, values: Sequence[None], deadline: Deadline) -> tuple[ReadColumn, ...]:
+def _bound_columns(
+    engine: Engine, bound: BoundStatement, sql: str, values: Sequence[None], deadline: Deadline
+) -> tuple[ReadColumn, ...]:
     """The columns of a query over a statement's scans."""
     text, stores = over_empty_stores(sql, bound.references)
     return engine.binder.columns(text, {**stores, **bound.list_schemas}, values, deadline)

@@ -1,4 +1,6 @@
-"""Fragments made ready and typed, kept for texts that come again: what a host does to serve one, and a coordinator to know what it will get."""
+"""Fragments made ready and typed, kept for texts that come again: what a host does to serve one, and a
+coordinator to know what it will get.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,11 @@ class FragmentCache:
             BindingError: The engine refuses it.
             LivestateError: It cannot be read, or fails in another way.
         """
-        key = (sql, tuple((name, _key_of(schema)) for name, schema in sorted(inputs.items())), tuple(map(str, parameters)))
+        key = (
+            sql,
+            tuple((name, _key_of(schema)) for name, schema in sorted(inputs.items())),
+            tuple(map(str, parameters)),
+        )
         found = self._fragments.get(key)
         if found is None or not found.statement.is_current(definitions):
             statement = _statement(sql, definitions, inputs, parameters)
@@ -90,15 +96,22 @@ def _key_of(schema: pa.Schema) -> tuple[tuple[str, str], ...]:
 
 
 def _statement(
-    sql: str, definitions: Mapping[StoreName, StoreDefinition], inputs: Mapping[str, pa.Schema], parameters: Sequence[pa.DataType]
+    sql: str,
+    definitions: Mapping[StoreName, StoreDefinition],
+    inputs: Mapping[str, pa.Schema],
+    parameters: Sequence[pa.DataType],
 ) -> ReadyStatement:
-    lists = tuple(LiteralList(name, pa.RecordBatch.from_pylist([], schema)) for name, schema in inputs.items())
+    lists = tuple(
+        LiteralList(name, pa.RecordBatch.from_pylist([], schema)) for name, schema in inputs.items()
+    )
     ready = ready_statement(LiftedText(SourceText(sql, sql), lists), "duckdb", definitions)
     slots = ready.bound.parameters
     if ready.bound.kind is not Kind.QUERY:
         raise InvalidInput("A fragment must be a query.")
     if len(slots) != len(parameters):
-        raise InvalidInput(f"The fragment has {len(slots)} parameters, and {len(parameters)} values were given.")
+        raise InvalidInput(
+            f"The fragment has {len(slots)} parameters, and {len(parameters)} values were given."
+        )
     typed = tuple(replace(slot, type=kind) for slot, kind in zip(slots, parameters, strict=True))
     types = tuple(parameters)
     return ReadyStatement(replace(ready.bound, parameters=typed), ready.plan, ready.engine_sql(types), types)

@@ -13,7 +13,12 @@ _LIVE = pa.scalar(1, pa.uint8())
 
 
 def looked_up(
-    view: StoreView, columns: Sequence[str], places: Sequence[int], schema: pa.Schema, points: pa.RecordBatch, limit: int | None
+    view: StoreView,
+    columns: Sequence[str],
+    places: Sequence[int],
+    schema: pa.Schema,
+    points: pa.RecordBatch,
+    limit: int | None,
 ) -> pa.Table:
     """The live rows of points, as a result.
 
@@ -36,7 +41,9 @@ def looked_up(
     return pa.Table.from_arrays([found.column(place) for place in places], schema=schema)
 
 
-def live_rows(scan: Scan, places: Sequence[int], schema: pa.Schema, limit: int | None) -> Iterator[pa.RecordBatch]:
+def live_rows(
+    scan: Scan, places: Sequence[int], schema: pa.Schema, limit: int | None
+) -> Iterator[pa.RecordBatch]:
     """The live rows of a scan, as a result.
 
     Args:

@@ -35,7 +35,8 @@ class Bindable:
     """A statement that the engine takes.
 
     Attributes:
-        statement: The statement that was asked, or one that reads all columns of its stores and has its lists in place.
+        statement: The statement that was asked, or one that reads all columns of its stores and has its lists
+            in place.
         outputs: Its columns; None where its rows make them.
     """
 
@@ -53,7 +54,9 @@ class LocalExecutor:
         batch_bytes: Arrow bytes that a batch of a result should not exceed.
     """
 
-    def __init__(self, source: StoreSource, engine: Engine, statements: StatementCache, batch_bytes: int) -> None:
+    def __init__(
+        self, source: StoreSource, engine: Engine, statements: StatementCache, batch_bytes: int
+    ) -> None:
         self._source = source
         self._engine = engine
         self._statements = statements
@@ -138,7 +141,9 @@ class LocalExecutor:
             return None
         planned = time.perf_counter()
         with self._views(request) as views:
-            table = looked_up(views[plan.reference.definition.name], plan.columns, plan.places, plan.schema, points, limit)
+            table = looked_up(
+                views[plan.reference.definition.name], plan.columns, plan.places, plan.schema, points, limit
+            )
             steps = {"plan": planned - request.started, "read": time.perf_counter() - planned}
             metadata = metadata_of("lookup", views, (), request.seconds(**steps), rows_read=table.num_rows)
         return QueryResult(plan.schema, metadata, sliced(iter(table.to_batches()), self._batch_bytes))
@@ -169,20 +174,28 @@ class LocalExecutor:
             metadata = metadata_of("engine", views, statistics, request.seconds(**running.seconds))
             kept = resources.pop_all()
         rows = running.rows
-        return QueryResult(rows.schema, metadata, sliced(iter(rows), self._batch_bytes), kept.close, rows.interrupt)
+        return QueryResult(
+            rows.schema, metadata, sliced(iter(rows), self._batch_bytes), kept.close, rows.interrupt
+        )
 
     def _start(self, request: Request, views: Views) -> RunningQuery:
         """Begin on the engine.
 
-        A statement that the engine refuses is tried again with all columns of its stores and its lists in place, so that no
-        shortcut of planning can be the cause.
+        A statement that the engine refuses is tried again with all columns of its stores and its lists in
+        place, so that no shortcut of planning can be the cause.
         """
         try:
             return run(self._engine, request.statement, request.arguments, views, request.deadline)
         except BindingError as error:
             widened = self._widened(request, error)
             try:
-                return run(self._engine, widened.statement, replace(request.arguments, lists={}), views, request.deadline)
+                return run(
+                    self._engine,
+                    widened.statement,
+                    replace(request.arguments, lists={}),
+                    views,
+                    request.deadline,
+                )
             except BindingError:
                 raise _refused(request.ready, error) from error
 
@@ -232,9 +245,16 @@ class LocalExecutor:
             except BindingError:
                 raise error from None
 
-    def _bound(self, statement: ReadyStatement, types: tuple[pa.DataType | None, ...], deadline: Deadline) -> Bindable:
+    def _bound(
+        self, statement: ReadyStatement, types: tuple[pa.DataType | None, ...], deadline: Deadline
+    ) -> Bindable:
         # The values found make a pivot's columns, so there are none without rows.
-        return Bindable(statement, None if has_columns_of_rows(statement.bound.tree) else outputs_of(self._engine, statement, types, deadline))
+        return Bindable(
+            statement,
+            None
+            if has_columns_of_rows(statement.bound.tree)
+            else outputs_of(self._engine, statement, types, deadline),
+        )
 
     def explain(self, request: Request) -> list[str]:
         """The lines of EXPLAIN.
@@ -271,4 +291,6 @@ def _checked(batches: Iterator[pa.RecordBatch], deadline: Deadline) -> Iterator[
 
 
 def _refused(ready: ReadyText, error: BindingError) -> LivestateError:
-    return located(ready.statement.bound, error.failure.message, error.failure.name, error.near, error.failure.subtype)
+    return located(
+        ready.statement.bound, error.failure.message, error.failure.name, error.near, error.failure.subtype
+    )

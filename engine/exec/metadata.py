@@ -13,7 +13,11 @@ MICROSECONDS = 1_000_000
 
 
 def metadata_of(
-    plan: str, views: Mapping[StoreName, StoreView], statistics: Sequence[ScanStatistics], seconds: Mapping[str, float], rows_read: int | None = None
+    plan: str,
+    views: Mapping[StoreName, StoreView],
+    statistics: Sequence[ScanStatistics],
+    seconds: Mapping[str, float],
+    rows_read: int | None = None,
 ) -> QueryMetadata:
     """What a query read.
 
@@ -58,7 +62,13 @@ def lookup_metadata(view: StoreView, rows: int, seconds: float) -> QueryMetadata
     Returns:
         The metadata.
     """
-    return QueryMetadata("lookup", {view.definition.group: view.epoch}, _age_seconds(view.committed_at), rows_read=rows, seconds={"total": seconds})
+    return QueryMetadata(
+        "lookup",
+        {view.definition.group: view.epoch},
+        _age_seconds(view.committed_at),
+        rows_read=rows,
+        seconds={"total": seconds},
+    )
 
 
 def _age_seconds(committed_at: int) -> float:

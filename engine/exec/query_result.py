@@ -18,7 +18,8 @@ class QueryMetadata:
     """What a query read, and how long the steps before its first batch took.
 
     Attributes:
-        plan: Kind of its plan: `lookup`, `rows`, `count`, `engine`, `catalog`, or `distributed` where several hosts took part.
+        plan: Kind of its plan: `lookup`, `rows`, `count`, `engine`, `catalog`, or `distributed` where several
+            hosts took part.
         epochs: The epoch of each store group it read.
         age_seconds: Age of the oldest of these epochs; 0 when it read no store.
         partitions_read: Partitions of the stores that were read, and of how many.
@@ -72,8 +73,8 @@ class QueryMetadata:
 class QueryResult:
     """A result that is read once, batch by batch.
 
-    What it holds (pinned versions, the engine's statement) is freed when the last batch was read, at an error, on `close`,
-    and at the latest when the object is forgotten.
+    What it holds (pinned versions, the engine's statement) is freed when the last batch was read, at an
+    error, on `close`, and at the latest when the object is forgotten.
 
     Args:
         schema: Schema of the batches.
@@ -122,7 +123,9 @@ class QueryResult:
             return batch
 
     def close(self) -> None:
-        """Free what the result holds; batches not read yet are lost. May be called again, and from another thread."""
+        """Free what the result holds; batches not read yet are lost. May be called again, and from another
+        thread.
+        """
         if self._interrupt is not None and not self._closed:
             self._interrupt()
         with self._busy:

@@ -1,4 +1,6 @@
-"""Statements to run, made of what clients send, and made anew where stores are something else than they were bound with."""
+"""Statements to run, made of what clients send, and made anew where stores are something else than they were
+bound with.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,15 @@ class Requests:
         self._texts = texts
         self._local = local
 
-    def made(self, text: str, dialect: str, parameters: pa.RecordBatch | None, wish: EpochWish, deadline: Deadline, told: Told | None) -> Request:
+    def made(
+        self,
+        text: str,
+        dialect: str,
+        parameters: pa.RecordBatch | None,
+        wish: EpochWish,
+        deadline: Deadline,
+        told: Told | None,
+    ) -> Request:
         """A statement to run.
 
         Args:
@@ -49,7 +59,8 @@ class Requests:
             told: What its names meant when the client was told its columns; None where it was not.
 
         Returns:
-            The statement: with what its names mean now, or where its columns are others so, with what they meant then.
+            The statement: with what its names mean now, or where its columns are others so, with what they
+            meant then.
 
         Raises:
             LivestateError: It is not valid, as kind and message say.
@@ -58,7 +69,9 @@ class Requests:
         ready, resolved = self._texts.ready(text, dialect, wish, deadline)
         deadline.check()
         arguments = Arguments(parameter_values(ready.statement.bound.parameters, parameters), ready.lists)
-        request = Request(dialect, ready, arguments, deadline, started, resolved, given=parameters, is_told=told is not None)
+        request = Request(
+            dialect, ready, arguments, deadline, started, resolved, given=parameters, is_told=told is not None
+        )
         return request if told is None else self.as_told(request, told)
 
     def as_told(self, request: Request, told: Told) -> Request:
@@ -69,13 +82,18 @@ class Requests:
             told: What they meant when its columns were told.
 
         Returns:
-            The same, if what has changed since does not matter to its columns; else the statement with what its names meant then.
+            The same, if what has changed since does not matter to its columns; else the statement with what
+            its names meant then.
 
         Raises:
             InvalidInput: A name means another store now, and the columns are others.
         """
         statement = request.statement
-        if told == statement.bound.shapes or statement.bound.kind is not Kind.QUERY or not statement.has_fixed_columns:
+        if (
+            told == statement.bound.shapes
+            or statement.bound.kind is not Kind.QUERY
+            or not statement.has_fixed_columns
+        ):
             return request
         ready = self._texts.as_told(request.ready, request.dialect, told, request.deadline)
         if ready is None:
@@ -98,16 +116,20 @@ class Requests:
 
         Args:
             request: The request.
-            generations: How many migrations of each store group are in effect at the epochs that it would read.
+            generations: How many migrations of each store group are in effect at the epochs that it would
+                read.
 
         Returns:
             The request; None if it means nothing there.
 
         Raises:
-            LivestateError: It asks for just these epochs and means nothing there, or it is not known what the stores are there.
+            LivestateError: It asks for just these epochs and means nothing there, or it is not known what the
+                stores are there.
         """
         try:
-            found = _with_text(request, self._texts.in_shapes(request.ready, request.dialect, generations, request.deadline))
+            found = _with_text(
+                request, self._texts.in_shapes(request.ready, request.dialect, generations, request.deadline)
+            )
             self._local.bind(found)
         except _MEANS_NOTHING:
             if any(request.wish.of(group) is not None for group in generations):

@@ -1,6 +1,8 @@
-"""Columns through all shapes that a store has had: what tells them apart is a number, and it says what stored rows hold of each.
+"""Columns through all shapes that a store has had: what tells them apart is a number, and it says what stored
+rows hold of each.
 
-A column has its number for ever: renaming keeps it, and none is used again. So rows that were stored under an older shape of their store are read by
+A column has its number for ever: renaming keeps it, and none is used again. So rows that were stored under an
+older shape of their store are read by
 number: the column itself, else the narrower one that it was before and a cast, else its default.
 """
 
@@ -15,7 +17,9 @@ from engine.errors import InvalidInput
 from engine.model.sql_types import MAX_DECIMAL_DIGITS, sql_type
 
 MAX_COLUMN_NUMBER = 0xFFFE
-"""Keys of stored blocks have two bytes for a column, and one of their values is taken (`engine.state.formats`)."""
+"""Keys of stored blocks have two bytes for a column, and one of their values is taken
+(`engine.state.formats`).
+"""
 
 _INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
 _FLOAT_BITS = {32: 24, 64: 53}
@@ -56,7 +60,13 @@ class Column:
         """
         return next((each for each in ((self.number, kind), *self.older) if each[0] in numbers), None)
 
-    def read(self, numbers: Collection[int], kind: pa.DataType, rows: int, stored: Callable[[int, pa.DataType], pa.Array]) -> pa.Array:
+    def read(
+        self,
+        numbers: Collection[int],
+        kind: pa.DataType,
+        rows: int,
+        stored: Callable[[int, pa.DataType], pa.Array],
+    ) -> pa.Array:
         """The column of stored rows.
 
         Args:
@@ -104,14 +114,17 @@ def text_of(value: pa.Scalar) -> str | None:
     return text
 
 
-def cast_exactly(column: pa.ChunkedArray | pa.Array | pa.Scalar, kind: pa.DataType) -> pa.ChunkedArray | pa.Array | pa.Scalar:
+def cast_exactly(
+    column: pa.ChunkedArray | pa.Array | pa.Scalar, kind: pa.DataType
+) -> pa.ChunkedArray | pa.Array | pa.Scalar:
     """Cast values that all are values of another type, too.
 
     Raises:
         pa.ArrowInvalid: One of them is none.
     """
     if pa.types.is_integer(column.type) and pa.types.is_decimal(kind):
-        # Arrow asks for room for every integer of the width; room for those that are there is asked by the second cast.
+        # Arrow asks for room for every integer of the width; room for those that are there is asked by the
+        # second cast.
         column = column.cast(pa.decimal128(MAX_DECIMAL_DIGITS, kind.scale))
     return column.cast(kind)
 
@@ -129,14 +142,20 @@ def widens(source: pa.DataType, target: pa.DataType) -> bool:
     if types.is_floating(source) and types.is_floating(target):
         return bool(target.bit_width > source.bit_width)
     if types.is_decimal(source) and types.is_decimal(target):
-        return bool(target.scale >= source.scale and target.precision - target.scale >= source.precision - source.scale and target != source)
+        return bool(
+            target.scale >= source.scale
+            and target.precision - target.scale >= source.precision - source.scale
+            and target != source
+        )
     return False
 
 
 def _widens_integer(source: pa.DataType, target: pa.DataType) -> bool:
     types, is_signed = pa.types, pa.types.is_signed_integer(source)
     if types.is_integer(target):
-        return bool(target.bit_width > source.bit_width and (types.is_signed_integer(target) or not is_signed))
+        return bool(
+            target.bit_width > source.bit_width and (types.is_signed_integer(target) or not is_signed)
+        )
     if types.is_floating(target):
         return bool(_FLOAT_BITS[target.bit_width] >= source.bit_width)
     if types.is_decimal(target):

@@ -16,7 +16,8 @@ def microseconds_of_duration(duration: str | dt.timedelta) -> int:
     """A length of time in microseconds.
 
     Args:
-        duration: A `timedelta`, or one or more numbers each with a unit: seconds, minutes, hours, days, weeks, or s, min, h, d.
+        duration: A `timedelta`, or one or more numbers each with a unit: seconds, minutes, hours, days,
+            weeks, or s, min, h, d.
 
     Raises:
         InvalidInput: The text is no length of time.
@@ -35,13 +36,16 @@ def microseconds_of_duration(duration: str | dt.timedelta) -> int:
     if not parts:
         raise _unknown(text)
     try:
-        return sum((dt.timedelta(seconds=part) for part in parts), dt.timedelta()) // dt.timedelta(microseconds=1)
+        return sum((dt.timedelta(seconds=part) for part in parts), dt.timedelta()) // dt.timedelta(
+            microseconds=1
+        )
     except OverflowError as error:
         raise InvalidInput(f"{text!r} is too long a time.") from error
 
 
 def duration_text(microseconds: int) -> str:
-    """A length of time as people write it, such as "1 hour 30 minutes"; `microseconds_of_duration` reads it back.
+    """A length of time as people write it, such as "1 hour 30 minutes"; `microseconds_of_duration` reads it
+    back.
 
     Args:
         microseconds: The length, not negative.

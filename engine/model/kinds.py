@@ -8,7 +8,8 @@ A kind is a value, part of the store's definition. Three schemas follow from it:
 | stored schema | segments: what SQL sees, then hidden columns | `song_id, rating, __rating_sum, __rating_count` |
 | schema | what SQL sees | `song_id, rating` |
 
-For most stores they are one and the same. Hidden columns start with `RESERVED_PREFIX`, as no user's column does.
+For most stores they are one and the same. Hidden columns start with `RESERVED_PREFIX`, as no user's column
+does.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ class MergedColumn:
         function: The aggregate.
         of: Column of the events that it is of; empty for a count of rows.
         by: For `FIRST` and `LAST`: column of the events that says when; a timestamp, date or integer.
-        ranks: For `QUANTILES`: ranks from 0 to 1; the column is a list of as many doubles, or one double for one rank.
+        ranks: For `QUANTILES`: ranks from 0 to 1; the column is a list of as many doubles, or one double for
+            one rank.
     """
 
     name: str
@@ -112,7 +114,13 @@ class MergedColumn:
     def from_document(document: Mapping[str, Any]) -> MergedColumn:
         """Read the stored form."""
         ranks = tuple(float(rank) for rank in document.get("ranks", ()))
-        return MergedColumn(document["name"], Function(document["function"]), document.get("of", ""), document.get("by", ""), ranks)
+        return MergedColumn(
+            document["name"],
+            Function(document["function"]),
+            document.get("of", ""),
+            document.get("by", ""),
+            ranks,
+        )
 
 
 def _written(name: str) -> str:
@@ -125,7 +133,8 @@ class KeyValue:
     """An upsert replaces the row with the same key.
 
     Attributes:
-        order_by: Column whose larger value wins whatever comes last; of equal ones the last wins. Empty: the last row always wins.
+        order_by: Column whose larger value wins whatever comes last; of equal ones the last wins. Empty: the
+            last row always wins.
     """
 
     order_by: str = ""
@@ -144,7 +153,8 @@ class Merge:
 
 @dataclass(frozen=True)
 class Session:
-    """A row brings a fragment of a session; fragments of a key that lie no further apart than the gap become one session.
+    """A row brings a fragment of a session; fragments of a key that lie no further apart than the gap become
+    one session.
 
     Attributes:
         gap_microseconds: The largest time between two events of one session.
@@ -165,8 +175,8 @@ class Versioned:
 
     Attributes:
         valid_from: Timestamp from which on a row holds; the last column of the key.
-        valid_to: Timestamp up to which it holds, exclusive; NULL in the row that holds now. A tombstone becomes a row that never holds, whose
-            `valid_to` is its `valid_from`.
+        valid_to: Timestamp up to which it holds, exclusive; NULL in the row that holds now. A tombstone
+            becomes a row that never holds, whose `valid_to` is its `valid_from`.
     """
 
     valid_from: str
@@ -183,8 +193,9 @@ class Retention:
 
     Attributes:
         microseconds: A row is gone when its time is further than this behind the watermark of the job.
-        column: Timestamp or date column that is the row's time, one of those that are written; `valid_to` in a versioned store. Empty: the time
-            of the commit that wrote the row last, and the newest commit is the watermark.
+        column: Timestamp or date column that is the row's time, one of those that are written; `valid_to` in
+            a versioned store. Empty: the time of the commit that wrote the row last, and the newest commit is
+            the watermark.
     """
 
     microseconds: int
@@ -211,8 +222,13 @@ class Behaviour:
         """The stored form, JSON; empty for a plain key-value store."""
         document = _kind_document(self.kind)
         if self.retention is not None:
-            document["retention"] = {"microseconds": self.retention.microseconds, "column": self.retention.column}
-        return document | {name: True for name, value in (("global", self.is_global), ("in_memory", self.in_memory)) if value}
+            document["retention"] = {
+                "microseconds": self.retention.microseconds,
+                "column": self.retention.column,
+            }
+        return document | {
+            name: True for name, value in (("global", self.is_global), ("in_memory", self.in_memory)) if value
+        }
 
     @staticmethod
     def from_document(document: Mapping[str, Any]) -> Behaviour:
@@ -224,7 +240,9 @@ class Behaviour:
         retention = document.get("retention")
         return Behaviour(
             _kind_of(document.get("kind")),
-            None if retention is None else Retention(int(retention["microseconds"]), str(retention["column"])),
+            None
+            if retention is None
+            else Retention(int(retention["microseconds"]), str(retention["column"])),
             bool(document.get("global", False)),
             bool(document.get("in_memory", False)),
         )
@@ -233,8 +251,13 @@ class Behaviour:
         """In words of SQL's kind, as errors show it; empty for a plain key-value store."""
         words = [_described(self.kind)]
         if self.retention is not None:
-            words.append(f"RETENTION {duration_text(self.retention.microseconds)} BY {self.retention.column or 'COMMIT'}")
-        words += [word for word, value in (("GLOBAL", self.is_global), ("IN MEMORY", self.in_memory)) if value]
+            words.append(
+                f"RETENTION {duration_text(self.retention.microseconds)} BY "
+                f"{self.retention.column or 'COMMIT'}"
+            )
+        words += [
+            word for word, value in (("GLOBAL", self.is_global), ("IN MEMORY", self.in_memory)) if value
+        ]
         return " ".join(word for word in words if word)
 
 
@@ -271,17 +294,23 @@ def order_column(behaviour: Behaviour) -> str:
 
 
 def is_applied_alone(behaviour: Behaviour) -> bool:
-    """Whether epochs must not be applied together: what a version that comes late does depends on which versions are past their retention by then."""
+    """Whether epochs must not be applied together: what a version that comes late does depends on which
+    versions are past their retention by then.
+    """
     return behaviour.retention is not None and isinstance(behaviour.kind, Versioned)
 
 
 def time_of(kind: Kind) -> str | None:
     """The last column of the key that tells the rows of one thing apart by time; None for kinds without."""
-    return kind.start if isinstance(kind, Session) else kind.valid_from if isinstance(kind, Versioned) else None
+    return (
+        kind.start if isinstance(kind, Session) else kind.valid_from if isinstance(kind, Versioned) else None
+    )
 
 
 def end_of_rows(kind: Kind) -> str:
-    """The column with the time at which a row has come to its end, which retention goes by unless something else is said; empty without one."""
+    """The column with the time at which a row has come to its end, which retention goes by unless something
+    else is said; empty without one.
+    """
     return kind.end if isinstance(kind, Session) else kind.valid_to if isinstance(kind, Versioned) else ""
 
 
@@ -320,14 +349,19 @@ def check_numbers(store: str, behaviour: Behaviour) -> None:
         behaviour: What is to be checked.
 
     Raises:
-        InvalidInput: A retention or gap is not longer than nothing or longer than 1,000 years, or the rank of a quantile is not from 0 to 1.
+        InvalidInput: A retention or gap is not longer than nothing or longer than 1,000 years, or the rank of
+            a quantile is not from 0 to 1.
     """
     kind, retention = behaviour.kind, behaviour.retention
     if isinstance(kind, Session):
         _check_length(store, "the gap between sessions", kind.gap_microseconds)
     for column in kind.columns if isinstance(kind, Merge | Session) else ():
-        if column.function is Function.QUANTILES and (not column.ranks or not all(0 <= rank <= 1 for rank in column.ranks)):
-            raise InvalidInput(f"Store {store}: the quantiles of {column.name} need ranks from 0 to 1, such as 0.5.")
+        if column.function is Function.QUANTILES and (
+            not column.ranks or not all(0 <= rank <= 1 for rank in column.ranks)
+        ):
+            raise InvalidInput(
+                f"Store {store}: the quantiles of {column.name} need ranks from 0 to 1, such as 0.5."
+            )
     if retention is not None:
         _check_length(store, "a retention", retention.microseconds)
 
@@ -349,7 +383,8 @@ def check_behaviour(store: str, rows: pa.Schema, key: Sequence[str], behaviour: 
         behaviour: What is to be checked.
 
     Raises:
-        InvalidInput: A column is missing or of a type that does not do, a number is out of range; the message says which.
+        InvalidInput: A column is missing or of a type that does not do, a number is out of range; the message
+            says which.
     """
     check_numbers(store, behaviour)
     kind = behaviour.kind
@@ -363,7 +398,10 @@ def check_behaviour(store: str, rows: pa.Schema, key: Sequence[str], behaviour: 
     if isinstance(kind, Versioned):
         _check_timestamp(store, rows, kind.valid_from)
         if kind.valid_to in rows.names:
-            raise InvalidInput(f"Store {store}: the column {kind.valid_to} is made by the store; rename yours or name another valid_to.")
+            raise InvalidInput(
+                f"Store {store}: the column {kind.valid_to} is made by the store; rename yours or name "
+                "another valid_to."
+            )
     if behaviour.retention is not None:
         made = schemas_of(rows, behaviour).visible if isinstance(kind, Versioned) else rows
         _check_retention(store, made, behaviour.retention)
@@ -373,27 +411,39 @@ def _check_merged(store: str, rows: pa.Schema, plain: Sequence[str], columns: Se
     partials = [name for column in columns for name in column.partials]
     names = [column.name.lower() for column in columns]
     if len(set(names)) != len(names) or {name.lower() for name in plain} & set(names):
-        raise InvalidInput(f"Store {store}: a merged column has the name of another column; the columns are {', '.join([*plain, *names])}.")
+        raise InvalidInput(
+            f"Store {store}: a merged column has the name of another column; the columns are "
+            f"{', '.join([*plain, *names])}."
+        )
     for column in columns:
         _check_column(store, rows, column)
     strange = [name for name in rows.names if name not in {*plain, *partials}]
     if strange:
-        raise InvalidInput(f"Store {store}: {', '.join(strange)} is neither in the key nor merged; say how it is merged, or leave it out.")
+        raise InvalidInput(
+            f"Store {store}: {', '.join(strange)} is neither in the key nor merged; say how it is merged, or "
+            "leave it out."
+        )
 
 
 def _check_column(store: str, rows: pa.Schema, column: MergedColumn) -> None:
     missing = [name for name in column.partials if name not in rows.names]
     if missing:
-        raise InvalidInput(f"Store {store}: the merged column {column.name} is folded from {', '.join(missing)}, which the rows lack.")
+        raise InvalidInput(
+            f"Store {store}: the merged column {column.name} is folded from {', '.join(missing)}, which the "
+            "rows lack."
+        )
     kinds = [rows.field(name).type for name in column.partials]
     if column.function in SKETCHES and not pa.types.is_binary(kinds[0]):
-        raise InvalidInput(f"Store {store}: {column.partials[0]} is {sql_type(kinds[0])}, and a sketch is BLOB.")
+        raise InvalidInput(
+            f"Store {store}: {column.partials[0]} is {sql_type(kinds[0])}, and a sketch is BLOB."
+        )
     if column.function in (Function.SUM, Function.AVG) and not _is_number(kinds[0]):
         raise InvalidInput(f"Store {store}: {column.partials[0]} is {sql_type(kinds[0])}, which has no sum.")
     counts = {Function.COUNT: 0, Function.AVG: 1}
     if column.function in counts and not pa.types.is_int64(kinds[counts[column.function]]):
         raise InvalidInput(
-            f"Store {store}: {column.partials[counts[column.function]]} is {sql_type(kinds[counts[column.function]])}, and a count is BIGINT."
+            f"Store {store}: {column.partials[counts[column.function]]} is "
+            f"{sql_type(kinds[counts[column.function]])}, and a count is BIGINT."
         )
     if column.function in (Function.MIN, Function.MAX):
         _check_ordered(store, rows, column.name, column.function)
@@ -418,12 +468,17 @@ def _check_timestamp(store: str, schema: pa.Schema, name: str, *, or_date: bool 
         raise InvalidInput(f"Store {store}: there is no column {name} among {', '.join(schema.names)}.")
     kind = schema.field(name).type
     if not (pa.types.is_timestamp(kind) or (or_date and pa.types.is_date32(kind))):
-        raise InvalidInput(f"Store {store}: {name} is {sql_type(kind)}, and has to be a TIMESTAMP{' or DATE' if or_date else ''}.")
+        raise InvalidInput(
+            f"Store {store}: {name} is {sql_type(kind)}, and has to be a "
+            f"TIMESTAMP{' or DATE' if or_date else ''}."
+        )
 
 
 def _check_ordered(store: str, rows: pa.Schema, name: str, what: str) -> None:
     if name not in rows.names:
-        raise InvalidInput(f"Store {store}: there is no column {name} for {what} among {', '.join(rows.names)}.")
+        raise InvalidInput(
+            f"Store {store}: there is no column {name} for {what} among {', '.join(rows.names)}."
+        )
     kind = rows.field(name).type
     if pa.types.is_nested(kind):
         raise InvalidInput(f"Store {store}: {name} is {sql_type(kind)}, which has no order for {what}.")
@@ -438,7 +493,9 @@ def _kind_document(kind: Kind) -> dict[str, Any]:
         return {"kind": {"name": "merge", "columns": [column.to_document() for column in kind.columns]}}
     if isinstance(kind, Session):
         times = {"gap_microseconds": kind.gap_microseconds, "start": kind.start, "end": kind.end}
-        return {"kind": {"name": "session", **times, "columns": [column.to_document() for column in kind.columns]}}
+        return {
+            "kind": {"name": "session", **times, "columns": [column.to_document() for column in kind.columns]}
+        }
     if isinstance(kind, Versioned):
         return {"kind": {"name": "versioned", "valid_from": kind.valid_from, "valid_to": kind.valid_to}}
     return {"kind": {"name": "key_value", "order_by": kind.order_by}} if kind.order_by else {}
@@ -466,4 +523,8 @@ def _described(kind: Kind) -> str:
     if isinstance(kind, Versioned):
         return f"VERSIONED BY {kind.valid_from}"
     merged = ", ".join(column.describe() for column in kind.columns)
-    return f"SESSIONS GAP {duration_text(kind.gap_microseconds)} MERGE ({merged})" if isinstance(kind, Session) else f"MERGE ({merged})"
+    return (
+        f"SESSIONS GAP {duration_text(kind.gap_microseconds)} MERGE ({merged})"
+        if isinstance(kind, Session)
+        else f"MERGE ({merged})"
+    )

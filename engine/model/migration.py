@@ -1,7 +1,8 @@
-"""Migrations of stores: what can become of a definition, and what becomes of the rows that were written under it.
+"""Migrations of stores: what can become of a definition, and what becomes of the rows that were written under
+it.
 
-Columns are added, dropped, renamed and widened. Stores that fold aggregates cannot be migrated: an aggregate that is added knows nothing of
-the events of before, so such a store is built anew beside the old one.
+Columns are added, dropped, renamed and widened. Stores that fold aggregates cannot be migrated: an aggregate
+that is added knows nothing of the events of before, so such a store is built anew beside the old one.
 """
 
 from __future__ import annotations
@@ -60,12 +61,16 @@ class WidenColumn:
 Change = AddColumn | DropColumn | RenameColumn | WidenColumn
 
 _NAME = r'(?:"(?P<quoted>(?:[^"]|"")+)"|(?P<plain>[^\s"=]+))'
-_ADDED = re.compile(rf"\s*{_NAME}\s+(?P<kind>.+?)(?:\s+DEFAULT\s+(?P<default>.+?))?\s*", re.IGNORECASE | re.DOTALL)
+_ADDED = re.compile(
+    rf"\s*{_NAME}\s+(?P<kind>.+?)(?:\s+DEFAULT\s+(?P<default>.+?))?\s*", re.IGNORECASE | re.DOTALL
+)
 _WHOLE_NAME = re.compile(rf"\s*{_NAME}\s*")
 _EQUALS = re.compile(rf"\s*{_NAME}\s*=\s*(?P<value>.+?)\s*", re.DOTALL)
 
 
-def parse_changes(add: Sequence[str] = (), drop: Sequence[str] = (), rename: Sequence[str] = (), widen: Sequence[str] = ()) -> tuple[Change, ...]:
+def parse_changes(
+    add: Sequence[str] = (), drop: Sequence[str] = (), rename: Sequence[str] = (), widen: Sequence[str] = ()
+) -> tuple[Change, ...]:
     """Changes from their texts.
 
     Args:
@@ -75,14 +80,26 @@ def parse_changes(add: Sequence[str] = (), drop: Sequence[str] = (), rename: Seq
         widen: `column=BIGINT`. All names can be in double quotation marks.
 
     Returns:
-        The changes in the order in which they are made. New columns come last, so that they may take names that have become free.
+        The changes in the order in which they are made. New columns come last, so that they may take names
+        that have become free.
 
     Raises:
         InvalidInput: A text is none of these.
     """
-    renamed = [RenameColumn(old, _unquoted(new)) for old, new in (_equation(text, "--rename old=new") for text in rename)]
-    widened = [WidenColumn(name, arrow_type(kind)) for name, kind in (_equation(text, "--widen column=BIGINT") for text in widen)]
-    return (*renamed, *widened, *(DropColumn(_unquoted(name)) for name in drop), *(_added(text) for text in add))
+    renamed = [
+        RenameColumn(old, _unquoted(new))
+        for old, new in (_equation(text, "--rename old=new") for text in rename)
+    ]
+    widened = [
+        WidenColumn(name, arrow_type(kind))
+        for name, kind in (_equation(text, "--widen column=BIGINT") for text in widen)
+    ]
+    return (
+        *renamed,
+        *widened,
+        *(DropColumn(_unquoted(name)) for name in drop),
+        *(_added(text) for text in add),
+    )
 
 
 def _equation(text: str, example: str) -> tuple[str, str]:
@@ -95,7 +112,10 @@ def _equation(text: str, example: str) -> tuple[str, str]:
 def _added(text: str) -> AddColumn:
     found = _ADDED.fullmatch(text)
     if found is None:
-        raise InvalidInput(f"{text!r} is no column; write its name and type, such as rating DOUBLE, or kind VARCHAR DEFAULT 'song'.")
+        raise InvalidInput(
+            f"{text!r} is no column; write its name and type, such as rating DOUBLE, or kind VARCHAR DEFAULT "
+            "'song'."
+        )
     default = found["default"]
     if default is not None and default.upper() == "NULL":
         default = None
@@ -162,8 +182,14 @@ class _Draft:
     def _widen(self, name: str, kind: pa.DataType) -> None:
         narrow, column = self.fields[name], self.columns[name]
         if not widens(narrow, kind):
-            raise InvalidInput(f"{name} is {sql_type(narrow)}, and {sql_type(kind)} does not have all of its values")
-        default = column.default if column.default is None else text_of(cast_exactly(column.default_value(narrow), kind))
+            raise InvalidInput(
+                f"{name} is {sql_type(narrow)}, and {sql_type(kind)} does not have all of its values"
+            )
+        default = (
+            column.default
+            if column.default is None
+            else text_of(cast_exactly(column.default_value(narrow), kind))
+        )
         self.columns[name] = Column(self._number(), default, ((column.number, narrow), *column.older))
         self.fields[name] = kind
 
@@ -177,7 +203,9 @@ class _Draft:
     def _check_there(self, name: str) -> None:
         if name not in self.fields:
             is_made = name in self.columns and not name.startswith(RESERVED_PREFIX)
-            raise InvalidInput(f"{name} is made by the store and stays as it is" if is_made else f"there is no column {name}")
+            raise InvalidInput(
+                f"{name} is made by the store and stays as it is" if is_made else f"there is no column {name}"
+            )
 
     def _check_free(self, name: str) -> None:
         for there in self.columns:
@@ -212,7 +240,13 @@ class _Draft:
 def _used(behaviour: Behaviour) -> set[str]:
     """The columns that a store's kind and retention go by."""
     kind, retention = behaviour.kind, behaviour.retention
-    named = {kind.order_by} if isinstance(kind, KeyValue) else {kind.valid_from} if isinstance(kind, Versioned) else set()
+    named = (
+        {kind.order_by}
+        if isinstance(kind, KeyValue)
+        else {kind.valid_from}
+        if isinstance(kind, Versioned)
+        else set()
+    )
     return (named | ({retention.column} if retention is not None else set())) - {""}
 
 
@@ -239,15 +273,19 @@ def migrated(definition: StoreDefinition, changes: Sequence[Change], generation:
         What it will be.
 
     Raises:
-        InvalidInput: A change cannot be made; the message says why, and shows what the store is and what was asked for.
+        InvalidInput: A change cannot be made; the message says why, and shows what the store is and what was
+            asked for.
     """
     if isinstance(definition.behaviour.kind, Merge | Session):
         raise InvalidInput(
-            f"Store {definition.name} folds aggregates, and one that is changed knows nothing of the events of before: fill a new store beside it "
+            f"Store {definition.name} folds aggregates, and one that is changed knows nothing of the events "
+            "of before: fill a new store beside it "
             f"and switch to that. The store is: {definition.describe()}."
         )
     if not changes:
-        raise InvalidInput(f"Store {definition.name}: say what is to change. The store is: {definition.describe()}.")
+        raise InvalidInput(
+            f"Store {definition.name}: say what is to change. The store is: {definition.describe()}."
+        )
     draft = _Draft(definition)
     try:
         for change in changes:
@@ -255,7 +293,8 @@ def migrated(definition: StoreDefinition, changes: Sequence[Change], generation:
         return draft.finished(generation)
     except InvalidInput as error:
         raise InvalidInput(
-            f"Store {definition.name} cannot be migrated: {error.message.rstrip('.')}. It is: {definition.describe()}. "
+            f"Store {definition.name} cannot be migrated: {error.message.rstrip('.')}. It is: "
+            f"{definition.describe()}. "
             f"Asked for: {_asked(definition, changes)}."
         ) from error
 
@@ -296,7 +335,9 @@ def convert_rows(rows: pa.RecordBatch, source: StoreDefinition, target: StoreDef
         return rows
     places = {source.column(field.name).number: place for place, field in enumerate(source.row_schema)}
     columns = [
-        target.column(field.name).read(places, field.type, rows.num_rows, lambda number, kind: rows.column(places[number]))
+        target.column(field.name).read(
+            places, field.type, rows.num_rows, lambda number, kind: rows.column(places[number])
+        )
         for field in target.row_schema
     ]
     fields = list(target.row_schema)

@@ -1,10 +1,11 @@
 """Key → partition: the one function that the sink, the router and the planner share.
 
-A row's partition is Spark's `pmod(hash(partition_by columns), partitions)`, so that users can reproduce it in Spark SQL and a
-frame that Spark has partitioned alike needs no second shuffle. Spark's `hash` is Murmur3_x86_32 (Austin Appleby's, as in Guava) with
-seed 42, chained over the columns: the hash so far is the seed of the next column, and a null leaves it as it is. It differs from
-the published algorithm in one thing: the tail of a string, its last one to three bytes, is mixed byte by byte, each as a signed
-integer (`Murmur3_x86_32.hashUnsafeBytes` in Spark's sources). Writers and readers must agree on it for ever, so
+A row's partition is Spark's `pmod(hash(partition_by columns), partitions)`, so that users can reproduce it in
+Spark SQL and a frame that Spark has partitioned alike needs no second shuffle. Spark's `hash` is
+Murmur3_x86_32 (Austin Appleby's, as in Guava) with seed 42, chained over the columns: the hash so far is the
+seed of the next column, and a null leaves it as it is. It differs from the published algorithm in one thing:
+the tail of a string, its last one to three bytes, is mixed byte by byte, each as a signed integer
+(`Murmur3_x86_32.hashUnsafeBytes` in Spark's sources). Writers and readers must agree on it for ever, so
 `tests/unit/test_partitioning.py` freezes values that real Spark returned.
 """
 
@@ -34,22 +35,30 @@ _F2 = 0xC2B2AE35
 _MASK = 0xFFFFFFFF
 
 _CHUNK_ROWS = 1 << 15
-"""Rows hashed together: few enough that all scratch arrays stay in the processor's cache, which halves the time."""
+"""Rows hashed together: few enough that all scratch arrays stay in the processor's cache, which halves the
+time.
+"""
 
 _SCALAR_ROWS = 16
 """Up to here plain Python integers are faster than numpy, whose calls cost a microsecond each."""
 
 _FEW_LONG_STRINGS = 8
-"""When fewer strings of a chunk than this have a word left, they are hashed one by one: the chain over one string's words is sequential."""
+"""When fewer strings of a chunk than this have a word left, they are hashed one by one: the chain over one
+string's words is sequential.
+"""
 
 _INT_TYPES = frozenset({pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.date32()})
-"""Types that Spark hashes as one 32-bit integer; the unsigned ones are the next wider signed type in Spark."""
+"""Types that Spark hashes as one 32-bit integer; the unsigned ones are the next wider signed type
+in Spark.
+"""
 
 _LONG_TYPES = frozenset({pa.int64(), pa.uint32(), pa.uint64(), pa.timestamp("us"), pa.timestamp("us", "UTC")})
 """Types that Spark hashes as one 64-bit integer; `uint64`, which Spark lacks, by its bit pattern."""
 
 _LONG_DIGITS = 18
-"""Decimals of up to this precision Spark hashes as a 64-bit integer, the unscaled value; longer ones as its bytes."""
+"""Decimals of up to this precision Spark hashes as a 64-bit integer, the unscaled value; longer ones as its
+bytes.
+"""
 
 _BYTES_TYPES = frozenset({pa.string(), pa.binary()})
 
@@ -92,15 +101,19 @@ def value_partitioner(kind: pa.DataType, partitions: int) -> Callable[[Any], Par
     return partition
 
 
-def partitions_of(definition: StoreDefinition, points: pa.RecordBatch | None) -> frozenset[PartitionId] | None:
+def partitions_of(
+    definition: StoreDefinition, points: pa.RecordBatch | None
+) -> frozenset[PartitionId] | None:
     """The partitions that rows with one of some leading key values can be on.
 
     Args:
         definition: The store.
-        points: Values for a leading part of the key, without nulls, columns named and typed as the key's; None for no such condition.
+        points: Values for a leading part of the key, without nulls, columns named and typed as the key's;
+            None for no such condition.
 
     Returns:
-        The partitions, none of them for no points; None when any partition can hold such rows, because the points lack a partition_by column.
+        The partitions, none of them for no points; None when any partition can hold such rows, because the
+        points lack a partition_by column.
     """
     if points is None or any(name not in points.schema.names for name in definition.partition_by):
         return None
@@ -118,14 +131,20 @@ def _contiguous(key: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 def _unscaled_longs(column: pa.Array) -> pa.Array:
     """Unscaled values of decimals that fit 64 bits."""
-    halves = np.frombuffer(column.buffers()[1], np.int64).reshape(-1, 2)[column.offset : column.offset + len(column)]
+    halves = np.frombuffer(column.buffers()[1], np.int64).reshape(-1, 2)[
+        column.offset : column.offset + len(column)
+    ]
     mask = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
     return pa.array(halves[:, 0].copy(), pa.int64(), mask=mask)
 
 
 def _unscaled_bytes(column: pa.Array) -> pa.Array:
-    """Unscaled values as Java's `BigInteger.toByteArray` gives them: two's complement, big-endian, as few bytes as hold the sign."""
-    raw = np.frombuffer(column.buffers()[1], np.uint8).reshape(-1, 16)[column.offset : column.offset + len(column), ::-1]
+    """Unscaled values as Java's `BigInteger.toByteArray` gives them: two's complement, big-endian, as few
+    bytes as hold the sign.
+    """
+    raw = np.frombuffer(column.buffers()[1], np.uint8).reshape(-1, 16)[
+        column.offset : column.offset + len(column), ::-1
+    ]
     sign = np.where(raw[:, :1] >= 0x80, 0xFF, 0).astype(np.uint8)
     # A leading byte goes when it repeats the sign and the next byte begins with it too.
     spare = (raw[:, :-1] == sign) & ((raw[:, 1:] ^ sign) < 0x80)
@@ -133,11 +152,15 @@ def _unscaled_bytes(column: pa.Array) -> pa.Array:
     kept = np.arange(16) >= 16 - lengths[:, None]
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     validity = pc.is_valid(column).buffers()[1] if column.null_count else None
-    return pa.Array.from_buffers(pa.binary(), len(column), [validity, pa.py_buffer(offsets), pa.py_buffer(raw[kept])])
+    return pa.Array.from_buffers(
+        pa.binary(), len(column), [validity, pa.py_buffer(offsets), pa.py_buffer(raw[kept])]
+    )
 
 
 def _remainder(hashes: npt.NDArray[np.int32], partitions: int) -> npt.NDArray[np.int32]:
-    """`hashes` modulo `partitions`, never negative: by floor division, which numpy vectorises for a scalar divisor, as it does not the remainder."""
+    """`hashes` modulo `partitions`, never negative: by floor division, which numpy vectorises for a scalar
+    divisor, as it does not the remainder.
+    """
     quotient = np.floor_divide(hashes, np.int32(partitions))
     np.multiply(quotient, np.int32(partitions), out=quotient)
     return np.subtract(hashes, quotient, out=quotient)
@@ -145,7 +168,8 @@ def _remainder(hashes: npt.NDArray[np.int32], partitions: int) -> npt.NDArray[np
 
 def _refused(kind: pa.DataType) -> InvalidInput:
     return InvalidInput(
-        f"Values of the Arrow type {kind} cannot place rows in partitions; use integers, decimals, strings, binary, booleans, dates or timestamps."
+        f"Values of the Arrow type {kind} cannot place rows in partitions; use integers, decimals, strings, "
+        "binary, booleans, dates or timestamps."
     )
 
 
@@ -158,12 +182,19 @@ def _scalar_hashes(columns: Sequence[pa.Array]) -> Iterator[int]:
     for column in columns:
         kind = column.type
         if kind in _LONG_TYPES:
-            hashes = [h if v is None else _long_hash(v, h) for v, h in zip(_integers(column), hashes, strict=True)]
+            hashes = [
+                h if v is None else _long_hash(v, h) for v, h in zip(_integers(column), hashes, strict=True)
+            ]
         elif kind in _INT_TYPES:
-            hashes = [h if v is None else _int_hash(v, h) for v, h in zip(_integers(column), hashes, strict=True)]
+            hashes = [
+                h if v is None else _int_hash(v, h) for v, h in zip(_integers(column), hashes, strict=True)
+            ]
         elif kind in _BYTES_TYPES:
             values = [value.as_buffer() for value in column]
-            hashes = [h if v is None else _bytes_hash(v.to_pybytes(), h) for v, h in zip(values, hashes, strict=True)]
+            hashes = [
+                h if v is None else _bytes_hash(v.to_pybytes(), h)
+                for v, h in zip(values, hashes, strict=True)
+            ]
         else:
             raise _refused(kind)
     return (h - (1 << 32) if h >> 31 else h for h in hashes)
@@ -251,11 +282,15 @@ def _skipping_nulls(fold: _Hasher, column: pa.Array) -> _Hasher:
 
 
 def _fixed_width(column: pa.Array) -> npt.NDArray[np.generic]:
-    """The values of a column of integers, booleans, dates or timestamps, without a copy where they have bytes of their own; any value where null."""
+    """The values of a column of integers, booleans, dates or timestamps, without a copy where they have bytes
+    of their own; any value where null.
+    """
     kind = column.type
     if pa.types.is_boolean(kind):
         column, kind = column.cast(pa.uint8()), pa.uint8()
-    dtype = np.dtype(f"i{kind.byte_width}") if pa.types.is_temporal(kind) else np.dtype(kind.to_pandas_dtype())
+    dtype = (
+        np.dtype(f"i{kind.byte_width}") if pa.types.is_temporal(kind) else np.dtype(kind.to_pandas_dtype())
+    )
     values: npt.NDArray[np.generic] = np.frombuffer(column.buffers()[1], dtype=dtype)
     return values[column.offset : column.offset + len(column)]
 
@@ -285,9 +320,15 @@ def _long_hasher(values: npt.NDArray[np.generic]) -> _Hasher:
 def _bytes_hasher(column: pa.Array) -> _Hasher:
     _, offset_buffer, data_buffer = column.buffers()
     ends = np.frombuffer(offset_buffer, dtype=np.int32)[column.offset : column.offset + len(column) + 1]
-    data = np.frombuffer(data_buffer, dtype=np.uint8) if data_buffer is not None else np.empty(0, dtype=np.uint8)
+    data = (
+        np.frombuffer(data_buffer, dtype=np.uint8) if data_buffer is not None else np.empty(0, dtype=np.uint8)
+    )
     # A window on each byte: element i holds the four bytes from i on, wherever they are aligned.
-    windows: _Words = np.ndarray((max(len(data) - 3, 0),), dtype="<u4", buffer=data, strides=(1,)) if len(data) > 3 else np.empty(0, np.uint32)
+    windows: _Words = (
+        np.ndarray((max(len(data) - 3, 0),), dtype="<u4", buffer=data, strides=(1,))
+        if len(data) > 3
+        else np.empty(0, np.uint32)
+    )
 
     def fold(start: int, stop: int, hashes: _Words) -> None:
         begins = ends[start:stop].astype(np.intp)
@@ -306,11 +347,15 @@ def _bytes_hasher(column: pa.Array) -> _Hasher:
     return fold
 
 
-def _mix_words(windows: _Words, begins: npt.NDArray[np.intp], lengths: npt.NDArray[np.int32], hashes: _Words) -> int:
-    """Fold the whole words of strings sorted by falling number of words, one word position of all strings at a time.
+def _mix_words(
+    windows: _Words, begins: npt.NDArray[np.intp], lengths: npt.NDArray[np.int32], hashes: _Words
+) -> int:
+    """Fold the whole words of strings sorted by falling number of words, one word position of all strings at
+    a time.
 
     Returns:
-        How many strings, the first ones, are left for hashing one by one, because too few of that length are there for numpy.
+        How many strings, the first ones, are left for hashing one by one, because too few of that length are
+        there for numpy.
     """
     counts = -(lengths >> 2)
     scratch = np.empty_like(hashes)
@@ -323,7 +368,9 @@ def _mix_words(windows: _Words, begins: npt.NDArray[np.intp], lengths: npt.NDArr
     return 0
 
 
-def _mix_tails(data: npt.NDArray[np.uint8], begins: npt.NDArray[np.intp], lengths: npt.NDArray[np.int32], hashes: _Words) -> None:
+def _mix_tails(
+    data: npt.NDArray[np.uint8], begins: npt.NDArray[np.intp], lengths: npt.NDArray[np.int32], hashes: _Words
+) -> None:
     """Fold the last one to three bytes of strings, each as a signed integer."""
     for position in range(3):
         rows = np.flatnonzero((lengths & 3) > position)

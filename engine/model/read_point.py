@@ -26,7 +26,8 @@ class AsOfEpoch:
 class AsOfTimestamp:
     """Read the newest epoch that is retained and was committed at a moment or before it.
 
-    A host that is behind takes several epochs together and shows the last of them; such an epoch may be older than the moment by those it skipped.
+    A host that is behind takes several epochs together and shows the last of them; such an epoch may be older
+    than the moment by those it skipped.
 
     Attributes:
         microseconds: The moment, microseconds since 1970 UTC.
@@ -46,15 +47,20 @@ AsOf = AsOfEpoch | AsOfTimestamp
 
 @dataclass(frozen=True)
 class EpochWish:
-    """Which epochs a query may read. Without any wish that is, for each group, the newest that all partitions have which it needs.
+    """Which epochs a query may read. Without any wish that is, for each group, the newest that all partitions
+    have which it needs.
 
     Attributes:
-        min_epoch: Oldest epoch that will do, of every group that the query reads; it is waited for. Whoever wrote an epoch reads it so.
-        max_staleness_seconds: How long ago the oldest commit may be that the query does not see; None for no such limit. An old epoch that is still
-            the newest is not stale.
-        as_of: What to read of a group; the two limits above do not apply to it. None for the newest, whatever the default is.
-        as_of_default: The same for all groups that `as_of` does not name. An epoch can be meant by one group only.
-        generations: How many migrations of a group may be in effect, where the columns of an answer are told already. Clients do not wish so.
+        min_epoch: Oldest epoch that will do, of every group that the query reads; it is waited for. Whoever
+            wrote an epoch reads it so.
+        max_staleness_seconds: How long ago the oldest commit may be that the query does not see; None for no
+            such limit. An old epoch that is still the newest is not stale.
+        as_of: What to read of a group; the two limits above do not apply to it. None for the newest, whatever
+            the default is.
+        as_of_default: The same for all groups that `as_of` does not name. An epoch can be meant by one group
+            only.
+        generations: How many migrations of a group may be in effect, where the columns of an answer are told
+            already. Clients do not wish so.
     """
 
     min_epoch: Epoch | None = None

@@ -15,7 +15,17 @@ import pyarrow as pa
 
 from engine.errors import Corrupt, InvalidInput
 from engine.model.columns import Column, columns_as_created
-from engine.model.kinds import PLAIN, RESERVED_PREFIX, Behaviour, Merge, Session, check_behaviour, key_with_time, schemas_of, time_of
+from engine.model.kinds import (
+    PLAIN,
+    RESERVED_PREFIX,
+    Behaviour,
+    Merge,
+    Session,
+    check_behaviour,
+    key_with_time,
+    schemas_of,
+    time_of,
+)
 from engine.model.sql_types import arrow_type, canonical_type, sql_type
 
 StoreName = NewType("StoreName", str)
@@ -30,7 +40,9 @@ MIGRATED_FORMAT = 3
 MAX_PARTITIONS = 4096
 MAX_NAME_BYTES = 200
 TOMBSTONE_COLUMN = "__tombstone"
-"""Boolean column that a changelog slice carries behind the store's own columns when some row of it is a tombstone."""
+"""Boolean column that a changelog slice carries behind the store's own columns when some row of it is a
+tombstone.
+"""
 
 
 @dataclass(frozen=True)
@@ -45,7 +57,8 @@ class StoreDefinition:
         partition_by: Leading part of `key` whose hash places a row.
         partitions: How many partitions there are, 1 to 4096.
         behaviour: Its kind, how long rows stay, and where they are held.
-        row_schema: Arrow schema of the rows that a job writes; `schema` unless the kind says otherwise (`engine.model.kinds`).
+        row_schema: Arrow schema of the rows that a job writes; `schema` unless the kind says otherwise
+            (`engine.model.kinds`).
         stored_schema: Arrow schema of segments: `schema`, then hidden columns.
         columns: What tells each column of `stored_schema` from all others that the store ever had.
         next_column: The number that the next new column gets.
@@ -66,8 +79,12 @@ class StoreDefinition:
     generation: int = 0
 
     def is_as(self, other: StoreDefinition) -> bool:
-        """Whether users see no difference to another definition: it differs in the numbers of its columns at most."""
-        return self == replace(other, columns=self.columns, next_column=self.next_column, generation=self.generation)
+        """Whether users see no difference to another definition: it differs in the numbers of its columns at
+        most.
+        """
+        return self == replace(
+            other, columns=self.columns, next_column=self.next_column, generation=self.generation
+        )
 
     def column(self, name: str) -> Column:
         """A stored column by its name."""
@@ -83,7 +100,10 @@ class StoreDefinition:
         """The definition in one line of SQL-like text, as errors show it."""
         columns = ", ".join(f"{f.name} {sql_type(f.type)}" for f in self.schema)
         placed = f" PARTITION BY ({', '.join(self.partition_by)})"
-        text = f"{self.name} ({columns}) KEY ({', '.join(self.key)}){placed} PARTITIONS {self.partitions} GROUP {self.group}"
+        text = (
+            f"{self.name} ({columns}) KEY ({', '.join(self.key)}){placed} PARTITIONS {self.partitions} "
+            f"GROUP {self.group}"
+        )
         return f"{text} {self.behaviour.describe()}".rstrip()
 
     def to_json(self) -> bytes:
@@ -103,7 +123,10 @@ class StoreDefinition:
             **self.behaviour.to_document(),
         }
         if self.generation:
-            stored = {f.name: _column_document(column) for f, column in zip(self.stored_schema, self.columns, strict=True)}
+            stored = {
+                f.name: _column_document(column)
+                for f, column in zip(self.stored_schema, self.columns, strict=True)
+            }
             document |= {"generation": self.generation, "next_column": self.next_column, "stored": stored}
         return json.dumps(document, indent=1).encode()
 
@@ -132,15 +155,21 @@ class StoreDefinition:
                 group=document["group"],
                 behaviour=Behaviour.from_document(document),
             )
-            return definition if document["format"] != MIGRATED_FORMAT else _with_numbers(definition, document)
+            return (
+                definition if document["format"] != MIGRATED_FORMAT else _with_numbers(definition, document)
+            )
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise Corrupt("A store definition in the changelog lacks a field or has one of the wrong type; restore it from a backup.") from error
+            raise Corrupt(
+                "A store definition in the changelog lacks a field or has one of the wrong type; restore it "
+                "from a backup."
+            ) from error
         except InvalidInput as error:
             raise Corrupt(f"A store definition in the changelog is not valid: {error.message}") from error
 
 
 def time_in_key(definition: StoreDefinition) -> str:
-    """The time that tells the rows of one thing apart, as the start of a window does: the first timestamp or date in the key behind `partition_by`.
+    """The time that tells the rows of one thing apart, as the start of a window does: the first timestamp or
+    date in the key behind `partition_by`.
 
     Args:
         definition: The store.
@@ -151,24 +180,41 @@ def time_in_key(definition: StoreDefinition) -> str:
     if time_of(definition.behaviour.kind) is not None:
         return ""
     behind = definition.key[len(definition.partition_by) :]
-    times = (name for name in behind if pa.types.is_timestamp(kind := definition.schema.field(name).type) or pa.types.is_date32(kind))
+    times = (
+        name
+        for name in behind
+        if pa.types.is_timestamp(kind := definition.schema.field(name).type) or pa.types.is_date32(kind)
+    )
     return next(times, "")
 
 
 def _column_document(column: Column) -> dict[str, Any]:
     older = [[number, sql_type(kind)] for number, kind in column.older]
-    return {"number": column.number, **({} if column.default is None else {"default": column.default}), **({"older": older} if older else {})}
+    return {
+        "number": column.number,
+        **({} if column.default is None else {"default": column.default}),
+        **({"older": older} if older else {}),
+    }
 
 
 def _with_numbers(definition: StoreDefinition, document: Mapping[str, Any]) -> StoreDefinition:
     stored = [document["stored"][name] for name in definition.stored_schema.names]
     columns = tuple(
-        Column(int(entry["number"]), entry.get("default"), tuple((int(number), arrow_type(kind)) for number, kind in entry.get("older", ())))
+        Column(
+            int(entry["number"]),
+            entry.get("default"),
+            tuple((int(number), arrow_type(kind)) for number, kind in entry.get("older", ())),
+        )
         for entry in stored
     )
     for field, column in zip(definition.stored_schema, columns, strict=True):
         column.default_value(field.type)
-    return replace(definition, columns=columns, next_column=int(document["next_column"]), generation=int(document["generation"]))
+    return replace(
+        definition,
+        columns=columns,
+        next_column=int(document["next_column"]),
+        generation=int(document["generation"]),
+    )
 
 
 def _document(data: bytes) -> Mapping[str, Any]:
@@ -179,7 +225,10 @@ def _document(data: bytes) -> Mapping[str, Any]:
     if not isinstance(document, dict):
         raise Corrupt("A store definition in the changelog is not a JSON object; restore it from a backup.")
     if document.get("format") not in (1, DEFINITION_FORMAT, MIGRATED_FORMAT):
-        raise Corrupt(f"A store definition has format {document.get('format')!r}; this version reads up to {MIGRATED_FORMAT}: upgrade livestate.")
+        raise Corrupt(
+            f"A store definition has format {document.get('format')!r}; this version reads up to "
+            f"{MIGRATED_FORMAT}: upgrade livestate."
+        )
     return document
 
 
@@ -197,8 +246,10 @@ def define_store(
 
     Args:
         name: Name of the store: any text of 1 to 200 UTF-8 bytes without control characters and `/`.
-        schema: Arrow schema of the rows that are written; types are made canonical (`engine.model.sql_types`).
-        key: Columns that identify a row; at least one. Sessions and versions have their time behind them, named or not.
+        schema: Arrow schema of the rows that are written; types are made canonical
+            (`engine.model.sql_types`).
+        key: Columns that identify a row; at least one. Sessions and versions have their time behind them,
+            named or not.
         partition_by: Leading part of the key that places a row; the whole key by default.
         partitions: How many partitions, 1 to 4096.
         group: Store group; the store's own name by default.
@@ -216,13 +267,29 @@ def define_store(
     _check_columns(name, schema.names, behaviour)
     _check_key(name, schema, whole_key)
     time = time_of(behaviour.kind)
-    placed = tuple(column for column in whole_key if column != time) if partition_by is None else tuple(partition_by)
+    placed = (
+        tuple(column for column in whole_key if column != time)
+        if partition_by is None
+        else tuple(partition_by)
+    )
     if time in placed:
-        raise InvalidInput(f"Store {name}: partition_by must not have {time}, as all rows of a key have to lie in one partition.")
+        raise InvalidInput(
+            f"Store {name}: partition_by must not have {time}, as all rows of a key have to lie in one "
+            "partition."
+        )
     if not placed or placed != tuple(whole_key)[: len(placed)]:
-        raise InvalidInput(f"Store {name}: partition_by ({', '.join(placed)}) must be a leading part of the key ({', '.join(whole_key)}).")
-    if not isinstance(partitions, int) or isinstance(partitions, bool) or not 1 <= partitions <= MAX_PARTITIONS:
-        raise InvalidInput(f"Store {name}: partitions must be a whole number from 1 to {MAX_PARTITIONS}, not {partitions!r}.")
+        raise InvalidInput(
+            f"Store {name}: partition_by ({', '.join(placed)}) must be a leading part of the key "
+            f"({', '.join(whole_key)})."
+        )
+    if (
+        not isinstance(partitions, int)
+        or isinstance(partitions, bool)
+        or not 1 <= partitions <= MAX_PARTITIONS
+    ):
+        raise InvalidInput(
+            f"Store {name}: partitions must be a whole number from 1 to {MAX_PARTITIONS}, not {partitions!r}."
+        )
     rows = _canonical(name, schema, whole_key)
     check_behaviour(name, rows, whole_key, behaviour)
     schemas = schemas_of(rows, behaviour)
@@ -268,20 +335,31 @@ def check_name(what: str, name: str) -> None:
     if len(name.encode(errors="replace")) > MAX_NAME_BYTES:
         raise InvalidInput(f"The {what} name {name[:40]}… is longer than {MAX_NAME_BYTES} bytes.")
     if "/" in name or not name.isprintable() or name in (".", ".."):
-        raise InvalidInput(f"The {what} name {name!r} must not contain '/' or control characters, nor be '.' or '..'.")
+        raise InvalidInput(
+            f"The {what} name {name!r} must not contain '/' or control characters, nor be '.' or '..'."
+        )
 
 
 def _check_columns(store: str, names: Sequence[str], behaviour: Behaviour) -> None:
     kind = behaviour.kind
-    partials = {name for column in kind.columns for name in column.partials} if isinstance(kind, Merge | Session) else set()
+    partials = (
+        {name for column in kind.columns for name in column.partials}
+        if isinstance(kind, Merge | Session)
+        else set()
+    )
     seen: set[str] = set()
     for name in names:
         if not name:
             raise InvalidInput(f"Store {store}: a column has no name.")
         if name.startswith(RESERVED_PREFIX) and name not in partials:
-            raise InvalidInput(f"Store {store}: column names that start with {RESERVED_PREFIX} are reserved; rename {name}.")
+            raise InvalidInput(
+                f"Store {store}: column names that start with {RESERVED_PREFIX} are reserved; rename {name}."
+            )
         if name.lower() in seen:
-            raise InvalidInput(f"Store {store}: the column {name} is there twice (SQL does not tell upper from lower case); rename one.")
+            raise InvalidInput(
+                f"Store {store}: the column {name} is there twice (SQL does not tell upper from lower case); "
+                "rename one."
+            )
         seen.add(name.lower())
 
 
@@ -290,7 +368,9 @@ def _check_key(store: str, schema: pa.Schema, key: Sequence[str]) -> None:
         raise InvalidInput(f"Store {store}: the key must be a list of at least one column name.")
     for name in key:
         if name not in schema.names:
-            raise InvalidInput(f"Store {store}: the key column {name} is not among the columns {', '.join(schema.names)}.")
+            raise InvalidInput(
+                f"Store {store}: the key column {name} is not among the columns {', '.join(schema.names)}."
+            )
     if len(set(key)) != len(key):
         raise InvalidInput(f"Store {store}: the key ({', '.join(key)}) names a column twice.")
 

@@ -43,7 +43,8 @@ def sql_type(kind: pa.DataType) -> str:
         kind: A type that `canonical_type` returned.
 
     Returns:
-        DuckDB's name, such as `BIGINT`, `DECIMAL(10,2)`, `STRUCT("a" BIGINT)`, `VARCHAR[]` or `MAP(VARCHAR, BIGINT)`.
+        DuckDB's name, such as `BIGINT`, `DECIMAL(10,2)`, `STRUCT("a" BIGINT)`, `VARCHAR[]` or `MAP(VARCHAR,
+        BIGINT)`.
 
     Raises:
         InvalidInput: The type has no canonical form.
@@ -86,12 +87,18 @@ def canonical_type(kind: pa.DataType, depth: int = 0) -> pa.DataType:
     for matches, make in _CANONICAL:
         if matches(kind):
             return make(kind, depth)
-    raise InvalidInput(f"The Arrow type {kind} is not supported; cast it to one of {', '.join(_ARROW_OF)}, DECIMAL, a list, a struct or a map.")
+    raise InvalidInput(
+        f"The Arrow type {kind} is not supported; cast it to one of {', '.join(_ARROW_OF)}, DECIMAL, a list, "
+        "a struct or a map."
+    )
 
 
 def _decimal(kind: pa.DataType, depth: int) -> pa.DataType:
     if kind.precision > MAX_DECIMAL_DIGITS or not 0 <= kind.scale <= kind.precision:
-        raise InvalidInput(f"{kind} is out of range: a decimal has at most {MAX_DECIMAL_DIGITS} digits and a scale from 0 to its precision.")
+        raise InvalidInput(
+            f"{kind} is out of range: a decimal has at most {MAX_DECIMAL_DIGITS} digits and a scale from 0 "
+            "to its precision."
+        )
     return pa.decimal128(kind.precision, kind.scale)
 
 
@@ -121,7 +128,9 @@ def _is_any_string(kind: pa.DataType) -> bool:
 
 
 def _is_any_binary(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind) or pa.types.is_fixed_size_binary(kind))
+    return bool(
+        pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind) or pa.types.is_fixed_size_binary(kind)
+    )
 
 
 def _is_any_list(kind: pa.DataType) -> bool:
@@ -192,7 +201,10 @@ def _parse_element(text: str, depth: int) -> tuple[pa.DataType, str]:
         return pa.map_(key, item), _expect(rest, ")")
     if name in _ARROW_OF:
         return _ARROW_OF[name], rest
-    raise InvalidInput(f"The type {text!r} is not understood; known are {', '.join(_ARROW_OF)}, DECIMAL(p,s), T[], STRUCT and MAP.")
+    raise InvalidInput(
+        f"The type {text!r} is not understood; known are {', '.join(_ARROW_OF)}, DECIMAL(p,s), T[], STRUCT "
+        "and MAP."
+    )
 
 
 def _parse_struct(text: str, depth: int) -> tuple[pa.DataType, str]:

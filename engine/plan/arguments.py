@@ -26,8 +26,9 @@ _FINER_THAN_MICROSECONDS = re.compile(r"\.\d{7}")
 def parameter_schema(slots: Sequence[ParameterSlot]) -> pa.Schema:
     """The types that a statement suggests for its parameters.
 
-    A driver may convert what its user gives to the type that it is told, and wrap or round it on the way. So each type
-    is wide enough that a number does not change: BIGINT in the place of narrower integers, DOUBLE in that of FLOAT.
+    A driver may convert what its user gives to the type that it is told, and wrap or round it on the way. So
+    each type is wide enough that a number does not change: BIGINT in the place of narrower integers, DOUBLE
+    in that of FLOAT.
 
     Args:
         slots: The parameters.
@@ -75,8 +76,14 @@ def parameter_values(slots: Sequence[ParameterSlot], given: pa.RecordBatch | Non
         return ()
     if given.num_rows != 1:
         raise InvalidInput(f"Parameters must be one row of values, not {given.num_rows}.")
-    by_name = not slots[0].name.isdigit() and len(set(given.schema.names)) == count and set(given.schema.names) == {slot.name for slot in slots}
-    return tuple(_value(slot, given.column(slot.name if by_name else place)[0]) for place, slot in enumerate(slots))
+    by_name = (
+        not slots[0].name.isdigit()
+        and len(set(given.schema.names)) == count
+        and set(given.schema.names) == {slot.name for slot in slots}
+    )
+    return tuple(
+        _value(slot, given.column(slot.name if by_name else place)[0]) for place, slot in enumerate(slots)
+    )
 
 
 def _value(slot: ParameterSlot, value: pa.Scalar) -> pa.Scalar:
@@ -96,7 +103,9 @@ def _value(slot: ParameterSlot, value: pa.Scalar) -> pa.Scalar:
 
 
 def _announced_text(kind: pa.DataType) -> pa.DataType | None:
-    """The type of the texts that may stand for moments, as drivers must write them that do not say which zone theirs are of."""
+    """The type of the texts that may stand for moments, as drivers must write them that do not say which zone
+    theirs are of.
+    """
     if pa.types.is_list(kind):
         item = _announced_text(kind.value_type)
         return None if item is None else pa.list_(pa.field("item", item))
@@ -115,7 +124,10 @@ def _instants(slot: ParameterSlot, value: Any) -> Any:
             return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):
         pass
-    raise InvalidInput(f"Parameter {slot.name} must be a TIMESTAMP WITH TIME ZONE such as 2026-01-31 12:00:00.123456+01:00 (without an offset: UTC).")
+    raise InvalidInput(
+        f"Parameter {slot.name} must be a TIMESTAMP WITH TIME ZONE such as 2026-01-31 12:00:00.123456+01:00 "
+        "(without an offset: UTC)."
+    )
 
 
 def _canonical(slot: ParameterSlot, value: pa.Scalar) -> pa.Scalar:
@@ -125,7 +137,9 @@ def _canonical(slot: ParameterSlot, value: pa.Scalar) -> pa.Scalar:
     except InvalidInput as error:
         raise InvalidInput(f"Parameter {slot.name}: {error.message}") from error
     except pa.ArrowException as error:
-        raise InvalidInput(f"Parameter {slot.name} of type {value.type} cannot be converted to a type that stores use.") from error
+        raise InvalidInput(
+            f"Parameter {slot.name} of type {value.type} cannot be converted to a type that stores use."
+        ) from error
 
 
 def _family(kind: pa.DataType) -> str:
@@ -146,7 +160,8 @@ def shape_values(slots: Sequence[ParameterSlot], shape: Shape) -> tuple[pa.Scala
         shape: The statement's shape.
 
     Returns:
-        The values; None where a literal is not plainly one of its parameter's type, so that the engine would convert it.
+        The values; None where a literal is not plainly one of its parameter's type, so that the engine would
+        convert it.
     """
     values = []
     for slot, value in zip(slots, shape.values, strict=True):

@@ -2,18 +2,20 @@
 
 A condition may be used to skip rows of a store only if a row that does not meet it cannot change the answer:
 
-- A conjunct of WHERE over columns of one table of the FROM clause, if it is never true for NULLs. A row that fails it
-  only makes joined rows that WHERE drops. Skipping the row may turn its partners in an outer join into rows padded with
-  NULLs, and those WHERE drops as well, since the conjunct is not true for NULLs. Every predicate that planning
-  understands is of that kind. WHERE runs before grouping, windows, DISTINCT and LIMIT, so these do not matter.
+- A conjunct of WHERE over columns of one table of the FROM clause, if it is never true for NULLs. A row that
+  fails it only makes joined rows that WHERE drops. Skipping the row may turn its partners in an outer join
+  into rows padded with NULLs, and those WHERE drops as well, since the conjunct is not true for NULLs. Every
+  predicate that planning understands is of that kind. WHERE runs before grouping, windows, DISTINCT and
+  LIMIT, so these do not matter.
 - A conjunct of the ON of an inner or semi join, for a table on its left: the same holds at that join.
-- A conjunct of the ON of a join, for the table on its right, unless the join keeps rows of its right side that match
-  nothing: a row that fails it matches nothing.
+- A conjunct of the ON of a join, for the table on its right, unless the join keeps rows of its right side
+  that match nothing: a row that fails it matches nothing.
 
-What holds for rows of a query in FROM that only filters and picks columns of one store holds for rows of the store: it could as well filter later.
+What holds for rows of a query in FROM that only filters and picks columns of one store holds for rows of the
+store: it could as well filter later.
 
-Joins that pick rows by their neighbours (ASOF, POSITIONAL), samples and pivots pick other rows when some are missing:
-a FROM clause with one of these says nothing.
+Joins that pick rows by their neighbours (ASOF, POSITIONAL), samples and pivots pick other rows when some are
+missing: a FROM clause with one of these says nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +26,16 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
-from engine.plan.predicates import OPAQUE, AllOf, IsAmong, IsListed, Predicate, listed_name, operand_of, predicate_of
+from engine.plan.predicates import (
+    OPAQUE,
+    AllOf,
+    IsAmong,
+    IsListed,
+    Predicate,
+    listed_name,
+    operand_of,
+    predicate_of,
+)
 from engine.plan.values import UNKNOWN, Operand
 from engine.sql.bind import BoundStatement, StoreReference
 
@@ -81,7 +92,8 @@ class _Source:
     Attributes:
         node: Its node.
         alias: Its name in lower case; empty if it has none.
-        reference: Place among the statement's references, if it is a store, or filters one and picks columns of it.
+        reference: Place among the statement's references, if it is a store, or filters one and picks columns
+            of it.
         columns: Its column names in lower case; None if they are not known.
         join: The join that adds it; None for the first.
         order: Its place in the FROM clause.
@@ -102,7 +114,13 @@ class _Source:
 class _FromClause:
     """The FROM clause of one SELECT, and the conditions around it."""
 
-    def __init__(self, select: exp.Select, references: Sequence[StoreReference], places: Mapping[str, int], lists: Mapping[str, pa.Schema]) -> None:
+    def __init__(
+        self,
+        select: exp.Select,
+        references: Sequence[StoreReference],
+        places: Mapping[str, int],
+        lists: Mapping[str, pa.Schema],
+    ) -> None:
         self._select = select
         self._references = references
         self._places = places
@@ -136,7 +154,10 @@ class _FromClause:
 
     def _source(self, node: exp.Expr, join: exp.Join | None, order: int) -> _Source:
         alias = node.alias_or_name.lower()
-        if isinstance(node, exp.Table) and {name for name, value in node.args.items() if value} <= _TABLE_PARTS:
+        if (
+            isinstance(node, exp.Table)
+            and {name for name, value in node.args.items() if value} <= _TABLE_PARTS
+        ):
             renamed = bool(node.args.get("alias") and node.args["alias"].args.get("columns"))
             place = self._places.get(node.name)
             if place is not None and not renamed:
@@ -153,12 +174,25 @@ class _FromClause:
         return _Source(node, alias, None, names, join, order, operands, listed)
 
     def _filtered(self, node: exp.Expr) -> tuple[int, frozenset[str]] | None:
-        """A query that only filters and picks columns of one store, each under its own name: the store's place, and these names."""
+        """A query that only filters and picks columns of one store, each under its own name: the store's
+        place, and these names.
+        """
         select = node.this if isinstance(node, exp.Subquery) and _used(node) <= _TABLE_PARTS else None
-        if not isinstance(select, exp.Select) or not _used(select) <= _FILTER_PARTS or select.args.get("from_") is None:
+        if (
+            not isinstance(select, exp.Select)
+            or not _used(select) <= _FILTER_PARTS
+            or select.args.get("from_") is None
+        ):
             return None
-        table, renamed = select.args["from_"].this, bool(node.args.get("alias") and node.args["alias"].args.get("columns"))
-        place = self._places.get(table.name) if isinstance(table, exp.Table) and _used(table) <= _TABLE_PARTS else None
+        table, renamed = (
+            select.args["from_"].this,
+            bool(node.args.get("alias") and node.args["alias"].args.get("columns")),
+        )
+        place = (
+            self._places.get(table.name)
+            if isinstance(table, exp.Table) and _used(table) <= _TABLE_PARTS
+            else None
+        )
         if place is None or renamed or (table.args.get("alias") and table.args["alias"].args.get("columns")):
             return None
         stored = frozenset(name.lower() for name in self._references[place].definition.schema.names)
@@ -168,8 +202,12 @@ class _FromClause:
         picked = frozenset(name for name in names if name is not None)
         return (place, picked) if len(picked) == len(names) and picked <= stored else None
 
-    def _constants(self, node: exp.Expr) -> tuple[Mapping[str, Sequence[Operand]] | None, tuple[str, tuple[str, ...]] | None] | None:
-        """A table of constants: VALUES, or a lifted list, as a derived table or as a common table expression."""
+    def _constants(
+        self, node: exp.Expr
+    ) -> tuple[Mapping[str, Sequence[Operand]] | None, tuple[str, tuple[str, ...]] | None] | None:
+        """A table of constants: VALUES, or a lifted list, as a derived table or as a common table
+        expression.
+        """
         alias = node.args.get("alias")
         names = [name.name.lower() for name in alias.args.get("columns") or ()] if alias else []
         query: exp.Expr | None = node
@@ -185,24 +223,34 @@ class _FromClause:
             query = node.this
         if isinstance(query, exp.Values):
             rows = [_operands(row) for row in query.expressions]
-            width = len(query.expressions[0].expressions) if isinstance(query.expressions[0], exp.Tuple) else 0
+            width = (
+                len(query.expressions[0].expressions) if isinstance(query.expressions[0], exp.Tuple) else 0
+            )
             if any(row is None or len(row) != width for row in rows):
                 return None
             labels = _labels(names, width)
-            return {label: [row[place] for row in rows if row is not None] for place, label in enumerate(labels)}, None
+            return {
+                label: [row[place] for row in rows if row is not None] for place, label in enumerate(labels)
+            }, None
         listed = listed_name(query, self._lists)
         return None if listed is None else (None, (listed, tuple(_listed_labels(names, self._lists[listed]))))
 
     def _condition(self, source: _Source) -> Predicate:
         conjuncts = list(self._conjuncts(source))
-        parts = [predicate_of(conjunct, lambda column: self._resolve(column, source), self._lists) for conjunct in conjuncts]
+        parts = [
+            predicate_of(conjunct, lambda column: self._resolve(column, source), self._lists)
+            for conjunct in conjuncts
+        ]
         parts += self._constant_joins(source, conjuncts)
         return AllOf(tuple(part for part in parts if part != OPAQUE))
 
     def _conjuncts(self, source: _Source) -> Iterator[exp.Expr]:
         """Conditions that rows of a source must meet to matter, as the module's text argues."""
         where = self._select.args.get("where")
-        hidden = source.join is not None and str(source.join.args.get("kind") or "").upper() in {"SEMI", "ANTI"}
+        hidden = source.join is not None and str(source.join.args.get("kind") or "").upper() in {
+            "SEMI",
+            "ANTI",
+        }
         if where is not None and not hidden:
             yield from _split(where.this)
         for order, join in enumerate(self._joins(), 1):
@@ -216,8 +264,8 @@ class _FromClause:
     def _constant_joins(self, source: _Source, conjuncts: Sequence[exp.Expr]) -> Iterator[Predicate]:
         """Equalities with columns of a table of constants: the row must equal one of its rows in all of them.
 
-        Only rows of the constants that exist can be joined, whatever other conditions drop, so this never loses a row. But
-        rows of constants that an outer join pads with NULL equal nothing either.
+        Only rows of the constants that exist can be joined, whatever other conditions drop, so this never
+        loses a row. But rows of constants that an outer join pads with NULL equal nothing either.
         """
         for constants in self._sources:
             if constants.operands is None and constants.listed is None:
@@ -235,7 +283,9 @@ class _FromClause:
                 name, labels = constants.listed
                 yield IsListed(columns, name, tuple(labels.index(label) for label in pairs.values()))
             elif constants.operands is not None:
-                yield IsAmong(columns, tuple(zip(*(constants.operands[name] for name in pairs.values()), strict=True)))
+                yield IsAmong(
+                    columns, tuple(zip(*(constants.operands[name] for name in pairs.values()), strict=True))
+                )
 
     def _shared(self, source: _Source, constants: _Source) -> list[str]:
         """Columns of USING, where one of the two is joined to the other and nothing else is in the clause."""
@@ -245,7 +295,9 @@ class _FromClause:
         if join is None:
             return []
         side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
-        dropped = (side in _SIDES_THAT_DROP) if source.order == 1 else (side == "" and kind in _FILTERING_KINDS)
+        dropped = (
+            (side in _SIDES_THAT_DROP) if source.order == 1 else (side == "" and kind in _FILTERING_KINDS)
+        )
         names = [name.name.lower() for name in join.args.get("using") or ()]
         known = (source.columns or frozenset()) & (constants.columns or frozenset())
         return names if dropped and set(names) <= known else []
@@ -253,7 +305,10 @@ class _FromClause:
     def _equal_pair(self, conjunct: exp.Expr, source: _Source, constants: _Source) -> tuple[str, str] | None:
         if type(conjunct) is not exp.EQ:
             return None
-        for mine, other in ((conjunct.this, conjunct.args["expression"]), (conjunct.args["expression"], conjunct.this)):
+        for mine, other in (
+            (conjunct.this, conjunct.args["expression"]),
+            (conjunct.args["expression"], conjunct.this),
+        ):
             if isinstance(mine, exp.Column) and isinstance(other, exp.Column):
                 column, constant = self._resolve(mine, source), self._resolve(other, constants)
                 if column is not None and constant is not None:
@@ -270,13 +325,19 @@ class _FromClause:
         parts = [part.name.lower() for part in column.parts]
         if isinstance(column.this, exp.Star) or source.columns is None or parts[-1] not in source.columns:
             return None
-        certain = self._qualifies(parts[0], source) if len(parts) == 2 else len(parts) == 1 and self._is_only_owner(parts[0], source)
+        certain = (
+            self._qualifies(parts[0], source)
+            if len(parts) == 2
+            else len(parts) == 1 and self._is_only_owner(parts[0], source)
+        )
         if not certain:
             return None
         return parts[-1] if source.reference is None else self._actual(source, parts[-1])
 
     def _qualifies(self, qualifier: str, source: _Source) -> bool:
-        """A qualifier means a source if no other one has that name, and no column that could be a struct of that name."""
+        """A qualifier means a source if no other one has that name, and no column that could be a struct of
+        that name.
+        """
         others = [other for other in self._sources if other is not source]
         return (
             qualifier == source.alias
@@ -285,7 +346,8 @@ class _FromClause:
         )
 
     def _is_only_owner(self, name: str, source: _Source) -> bool:
-        """A bare name means a source's column if all other sources are known not to have it, or share it by an inner join's USING.
+        """A bare name means a source's column if all other sources are known not to have it, or share it by
+        an inner join's USING.
 
         An output of the SELECT may have the same name: then it must be that very column.
         """
@@ -296,7 +358,12 @@ class _FromClause:
                 and not (isinstance(output.this, exp.Column) and output.this.name.lower() == name)
             ):
                 return False
-        return all(other is source or (other.columns is not None and name not in other.columns) or self._is_merged(name) for other in self._sources)
+        return all(
+            other is source
+            or (other.columns is not None and name not in other.columns)
+            or self._is_merged(name)
+            for other in self._sources
+        )
 
     def _is_merged(self, name: str) -> bool:
         """Two tables that share a column by USING in an inner join: the bare name has the value of both."""
@@ -314,11 +381,18 @@ def _used(node: exp.Expr) -> set[str]:
 
 
 def _picked(output: exp.Expr, alias: str) -> str | None:
-    """The column of a table that an output is under its own name, in lower case; `*` for all; None for anything else."""
+    """The column of a table that an output is under its own name, in lower case; `*` for all; None for
+    anything else.
+    """
     if isinstance(output, exp.Star):
         return "*" if not _used(output) else None
     found = output.this if isinstance(output, exp.Alias) else output
-    if not isinstance(found, exp.Column) or isinstance(found.this, exp.Star) or found.db or found.table.lower() not in ("", alias):
+    if (
+        not isinstance(found, exp.Column)
+        or isinstance(found.this, exp.Star)
+        or found.db
+        or found.table.lower() not in ("", alias)
+    ):
         return None
     name: str = found.name.lower()
     return name if output.alias_or_name.lower() == name else None

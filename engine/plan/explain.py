@@ -1,4 +1,6 @@
-"""The text of EXPLAIN: what is read of each store, and what the engine runs. Stable: the same query gives the same text."""
+"""The text of EXPLAIN: what is read of each store, and what the engine runs. Stable: the same query gives the
+same text.
+"""
 
 from __future__ import annotations
 
@@ -60,21 +62,33 @@ def explain_pruned(reference: StoreReference, wanted: Wanted, partitions: int) -
     Returns:
         Lines without line ends.
     """
-    return [*_reference(reference, wanted), f"  reads: {partitions} of {reference.definition.partitions} partitions"]
+    return [
+        *_reference(reference, wanted),
+        f"  reads: {partitions} of {reference.definition.partitions} partitions",
+    ]
 
 
 def _reference(reference: StoreReference, wanted: Wanted) -> list[str]:
     schema, name = reference.table
     shown = f"{schema}.{name}" if schema == HISTORY and not reference.is_held else name
     alias = "" if reference.alias == name else f" as {reference.alias}"
-    return [f"store: {shown}{alias}", f"  columns: {', '.join(reference.columns) or 'none'}", *_wanted(wanted)]
+    return [
+        f"store: {shown}{alias}",
+        f"  columns: {', '.join(reference.columns) or 'none'}",
+        *_wanted(wanted),
+    ]
 
 
 def _wanted(wanted: Wanted) -> list[str]:
     lines = []
     if wanted.points is not None:
-        lines.append(f"  points: {wanted.points.num_rows} of ({', '.join(wanted.points.schema.names)}){_shown(wanted.points)}")
-    lines += [f"  interval: {_interval(column, interval)}" for column, interval in sorted(wanted.intervals.items())]
+        lines.append(
+            f"  points: {wanted.points.num_rows} of "
+            f"({', '.join(wanted.points.schema.names)}){_shown(wanted.points)}"
+        )
+    lines += [
+        f"  interval: {_interval(column, interval)}" for column, interval in sorted(wanted.intervals.items())
+    ]
     return lines or ["  rows: all"]
 
 

@@ -10,7 +10,16 @@ import pyarrow.compute as pc
 
 from engine.model.schema import StoreDefinition
 from engine.plan.points import exact_operand, exact_operands, floating_type, listed_values
-from engine.plan.predicates import AllOf, Compare, Comparison, IsAmong, IsAnyOf, IsListed, Predicate, StartsWith
+from engine.plan.predicates import (
+    AllOf,
+    Compare,
+    Comparison,
+    IsAmong,
+    IsAnyOf,
+    IsListed,
+    Predicate,
+    StartsWith,
+)
 from engine.plan.values import UNKNOWN, Arguments, coerced, stays_apart
 from engine.scan import Interval
 
@@ -29,8 +38,9 @@ class IntervalFinder:
     def find(self, predicate: Predicate) -> Mapping[str, Interval]:
         """The intervals of a predicate.
 
-        A conjunct that compares a column with a constant is not true outside the interval, and never for NULL. All hold
-        together, so bounds of one column are intersected. Anything but a conjunction says nothing here.
+        A conjunct that compares a column with a constant is not true outside the interval, and never for
+        NULL. All hold together, so bounds of one column are intersected. Anything but a conjunction says
+        nothing here.
 
         Args:
             predicate: What holds for every needed row.
@@ -41,7 +51,10 @@ class IntervalFinder:
         found: dict[str, Interval] = {}
         for column, interval in self._conjuncts(predicate):
             found[column] = _intersection(found[column], interval) if column in found else interval
-        kept = ((column, _comparable(interval, self._schema.field(column).type)) for column, interval in found.items())
+        kept = (
+            (column, _comparable(interval, self._schema.field(column).type))
+            for column, interval in found.items()
+        )
         return {column: interval for column, interval in kept if interval is not None}
 
     def _conjuncts(self, predicate: Predicate) -> list[tuple[str, Interval]]:
@@ -51,7 +64,9 @@ class IntervalFinder:
             interval = self._compared(predicate)
             return [] if interval is None else [(predicate.column, interval)]
         if isinstance(predicate, StartsWith):
-            return [(predicate.column, interval)] if (interval := self._prefixed(predicate)) is not None else []
+            return (
+                [(predicate.column, interval)] if (interval := self._prefixed(predicate)) is not None else []
+            )
         return self._membership(predicate)
 
     def _compared(self, predicate: Compare) -> Interval | None:
@@ -79,7 +94,11 @@ class IntervalFinder:
         if not pa.types.is_string(kind) or not predicate.prefix:
             return None
         end = successor(predicate.prefix)
-        return Interval(low=pa.scalar(predicate.prefix, kind), high=None if end is None else pa.scalar(end, kind), high_open=True)
+        return Interval(
+            low=pa.scalar(predicate.prefix, kind),
+            high=None if end is None else pa.scalar(end, kind),
+            high_open=True,
+        )
 
     def _membership(self, predicate: Predicate) -> list[tuple[str, Interval]]:
         """Every member lies between the smallest and the greatest, column by column."""
@@ -91,7 +110,9 @@ class IntervalFinder:
                 if values is not UNKNOWN and _is_ordered(kind):
                     found += _hull(column, pa.array([value for value in values if value is not None], kind))
         elif isinstance(predicate, IsListed):
-            for column, array in zip(predicate.columns, listed_values(predicate, self._arguments).columns, strict=True):
+            for column, array in zip(
+                predicate.columns, listed_values(predicate, self._arguments).columns, strict=True
+            ):
                 found += self._hull_of(column, array)
         elif isinstance(predicate, IsAnyOf):
             value = self._parameters[predicate.parameter.place]
@@ -137,9 +158,9 @@ def _is_above(one: pa.Scalar, other: pa.Scalar) -> bool:
 def _comparable(interval: Interval, kind: pa.DataType) -> Interval | None:
     """An interval that means the same whichever way floats are ordered.
 
-    The engine sorts NaN above all numbers, IEEE 754 and Arrow compare it with nothing. NaN meets no upper bound in either
-    order, but does meet a lower bound alone in the engine's, so such an interval is dropped. And -0.0 equals 0.0 in the
-    engine, so a bound of zero is widened to take both in.
+    The engine sorts NaN above all numbers, IEEE 754 and Arrow compare it with nothing. NaN meets no upper
+    bound in either order, but does meet a lower bound alone in the engine's, so such an interval is dropped.
+    And -0.0 equals 0.0 in the engine, so a bound of zero is widened to take both in.
     """
     if not pa.types.is_floating(kind):
         return interval
@@ -160,7 +181,8 @@ def successor(prefix: str) -> str | None:
         prefix: Any text.
 
     Returns:
-        The prefix with its last code point raised by one, where those that cannot be raised are cut off; None if none can.
+        The prefix with its last code point raised by one, where those that cannot be raised are cut off; None
+        if none can.
     """
     while prefix:
         last = ord(prefix[-1])

@@ -1,4 +1,6 @@
-"""The most frequent query, one row by its key: all that its plan knows, worked out once for any number of keys."""
+"""The most frequent query, one row by its key: all that its plan knows, worked out once for any number of
+keys.
+"""
 
 from __future__ import annotations
 
@@ -78,10 +80,16 @@ def key_lookup(plan: Plan | None, parameters: tuple[ParameterSlot, ...]) -> KeyL
     if not isinstance(plan, RowsPlan) or plan.limit is not None or len(parameters) != 1:
         return None
     predicate, definition = plan.predicate, plan.reference.definition
-    if not isinstance(predicate, Compare) or predicate.comparison is not Comparison.EQUAL or definition.key != (predicate.column,):
+    if (
+        not isinstance(predicate, Compare)
+        or predicate.comparison is not Comparison.EQUAL
+        or definition.key != (predicate.column,)
+    ):
         return None
     kind = definition.key_schema.field(0).type
-    if not isinstance(predicate.operand, Parameter) or not (pa.types.is_integer(kind) or pa.types.is_string(kind)):
+    if not isinstance(predicate.operand, Parameter) or not (
+        pa.types.is_integer(kind) or pa.types.is_string(kind)
+    ):
         return None
     places = tuple(definition.schema.get_field_index(output.column) for output in plan.outputs)
     return KeyLookup(definition, places, plan.schema)

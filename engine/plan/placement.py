@@ -1,8 +1,9 @@
 """Which partitions of its stores a statement can need, once its parameters are known.
 
-A partition may be left out only if no row of it can matter. Points for all partition_by columns place the rows that can (`engine.model.partitioning`); a
-short interval of integers or dates is as good as its values. What is not known keeps every partition. References to one store share its partitions,
-so that each partition is read on one host however often the statement names the store.
+A partition may be left out only if no row of it can matter. Points for all partition_by columns place the
+rows that can (`engine.model.partitioning`); a short interval of integers or dates is as good as its values.
+What is not known keeps every partition. References to one store share its partitions, so that each partition
+is read on one host however often the statement names the store.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ MOST_ENUMERATED = 1024
 """Combinations of values that are placed one by one; more of them leave hardly a partition out."""
 
 
-def kept_partitions(references: Sequence[StoreReference], predicates: Sequence[Predicate], arguments: Arguments) -> Kept:
+def kept_partitions(
+    references: Sequence[StoreReference], predicates: Sequence[Predicate], arguments: Arguments
+) -> Kept:
     """The partitions that each reference of a statement can need.
 
     Args:
@@ -87,7 +90,9 @@ def _placed(definition: StoreDefinition, needed: Wanted) -> frozenset[PartitionI
 
 
 def _points(definition: StoreDefinition, needed: Wanted) -> pa.RecordBatch | None:
-    """Values for all partition_by columns: those of the points, and of short intervals for columns that the points lack."""
+    """Values for all partition_by columns: those of the points, and of short intervals for columns that the
+    points lack.
+    """
     sets: list[pa.RecordBatch] = [] if needed.points is None else [needed.points]
     for name in definition.partition_by:
         if needed.points is not None and name in needed.points.schema.names:
@@ -106,7 +111,12 @@ def _points(definition: StoreDefinition, needed: Wanted) -> pa.RecordBatch | Non
 
 def _enumerated(interval: Interval | None, kind: pa.DataType) -> pa.Array | None:
     """All values of a short interval; None where it is long, open at an end, or not of integers or dates."""
-    if interval is None or interval.low is None or interval.high is None or not (pa.types.is_integer(kind) or pa.types.is_date32(kind)):
+    if (
+        interval is None
+        or interval.low is None
+        or interval.high is None
+        or not (pa.types.is_integer(kind) or pa.types.is_date32(kind))
+    ):
         return None
     low, high = _number(interval.low) + interval.low_open, _number(interval.high) - interval.high_open
     if high - low >= MOST_ENUMERATED:
@@ -125,4 +135,6 @@ def _product(left: pa.RecordBatch, right: pa.RecordBatch) -> pa.RecordBatch:
     """Every row of one batch beside every row of the other."""
     lefts = left.take(pa.array(np.repeat(np.arange(left.num_rows), right.num_rows)))
     rights = right.take(pa.array(np.tile(np.arange(right.num_rows), left.num_rows)))
-    return pa.RecordBatch.from_arrays([*lefts.columns, *rights.columns], names=[*left.schema.names, *right.schema.names])
+    return pa.RecordBatch.from_arrays(
+        [*lefts.columns, *rights.columns], names=[*left.schema.names, *right.schema.names]
+    )

@@ -1,6 +1,7 @@
 """How a statement is answered: three kinds of plan, and which of them a statement gets.
 
-A plan is made once for a statement and used for any parameters; what depends on parameters is computed in `wanted`.
+A plan is made once for a statement and used for any parameters; what depends on parameters is computed in
+`wanted`.
 """
 
 from __future__ import annotations
@@ -109,20 +110,30 @@ def plan(bound: BoundStatement) -> Plan:
         bound: A query.
 
     Returns:
-        The plan. `RowsPlan` may still need the engine: its predicate must turn out to be points (see `wanted`).
+        The plan. `RowsPlan` may still need the engine: its predicate must turn out to be points (see
+        `wanted`).
     """
     return _count_plan(bound) or _rows_plan(bound) or EnginePlan(bound, conditions(bound))
 
 
 def _count_plan(bound: BoundStatement) -> CountPlan | None:
     select = bound.tree
-    if not isinstance(select, exp.Select) or _used(select) != {"expressions", "from_"} or not _reads_one_store(bound, select):
+    if (
+        not isinstance(select, exp.Select)
+        or _used(select) != {"expressions", "from_"}
+        or not _reads_one_store(bound, select)
+    ):
         return None
     if len(select.expressions) != 1:
         return None
     output = select.expressions[0]
     count = output.this if isinstance(output, exp.Alias) else output
-    if not isinstance(count, exp.Count) or not isinstance(count.this, exp.Star) or _used(count.this) or _used(count) - {"this", "big_int"}:
+    if (
+        not isinstance(count, exp.Count)
+        or not isinstance(count.this, exp.Star)
+        or _used(count.this)
+        or _used(count) - {"this", "big_int"}
+    ):
         return None
     return CountPlan(bound.references[0], output.alias if isinstance(output, exp.Alias) else "count_star()")
 
@@ -133,7 +144,11 @@ def _rows_plan(bound: BoundStatement) -> RowsPlan | None:
     Rows come in no particular order, as SQL has it without ORDER BY, so any LIMIT of them will do.
     """
     select = bound.tree
-    if not isinstance(select, exp.Select) or not _used(select) <= {"expressions", "from_", "where", "limit"} or not _reads_one_store(bound, select):
+    if (
+        not isinstance(select, exp.Select)
+        or not _used(select) <= {"expressions", "from_", "where", "limit"}
+        or not _reads_one_store(bound, select)
+    ):
         return None
     reference = bound.references[0]
     outputs = _outputs(select, reference)
@@ -153,7 +168,9 @@ def _rows_plan(bound: BoundStatement) -> RowsPlan | None:
 def _renames(outputs: Sequence[Output], reference: StoreReference) -> bool:
     """An output under the name of another column could be what WHERE means."""
     names = {name.lower() for name in reference.definition.schema.names}
-    return any(output.name.lower() != output.column.lower() and output.name.lower() in names for output in outputs)
+    return any(
+        output.name.lower() != output.column.lower() and output.name.lower() in names for output in outputs
+    )
 
 
 def _used(node: exp.Expr) -> set[str]:
@@ -162,7 +179,11 @@ def _used(node: exp.Expr) -> set[str]:
 
 def _reads_one_store(bound: BoundStatement, select: exp.Select) -> bool:
     table = select.args["from_"].this if select.args.get("from_") else None
-    if not isinstance(table, exp.Table) or len(bound.references) != 1 or table.name != bound.references[0].scan:
+    if (
+        not isinstance(table, exp.Table)
+        or len(bound.references) != 1
+        or table.name != bound.references[0].scan
+    ):
         return False
     return _used(table) <= {"this", "alias"} and _used(table.args["alias"]) == {"this"}
 
@@ -186,12 +207,19 @@ def _is_whole_row(expression: exp.Expr, reference: StoreReference) -> bool:
     if isinstance(expression, exp.Column) and isinstance(expression.this, exp.Star):
         names = {name.lower() for name in reference.definition.schema.names}
         qualifier = expression.table.lower()
-        return not expression.db and not _used(expression.this) and qualifier == reference.alias.lower() and qualifier not in names
+        return (
+            not expression.db
+            and not _used(expression.this)
+            and qualifier == reference.alias.lower()
+            and qualifier not in names
+        )
     return isinstance(expression, exp.Star) and not _used(expression)
 
 
 def _column(column: exp.Column, reference: StoreReference) -> str | None:
-    """The store's column that an expression means: bare or behind the table's name, which no column has as well."""
+    """The store's column that an expression means: bare or behind the table's name, which no column has as
+    well.
+    """
     if isinstance(column.this, exp.Star) or column.db or column.catalog:
         return None
     by_lower = {name.lower(): name for name in reference.definition.schema.names}
@@ -207,7 +235,11 @@ def _limit(limit: exp.Limit) -> Operand | None:
     operand = operand_of(limit.args["expression"])
     if isinstance(operand, Parameter):
         return operand
-    return operand if isinstance(operand, Constant) and type(operand.value) is int and operand.value >= 0 else None
+    return (
+        operand
+        if isinstance(operand, Constant) and type(operand.value) is int and operand.value >= 0
+        else None
+    )
 
 
 def _has_opaque(predicate: Predicate) -> bool:
@@ -241,8 +273,8 @@ def lookup_points(rows_plan: RowsPlan, arguments: Arguments) -> pa.RecordBatch |
         arguments: What the statement is used with.
 
     Returns:
-        Points that are all that WHERE asks for, so that the live rows equal to one of them are the result; None where WHERE
-        asks for something else.
+        Points that are all that WHERE asks for, so that the live rows equal to one of them are the result;
+        None where WHERE asks for something else.
     """
     if rows_plan.predicate is None:
         return None

@@ -11,7 +11,17 @@ import pyarrow as pa
 
 from engine.model.schema import StoreDefinition
 from engine.plan.predicates import AllOf, AnyOf, Compare, Comparison, IsAmong, IsAnyOf, IsListed, Predicate
-from engine.plan.values import UNKNOWN, Arguments, Operand, Parameter, Unknown, coerced, constant_of, exact, stays_apart
+from engine.plan.values import (
+    UNKNOWN,
+    Arguments,
+    Operand,
+    Parameter,
+    Unknown,
+    coerced,
+    constant_of,
+    exact,
+    stays_apart,
+)
 
 MAX_POINTS = 1 << 20
 """More points than this cost more to look up than a scan costs."""
@@ -22,9 +32,10 @@ class Tuples:
     """Combinations of values that some columns must have.
 
     Attributes:
-        rows: One column a key column concerned, in any order, typed like it and without nulls; rows may repeat.
-        complete: A row of the store meets the predicate if and only if it equals one of `rows` in these columns;
-            otherwise only "only if" holds.
+        rows: One column a key column concerned, in any order, typed like it and without nulls; rows may
+            repeat.
+        complete: A row of the store meets the predicate if and only if it equals one of `rows` in these
+            columns; otherwise only "only if" holds.
     """
 
     rows: pa.RecordBatch
@@ -56,14 +67,16 @@ class PointFinder:
     def find(self, predicate: Predicate) -> Points | None:
         """The points of a predicate.
 
-        Every conjunct that pins key columns gives a set of tuples; a needed row is in each of them. The product of sets
-        over distinct columns is a superset of the needed rows, so it stays right to leave any of the sets out.
+        Every conjunct that pins key columns gives a set of tuples; a needed row is in each of them. The
+        product of sets over distinct columns is a superset of the needed rows, so it stays right to leave any
+        of the sets out.
 
         Args:
             predicate: What holds for every needed row.
 
         Returns:
-            Points for the longest leading part of the key that the predicate pins; None when it does not pin the first key column.
+            Points for the longest leading part of the key that the predicate pins; None when it does not pin
+            the first key column.
         """
         found, complete = self._conjuncts(predicate)
         used: list[Tuples] = []
@@ -80,12 +93,23 @@ class PointFinder:
         if not leading:
             return None
         rows = reduce(_product, (each.rows for each in used))
-        complete = complete and len(used) == len(found) and len(leading) == len(pinned) and all(each.complete for each in used)
-        return Points(pa.RecordBatch.from_arrays([rows.column(name) for name in leading], names=leading), complete)
+        complete = (
+            complete
+            and len(used) == len(found)
+            and len(leading) == len(pinned)
+            and all(each.complete for each in used)
+        )
+        return Points(
+            pa.RecordBatch.from_arrays([rows.column(name) for name in leading], names=leading), complete
+        )
 
     def _choose(self, column: str, found: Sequence[Tuples], pinned: set[str]) -> Tuples | None:
         """The smallest set that pins a column and no column that is pinned already."""
-        fitting = [each for each in found if column in each.rows.schema.names and pinned.isdisjoint(each.rows.schema.names)]
+        fitting = [
+            each
+            for each in found
+            if column in each.rows.schema.names and pinned.isdisjoint(each.rows.schema.names)
+        ]
         if not fitting:
             return None
         return min(fitting, key=lambda each: int(each.rows.num_rows))
@@ -110,7 +134,9 @@ class PointFinder:
         return ([tuples], True) if tuples is not None else ([], False)
 
     def _united(self, predicate: AnyOf) -> Tuples | None:
-        """Tuples of an OR: needed rows meet one of the parts, so the union over columns that every part pins holds them all."""
+        """Tuples of an OR: needed rows meet one of the parts, so the union over columns that every part pins
+        holds them all.
+        """
         parts: list[Tuples] = []
         for part in predicate.parts:
             found, complete = self._conjuncts(part)
@@ -118,11 +144,18 @@ class PointFinder:
             if combined is None:
                 return None
             parts.append(Tuples(combined.rows, complete and combined.complete))
-        columns = [name for name in parts[0].rows.schema.names if all(name in part.rows.schema.names for part in parts)]
+        columns = [
+            name
+            for name in parts[0].rows.schema.names
+            if all(name in part.rows.schema.names for part in parts)
+        ]
         if not columns:
             return None
         complete = all(part.complete and len(columns) == part.rows.num_columns for part in parts)
-        batches = [pa.RecordBatch.from_arrays([part.rows.column(name) for name in columns], names=columns) for part in parts]
+        batches = [
+            pa.RecordBatch.from_arrays([part.rows.column(name) for name in columns], names=columns)
+            for part in parts
+        ]
         rows = pa.Table.from_batches(batches).combine_chunks().to_batches()
         return Tuples(rows[0] if rows else batches[0], complete)
 
@@ -157,7 +190,10 @@ class PointFinder:
             return None
         if any(array.null_count for array in values.columns):
             values = values.filter(_all_valid(values))
-        arrays = [coerced(array, self._schema.field(column).type) for column, array in zip(columns, values.columns, strict=True)]
+        arrays = [
+            coerced(array, self._schema.field(column).type)
+            for column, array in zip(columns, values.columns, strict=True)
+        ]
         known = [array for array in arrays if array is not UNKNOWN]
         if len(known) != len(arrays):
             return None
@@ -187,7 +223,9 @@ def listed_values(predicate: IsListed, arguments: Arguments) -> pa.RecordBatch:
     return rows.select(list(predicate.places))
 
 
-def exact_operand(operand: Operand, kind: pa.DataType, parameters: Sequence[pa.Scalar]) -> pa.Scalar | Unknown | None:
+def exact_operand(
+    operand: Operand, kind: pa.DataType, parameters: Sequence[pa.Scalar]
+) -> pa.Scalar | Unknown | None:
     """An operand as a value of a column's type.
 
     Args:
@@ -207,7 +245,9 @@ def exact_operand(operand: Operand, kind: pa.DataType, parameters: Sequence[pa.S
     return exact(operand, kind)
 
 
-def exact_operands(operands: Sequence[Operand], kind: pa.DataType, parameters: Sequence[pa.Scalar]) -> Sequence[pa.Scalar | None] | Unknown:
+def exact_operands(
+    operands: Sequence[Operand], kind: pa.DataType, parameters: Sequence[pa.Scalar]
+) -> Sequence[pa.Scalar | None] | Unknown:
     """Operands that a column is compared with at once, as values of its type.
 
     The engine finds one type for all of them: beside a DOUBLE, integers are compared as DOUBLE.
@@ -234,7 +274,9 @@ def exact_operands(operands: Sequence[Operand], kind: pa.DataType, parameters: S
 
 
 def floating_type(operand: Operand | Unknown, parameters: Sequence[pa.Scalar]) -> pa.DataType | None:
-    """The floating point type that an operand may bring into a comparison of several; None if it brings none."""
+    """The floating point type that an operand may bring into a comparison of several; None if it
+    brings none.
+    """
     if operand is UNKNOWN:
         return pa.float32()
     kind = parameters[operand.place].type if isinstance(operand, Parameter) else None
@@ -249,7 +291,9 @@ def _all_valid(values: pa.RecordBatch) -> pa.Array:
 
 
 def _combined(found: Sequence[Tuples]) -> Tuples | None:
-    """One set for an AND: the product over sets of distinct columns; sets that overlap one already taken are left out."""
+    """One set for an AND: the product over sets of distinct columns; sets that overlap one already taken are
+    left out.
+    """
     if not found:
         return None
     taken: list[Tuples] = []
@@ -274,7 +318,11 @@ def _size(sets: Sequence[Tuples]) -> int:
 def _product(left: pa.RecordBatch, right: pa.RecordBatch) -> pa.RecordBatch:
     """Every row of one batch beside every row of the other."""
     if left.num_rows == 1 and right.num_rows == 1:
-        return pa.RecordBatch.from_arrays([*left.columns, *right.columns], names=[*left.schema.names, *right.schema.names])
+        return pa.RecordBatch.from_arrays(
+            [*left.columns, *right.columns], names=[*left.schema.names, *right.schema.names]
+        )
     lefts = left.take(pa.array(np.repeat(np.arange(left.num_rows), right.num_rows)))
     rights = right.take(pa.array(np.tile(np.arange(right.num_rows), left.num_rows)))
-    return pa.RecordBatch.from_arrays([*lefts.columns, *rights.columns], names=[*left.schema.names, *right.schema.names])
+    return pa.RecordBatch.from_arrays(
+        [*lefts.columns, *rights.columns], names=[*left.schema.names, *right.schema.names]
+    )

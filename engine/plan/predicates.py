@@ -32,7 +32,8 @@ class Compare:
         column: The column.
         comparison: How it is compared.
         operand: What it is compared with.
-        beside: The other bound of a BETWEEN, with which the engine finds one type for all three; None for a comparison of two.
+        beside: The other bound of a BETWEEN, with which the engine finds one type for all three; None for a
+            comparison of two.
     """
 
     column: str
@@ -68,7 +69,9 @@ class IsAnyOf:
 
 @dataclass(frozen=True)
 class StartsWith:
-    """`column LIKE 'prefix%…'` or `starts_with(column, 'prefix')`: implies the prefix, and may ask for more."""
+    """`column LIKE 'prefix%…'` or `starts_with(column, 'prefix')`: implies the prefix, and may
+    ask for more.
+    """
 
     column: str
     prefix: str
@@ -97,7 +100,9 @@ Predicate = Compare | IsAmong | IsListed | IsAnyOf | StartsWith | AllOf | AnyOf 
 
 OPAQUE = Opaque()
 ColumnResolver = Callable[[exp.Column], str | None]
-"""The store's column that a column expression surely means; None if it means, or might mean, something else."""
+"""The store's column that a column expression surely means; None if it means, or might mean,
+something else.
+"""
 
 _COMPARISONS: dict[type[exp.Expr], tuple[Comparison, Comparison]] = {
     exp.EQ: (Comparison.EQUAL, Comparison.EQUAL),
@@ -111,8 +116,8 @@ _COMPARISONS: dict[type[exp.Expr], tuple[Comparison, Comparison]] = {
 def predicate_of(node: exp.Expr, resolve: ColumnResolver, lists: Mapping[str, pa.Schema]) -> Predicate:
     """What a condition says about one store's columns.
 
-    A node with arguments that this module does not know (a negation flag, an ESCAPE) is opaque as a whole, so a new
-    form of the syntax tree is never half understood.
+    A node with arguments that this module does not know (a negation flag, an ESCAPE) is opaque as a whole, so
+    a new form of the syntax tree is never half understood.
 
     Args:
         node: A condition.
@@ -120,8 +125,8 @@ def predicate_of(node: exp.Expr, resolve: ColumnResolver, lists: Mapping[str, pa
         lists: Columns of the long literal lists that the statement reads.
 
     Returns:
-        A predicate that holds for every row for which the condition holds. It is equivalent unless it has `Opaque` or
-        `StartsWith` in it.
+        A predicate that holds for every row for which the condition holds. It is equivalent unless it has
+        `Opaque` or `StartsWith` in it.
     """
     if isinstance(node, exp.Paren):
         return predicate_of(node.this, resolve, lists)
@@ -173,10 +178,17 @@ def _between(node: exp.Between, resolve: ColumnResolver) -> Predicate:
     if column is None:
         return OPAQUE
     bounds = ((low, Comparison.GREATER_EQUAL, high), (high, Comparison.LESS_EQUAL, low))
-    return AllOf(tuple(OPAQUE if operand is UNKNOWN else Compare(column, comparison, operand, beside) for operand, comparison, beside in bounds))
+    return AllOf(
+        tuple(
+            OPAQUE if operand is UNKNOWN else Compare(column, comparison, operand, beside)
+            for operand, comparison, beside in bounds
+        )
+    )
 
 
-def _membership(node: exp.In, arguments: set[str], resolve: ColumnResolver, lists: Mapping[str, pa.Schema]) -> Predicate:
+def _membership(
+    node: exp.In, arguments: set[str], resolve: ColumnResolver, lists: Mapping[str, pa.Schema]
+) -> Predicate:
     if arguments == {"this", "query"}:
         return _listed(node, resolve, lists)
     if arguments == {"this", "field"}:
@@ -197,7 +209,10 @@ def _membership(node: exp.In, arguments: set[str], resolve: ColumnResolver, list
 
 
 def _row(columns: exp.Expr, rows: list[exp.Expr], resolve: ColumnResolver) -> Predicate:
-    names = [_column(part, resolve) for part in (columns.expressions if isinstance(columns, exp.Tuple) else [columns])]
+    names = [
+        _column(part, resolve)
+        for part in (columns.expressions if isinstance(columns, exp.Tuple) else [columns])
+    ]
     found = []
     for row in rows:
         operands = _operands(row.expressions) if isinstance(row, exp.Tuple) else None
@@ -215,7 +230,12 @@ def _listed(node: exp.In, resolve: ColumnResolver, lists: Mapping[str, pa.Schema
     name = listed_name(query.this if isinstance(query, exp.Subquery) else query, lists)
     parts = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
     names = tuple(name for name in (_column(part, resolve) for part in parts) if name is not None)
-    if name is None or len(names) != len(parts) or len(set(names)) != len(names) or len(names) != len(lists[name]):
+    if (
+        name is None
+        or len(names) != len(parts)
+        or len(set(names)) != len(names)
+        or len(names) != len(lists[name])
+    ):
         return OPAQUE
     return IsListed(names, name, tuple(range(len(names))))
 
@@ -228,9 +248,13 @@ def listed_name(query: exp.Expr | None, lists: Mapping[str, pa.Schema]) -> str |
         lists: Columns of the lists by name.
 
     Returns:
-        The name of the list, if the query is `SELECT * FROM list` or `SELECT col0 FROM list` as lifting writes them.
+        The name of the list, if the query is `SELECT * FROM list` or `SELECT col0 FROM list` as lifting
+        writes them.
     """
-    if not isinstance(query, exp.Select) or {name for name, value in query.args.items() if value} != {"expressions", "from_"}:
+    if not isinstance(query, exp.Select) or {name for name, value in query.args.items() if value} != {
+        "expressions",
+        "from_",
+    }:
         return None
     table, outputs = query.args["from_"].this, query.expressions
     if not isinstance(table, exp.Table) or table.name not in lists or len(outputs) != 1:
@@ -289,13 +313,20 @@ def _literal(node: exp.Literal, sign: str) -> Operand | Unknown:
         # A literal of more digits than HUGEINT has is a DOUBLE.
         return Constant(int(sign + text), literal=True) if len(text) <= 38 else UNKNOWN
     whole, point, fraction = text.partition(".")
-    if point and (whole + fraction).isascii() and (whole + fraction).isdigit() and len(whole + fraction) <= 38:
+    if (
+        point
+        and (whole + fraction).isascii()
+        and (whole + fraction).isdigit()
+        and len(whole + fraction) <= 38
+    ):
         return Constant(Decimal(sign + text), literal=True)
     return UNKNOWN
 
 
 def _cast(node: exp.Cast) -> Operand | Unknown:
-    """Casts of plain literals to a type that keeps them; a parameter is cast to its own type by the engine."""
+    """Casts of plain literals to a type that keeps them; a parameter is cast to its own type by
+    the engine.
+    """
     if {name for name, value in node.args.items() if value} - {"this", "to", "_type"}:
         return UNKNOWN
     kind, inner = node.args["to"].sql(dialect="duckdb"), node.this

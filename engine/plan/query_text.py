@@ -1,7 +1,9 @@
-"""A query as SQL text that another host, or the merge, can run: names, parameters and the types of what it reads made explicit.
+"""A query as SQL text that another host, or the merge, can run: names, parameters and the types of what it
+reads made explicit.
 
-A bound tree reads scans. What travels reads stores by name instead, and has only the parameters that it uses, numbered anew. Tables of other
-fragments' rows come as Arrow, which some types do not survive; where they do not, the text casts them back to what they were.
+A bound tree reads scans. What travels reads stores by name instead, and has only the parameters that it uses,
+numbered anew. Tables of other fragments' rows come as Arrow, which some types do not survive; where they do
+not, the text casts them back to what they were.
 """
 
 from __future__ import annotations
@@ -20,8 +22,12 @@ from engine.model.sql_types import quoted, sql_type
 from engine.sql.bind import StoreReference
 from engine.sql.parameters import with_types
 
-_LOSSY = re.compile(r'HUGEINT|TIMESTAMP_S|TIMESTAMP_MS|ENUM|UUID|JSON|UNION|BIGNUM|VARIANT|BIT|"NULL"|\[\d+\]', re.IGNORECASE)
-"""Types of DuckDB that come back from Arrow as another one (`engine.duckdb.results`); where a name only looks like one, a cast does no harm."""
+_LOSSY = re.compile(
+    r'HUGEINT|TIMESTAMP_S|TIMESTAMP_MS|ENUM|UUID|JSON|UNION|BIGNUM|VARIANT|BIT|"NULL"|\[\d+\]', re.IGNORECASE
+)
+"""Types of DuckDB that come back from Arrow as another one (`engine.duckdb.results`); where a name only looks
+like one, a cast does no harm.
+"""
 
 _NULL = '"NULL"'
 """The type of a bare NULL."""
@@ -68,8 +74,9 @@ def text_over_scans(tree: exp.Expr, types: Sequence[pa.DataType | None], *, cons
     Args:
         tree: Reads scans, inputs and lists. It is not changed.
         types: Types of the statement's parameters; None for one that the engine finds.
-        constants: What parameters are: NULLs of their types, which the engine takes wherever it wants a constant; or values that
-            it does not know, since of some functions of a NULL it takes another type than of other values.
+        constants: What parameters are: NULLs of their types, which the engine takes wherever it wants a
+            constant; or values that it does not know, since of some functions of a NULL it takes another type
+            than of other values.
 
     Returns:
         Its text, which reads scans and has no parameters.
@@ -83,13 +90,21 @@ def text_over_scans(tree: exp.Expr, types: Sequence[pa.DataType | None], *, cons
     copy = tree.copy()
     for mark in list(copy.find_all(exp.Placeholder)):
         kind = types[int(mark.name) - 1]
-        null = exp.null() if kind is None else exp.Cast(this=exp.null(), to=exp.DataType.build(sql_type(kind), dialect="duckdb"))
+        null = (
+            exp.null()
+            if kind is None
+            else exp.Cast(this=exp.null(), to=exp.DataType.build(sql_type(kind), dialect="duckdb"))
+        )
         mark.replace(null if constants or kind is None else exp.Subquery(this=exp.select(null)))
     return _sql(copy)
 
 
 def fragment_text(
-    tree: exp.Query, over_scans: str, references: Sequence[StoreReference], tables: Mapping[str, Sequence[ReadColumn]], lists: Sequence[str]
+    tree: exp.Query,
+    over_scans: str,
+    references: Sequence[StoreReference],
+    tables: Mapping[str, Sequence[ReadColumn]],
+    lists: Sequence[str],
 ) -> QueryText:
     """A query over stores, as text.
 
@@ -150,10 +165,15 @@ def merge_text(
 def _text_with_types(
     tree: exp.Expr, plain: str, tables: Mapping[str, Sequence[ReadColumn]], lists: Sequence[str]
 ) -> tuple[str, tuple[int, ...], frozenset[str]]:
-    """A query that reads tables with the types of their origin; the old places of its parameters; and which of the tables it reads."""
+    """A query that reads tables with the types of their origin; the old places of its parameters; and which
+    of the tables it reads.
+    """
     known = {*tables, *lists}
     read = {table.name for table in tree.find_all(exp.Table) if not table.db and table.name in known}
-    if all(column.survives for name in read for column in tables.get(name, ())) and tree.find(exp.Placeholder) is None:
+    if (
+        all(column.survives for name in read for column in tables.get(name, ()))
+        and tree.find(exp.Placeholder) is None
+    ):
         return plain, (), frozenset(read)
     copy = tree.copy()
     _restore_types(copy, tables)
@@ -161,9 +181,17 @@ def _text_with_types(
 
 
 def _given_types(sql: str, outputs: Sequence[ReadColumn]) -> str:
-    """A query whose columns get other types, by their places, since names may repeat. A projection keeps the order of rows."""
-    columns = ", ".join(f"{typed(quoted(f'c{place}'), column.type)} AS {quoted(column.name)}" for place, column in enumerate(outputs))
-    return f"SELECT {columns} FROM ({sql}) AS merged({', '.join(quoted(f'c{place}') for place in range(len(outputs)))})"
+    """A query whose columns get other types, by their places, since names may repeat. A projection keeps the
+    order of rows.
+    """
+    columns = ", ".join(
+        f"{typed(quoted(f'c{place}'), column.type)} AS {quoted(column.name)}"
+        for place, column in enumerate(outputs)
+    )
+    return (
+        f"SELECT {columns} FROM ({sql}) AS "
+        f"merged({', '.join(quoted(f'c{place}') for place in range(len(outputs)))})"
+    )
 
 
 def _restore_types(tree: exp.Expr, tables: Mapping[str, Sequence[ReadColumn]]) -> None:
@@ -176,13 +204,20 @@ def _restore_types(tree: exp.Expr, tables: Mapping[str, Sequence[ReadColumn]]) -
         alias = table.args.get("alias") or exp.TableAlias()
         if not alias.this:
             alias.set("this", exp.to_identifier(table.name, quoted=True))
-        others = {name: value for name, value in table.args.items() if value and name in {"joins", "pivots", "sample"}}
+        others = {
+            name: value
+            for name, value in table.args.items()
+            if value and name in {"joins", "pivots", "sample"}
+        }
         table.replace(exp.Subquery(this=cast, alias=alias, **others))
 
 
 def _restored(name: str, columns: Sequence[ReadColumn]) -> str:
     outputs = ", ".join(
-        quoted(column.name) if column.survives else f"{typed(quoted(column.name), column.type)} AS {quoted(column.name)}" for column in columns
+        quoted(column.name)
+        if column.survives
+        else f"{typed(quoted(column.name), column.type)} AS {quoted(column.name)}"
+        for column in columns
     )
     return f"SELECT {outputs} FROM {quoted(name)}"
 

@@ -34,7 +34,8 @@ class ReadyStatement:
         bound: The statement.
         plan: How to answer it; None for SHOW and for DESCRIBE of a store.
         sql: Text for the engine.
-        types: Types of the parameters in it: those that their places suggest, as far as nothing else is known.
+        types: Types of the parameters in it: those that their places suggest, as far as nothing else is
+            known.
         names: Names of the result's columns; None where they are those that the engine gives them by `sql`.
     """
 
@@ -54,7 +55,9 @@ class ReadyStatement:
 
     @cached_property
     def has_fixed_columns(self) -> bool:
-        """Whether the result's columns follow from the stores' definitions alone, and not, as PIVOT's may, from their rows."""
+        """Whether the result's columns follow from the stores' definitions alone, and not, as PIVOT's may,
+        from their rows.
+        """
         return self.bound.tree is None or self.bound.tree.find(exp.Pivot) is None
 
     @cached_property
@@ -74,7 +77,9 @@ class ReadyStatement:
         return self.sql if types == self.types else _engine_sql(self.bound, types)
 
     def is_current(self, tables: Mapping[StoreName, StoreDefinition]) -> bool:
-        """Whether the statement's names still mean the stores that it was bound to, and these are still what they were."""
+        """Whether the statement's names still mean the stores that it was bound to, and these are still what
+        they were.
+        """
         for reference in self.bound.references:
             definition = tables.get(reference.name)
             if definition is not reference.definition and definition != reference.definition:
@@ -130,9 +135,9 @@ def make_ready(
 def lists_fit(bound: BoundStatement) -> bool:
     """Whether every list that was lifted out of a text means the same as its literals.
 
-    A list in the text takes its type from what it is compared with. A lifted list has one of its own, and means the same
-    if it is compared with plain columns of such a type. A lifted VALUES is typed as the engine types VALUES. Neither means
-    the same where it would become part of a column's name.
+    A list in the text takes its type from what it is compared with. A lifted list has one of its own, and
+    means the same if it is compared with plain columns of such a type. A lifted VALUES is typed as the engine
+    types VALUES. Neither means the same where it would become part of a column's name.
 
     Args:
         bound: A statement with lifted lists.

@@ -1,8 +1,8 @@
 """Constants of a statement as values of a column's type: exactly, or not at all.
 
-A comparison of a column with a constant may be moved to the store only if the store compares the same values that the
-engine would. Where the engine would cast the column, round the constant or raise an error, the answer here is `UNKNOWN`
-and the comparison stays with the engine alone.
+A comparison of a column with a constant may be moved to the store only if the store compares the same values
+that the engine would. Where the engine would cast the column, round the constant or raise an error, the
+answer here is `UNKNOWN` and the comparison stays with the engine alone.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ _DOUBLE_DIGITS = 15
 _FLOAT_DIGITS = 6
 """Decimals of so many digits are different values of the type."""
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
-_TIMESTAMP = re.compile(r"(\d{4}-\d{2}-\d{2})[ T](\d{2}:\d{2}:\d{2}(?:\.\d{1,6})?)(Z|\+00(?::00)?)?", re.ASCII)
+_TIMESTAMP = re.compile(
+    r"(\d{4}-\d{2}-\d{2})[ T](\d{2}:\d{2}:\d{2}(?:\.\d{1,6})?)(Z|\+00(?::00)?)?", re.ASCII
+)
 
 
 class Unknown(Enum):
@@ -44,8 +46,10 @@ class Constant:
     """A constant of a statement.
 
     Attributes:
-        value: None, bool, int, Decimal, float (finite), str, bytes, date, or datetime (naive: TIMESTAMP; UTC: TIMESTAMP WITH TIME ZONE).
-        literal: A bare literal, whose type follows what it is compared with; a cast or a parameter has its own.
+        value: None, bool, int, Decimal, float (finite), str, bytes, date, or datetime (naive: TIMESTAMP; UTC:
+            TIMESTAMP WITH TIME ZONE).
+        literal: A bare literal, whose type follows what it is compared with; a cast or a parameter has its
+            own.
     """
 
     value: Any
@@ -86,7 +90,8 @@ def constant_of(value: pa.Scalar) -> Constant | Unknown:
         value: A scalar of a canonical type.
 
     Returns:
-        The constant; UNKNOWN for values that are not compared exactly here (NaN, infinity, FLOAT, nested types).
+        The constant; UNKNOWN for values that are not compared exactly here (NaN, infinity, FLOAT, nested
+        types).
     """
     kind = value.type
     # The engine compares numbers with a FLOAT in few bits.
@@ -133,7 +138,10 @@ def stays_apart(value: pa.Scalar, kind: pa.DataType) -> bool:
     is_double = pa.types.is_float64(kind)
     if pa.types.is_integer(value.type):
         return bool(abs(value.as_py()) < (_EXACT_DOUBLE if is_double else _EXACT_FLOAT))
-    return bool(not pa.types.is_decimal(value.type) or value.type.precision <= (_DOUBLE_DIGITS if is_double else _FLOAT_DIGITS))
+    return bool(
+        not pa.types.is_decimal(value.type)
+        or value.type.precision <= (_DOUBLE_DIGITS if is_double else _FLOAT_DIGITS)
+    )
 
 
 def _python_value(value: Any, literal: bool, kind: pa.DataType) -> Any:
@@ -156,7 +164,9 @@ def _number(value: Any, kind: pa.DataType) -> Any:
     if isinstance(value, float):
         return _of_float(value, kind)
     if pa.types.is_integer(kind):
-        whole = isinstance(value, int) or (isinstance(value, Decimal) and value.is_finite() and value == int(value))
+        whole = isinstance(value, int) or (
+            isinstance(value, Decimal) and value.is_finite() and value == int(value)
+        )
         return int(value) if whole else UNKNOWN
     if pa.types.is_decimal(kind):
         return _decimal(value, kind)
@@ -166,7 +176,8 @@ def _number(value: Any, kind: pa.DataType) -> Any:
 def _of_float(value: float, kind: pa.DataType) -> Any:
     """A DOUBLE, with which the engine compares numbers as DOUBLE.
 
-    It is a value of the column's type where that, read as DOUBLE, is this value and no other one of the column is.
+    It is a value of the column's type where that, read as DOUBLE, is this value and no other one of the
+    column is.
     """
     if pa.types.is_integer(kind):
         return int(value) if value.is_integer() and abs(value) < _EXACT_DOUBLE else UNKNOWN

@@ -1,4 +1,6 @@
-"""Ends processes that are not to outlive the one that started them. For the demo and the jobs, which know nothing of each other."""
+"""Ends processes that are not to outlive the one that started them. For the demo and the jobs, which know
+nothing of each other.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,16 @@ left=$2
 while [ "$left" -gt 0 ]; do sleep 1; kill -0 "$1" || exit; left=$((left - 1)); done
 kill -KILL "$1"
 """
-"""Waits for the end of its input, and then ends a process: in order if it does so within some seconds, else at once."""
+"""Waits for the end of its input, and then ends a process: in order if it does so within some seconds, else
+at once.
+"""
 
 
 class Watcher:
     """Ends a process when this one has ended without doing so, however that came about.
 
-    It is a shell whose input is a pipe of this process; nothing else has its other end, which the kernel closes when this process is gone.
+    It is a shell whose input is a pipe of this process; nothing else has its other end, which the kernel
+    closes when this process is gone.
 
     Args:
         process: Number of the process, which runs.

@@ -33,17 +33,21 @@ _DIGITS_FOR_SUMS = 10
 """So many more digits the sum of decimals has, as in Spark."""
 
 
-def partial_rows(events: pa.Table | pa.RecordBatch, key: Sequence[str], columns: Sequence[MergedColumn]) -> pa.Table:
+def partial_rows(
+    events: pa.Table | pa.RecordBatch, key: Sequence[str], columns: Sequence[MergedColumn]
+) -> pa.Table:
     """Aggregate events by key.
 
     Args:
-        events: Rows with the key columns and those that the merged columns are of, in the order in which they came.
+        events: Rows with the key columns and those that the merged columns are of, in the order in which they
+            came.
         key: The key columns; no null in them.
         columns: The store's merged columns.
 
     Returns:
-        One row for each key, in key order: the key columns, then the columns that the merged ones are folded from (`MergedColumn.partials`). Sums
-        have the types that Spark gives them: BIGINT, DOUBLE, or ten more digits of a decimal.
+        One row for each key, in key order: the key columns, then the columns that the merged ones are folded
+        from (`MergedColumn.partials`). Sums have the types that Spark gives them: BIGINT, DOUBLE, or ten more
+        digits of a decimal.
 
     Raises:
         InvalidInput: A column is missing, or of a type that does not do; a key is null.
@@ -51,19 +55,31 @@ def partial_rows(events: pa.Table | pa.RecordBatch, key: Sequence[str], columns:
     arrays = {name: _column(events, name) for name in dict.fromkeys([*key, *_needed(columns)])}
     for name in key:
         if arrays[name].null_count:
-            raise InvalidInput(f"The key column {name} is null in {arrays[name].null_count} of {len(arrays[name])} events; a key must not be null.")
+            raise InvalidInput(
+                f"The key column {name} is null in {arrays[name].null_count} of {len(arrays[name])} events; "
+                "a key must not be null."
+            )
     fields = [pa.field(name, arrays[name].type, nullable=False) for name in key]
     if not events.num_rows:
-        return _table(fields, [arrays[name] for name in key], _reduced(columns, arrays, np.empty(0, np.intp), 0))
-    some_row, groups = groups_of(KeyCodec([field.type for field in fields]).encode([arrays[name] for name in key]))
-    return _table(fields, [arrays[name].take(pa.array(some_row)) for name in key], _reduced(columns, arrays, groups, len(some_row)))
+        return _table(
+            fields, [arrays[name] for name in key], _reduced(columns, arrays, np.empty(0, np.intp), 0)
+        )
+    some_row, groups = groups_of(
+        KeyCodec([field.type for field in fields]).encode([arrays[name] for name in key])
+    )
+    return _table(
+        fields,
+        [arrays[name].take(pa.array(some_row)) for name in key],
+        _reduced(columns, arrays, groups, len(some_row)),
+    )
 
 
 def session_fragments(events: pa.Table, key: Sequence[str], kind: Session, time: str) -> pa.Table:
     """Session fragments of events. Those of one moment are aggregated, and the store joins the moments.
 
     Args:
-        events: Rows with the key columns, the time, and the columns that the merged ones are of, in the order in which they came.
+        events: Rows with the key columns, the time, and the columns that the merged ones are of, in the order
+            in which they came.
         key: The key columns, without the session's start; no null in them.
         kind: The store's kind.
         time: Timestamp column with the time of the events; no null in it.
@@ -83,13 +99,17 @@ def session_fragments(events: pa.Table, key: Sequence[str], kind: Session, time:
 def _needed(columns: Sequence[MergedColumn]) -> Iterator[str]:
     for column in columns:
         if not column.of and column.function is not Function.COUNT:
-            raise InvalidInput(f"The merged column {column.name} does not say which column of the events it is of.")
+            raise InvalidInput(
+                f"The merged column {column.name} does not say which column of the events it is of."
+            )
         yield from (name for name in (column.of, column.by) if name)
 
 
 def _column(events: pa.Table | pa.RecordBatch, name: str) -> pa.Array:
     if events.schema.names.count(name) != 1:
-        raise InvalidInput(f"The events must have the column {name} once; they have {', '.join(events.schema.names)}.")
+        raise InvalidInput(
+            f"The events must have the column {name} once; they have {', '.join(events.schema.names)}."
+        )
     column = events.column(name)
     column = column.cast(canonical_type(column.type))
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
@@ -100,7 +120,9 @@ def _table(fields: Sequence[pa.Field], keys: Sequence[pa.Array], partials: dict[
     return pa.Table.from_arrays([*keys, *partials.values()], schema=pa.schema([*fields, *made]))
 
 
-def _reduced(columns: Sequence[MergedColumn], events: dict[str, pa.Array], groups: Rows, count: int) -> dict[str, pa.Array]:
+def _reduced(
+    columns: Sequence[MergedColumn], events: dict[str, pa.Array], groups: Rows, count: int
+) -> dict[str, pa.Array]:
     plain = [column for column in columns if column.function not in SKETCHES]
     each: dict[str, pa.Array] = {}
     for column in plain:
@@ -141,28 +163,43 @@ def _sum_type(column: MergedColumn, kind: pa.DataType) -> pa.DataType:
     raise InvalidInput(f"{column.of} is {sql_type(kind)}, which has no sum.")
 
 
-def _sketches(column: MergedColumn, values: pa.Array, groups: Rows, count: int, sketch: Callable[[MergedColumn, pa.Array], bytes]) -> pa.Array:
+def _sketches(
+    column: MergedColumn,
+    values: pa.Array,
+    groups: Rows,
+    count: int,
+    sketch: Callable[[MergedColumn, pa.Array], bytes],
+) -> pa.Array:
     """A sketch of each group's values; null for a group without any."""
     kept = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
     order = kept[np.argsort(groups[kept], kind="stable")]
     bounds = np.searchsorted(groups[order], np.arange(count + 1)).tolist()
     ordered = values.take(pa.array(order))
-    return pa.array([sketch(column, ordered[start:stop]) if start < stop else None for start, stop in pairwise(bounds)], pa.binary())
+    return pa.array(
+        [sketch(column, ordered[start:stop]) if start < stop else None for start, stop in pairwise(bounds)],
+        pa.binary(),
+    )
 
 
 def _distinct(column: MergedColumn, values: pa.Array) -> bytes:
-    """A HyperLogLog sketch. Integers, dates, timestamps and booleans count as integers, as the sink has Spark take them."""
+    """A HyperLogLog sketch. Integers, dates, timestamps and booleans count as integers, as the sink has Spark
+    take them.
+    """
     kind = values.type
     if pa.types.is_date(kind):
         values = values.cast(pa.int32())
     elif pa.types.is_temporal(kind):
         values = values.cast(pa.int64())
     elif pa.types.is_uint64(kind):
-        values = values.view(pa.int64())  # sketches take no larger integers, and tell the same values apart by the same bits
+        values = values.view(
+            pa.int64()
+        )  # sketches take no larger integers, and tell the same values apart by the same bits
     elif pa.types.is_boolean(kind):
         values = values.cast(pa.int8())
     elif not (pa.types.is_integer(kind) or pa.types.is_string(kind)):
-        raise InvalidInput(f"{column.of} is {sql_type(kind)}, whose distinct values are not counted; cast it to VARCHAR.")
+        raise InvalidInput(
+            f"{column.of} is {sql_type(kind)}, whose distinct values are not counted; cast it to VARCHAR."
+        )
     made = hll_sketch(LG_REGISTERS, tgt_hll_type.HLL_8)
     for value in pc.unique(values).to_pylist():
         made.update(value)
@@ -171,8 +208,14 @@ def _distinct(column: MergedColumn, values: pa.Array) -> bytes:
 
 
 def _quantiles(column: MergedColumn, values: pa.Array) -> bytes:
-    if not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type) or pa.types.is_decimal(values.type)):
-        raise InvalidInput(f"{column.of} is {sql_type(values.type)}, which has no quantiles; they are of numbers.")
+    if not (
+        pa.types.is_integer(values.type)
+        or pa.types.is_floating(values.type)
+        or pa.types.is_decimal(values.type)
+    ):
+        raise InvalidInput(
+            f"{column.of} is {sql_type(values.type)}, which has no quantiles; they are of numbers."
+        )
     made = kll_doubles_sketch(QUANTILE_SIZE)
     made.update(values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False, writable=True))
     data: bytes = made.serialize()

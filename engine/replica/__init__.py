@@ -1,4 +1,5 @@
-"""A host's copy of what a changelog holds: store groups that follow it, the epochs that can be read, snapshots.
+"""A host's copy of what a changelog holds: store groups that follow it, the epochs that can be read,
+snapshots.
 
 Never sees SQL.
 """

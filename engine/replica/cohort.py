@@ -19,7 +19,9 @@ from engine.state.partition import PartitionStore
 from engine.state.shape import Migrated
 
 MOST_SEGMENTS = 48
-"""A partition with more segments waits for compaction before it takes the next epoch: reads stay fast however fast epochs come."""
+"""A partition with more segments waits for compaction before it takes the next epoch: reads stay fast however
+fast epochs come.
+"""
 MOST_EPOCHS_TOGETHER = 64
 ENOUGH_ROWS_TOGETHER = 500_000
 """Partitions that are behind take epochs together until they have this many rows."""
@@ -31,10 +33,12 @@ Definitions = Mapping[StoreName, StoreDefinition]
 
 
 def stopping_point(first: Epoch, last: Epoch) -> Epoch:
-    """Where to stop among epochs that could be taken together: at the one that the highest power of two divides.
+    """Where to stop among epochs that could be taken together: at the one that the highest power of two
+    divides.
 
-    Hosts that are behind by different amounts skip different epochs, and a query needs one that none of them has skipped. An epoch is skipped only
-    on the way to one with a higher power, so all hosts stop at the epochs of a power that is as high as any of them has taken epochs together.
+    Hosts that are behind by different amounts skip different epochs, and a query needs one that none of them
+    has skipped. An epoch is skipped only on the way to one with a higher power, so all hosts stop at the
+    epochs of a power that is as high as any of them has taken epochs together.
 
     Args:
         first: The next epoch, at least 1.
@@ -86,7 +90,9 @@ def _with_tombstones(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _goes_with(before: Commit, commit: Commit, definitions: Definitions) -> bool:
-    """Whether a commit may be taken together with those before it: rows come and go, and stores are, as if they were taken one by one."""
+    """Whether a commit may be taken together with those before it: rows come and go, and stores are, as if
+    they were taken one by one.
+    """
     if (commit.cutoffs, commit.generation) != (before.cutoffs, before.generation):
         return False
     return not any(is_applied_alone(definitions[store].behaviour) for store in commit.stores)
@@ -154,7 +160,8 @@ class Cohort:
         generation: As `Commit.generation` of `epoch`.
 
     Attributes:
-        partitions: The partition stores; those that cannot all take an epoch are at different ones for a while.
+        partitions: The partition stores; those that cannot all take an epoch are at different ones for a
+            while.
         epoch: The epoch that all of them have reached.
         generation: As `Commit.generation` of that epoch.
         way: How they get on.
@@ -185,7 +192,9 @@ class Cohort:
 
     @property
     def is_even(self) -> bool:
-        """Whether no partition is ahead of the others, as some are when an epoch could not be applied to all."""
+        """Whether no partition is ahead of the others, as some are when an epoch could not be
+        applied to all.
+        """
         return all(store.version.epoch <= self.epoch for store in self.partitions.values())
 
     @property
@@ -220,18 +229,20 @@ class Cohort:
                 if not self._ahead and not found:
                     self._lose_way(error)
                     raise
-                break  # the commits before it are fine, whatever is wrong with this one; the next look meets it first
+                break  # the commits before it are fine; the next look meets this one first
             if commit is None:
                 break
             found.append(commit)
             load += self._load(commit)
         before = Epoch(self.epoch + len(self._ahead))
         if found and before and not self._changelog.holds(self._group, before):
-            # What was found behind an epoch that was dropped may not be what was first committed there. Epoch 1 never has rows.
+            # What was found behind an epoch that was dropped may not be what was first committed there. Epoch
+            # 1 never has rows.
             self._forget()
             self.way = Way.UNSURE
             return ()
-        # Not before it is known that they are the ones that were first committed: what fails until then is done again as a whole.
+        # Not before it is known that they are the ones that were first committed: what fails until then is
+        # done again as a whole.
         self._ahead += found
         self._stop = stop
         return tuple(self._ahead)
@@ -246,22 +257,30 @@ class Cohort:
 
     def _load(self, commit: Commit) -> _Load:
         """What a commit has for partitions of this cohort."""
-        parts = [part for file in commit.files for part in file.slices if (part.store, part.partition) in self.partitions]
+        parts = [
+            part
+            for file in commit.files
+            for part in file.slices
+            if (part.store, part.partition) in self.partitions
+        ]
         return _Load(sum(part.rows for part in parts), sum(part.length for part in parts))
 
     def take(self, stores_of: Callable[[Commit], Definitions]) -> Commit:
         """Apply the commits that `look_ahead` found, up to a good one to stop at.
 
-        Sorting, searching and merging cost less for many rows than for the same rows in parts, so a host that falls behind catches up.
+        Sorting, searching and merging cost less for many rows than for the same rows in parts, so a host that
+        falls behind catches up.
 
         Args:
-            stores_of: Gives the definitions of all stores of the partitions and of those that a commit has rows of, at the commit's generation.
+            stores_of: Gives the definitions of all stores of the partitions and of those that a commit has
+                rows of, at the commit's generation.
 
         Returns:
             The commit that all partitions are at now.
 
         Raises:
-            LivestateError: The next commit cannot be read or applied. The epoch stays, and the next call tries again, with this commit alone.
+            LivestateError: The next commit cannot be read or applied. The epoch stays, and the next call
+                tries again, with this commit alone.
         """
         first = self._ahead[0].epoch
         # What was too much together, or stands behind other epochs, is met alone.
@@ -281,7 +300,7 @@ class Cohort:
                     self._forget()  # small epochs have their rows in the commit: it is to be read again
                     self._lose_way(error)
                     raise
-                break  # the commits before it are fine, whatever is wrong with this one; the next call meets it first
+                break  # the commits before it are fine; the next call meets this one first
             newest = commit
         assert newest is not None
         self._has_failed = True
@@ -294,8 +313,12 @@ class Cohort:
             self._stop = None
         return newest
 
-    def _collect(self, commit: Commit, definitions: Definitions, changes: dict[PartitionKey, Changes]) -> None:
-        """Add what a commit brings to partitions that have not applied it yet: all of it, or nothing where it cannot be read."""
+    def _collect(
+        self, commit: Commit, definitions: Definitions, changes: dict[PartitionKey, Changes]
+    ) -> None:
+        """Add what a commit brings to partitions that have not applied it yet: all of it, or nothing where it
+        cannot be read.
+        """
 
         def lacks(store: StoreName, number: PartitionId) -> bool:
             partition = self.partitions.get((store, number))
@@ -315,7 +338,9 @@ class Cohort:
                 changes[key] = replace(changes.get(key, Changes(cutoff=cutoff)), migrated=migrated)
         for key, table in rows.items():
             known = changes.get(key, Changes(cutoff=commit.cutoffs.get(key[0])))
-            changes[key] = known.then(written_at(batch, definitions[key[0]], commit.committed_at) for batch in table.to_batches())
+            changes[key] = known.then(
+                written_at(batch, definitions[key[0]], commit.committed_at) for batch in table.to_batches()
+            )
 
     def _apply_all(self, epoch: Epoch, changes: Mapping[PartitionKey, Changes]) -> None:
         self._side_by_side(lambda key: self._apply(epoch, key, changes[key]), changes)
@@ -327,7 +352,8 @@ class Cohort:
     def _side_by_side(self, work: Callable[[PartitionKey], None], keys: Iterable[PartitionKey]) -> None:
         """Do something to each of some partitions. Also where it fails for one, all are done when this ends.
 
-        What is tried next is made for the epochs that the partitions have reached: one that still came to another would fold its rows twice.
+        What is tried next is made for the epochs that the partitions have reached: one that still came to
+        another would fold its rows twice.
         """
         begun = [self._workers.submit(work, key) for key in keys]
         wait(begun)
@@ -338,7 +364,9 @@ class Cohort:
         store = self.partitions[key]
         if len(store.version.segments) > MOST_SEGMENTS:
             store.compact()
-        store.apply(epoch, changes.rows(), replaces=changes.replaces, cutoff=changes.cutoff, migrated=changes.migrated)
+        store.apply(
+            epoch, changes.rows(), replaces=changes.replaces, cutoff=changes.cutoff, migrated=changes.migrated
+        )
         self._touched(store)
 
     def load(self, snapshot: Snapshot, definitions: Definitions) -> None:
@@ -349,7 +377,8 @@ class Cohort:
             definitions: All stores of the partitions, at the snapshot's generation.
 
         Raises:
-            Corrupt: Its rows cannot be read; partitions may be at different epochs now, and all can go on from any way.
+            Corrupt: Its rows cannot be read; partitions may be at different epochs now, and all can go on
+                from any way.
             LivestateError: Likewise; the changelog cannot be reached, or the disk is full.
         """
         snapshots = self._changelog.snapshots(self._group)
@@ -359,7 +388,12 @@ class Cohort:
             if store.applied < snapshot.epoch:
                 definition = definitions[key[0]]
                 batches = snapshots.batches(snapshot, definition, key[1])
-                store.restore(snapshot.epoch, batches, snapshot.cutoffs.get(key[0]), Migrated(definition, snapshot.generation))
+                store.restore(
+                    snapshot.epoch,
+                    batches,
+                    snapshot.cutoffs.get(key[0]),
+                    Migrated(definition, snapshot.generation),
+                )
                 self._touched(store)
 
         self._side_by_side(restore, self.partitions)
@@ -367,7 +401,8 @@ class Cohort:
         self._forget()
 
     def join(self, partitions: Mapping[PartitionKey, PartitionStore], definitions: Definitions) -> None:
-        """Take in partitions that are at the cohort's epoch, or have nothing to get from the epochs up to it but what their store is by then.
+        """Take in partitions that are at the cohort's epoch, or have nothing to get from the epochs up to it
+        but what their store is by then.
 
         Args:
             partitions: The partitions.
@@ -393,10 +428,15 @@ def late_partitions(partitions: Mapping[PartitionKey, PartitionStore], far: int)
 
     Args:
         partitions: Partition stores as they were opened.
-        far: How many epochs a partition may be behind the newest without being late; one at epoch 0 always is late, if others are not.
+        far: How many epochs a partition may be behind the newest without being late; one at epoch 0 always is
+            late, if others are not.
     """
     newest = max((store.applied for store in partitions.values()), default=Epoch(0))
-    return frozenset(key for key, store in partitions.items() if store.applied < newest and (not store.applied or store.applied < newest - far))
+    return frozenset(
+        key
+        for key, store in partitions.items()
+        if store.applied < newest and (not store.applied or store.applied < newest - far)
+    )
 
 
 def names_of(partitions: Iterable[PartitionKey], most: int = 5) -> str:

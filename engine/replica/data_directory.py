@@ -31,14 +31,23 @@ def claim(directory: Path, changelog: str | None) -> None:
         written.write_text(json.dumps({"format": DIRECTORY_FORMAT, "changelog": changelog}))
         written.rename(marker)
     if _owner(marker) != changelog:
-        raise InvalidInput("The data directory belongs to another changelog: give this host a directory of its own, or delete what is in it.")
+        raise InvalidInput(
+            "The data directory belongs to another changelog: give this host a directory of its own, or "
+            "delete what is in it."
+        )
 
 
 def _owner(marker: Path) -> str:
     try:
         document = json.loads(marker.read_text())
         if document["format"] != DIRECTORY_FORMAT:
-            raise Corrupt(f"The data directory has format {document['format']!r}; this version reads format {DIRECTORY_FORMAT}: upgrade livestate.")
+            raise Corrupt(
+                f"The data directory has format {document['format']!r}; this version reads format "
+                f"{DIRECTORY_FORMAT}: upgrade livestate."
+            )
         return str(document["changelog"])
     except (ValueError, KeyError, TypeError) as error:
-        raise Corrupt("The data directory's livestate.json is damaged; delete the directory and the host rebuilds it from the changelog.") from error
+        raise Corrupt(
+            "The data directory's livestate.json is damaged; delete the directory and the host rebuilds it "
+            "from the changelog."
+        ) from error

@@ -1,4 +1,6 @@
-"""What fails for a while: what there is to say of it, and when it is tried again. No threads, and no clock of its own."""
+"""What fails for a while: what there is to say of it, and when it is tried again. No threads, and no clock of
+its own.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,8 @@ def pause_seconds(failures: int, first: float, longest: float) -> float:
 
 
 def problem_of(what: object, error: BaseException) -> str:
-    """What there is to say of a failure to anybody: the text of an error that nobody expected can have paths and secrets in it.
+    """What there is to say of a failure to anybody: the text of an error that nobody expected can have paths
+    and secrets in it.
 
     Args:
         what: What failed, for the beginning of a sentence.
@@ -44,7 +47,10 @@ def problem_of(what: object, error: BaseException) -> str:
     """
     if isinstance(error, LivestateError):
         return error.message
-    return f"{what} failed in a way that nobody expected ({type(error).__name__}): it is tried again, and the host's log has the details."
+    return (
+        f"{what} failed in a way that nobody expected ({type(error).__name__}): it is tried again, and "
+        "the host's log has the details."
+    )
 
 
 def log_failure(log: logging.Logger, what: object, error: BaseException) -> None:
@@ -82,7 +88,8 @@ class Failures(Generic[Task]):
     """What fails now, of several tasks. Each task belongs to one thread at a time; `problem` is for any.
 
     Args:
-        first_pause: Seconds until something is tried again that has failed once, or that something is not there for.
+        first_pause: Seconds until something is tried again that has failed once, or that something is not
+            there for.
         longest_pause: Seconds after which everything is tried again.
     """
 
@@ -95,8 +102,8 @@ class Failures(Generic[Task]):
     def note(self, task: Task, error: BaseException, clock: float) -> bool:
         """Take note of a failure.
 
-        What is not there now (`Unavailable`) may be there any moment, and is tried after the same pause each time; the pauses of
-        everything else grow.
+        What is not there now (`Unavailable`) may be there any moment, and is tried after the same pause each
+        time; the pauses of everything else grow.
 
         Args:
             task: What failed; as a text it begins a sentence.
@@ -109,7 +116,9 @@ class Failures(Generic[Task]):
         known = self._failures.get(task)
         text, count = f"{type(error).__name__}: {error}", 1 if known is None else known.count + 1
         is_passing = isinstance(error, Unavailable)
-        pause = self._first_pause if is_passing else pause_seconds(count, self._first_pause, self._longest_pause)
+        pause = (
+            self._first_pause if is_passing else pause_seconds(count, self._first_pause, self._longest_pause)
+        )
         self._failures[task] = _Failure(problem_of(task, error), text, count, clock + pause)
         if known is not None and known.text == text:
             return False

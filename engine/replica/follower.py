@@ -46,7 +46,8 @@ class FollowerOptions:
         poll_seconds: How often it looks for an epoch that it was not told of.
         apply_threads: How many partitions are applied side by side.
         compaction_threads: How many partitions are compacted side by side, beside that.
-        retry_seconds: How long it waits after a failure before it tries the same again; longer, the more often it has failed.
+        retry_seconds: How long it waits after a failure before it tries the same again; longer, the more
+            often it has failed.
         state: Sizes of partition state.
         held: Which partitions of a store this host holds; all by default. Asked once for each store.
         retention_seconds: How long an epoch stays readable after a newer one.
@@ -69,7 +70,9 @@ class FollowerOptions:
 
 @dataclass(frozen=True)
 class _Catalog:
-    """The stores that can be asked, by which names, and which group each is in; replaced as a whole when anything of it is another."""
+    """The stores that can be asked, by which names, and which group each is in; replaced as a whole when
+    anything of it is another.
+    """
 
     definitions: Mapping[StoreName, StoreDefinition]
     tables: Mapping[StoreName, StoreDefinition]
@@ -108,14 +111,17 @@ class _Task(NamedTuple):
     def __str__(self) -> str:
         """For messages."""
         partition = "" if self.partition is None else f", partition {names_of([self.partition])}"
-        return self.work.value if self.group is None else f"{self.work.value} of group {self.group}{partition}"
+        return (
+            self.work.value if self.group is None else f"{self.work.value} of group {self.group}{partition}"
+        )
 
 
 class Follower:
     """Implements `engine.scan.StoreSource` over everything in a changelog.
 
-    One thread moves all groups forward, in turns. Whatever one of them raises stops that group alone: it is named in the group's `problem`,
-    logged, and tried again with growing pauses, while the others go on. So it is with what other threads do for a group.
+    One thread moves all groups forward, in turns. Whatever one of them raises stops that group alone: it is
+    named in the group's `problem`, logged, and tried again with growing pauses, while the others go on. So it
+    is with what other threads do for a group.
 
     Args:
         changelog: What to follow.
@@ -174,16 +180,18 @@ class Follower:
     def start(self) -> None:
         """Open what the data directory holds and follow the changelog from there, in a thread of its own.
 
-        What was applied before can be read when this returns, if it is what is newest in the changelog. Else it can be once the thread has come
-        to what is newest now.
+        What was applied before can be read when this returns, if it is what is newest in the changelog. Else
+        it can be once the thread has come to what is newest now.
 
         Raises:
-            LivestateError: The changelog or the data directory cannot be used. What is wrong with a single group is its `problem`.
+            LivestateError: The changelog or the data directory cannot be used. What is wrong with a single
+                group is its `problem`.
         """
         self._look_for_stores()
         if not self._has_changelog:
             _log.warning(
-                "There is no changelog at %s yet: nothing was ever written there. Until something is, statements are refused. "
+                "There is no changelog at %s yet: nothing was ever written there. Until something is, "
+                "statements are refused. "
                 "Start the job that writes it, or correct the URI.",
                 self._changelog.uri,
             )
@@ -191,7 +199,9 @@ class Follower:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop following and close all partitions. Views that queries still hold answer from the cache alone from here on."""
+        """Stop following and close all partitions. Views that queries still hold answer from the cache alone
+        from here on.
+        """
         self._stopping.set()
         self._wake.set()
         if self._thread.is_alive():
@@ -206,7 +216,8 @@ class Follower:
         """Look for new epochs now.
 
         Args:
-            group: Where one is expected; a hint, all groups are looked at. None: anything can be new, stores and what names mean included.
+            group: Where one is expected; a hint, all groups are looked at. None: anything can be new, stores
+                and what names mean included.
         """
         if group is None:
             self._definitions_at = float("-inf")
@@ -216,7 +227,8 @@ class Follower:
         """Have something called after what can be read here has changed; `report` then says so already.
 
         Args:
-            listener: Called from the thread that follows the changelog: it must return at once and must not raise.
+            listener: Called from the thread that follows the changelog: it must return at once and must not
+                raise.
         """
         self._listeners = (*self._listeners, listener)
 
@@ -232,7 +244,8 @@ class Follower:
             self._refresh()
         if time.monotonic() - self._definitions_at >= SECONDS_BETWEEN_DEFINITIONS:
             self._guard(_Task(_Work.SEARCH), self._look_for_stores)
-        # A step each: those that can be read first, then those that can be read soonest, so that none waits for the one that takes longest.
+        # A step each: those that can be read first, then those that can be read soonest, so that none waits
+        # for the one that takes longest.
         groups = sorted(self._groups.values(), key=lambda group: group.epochs_missing)
         moved = [self._advance(group) for group in groups]
         rebuilt = [self._attempt(_Task(_Work.REBUILD, group.group), group.rebuild) for group in groups]
@@ -275,7 +288,9 @@ class Follower:
         for name, definitions in by_group.items():
             if name not in self._groups:
                 self._groups[name] = GroupState(name, self._changelog, self._setup)
-            new.append(self._attempt(_Task(_Work.OPEN, name), partial(self._groups[name].add_stores, definitions)))
+            new.append(
+                self._attempt(_Task(_Work.OPEN, name), partial(self._groups[name].add_stores, definitions))
+            )
         for group in self._groups.values():
             self._attempt(_Task(_Work.RELEASE, group.group), group.release)
         self._switches = switches
@@ -288,9 +303,15 @@ class Follower:
     def _renew_catalog(self) -> None:
         groups = tuple(self._groups.values())
         definitions = {name: definition for group in groups for name, definition in group.definitions.items()}
-        switched = {name: definitions[store] for name, store in self._switches.items() if store in definitions}
+        switched = {
+            name: definitions[store] for name, store in self._switches.items() if store in definitions
+        }
         tables = definitions | switched
-        if definitions != self._catalog.definitions or tables != self._catalog.tables or groups != self._catalog.groups:
+        if (
+            definitions != self._catalog.definitions
+            or tables != self._catalog.tables
+            or groups != self._catalog.groups
+        ):
             owners = {name: group for group in groups for name in group.definitions}
             self._catalog = _Catalog(definitions, tables if switched else definitions, owners, groups)
 
@@ -301,7 +322,11 @@ class Follower:
         view = group.view
         if view is not None and view is not before:
             # Also where the step has failed behind what it showed.
-            if before is None or before.generation != view.generation or not view.definitions.keys() <= self._catalog.definitions.keys():
+            if (
+                before is None
+                or before.generation != view.generation
+                or not view.definitions.keys() <= self._catalog.definitions.keys()
+            ):
                 self._renew_catalog()
             self._changed()
         return moved
@@ -311,7 +336,9 @@ class Follower:
         return self._failures.is_due(task, time.monotonic()) and self._guard(task, action)
 
     def _guard(self, task: _Task, action: Callable[[], bool | None]) -> bool:
-        """Run something that may fail, in whatever way: say so, and try it again later. Everything else goes on, queries at the epochs there are."""
+        """Run something that may fail, in whatever way: say so, and try it again later. Everything else goes
+        on, queries at the epochs there are.
+        """
         try:
             done = bool(action())
         except (KeyboardInterrupt, SystemExit):
@@ -336,12 +363,20 @@ class Follower:
             running = self._compactions.get(store.context.number)
             if (running is None or running.done()) and not self._stopping.is_set():
                 task = _Task(_Work.COMPACT, group, store.identity)
-                self._compactions[store.context.number] = self._compactor.submit(self._attempt, task, partial(self._compact, store))
+                self._compactions[store.context.number] = self._compactor.submit(
+                    self._attempt, task, partial(self._compact, store)
+                )
 
     def _compact_again(self) -> None:
-        """Have partitions compacted where that has failed: a group without news would never do so by itself."""
+        """Have partitions compacted where that has failed: a group without news would never do so
+        by itself.
+        """
         clock = time.monotonic()
-        due = {task for task in self._failures.problems() if task.work is _Work.COMPACT and self._failures.is_due(task, clock)}
+        due = {
+            task
+            for task in self._failures.problems()
+            if task.work is _Work.COMPACT and self._failures.is_due(task, clock)
+        }
         for group in self._groups.values() if due else ():
             for store in group.partitions:
                 if _Task(_Work.COMPACT, group.group, store.identity) in due:
@@ -361,14 +396,19 @@ class Follower:
     def definitions_of(self, generations: Mapping[GroupName, int]) -> Mapping[StoreName, StoreDefinition]:
         """As `StoreSource.definitions_of`."""
         catalog = self._catalog
-        named = {name: group.definition_at(name, generations[group.group]) for name, group in catalog.owners.items() if group.group in generations}
+        named = {
+            name: group.definition_at(name, generations[group.group])
+            for name, group in catalog.owners.items()
+            if group.group in generations
+        }
         return {**catalog.definitions, **named}
 
     def tables(self) -> Mapping[StoreName, StoreDefinition]:
         """As `StoreSource.tables`."""
         if not self._has_changelog:
             raise Unavailable(
-                "The changelog that this host follows does not exist yet, as nothing was ever written to it: start the job that writes it, "
+                "The changelog that this host follows does not exist yet, as nothing was ever written to it: "
+                "start the job that writes it, "
                 "or correct the host's --changelog, which the host's log names."
             )
         return self._catalog.tables
@@ -391,11 +431,15 @@ class Follower:
                 continue
             view = groups.get(group.group)
             if view is None:
-                view = groups[group.group] = self._view_of(group, None if epochs is None else epochs.get(group.group))
+                view = groups[group.group] = self._view_of(
+                    group, None if epochs is None else epochs.get(group.group)
+                )
             views[store] = view.store(store, wanted)
         return nullcontext(views)
 
-    def _nothing_of(self, store: StoreDefinition, group: GroupState, epochs: Mapping[GroupName, Epoch] | None) -> StateView:
+    def _nothing_of(
+        self, store: StoreDefinition, group: GroupState, epochs: Mapping[GroupName, Epoch] | None
+    ) -> StateView:
         """A store of which no partition is asked for: that can be had of any epoch."""
         epoch = (epochs or {}).get(group.group, group.epoch)
         return StateView(store, epoch, 0, {})
@@ -411,7 +455,9 @@ class Follower:
     def report(self) -> tuple[Mapping[GroupName, GroupReport], Mapping[StoreName, StoreReport]]:
         """As `StoreSource.report`."""
         reported = [(group.group, *group.reported) for group in self._catalog.groups]
-        return {name: group for name, group, _ in reported}, {name: store for _, _, stores in reported for name, store in stores.items()}
+        return {name: group for name, group, _ in reported}, {
+            name: store for _, _, stores in reported for name, store in stores.items()
+        }
 
     def _group_of(self, store: StoreName) -> GroupState:
         owner = self._catalog.owners.get(store)
@@ -428,12 +474,15 @@ class Follower:
 
     @property
     def has_caught_up(self) -> bool:
-        """Whether everything that this host is to hold could be read once: each group at what was newest in the changelog when it was found.
+        """Whether everything that this host is to hold could be read once: each group at what was newest in
+        the changelog when it was found.
 
         Stays so for good: a group that falls behind later, or comes to be known later, says so for itself.
         """
         groups = list(self._groups.values())
-        self._has_caught_up = self._has_caught_up or (self._has_changelog and all(group.has_caught_up for group in groups))
+        self._has_caught_up = self._has_caught_up or (
+            self._has_changelog and all(group.has_caught_up for group in groups)
+        )
         return self._has_caught_up
 
     def wait_for(self, group: GroupName, epoch: Epoch, timeout_seconds: float) -> bool:
@@ -445,13 +494,19 @@ class Follower:
 
         def is_there() -> bool:
             state = self._groups.get(group)
-            return state is not None and state.view is not None and state.view.epoch >= epoch and not state.is_rebuilding
+            return (
+                state is not None
+                and state.view is not None
+                and state.view.epoch >= epoch
+                and not state.is_rebuilding
+            )
 
         with self._moved:
             return self._moved.wait_for(is_there, timeout_seconds)
 
     def wait_until_compact(self, timeout_seconds: float) -> bool:
-        """Wait until compaction has caught up with the epochs that can be read when this is called, and queries see its work.
+        """Wait until compaction has caught up with the epochs that can be read when this is called, and
+        queries see its work.
 
         Returns:
             Whether they do; False after the time-out.
@@ -461,7 +516,9 @@ class Follower:
             running = list(self._compactions.values())
         _, late = wait(running, timeout_seconds)
         with self._moved:
-            return not late and self._moved.wait_for(lambda: not self._compacted.is_set(), deadline - time.monotonic())
+            return not late and self._moved.wait_for(
+                lambda: not self._compacted.is_set(), deadline - time.monotonic()
+            )
 
     def status(self) -> Sequence[StoreStatus]:
         """All stores, ordered by name."""
@@ -475,7 +532,8 @@ class Follower:
         lags: dict[Epoch, float] = {}
         try:
             newest = self._changelog.newest_epoch(group.group, group.epoch)
-            # What is being built waits for what follows the epoch that it has come to, though nothing can be read yet.
+            # What is being built waits for what follows the epoch that it has come to, though nothing can be
+            # read yet.
             reached = {group.epoch_of(name) if view else group.epoch for name in group.definitions}
             lags = {epoch: self._lag_seconds(group.group, epoch, newest) for epoch in reached}
         except Exception as error:  # noqa: BLE001 - of one group; what is known of it is told all the same
@@ -505,7 +563,11 @@ class Follower:
     def _problem(self, group: GroupName) -> str:
         """What keeps a group from getting on, the worst first; empty if nothing does."""
         problems = self._failures.problems()
-        found = {task.work: problem for task, problem in problems.items() if task.group == group or task.work is _Work.ROUND}
+        found = {
+            task.work: problem
+            for task, problem in problems.items()
+            if task.group == group or task.work is _Work.ROUND
+        }
         return next((found[work] for work in _Work if work in found), self._snapshotter.problem(group))
 
     def _lag_seconds(self, group: GroupName, epoch: Epoch, newest: Epoch) -> float:

@@ -1,4 +1,6 @@
-"""The state of one store group on a host: its partition stores, moved forward one commit at a time, all together."""
+"""The state of one store group on a host: its partition stores, moved forward one commit at a time, all
+together.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ from engine.state.version import Version
 from engine.state.view import StateView
 
 FAR_BEHIND = 512
-"""Epochs that a partition may be behind the others and still hold them up after a restart. Without rows it notes its epoch more often than that."""
+"""Epochs that a partition may be behind the others and still hold them up after a restart. Without rows it
+notes its epoch more often than that.
+"""
 
 SECONDS_BETWEEN_DOUBTS = 10.0
 """A group without news looks this often whether it is so far behind that its epoch has left the changelog."""
@@ -69,7 +73,12 @@ class GroupSetup:
     now: Callable[[], int]
     clock: Callable[[], float]
 
-    def open(self, definition: StoreDefinition, partition: PartitionId, definition_at: Callable[[int], StoreDefinition]) -> PartitionStore:
+    def open(
+        self,
+        definition: StoreDefinition,
+        partition: PartitionId,
+        definition_at: Callable[[int], StoreDefinition],
+    ) -> PartitionStore:
         """Open one partition; its directory is made if it is not there.
 
         Args:
@@ -77,25 +86,32 @@ class GroupSetup:
             partition: Its partition.
             definition_at: Gives the shape of a generation.
         """
-        path = self.directory / path_segment(definition.group) / path_segment(definition.name) / str(partition)
-        return PartitionStore(definition, partition, path, self.cache, self.options, self.buffers, definition_at)
+        path = (
+            self.directory / path_segment(definition.group) / path_segment(definition.name) / str(partition)
+        )
+        return PartitionStore(
+            definition, partition, path, self.cache, self.options, self.buffers, definition_at
+        )
 
 
 class GroupState:
-    """The partition stores of a group that this host holds. One thread at a time moves it forward; `view`, `at` and `reported` are for any.
+    """The partition stores of a group that this host holds. One thread at a time moves it forward; `view`,
+    `at` and `reported` are for any.
 
-    Nothing can be read before the partitions have come to the epoch that was newest in the changelog when this began, its target: a host
-    that is built anew, or was away for long, would answer from the past as if it were the present. The target does not move, so a group
-    that never stands still is there in the end. From then on the newest epoch that is here can be read, however far behind it falls: who
-    cannot do with that says so (`max_staleness`).
+    Nothing can be read before the partitions have come to the epoch that was newest in the changelog when
+    this began, its target: a host that is built anew, or was away for long, would answer from the past as if
+    it were the present. The target does not move, so a group that never stands still is there in the end.
+    From then on the newest epoch that is here can be read, however far behind it falls: who cannot do with
+    that says so (`max_staleness`).
 
-    Partitions that are far behind the others, because they were lost or came to this host later, are rebuilt beside them: the others go on, and
-    take them in when they have caught up. Each of the two is right by itself: the others are read at the group's epoch, which is at the
-    target or behind it, and those that are rebuilt are in no view at all before they are at the same epoch. So nothing old is ever read
-    because of them, and to hold the others back would take away what can be answered rightly.
+    Partitions that are far behind the others, because they were lost or came to this host later, are rebuilt
+    beside them: the others go on, and take them in when they have caught up. Each of the two is right by
+    itself: the others are read at the group's epoch, which is at the target or behind it, and those that are
+    rebuilt are in no view at all before they are at the same epoch. So nothing old is ever read because of
+    them, and to hold the others back would take away what can be answered rightly.
 
-    What fails, fails as a whole: whatever a method raises, the epochs that can be read stay as they are, and the next call goes on from
-    what the partitions have reached.
+    What fails, fails as a whole: whatever a method raises, the epochs that can be read stay as they are, and
+    the next call goes on from what the partitions have reached.
 
     Args:
         group: The group.
@@ -105,7 +121,8 @@ class GroupState:
     Attributes:
         group: The group.
         reported: What can be read here, for the reports of hosts.
-        has_caught_up: Whether all partitions that are held here could be read once, at the target or behind it.
+        has_caught_up: Whether all partitions that are held here could be read once, at the target or behind
+            it.
     """
 
     def __init__(self, group: GroupName, changelog: Changelog, setup: GroupSetup) -> None:
@@ -138,7 +155,14 @@ class GroupState:
         self._looked_at = 0
 
     def _cohort(self, epoch: Epoch, stops_at: Callable[[Commit], bool] = never_stop) -> Cohort:
-        return Cohort(self.group, self._changelog, self._setup.workers, partial(self._setup.touched, self.group), epoch, stops_at)
+        return Cohort(
+            self.group,
+            self._changelog,
+            self._setup.workers,
+            partial(self._setup.touched, self.group),
+            epoch,
+            stops_at,
+        )
 
     # ---- what can be read
 
@@ -204,7 +228,9 @@ class GroupState:
         view, late = self.view, self._late
         if view is None:
             return Epoch(0)
-        return min(view.epoch, late.epoch) if any(name == store for name, _ in late.partitions) else view.epoch
+        return (
+            min(view.epoch, late.epoch) if any(name == store for name, _ in late.partitions) else view.epoch
+        )
 
     @property
     def is_rebuilding(self) -> bool:
@@ -235,12 +261,25 @@ class GroupState:
 
     def _report(self) -> None:
         view = self.view
-        group = GroupReport(self._views.readable, self._newest_known, self._unread_since, self._looked_at, self._progress(), self._problem)
+        group = GroupReport(
+            self._views.readable,
+            self._newest_known,
+            self._unread_since,
+            self._looked_at,
+            self._progress(),
+            self._problem,
+        )
         if view is None:
-            stores = {name: StoreReport((), rebuilding=tuple(sorted(self._held_of(store)))) for name, store in self._found.items()}
+            stores = {
+                name: StoreReport((), rebuilding=tuple(sorted(self._held_of(store))))
+                for name, store in self._found.items()
+            }
         else:
             late = sorted(self._late.partitions)
-            stores = {name: _store_report(store, self._views.since[name], late) for name, store in view.stores.items()}
+            stores = {
+                name: _store_report(store, self._views.since[name], late)
+                for name, store in view.stores.items()
+            }
         self.reported = (group, stores)
 
     def _held_of(self, definition: StoreDefinition) -> Collection[PartitionId]:
@@ -254,8 +293,9 @@ class GroupState:
     def add_stores(self, definitions: Iterable[StoreDefinition]) -> bool:
         """Open the partitions of stores that are new here.
 
-        A new store joins at the group's epoch: an epoch that brings it rows is never applied before the store is known. At the first call
-        partitions can be at several epochs, as a crash, a lost directory or another assignment left them; `step` and `rebuild` bring them together.
+        A new store joins at the group's epoch: an epoch that brings it rows is never applied before the store
+        is known. At the first call partitions can be at several epochs, as a crash, a lost directory or
+        another assignment left them; `step` and `rebuild` bring them together.
 
         Args:
             definitions: Stores of this group; known ones are passed over.
@@ -264,20 +304,29 @@ class GroupState:
             Whether there were new ones, or there is something new to be read.
 
         Raises:
-            LivestateError: The changelog cannot be reached, or a partition cannot be opened; call it again with the same stores.
+            LivestateError: The changelog cannot be reached, or a partition cannot be opened; call it again
+                with the same stores.
         """
-        new = {definition.name: definition for definition in definitions if definition.name not in self._definitions}
+        new = {
+            definition.name: definition
+            for definition in definitions
+            if definition.name not in self._definitions
+        }
         before = self.view
         self._found.update(new)
         if self.view is None:
             self._report()
-        self._open_all([(definition, number) for definition in new.values() for number in self._held_of(definition)])
+        self._open_all(
+            [(definition, number) for definition in new.values() for number in self._held_of(definition)]
+        )
         if new:
             opened = {key: store for key, store in self._opened.items() if key[0] in new}
             if not self._definitions:
                 self._begin(opened)
             elif self._main.partitions or not self._main.epoch:
-                self._main.join(opened, {name: self.definition_at(name, self._main.generation) for name in new})
+                self._main.join(
+                    opened, {name: self.definition_at(name, self._main.generation) for name in new}
+                )
             elif opened:
                 # Nothing was read up to this epoch, as no partition was here that it could have had rows for.
                 self._rebuild_later(opened)
@@ -291,8 +340,12 @@ class GroupState:
         return bool(new) or self.view is not before
 
     def _open_all(self, partitions: Iterable[tuple[StoreDefinition, PartitionId]]) -> None:
-        """Open partitions side by side. Also where one cannot be opened none is half open when this ends: the next try opens the rest."""
-        opening = [self._setup.workers.submit(self._open, definition, number) for definition, number in partitions]
+        """Open partitions side by side. Also where one cannot be opened none is half open when this ends: the
+        next try opens the rest.
+        """
+        opening = [
+            self._setup.workers.submit(self._open, definition, number) for definition, number in partitions
+        ]
         wait(opening)
         for each in opening:
             each.result()
@@ -303,14 +356,18 @@ class GroupState:
             try:
                 store = self._setup.open(definition, number, partial(self.definition_at, definition.name))
             except LivestateError as error:
-                raise type(error)(f"Partition {number} of store {definition.name} cannot be opened: {error.message}") from error
+                raise type(error)(
+                    f"Partition {number} of store {definition.name} cannot be opened: {error.message}"
+                ) from error
             self._opened[definition.name, number] = store
             if not store.is_in_shape:
                 self._setup.touched(self.group, store)
 
     def _begin(self, opened: Mapping[PartitionKey, PartitionStore]) -> None:
         late = late_partitions(opened, FAR_BEHIND)
-        self._main = self._at_the_last_of({key: store for key, store in opened.items() if key not in late}, self._schedule.is_due)
+        self._main = self._at_the_last_of(
+            {key: store for key, store in opened.items() if key not in late}, self._schedule.is_due
+        )
         if not self._main.partitions:
             self._main.epoch = epoch = self._changelog.newest_epoch(self.group)
             commit = self._changelog.read_commit(self.group, epoch) if epoch else None
@@ -321,7 +378,9 @@ class GroupState:
         self._newest_known = max(self._newest_known, self._target)
 
     def _newest_committed(self) -> Epoch:
-        """The newest epoch in the changelog. One that has left it leads to nothing, so it is looked for from the beginning then."""
+        """The newest epoch in the changelog. One that has left it leads to nothing, so it is looked for from
+        the beginning then.
+        """
         known = self._main.epoch
         is_there = known > 0 and self._changelog.holds(self.group, known)
         return self._changelog.newest_epoch(self.group, known if is_there else Epoch(0))
@@ -329,9 +388,17 @@ class GroupState:
     def _rebuild_later(self, partitions: Mapping[PartitionKey, PartitionStore]) -> None:
         self._late = self._at_the_last_of({**self._late.partitions, **partitions})
 
-    def _at_the_last_of(self, partitions: Mapping[PartitionKey, PartitionStore], stops_at: Callable[[Commit], bool] = never_stop) -> Cohort:
-        """A cohort of partitions that are at several epochs: it begins at the first of these, and the others wait for it."""
-        cohort = self._cohort(min((store.applied for store in partitions.values()), default=Epoch(0)), stops_at)
+    def _at_the_last_of(
+        self,
+        partitions: Mapping[PartitionKey, PartitionStore],
+        stops_at: Callable[[Commit], bool] = never_stop,
+    ) -> Cohort:
+        """A cohort of partitions that are at several epochs: it begins at the first of these, and the others
+        wait for it.
+        """
+        cohort = self._cohort(
+            min((store.applied for store in partitions.values()), default=Epoch(0)), stops_at
+        )
         cohort.generation = min((store.generation for store in partitions.values()), default=0)
         cohort.partitions.update(partitions)
         return cohort
@@ -345,7 +412,8 @@ class GroupState:
             Whether there were any; the group then is that many epochs further, on all partitions at once.
 
         Raises:
-            LivestateError: The next commit cannot be read or applied. Nothing of it is visible, and the next call tries again.
+            LivestateError: The next commit cannot be read or applied. Nothing of it is visible, and the next
+                call tries again.
         """
         if not self._definitions:
             return False  # the first stores could not be opened, and are looked for again
@@ -377,7 +445,9 @@ class GroupState:
             self._report()
 
     def _restored(self, cohort: Cohort) -> Snapshot | None:
-        """Bring partitions to a snapshot, if they cannot go on from the commits, or should not; None if they can."""
+        """Bring partitions to a snapshot, if they cannot go on from the commits, or should not; None if they
+        can.
+        """
         if cohort.way is Way.COMMITS:
             return None
 
@@ -410,7 +480,9 @@ class GroupState:
         self._unread_since = commits[0].committed_at if commits else None
         self._looked_at = looked_at
         group, stores = self.reported
-        noted = replace(group, newest_known=self._newest_known, unread_since=self._unread_since, looked_at=looked_at)
+        noted = replace(
+            group, newest_known=self._newest_known, unread_since=self._unread_since, looked_at=looked_at
+        )
         self.reported = (noted, stores)
 
     def _stores_of(self, commit: Commit) -> Mapping[StoreName, StoreDefinition]:
@@ -419,7 +491,9 @@ class GroupState:
 
     def _stores_at(self, generation: int) -> Mapping[StoreName, StoreDefinition]:
         if generation not in self._shapes:
-            self._shapes[generation] = {name: self.definition_at(name, generation) for name in self._definitions}
+            self._shapes[generation] = {
+                name: self.definition_at(name, generation) for name in self._definitions
+            }
         return self._shapes[generation]
 
     def _know(self, stores: Collection[StoreName]) -> None:
@@ -428,7 +502,8 @@ class GroupState:
             self.add_stores(self.definition_at(store, 0) for store in sorted(unknown))
 
     def rebuild(self) -> bool:
-        """Bring the partitions that are far behind nearer to the others; those that have caught up can be read from then on.
+        """Bring the partitions that are far behind nearer to the others; those that have caught up can be
+        read from then on.
 
         Returns:
             Whether something was done.
@@ -458,7 +533,9 @@ class GroupState:
         return True
 
     def refresh(self) -> None:
-        """Show what compaction has made of the partitions: the same rows in fewer segments. Without it a quiet group keeps the old ones."""
+        """Show what compaction has made of the partitions: the same rows in fewer segments. Without it a
+        quiet group keeps the old ones.
+        """
         if self.view is not None:
             self._is_unpublished = True
             self._publish()
@@ -481,7 +558,9 @@ class GroupState:
         return self._views.next_expiry
 
     def _publish(self) -> None:
-        """Make the epoch that the partitions have come to the newest that can be read: once they are all at it, and it is not before the target."""
+        """Make the epoch that the partitions have come to the newest that can be read: once they are all at
+        it, and it is not before the target.
+        """
         if not self._main.is_even or self._main.epoch < self._target:
             return
         if self._committed_at is None:
@@ -501,7 +580,8 @@ class GroupState:
             return None
         if commit is None and epoch:
             raise Unavailable(
-                f"Group {self.group} is at epoch {epoch} here, and the changelog has no such epoch: check that it is the right changelog."
+                f"Group {self.group} is at epoch {epoch} here, and the changelog has no such epoch: check "
+                "that it is the right changelog."
             )
         return commit.committed_at if commit else 0
 
@@ -512,7 +592,10 @@ class GroupState:
         versions: dict[StoreName, dict[PartitionId, Version]] = {name: {} for name in definitions}
         for (name, number), store in self._main.partitions.items():
             versions[name][number] = store.version
-        views = {name: StateView(definition, epoch, committed_at, versions[name]) for name, definition in definitions.items()}
+        views = {
+            name: StateView(definition, epoch, committed_at, versions[name])
+            for name, definition in definitions.items()
+        }
         return GroupView(self.group, epoch, committed_at, views, generation, frozenset(self._late.partitions))
 
     def close(self) -> None:

@@ -1,4 +1,6 @@
-"""How partitions get on when the commits that follow their epoch are gone, damaged, or more than a snapshot: from a snapshot."""
+"""How partitions get on when the commits that follow their epoch are gone, damaged, or more than a snapshot:
+from a snapshot.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,19 @@ from engine.model.schema import Epoch, GroupName
 _log = logging.getLogger(__name__)
 
 FEW_EPOCHS = 64
-"""So few epochs are read rather than a snapshot, however small that is: what was applied here already stays as it is."""
+"""So few epochs are read rather than a snapshot, however small that is: what was applied here already stays
+as it is.
+"""
 
 
-def restore(changelog: Changelog, group: GroupName, epoch: Epoch, *, is_blocked: bool, load: Callable[[Snapshot], None]) -> Snapshot | None:
+def restore(
+    changelog: Changelog,
+    group: GroupName,
+    epoch: Epoch,
+    *,
+    is_blocked: bool,
+    load: Callable[[Snapshot], None],
+) -> Snapshot | None:
     """Go on from a snapshot, if that is the better way or the only one.
 
     Args:
@@ -24,7 +35,8 @@ def restore(changelog: Changelog, group: GroupName, epoch: Epoch, *, is_blocked:
         group: The store group.
         epoch: The epoch that its partitions have reached.
         is_blocked: Whether the commits that follow cannot be read.
-        load: Brings the partitions to a snapshot; may be called again with an older one when it raises Corrupt.
+        load: Brings the partitions to a snapshot; may be called again with an older one when it raises
+            Corrupt.
 
     Returns:
         The snapshot that was loaded; None where the commits are the way to go on.
@@ -37,7 +49,10 @@ def restore(changelog: Changelog, group: GroupName, epoch: Epoch, *, is_blocked:
     snapshots = changelog.snapshots(group)
     if all(other <= epoch for other in snapshots.epochs()):
         if epoch and not changelog.holds(group, epoch):
-            raise Unavailable(f"Group {group} is at epoch {epoch} here, and the changelog has no such epoch: check that it is the right changelog.")
+            raise Unavailable(
+                f"Group {group} is at epoch {epoch} here, and the changelog has no such epoch: check that it "
+                "is the right changelog."
+            )
         return None
     later = [snapshot for snapshot in reversed(snapshots.all()) if snapshot.epoch > epoch]
     if not (is_blocked or _is_better(changelog, group, epoch, later)):
@@ -46,13 +61,19 @@ def restore(changelog: Changelog, group: GroupName, epoch: Epoch, *, is_blocked:
         try:
             load(snapshot)
         except Corrupt as error:
-            _log.warning("The snapshot at epoch %d of group %s cannot be used: %s", snapshot.epoch, group, error.message)
+            _log.warning(
+                "The snapshot at epoch %d of group %s cannot be used: %s",
+                snapshot.epoch,
+                group,
+                error.message,
+            )
         else:
             return snapshot
     if _is_next_there(changelog, group, epoch):
         return None
     raise Corrupt(
-        f"Store group {group} cannot be brought beyond epoch {epoch}: the epochs behind it have given way to snapshots, "
+        f"Store group {group} cannot be brought beyond epoch {epoch}: the epochs behind it have given way to "
+        "snapshots, "
         "and no snapshot can be read any more; restore the changelog from a backup."
     )
 
@@ -68,7 +89,10 @@ def _is_better(changelog: Changelog, group: GroupName, epoch: Epoch, later: Sequ
     if here is None or not later:
         return True
     newest = later[0]
-    return Mark(epoch, here.written).weight(newest.epoch, newest.written) > newest.nbytes + FEW_EPOCHS * EPOCH_WEIGHT
+    return (
+        Mark(epoch, here.written).weight(newest.epoch, newest.written)
+        > newest.nbytes + FEW_EPOCHS * EPOCH_WEIGHT
+    )
 
 
 def _is_next_there(changelog: Changelog, group: GroupName, epoch: Epoch) -> bool:
@@ -80,6 +104,7 @@ def _is_next_there(changelog: Changelog, group: GroupName, epoch: Epoch) -> bool
         return False
     if epoch:
         return changelog.holds(group, epoch)
-    # Of the beginning `holds` only says whether there is a later snapshot, beside which epoch 1 may be still. Epochs are dropped in order: while
-    # epoch 2 is there, so is what was first committed as epoch 1. Without, a writer has created epoch 1 anew, and ended before it took that back.
+    # Of the beginning `holds` only says whether there is a later snapshot, beside which epoch 1 may be still.
+    # Epochs are dropped in order: while epoch 2 is there, so is what was first committed as epoch 1. Without,
+    # a writer has created epoch 1 anew, and ended before it took that back.
     return changelog.holds(group, epoch) or changelog.holds(group, Epoch(2))

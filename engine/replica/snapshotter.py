@@ -1,4 +1,6 @@
-"""Writes snapshots of what a host holds, beside the thread that follows the changelog, and drops what they make dispensable."""
+"""Writes snapshots of what a host holds, beside the thread that follows the changelog, and drops what they
+make dispensable.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +31,12 @@ def always_first(definition: StoreDefinition, partition: PartitionId) -> int:
 
 @dataclass(frozen=True)
 class SnapshotOptions:
-    """When snapshots are made, and what stays of the changelog before them. All hosts of a deployment need the same.
+    """When snapshots are made, and what stays of the changelog before them. All hosts of a deployment need
+    the same.
 
     Attributes:
-        after_bytes: Bytes of changelog after which a snapshot is due, unless the last one is larger: then as many as that has. An epoch counts for
-            256 KiB beside its rows. 0: never.
+        after_bytes: Bytes of changelog after which a snapshot is due, unless the last one is larger: then as
+            many as that has. An epoch counts for 256 KiB beside its rows. 0: never.
         retention: What stays of the changelog.
         rank: Which one of those that hold a partition this host is, from 0; the first writes it.
         patience_seconds: How long each of them waits for the one before it.
@@ -66,7 +69,8 @@ class Schedule:
         self._mark: Mark | None = None
 
     def is_due(self, commit: Commit) -> bool:
-        """Whether a snapshot is due at a commit's epoch. Only then, and the first time, the changelog is asked for newer snapshots.
+        """Whether a snapshot is due at a commit's epoch. Only then, and the first time, the changelog is
+        asked for newer snapshots.
 
         Raises:
             Unavailable: The changelog cannot be reached.
@@ -81,7 +85,8 @@ class Schedule:
 
 
 class SnapshotMaker:
-    """Writes what a host holds into snapshots, and makes them count when all hosts have done so. For one thread.
+    """Writes what a host holds into snapshots, and makes them count when all hosts have done so. For one
+    thread.
 
     Args:
         changelog: The changelog.
@@ -90,7 +95,9 @@ class SnapshotMaker:
         stopping: Ends what is being written when it is set.
     """
 
-    def __init__(self, changelog: Changelog, options: SnapshotOptions, now: Callable[[], int], stopping: Event) -> None:
+    def __init__(
+        self, changelog: Changelog, options: SnapshotOptions, now: Callable[[], int], stopping: Event
+    ) -> None:
         self._changelog = changelog
         self._options = options
         self._now = now
@@ -108,37 +115,59 @@ class SnapshotMaker:
             Whether that was all: the snapshot counts, or a later one does.
 
         Raises:
-            LivestateError: The changelog cannot be reached or is full, or the host's state cannot be read. Call it again.
+            LivestateError: The changelog cannot be reached or is full, or the host's state cannot be read.
+                Call it again.
         """
         snapshots = self._changelog.snapshots(view.group)
         if any(epoch >= view.epoch for epoch in snapshots.epochs()):
             return True
         covered = frozenset[StorePartition]().union(*(part.covers for part in snapshots.parts(view.epoch)))
-        mine = [place for place in _places(view) if place not in covered and self._is_my_turn(view, place, waited)]
+        mine = [
+            place for place in _places(view) if place not in covered and self._is_my_turn(view, place, waited)
+        ]
         if mine:
             snapshots.write_part(view.epoch, view.definitions, mine, self._rows(view, mine), view.generation)
-        wanted = [(name, PartitionId(number)) for name, definition in view.definitions.items() for number in range(definition.partitions)]
+        wanted = [
+            (name, PartitionId(number))
+            for name, definition in view.definitions.items()
+            for number in range(definition.partitions)
+        ]
         if not snapshots.commit(commit, wanted):
             return False
         dropped = self._changelog.drop(view.group, self._options.retention, self._now())
-        _log.info("Group %s has a snapshot at epoch %d; %d epochs before were dropped.", view.group, view.epoch, dropped.epochs)
+        _log.info(
+            "Group %s has a snapshot at epoch %d; %d epochs before were dropped.",
+            view.group,
+            view.epoch,
+            dropped.epochs,
+        )
         return True
 
     def _is_my_turn(self, view: GroupView, place: StorePartition, waited: float) -> bool:
         name, partition = place
-        return waited >= self._options.rank(view.definitions[name], partition) * self._options.patience_seconds
+        return (
+            waited >= self._options.rank(view.definitions[name], partition) * self._options.patience_seconds
+        )
 
-    def _rows(self, view: GroupView, places: Collection[StorePartition]) -> Iterator[tuple[StorePartition, pa.RecordBatch]]:
+    def _rows(
+        self, view: GroupView, places: Collection[StorePartition]
+    ) -> Iterator[tuple[StorePartition, pa.RecordBatch]]:
         for name, partition in places:
             for batch in live_rows(view.stores[name].versions[partition], FILE_BYTES):
                 if self._stopping.is_set():
-                    raise Cancelled("The host stops; the snapshot is left to other hosts, or to a later epoch.")
+                    raise Cancelled(
+                        "The host stops; the snapshot is left to other hosts, or to a later epoch."
+                    )
                 yield (name, partition), batch
 
 
 def _places(view: GroupView) -> Collection[StorePartition]:
     """The partitions that a host holds at a view, in an order in which those of a store are neighbours."""
-    return [(name, partition) for name, store in sorted(view.stores.items()) for partition in sorted(store.versions)]
+    return [
+        (name, partition)
+        for name, store in sorted(view.stores.items())
+        for partition in sorted(store.versions)
+    ]
 
 
 @dataclass
@@ -182,7 +211,9 @@ class Snapshotter:
         self._thread = Thread(target=self._run, name="snapshot", daemon=True)
 
     def problem(self, group: GroupName) -> str:
-        """Why a group's snapshot does not get on, in one sentence; empty where nothing is wrong, or none is due."""
+        """Why a group's snapshot does not get on, in one sentence; empty where nothing is wrong, or none is
+        due.
+        """
         with self._lock:
             task = self._tasks.get(group)
         return "" if task is None else self._failures.problem(task.name)
@@ -199,7 +230,8 @@ class Snapshotter:
             self._thread.join()
 
     def take(self, view: GroupView, commit: Commit) -> None:
-        """Have a snapshot made. An older one of the group that is not complete yet is left to the other hosts.
+        """Have a snapshot made. An older one of the group that is not complete yet is left to the other
+        hosts.
 
         Args:
             view: What this host holds at the epoch; it is kept until the snapshot is made.
@@ -237,7 +269,9 @@ class Snapshotter:
             return [task for task in self._tasks.values() if task.next_look <= clock]
 
     def _is_done(self, task: _Task) -> bool:
-        """Do what there is to do now; whether that was all, or took too long. Whatever fails, fails for this group alone."""
+        """Do what there is to do now; whether that was all, or took too long. Whatever fails, fails for this
+        group alone.
+        """
         waited, pause = time.monotonic() - task.since, self._options.look_seconds
         try:
             if self._maker.advance(task.view, task.commit, waited):

@@ -1,4 +1,6 @@
-"""What can be read of a store group on a host: its newest epoch, and those before it that are retained for a while."""
+"""What can be read of a store group on a host: its newest epoch, and those before it that are retained for a
+while.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,11 @@ class GroupView:
 
     @cached_property
     def _whole(self) -> Mapping[StoreName, StateView]:
-        return {name: store for name, store in self.stores.items() if len(store.versions) == store.definition.partitions}
+        return {
+            name: store
+            for name, store in self.stores.items()
+            if len(store.versions) == store.definition.partitions
+        }
 
     def store(self, store: StoreName, partitions: Collection[PartitionId] | None) -> StateView:
         """A store, or some partitions of it.
@@ -92,7 +98,8 @@ class GroupView:
             what = f"Partition {shown}" if len(missing) == 1 else f"Partitions {shown}{more}"
             comes = all((store, number) in self.rebuilding for number in missing)
             raise (BuildingError if comes else Unavailable)(
-                f"{what} of store {store} cannot be read on this host at epoch {self.epoch}; ask a host that holds it, or try again shortly."
+                f"{what} of store {store} cannot be read on this host at epoch {self.epoch}; ask a host that "
+                "holds it, or try again shortly."
             )
         return found if partitions is None else found.restricted(partitions)
 
@@ -112,10 +119,12 @@ class _Retained(NamedTuple):
 
 
 class RetainedViews:
-    """The views of a group that can be read. One thread at a time publishes and expires them; any may read and hold them.
+    """The views of a group that can be read. One thread at a time publishes and expires them; any may read
+    and hold them.
 
-    A reader that needs an epoch for longer than it is retained holds it, for some time at once: whoever goes away without a word is soon forgotten.
-    What is held does not count against the retention of the others; where it takes as much memory as they may, no other epochs are held.
+    A reader that needs an epoch for longer than it is retained holds it, for some time at once: whoever goes
+    away without a word is soon forgotten. What is held does not count against the retention of the others;
+    where it takes as much memory as they may, no other epochs are held.
 
     Args:
         group: The group.
@@ -143,7 +152,10 @@ class RetainedViews:
         found = self._by_epoch.get(epoch)
         if found is None:
             there = epochs_in_words(self._by_epoch.keys())
-            raise Unavailable(f"Group {self._group} cannot be read at epoch {epoch} on this host; the epochs there are: {there}.")
+            raise Unavailable(
+                f"Group {self._group} cannot be read at epoch {epoch} on this host; the epochs there are: "
+                f"{there}."
+            )
         return found
 
     def publish(self, view: GroupView, clock: float) -> None:
@@ -183,14 +195,19 @@ class RetainedViews:
             # Whoever holds an epoch already has begun to read it, and may go on.
             if epoch not in held and (len(held) >= MOST_HELD or size > self._retention.bytes):
                 raise LimitExceeded(
-                    f"Readers hold {len(held)} epochs of group {self._group} with {size:,} bytes, as many as may be: try again shortly."
+                    f"Readers hold {len(held)} epochs of group {self._group} with {size:,} bytes, as many as "
+                    "may be: try again shortly."
                 )
             self._held_until = {**held, epoch: max(until, held.get(epoch, until))}
 
     def _since(self, name: StoreName, store: StateView, epoch: Epoch) -> Epoch:
         """The oldest epoch from which on all partitions of a store can be read."""
         before = self.newest.stores.get(name) if self.newest is not None else None
-        return self.since[name] if before is not None and before.versions.keys() >= store.versions.keys() else epoch
+        return (
+            self.since[name]
+            if before is not None and before.versions.keys() >= store.versions.keys()
+            else epoch
+        )
 
     def expire(self, clock: float) -> bool:
         """Let go of what is past its time; whether there was anything.
@@ -210,7 +227,10 @@ class RetainedViews:
     def next_expiry(self) -> float | None:
         """When the next view is let go, by the clock; None when the newest is the only one."""
         held = self._held_until
-        return min((max(retained.until, held.get(retained.view.epoch, retained.until)) for retained in self._older), default=None)
+        return min(
+            (max(retained.until, held.get(retained.view.epoch, retained.until)) for retained in self._older),
+            default=None,
+        )
 
     def _let_go(self, clock: float) -> None:
         self._held_until = {epoch: until for epoch, until in self._held_until.items() if until > clock}
@@ -218,7 +238,11 @@ class RetainedViews:
         size = sum(retained.bytes for retained in loose)
         gone = set()
         for place, oldest in enumerate(loose):
-            if oldest.until > clock and len(loose) - place < self._retention.versions and size <= self._retention.bytes:
+            if (
+                oldest.until > clock
+                and len(loose) - place < self._retention.versions
+                and size <= self._retention.bytes
+            ):
                 break
             gone.add(oldest.view.epoch)
             size -= oldest.bytes
@@ -252,7 +276,13 @@ def _bytes_apart(older: GroupView, newer: GroupView) -> int:
 
 def _own_bytes(older: Version, newer: Version | None) -> int:
     shared = {id(entry.live) for entry in newer.segments} if newer is not None else set()
-    vectors = sum(entry.live.nbytes for entry in older.segments if entry.live is not None and id(entry.live) not in shared)
+    vectors = sum(
+        entry.live.nbytes
+        for entry in older.segments
+        if entry.live is not None and id(entry.live) not in shared
+    )
     # Columns of a segment that compaction has replaced stay in the cache as long as a view needs them.
     kept = {entry.segment.id for entry in newer.segments} if newer is not None else set()
-    return vectors + sum(entry.segment.record.nbytes for entry in older.segments if entry.segment.id not in kept)
+    return vectors + sum(
+        entry.segment.record.nbytes for entry in older.segments if entry.segment.id not in kept
+    )

@@ -1,8 +1,9 @@
 """`AS OF EPOCH n` and `AS OF TIMESTAMP '…'`, taken out of a text before it is parsed.
 
-The words stand behind the name of a table in FROM or JOIN, before or behind its alias, and then mean the group of that store; or at the end of a
-statement, and then mean all groups that it reads. `AT (VERSION => n)` and `AT (TIMESTAMP => '…')` are other spellings. Blanks take the place of the
-words, so that all places in the text stay and texts that differ only in the moment share a plan.
+The words stand behind the name of a table in FROM or JOIN, before or behind its alias, and then mean the
+group of that store; or at the end of a statement, and then mean all groups that it reads. `AT (VERSION => n)`
+and `AT (TIMESTAMP => '…')` are other spellings. Blanks take the place of the words, so that all places in the
+text stay and texts that differ only in the moment share a plan.
 """
 
 from __future__ import annotations
@@ -63,7 +64,23 @@ _TIMESTAMP = re.compile(r"\s*(?:TIMESTAMP\s*)?'([^']*)'", re.IGNORECASE)
 _PARAMETER = re.compile(r"\s*\$(\w+)")
 _CLOSING = re.compile(r"\s*\)")
 _NOT_NEWLINE = re.compile(r"[^\n]")
-_KEYWORDS = frozenset({"SELECT", "FROM", "JOIN", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "QUALIFY", "WINDOW", "ON", "USING"}) | {
+_KEYWORDS = frozenset(
+    {
+        "SELECT",
+        "FROM",
+        "JOIN",
+        "WHERE",
+        "GROUP",
+        "HAVING",
+        "ORDER",
+        "LIMIT",
+        "OFFSET",
+        "QUALIFY",
+        "WINDOW",
+        "ON",
+        "USING",
+    }
+) | {
     "UNION",
     "INTERSECT",
     "EXCEPT",
@@ -82,7 +99,8 @@ class AsOfText:
     Attributes:
         text: The text, of equal length, with blanks for the words.
         clauses: What was taken out, in the order of the text.
-        marked: The text with the words; where a `?` is among them, every `?` has become `$1`, `$2` and so on, as blanks leave no gap in a count.
+        marked: The text with the words; where a `?` is among them, every `?` has become `$1`, `$2` and so on,
+            as blanks leave no gap in a count.
     """
 
     text: str
@@ -101,7 +119,8 @@ def take_as_of(text: str, dialect: str = "duckdb") -> AsOfText:
         The rest, and what was there.
 
     Raises:
-        InvalidInput: A moment is none, or stands where no table and no end of the statement is; with its place.
+        InvalidInput: A moment is none, or stands where no table and no end of the statement is; with its
+            place.
     """
     lowered = text.lower()
     if not any(hint in lowered for hint in _HINTS) or not _ANY_CLAUSE.search(text):
@@ -113,8 +132,13 @@ def take_as_of(text: str, dialect: str = "duckdb") -> AsOfText:
 
 def _numbered(text: str, tokens: re.Pattern[str]) -> str:
     """A text with numbers for its parameter marks."""
-    places = [found.start() for found in _tokens(text, tokens) if found.lastgroup == "other" and found[0] == "?"]
-    parts = [f"{text[start + 1 : stop]}${number}" for number, (start, stop) in enumerate(pairwise([-1, *places]), 1)]
+    places = [
+        found.start() for found in _tokens(text, tokens) if found.lastgroup == "other" and found[0] == "?"
+    ]
+    parts = [
+        f"{text[start + 1 : stop]}${number}"
+        for number, (start, stop) in enumerate(pairwise([-1, *places]), 1)
+    ]
     return "".join([*parts, text[places[-1] + 1 :]]) if places else text
 
 
@@ -145,7 +169,9 @@ class _Level:
 
     def see_word(self, word: str) -> None:
         upper = word.upper()
-        is_comparison = upper == "FROM" and bool(self.tail) and str(self.tail[-1]).upper() == "DISTINCT"  # IS DISTINCT FROM
+        is_comparison = (
+            upper == "FROM" and bool(self.tail) and str(self.tail[-1]).upper() == "DISTINCT"
+        )  # IS DISTINCT FROM
         if upper in _KEYWORDS and not is_comparison:
             self.keyword = upper
             self.tail.clear()
@@ -213,7 +239,10 @@ class _Taker:
         table = level.table()
         is_last = len(self._levels) == 1 and _is_end(self._text, end)
         if table is None and not is_last:
-            raise self._source.error("AS OF stands behind the name of a table in FROM or JOIN, or at the end of the statement.", found.start())
+            raise self._source.error(
+                "AS OF stands behind the name of a table in FROM or JOIN, or at the end of the statement.",
+                found.start(),
+            )
         level.tail.append(None)
         self._clauses.append(AsOfClause(as_of, table, is_last, found.start()))
         blanks = _NOT_NEWLINE.sub(" ", self._text[found.start() : end])
@@ -230,7 +259,9 @@ class _Taker:
         value = (_TIMESTAMP if is_timestamp else _EPOCH).match(self._text, found.end())
         if value is None:
             wanted = (
-                "a timestamp in quotes, such as AS OF TIMESTAMP '2026-01-31 12:00:00'" if is_timestamp else "a whole number, such as AS OF EPOCH 7"
+                "a timestamp in quotes, such as AS OF TIMESTAMP '2026-01-31 12:00:00'"
+                if is_timestamp
+                else "a whole number, such as AS OF EPOCH 7"
             )
             raise self._source.error(f"AS OF needs {wanted}.", found.end())
         end = self._closed(found, value.end())
@@ -268,13 +299,19 @@ def _timestamp(text: str) -> AsOfTimestamp:
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError as error:
-        raise InvalidInput(f"{text[:40]!r} is no timestamp: write it as 2026-01-31 12:00:00, UTC, or with an offset such as +02:00.") from error
+        raise InvalidInput(
+            f"{text[:40]!r} is no timestamp: write it as 2026-01-31 12:00:00, UTC, or with an offset such as "
+            "+02:00."
+        ) from error
     moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
     return AsOfTimestamp((moment - _BEGIN) // _MICROSECOND)
 
 
-def resolve_as_of(source: SourceText, clauses: Sequence[AsOfClause], references: Sequence[StoreReference]) -> dict[GroupName, AsOf]:
-    """Tie the `AS OF` of a statement to the groups that it reads. A moment of a versioned store is none of an epoch: binding has seen to it.
+def resolve_as_of(
+    source: SourceText, clauses: Sequence[AsOfClause], references: Sequence[StoreReference]
+) -> dict[GroupName, AsOf]:
+    """Tie the `AS OF` of a statement to the groups that it reads. A moment of a versioned store is none of an
+    epoch: binding has seen to it.
 
     Args:
         source: The text, for places in errors.
@@ -285,44 +322,74 @@ def resolve_as_of(source: SourceText, clauses: Sequence[AsOfClause], references:
         What to read of each group that is named.
 
     Raises:
-        InvalidInput: A group is to be read at two moments; an epoch is to be that of several groups; a table is no store.
+        InvalidInput: A group is to be read at two moments; an epoch is to be that of several groups; a table
+            is no store.
     """
     found: dict[GroupName, AsOf] = {}
     for clause in clauses:
         as_of = clause.as_of
         for group in _groups_of(source, clause, references):
             if isinstance(as_of, AsOfParameter):
-                raise source.error(f"Group {group} has no versioned store here: AS OF TIMESTAMP takes a parameter for these only.", clause.offset)
+                raise source.error(
+                    (
+                        f"Group {group} has no versioned store here: AS OF TIMESTAMP takes a parameter for "
+                        "these "
+                        "only."
+                    ),
+                    clause.offset,
+                )
             if found.setdefault(group, as_of) != as_of:
-                raise source.error(f"Group {group} is to be read as of two moments; all of its stores are read at one epoch.", clause.offset)
+                raise source.error(
+                    f"Group {group} is to be read as of two moments, and its stores are read at one epoch.",
+                    clause.offset,
+                )
     return found
 
 
-def _groups_of(source: SourceText, clause: AsOfClause, references: Sequence[StoreReference]) -> list[GroupName]:
+def _groups_of(
+    source: SourceText, clause: AsOfClause, references: Sequence[StoreReference]
+) -> list[GroupName]:
     named = [] if clause.table is None else [each for each in references if each.name == clause.table]
-    named = named or [each for each in references if clause.table is not None and each.name.lower() == clause.table.lower()]
+    named = named or [
+        each for each in references if clause.table is not None and each.name.lower() == clause.table.lower()
+    ]
     if not named and not clause.is_last:
-        raise source.error(f"{clause.table} is no store: AS OF stands behind the name of a store, or at the end of the statement.", clause.offset)
+        raise source.error(
+            (
+                f"{clause.table} is no store: AS OF stands behind the name of a store, or at the end of the "
+                "statement."
+            ),
+            clause.offset,
+        )
     meant = named or references
-    groups = sorted({each.definition.group for each in meant if isinstance(clause.as_of, AsOfEpoch) or not each.is_held})
+    groups = sorted(
+        {each.definition.group for each in meant if isinstance(clause.as_of, AsOfEpoch) or not each.is_held}
+    )
     if not meant:
         raise source.error("The statement reads no store that AS OF could mean.", clause.offset)
     if len(groups) > 1 and isinstance(clause.as_of, AsOfEpoch):
         raise source.error(
-            f"The statement reads the groups {', '.join(groups)}, which count their epochs apart: say AS OF EPOCH per table.", clause.offset
+            (
+                f"The statement reads the groups {', '.join(groups)}, which count their epochs apart: say AS "
+                "OF "
+                "EPOCH per table."
+            ),
+            clause.offset,
         )
     return groups
 
 
 def without_moments(wish: EpochWish, references: Sequence[StoreReference]) -> dict[GroupName, AsOf | None]:
-    """What to read of groups by a session's wish, whose moments are no epochs where all that is read of a group are versions.
+    """What to read of groups by a session's wish, whose moments are no epochs where all that is read of a
+    group are versions.
 
     Args:
         wish: The wish.
         references: Where a statement reads stores.
 
     Returns:
-        The wish for each group that has one of its own, or is to be read at its newest epoch in spite of the session's moment.
+        The wish for each group that has one of its own, or is to be read at its newest epoch in spite of the
+        session's moment.
     """
     by_epoch = {each.definition.group for each in references if not each.is_held}
     groups = {each.definition.group for each in references} - by_epoch

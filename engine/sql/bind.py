@@ -1,7 +1,8 @@
 """Ties the names of a checked statement to stores, and rewrites it to read scans instead.
 
-Every place where a store stands in a FROM clause is a reference with a scan of its own: a self join has two. The engine
-stays the judge of types and scopes; this module only needs to know which columns each reference can touch at most.
+Every place where a store stands in a FROM clause is a reference with a scan of its own: a self join has two.
+The engine stays the judge of types and scopes; this module only needs to know which columns each reference
+can touch at most.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class StoreReference:
         definition: The store.
         columns: Columns of the store that the statement can touch, in the store's order; may be empty.
         is_held: Whether the store keeps versions and the tree reads only those that hold at a moment.
-        name: What the statement calls the store, as it is written among all names; another name than the store's own after a switch.
+        name: What the statement calls the store, as it is written among all names; another name than the
+            store's own after a switch.
     """
 
     scan: str
@@ -98,8 +100,13 @@ class BoundStatement:
 
     @cached_property
     def shapes(self) -> tuple[TableShape, ...]:
-        """What its names mean, in order of name; without those that mean the store of that name as it was created."""
-        found = (TableShape(name, definition.name, definition.generation) for name, definition in sorted(self.tables.items()))
+        """What its names mean, in order of name; without those that mean the store of that name as it was
+        created.
+        """
+        found = (
+            TableShape(name, definition.name, definition.generation)
+            for name, definition in sorted(self.tables.items())
+        )
         return tuple(shape for shape in found if shape.generation or shape.store != shape.name)
 
     @cached_property
@@ -109,7 +116,9 @@ class BoundStatement:
 
     @cached_property
     def tables(self) -> Mapping[StoreName, StoreDefinition]:
-        """What the statement's names of stores mean: whoever binds its text with these reads the same stores."""
+        """What the statement's names of stores mean: whoever binds its text with these reads the
+        same stores.
+        """
         return {reference.name: reference.definition for reference in self.references}
 
 
@@ -150,13 +159,21 @@ def bind(
     wanted = needed_columns(parsed.tree, [(table, definition) for table, _, definition in found])
     name_outputs_over(table for table, _, _ in found)
     prefix = _unused_prefix(parsed.source.text)
-    places = [(name, definition.group, _offset_in_text(parsed.source, table)) for table, name, definition in found]
+    places = [
+        (name, definition.group, _offset_in_text(parsed.source, table)) for table, name, definition in found
+    ]
     references = []
     for number, ((table, name, definition), moment) in enumerate(zip(found, moments.at(places), strict=True)):
-        columns = tuple(definition.schema.names) if all_columns or wanted[number] is ALL_COLUMNS else tuple(wanted[number])
+        columns = (
+            tuple(definition.schema.names)
+            if all_columns or wanted[number] is ALL_COLUMNS
+            else tuple(wanted[number])
+        )
         is_held = is_versioned(definition) and table.db.lower() != HISTORY
         columns = with_times(columns, definition) if is_held else columns
-        references.append(StoreReference(f"{prefix}{number}", table.alias_or_name, definition, columns, is_held, name))
+        references.append(
+            StoreReference(f"{prefix}{number}", table.alias_or_name, definition, columns, is_held, name)
+        )
         _rename(table, references[-1])
         if is_held:
             read_at(table, references[-1].alias, definition, moment)
@@ -177,12 +194,19 @@ class _StoreNames:
         schema = table.db.lower() or SCHEMA
         if schema not in (SCHEMA, HISTORY) or (table.catalog and table.catalog.lower() != CATALOG):
             raise self._not_found(
-                table, f"There is no schema {'.'.join(part for part in (table.catalog, table.db) if part)}: stores are in {CATALOG}.{SCHEMA}."
+                table,
+                (
+                    f"There is no schema {'.'.join(part for part in (table.catalog, table.db) if part)}: "
+                    "stores "
+                    f"are in {CATALOG}.{SCHEMA}."
+                ),
             )
         name = self._written(table)
         found = self._tables[name]
         if schema == HISTORY and not is_versioned(found):
-            raise self._not_found(table, f"The store {name} keeps no versions, so it has no history: ask {SCHEMA}.{name}.")
+            raise self._not_found(
+                table, f"The store {name} keeps no versions, so it has no history: ask {SCHEMA}.{name}."
+            )
         return name, found
 
     def _written(self, table: exp.Table) -> StoreName:
@@ -193,7 +217,14 @@ class _StoreNames:
         if len(matches) == 1:
             return matches[0]
         if matches:
-            raise self._not_found(table, f"The name {name} could be any of the stores {', '.join(sorted(matches))}: quote it as it is written.")
+            raise self._not_found(
+                table,
+                (
+                    f"The name {name} could be any of the stores {', '.join(sorted(matches))}: quote it as "
+                    "it is "
+                    "written."
+                ),
+            )
         raise self._not_found(table, f"There is no store {name}.{did_you_mean(name, self._tables)}")
 
     def _not_found(self, table: exp.Table, message: str) -> NotFound:
@@ -207,14 +238,17 @@ def _store_tables(tree: exp.Expr, listed: Collection[str]) -> Iterator[exp.Table
             continue
         strange = [name for name, value in table.args.items() if value and name not in _TABLE_PARTS]
         if strange:
-            raise Unsupported(f"The table {table.name} is read with {strange[0].upper()}, which is not supported.")
+            raise Unsupported(
+                f"The table {table.name} is read with {strange[0].upper()}, which is not supported."
+            )
         yield table
 
 
 def _is_cte(table: exp.Table) -> bool:
     """Whether a table's name is that of a common table expression it can see.
 
-    A common table expression sees those before it, and itself if the WITH is RECURSIVE; the query of the WITH sees all.
+    A common table expression sees those before it, and itself if the WITH is RECURSIVE; the query of the WITH
+    sees all.
     """
     if table.db:
         return False
@@ -263,9 +297,16 @@ def _rename(table: exp.Table, reference: StoreReference) -> None:
 
 
 def _drop_schema_qualifiers(tree: exp.Expr, references: list[StoreReference]) -> None:
-    """`main.plays.song_id` reads `plays.song_id` once `plays` is an alias, and so does `history.plays.song_id`."""
+    """`main.plays.song_id` reads `plays.song_id` once `plays` is an alias, and so does
+    `history.plays.song_id`.
+    """
     aliases = {reference.alias.lower() for reference in references}
     for column in tree.find_all(exp.Column):
-        if column.table and column.table.lower() in aliases and column.db and column.db.lower() in (SCHEMA, HISTORY):
+        if (
+            column.table
+            and column.table.lower() in aliases
+            and column.db
+            and column.db.lower() in (SCHEMA, HISTORY)
+        ):
             column.set("db", None)
             column.set("catalog", None)

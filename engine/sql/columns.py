@@ -1,7 +1,8 @@
 """Which columns of a store a statement can touch at most.
 
-Scopes are not resolved. A column is needed as soon as its name stands anywhere in the statement where it could mean the
-column; a star, a natural join, or a table used as a row needs all. Too many columns cost time and never change an answer.
+Scopes are not resolved. A column is needed as soon as its name stands anywhere in the statement where it
+could mean the column; a star, a natural join, or a table used as a row needs all. Too many columns cost time
+and never change an answer.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ _NEED_ALL = (exp.Columns, exp.Pivot, exp.Summarize, exp.PositionalColumn)
 _ROW_CLAUSES = {"expressions", "from_", "joins", "where"}
 
 
-def needed_columns(tree: exp.Expr, tables: Sequence[tuple[exp.Table, StoreDefinition]]) -> list[tuple[str, ...]]:
+def needed_columns(
+    tree: exp.Expr, tables: Sequence[tuple[exp.Table, StoreDefinition]]
+) -> list[tuple[str, ...]]:
     """The columns that a statement can touch of each store it reads.
 
     Args:
@@ -34,8 +37,14 @@ def needed_columns(tree: exp.Expr, tables: Sequence[tuple[exp.Table, StoreDefini
 
 
 def has_columns_of_rows(tree: exp.Expr | None) -> bool:
-    """Whether a statement turns values into columns without saying which values, so that its result's columns depend on its rows."""
-    pivots = (pivot for pivot in tree.find_all(exp.Pivot) if not pivot.args.get("unpivot")) if tree is not None else ()
+    """Whether a statement turns values into columns without saying which values, so that its result's columns
+    depend on its rows.
+    """
+    pivots = (
+        (pivot for pivot in tree.find_all(exp.Pivot) if not pivot.args.get("unpivot"))
+        if tree is not None
+        else ()
+    )
     return any(not _lists_values(pivot) for pivot in pivots)
 
 
@@ -45,15 +54,24 @@ def _lists_values(pivot: exp.Pivot) -> bool:
 
 
 def _only_asks_for_rows(select: exp.Select) -> bool:
-    """Whether a SELECT stands in EXISTS and has no clause by which its outputs could decide how many rows it has."""
-    return isinstance(select.parent, exp.Exists) and not {name for name, value in select.args.items() if value} - _ROW_CLAUSES
+    """Whether a SELECT stands in EXISTS and has no clause by which its outputs could decide how many rows it
+    has.
+    """
+    return (
+        isinstance(select.parent, exp.Exists)
+        and not {name for name, value in select.args.items() if value} - _ROW_CLAUSES
+    )
 
 
 class _Uses:
     """All names of a statement that can mean columns."""
 
     def __init__(self, tree: exp.Expr) -> None:
-        natural = (join for join in tree.find_all(exp.Join) if str(join.args.get("method") or "").upper() == "NATURAL")
+        natural = (
+            join
+            for join in tree.find_all(exp.Join)
+            if str(join.args.get("method") or "").upper() == "NATURAL"
+        )
         self._everywhere = tree.find(*_NEED_ALL) is not None or any(True for _ in natural)
         self._bare: set[str] = set()
         self._single: set[str] = set()
@@ -67,7 +85,9 @@ class _Uses:
                 self._add_star(node)
             elif isinstance(node, exp.Join):
                 self._bare.update(name.name.lower() for name in node.args.get("using") or ())
-            elif isinstance(node, exp.Identifier) and not isinstance(node.parent, exp.Column | exp.Table | exp.TableAlias):
+            elif isinstance(node, exp.Identifier) and not isinstance(
+                node.parent, exp.Column | exp.Table | exp.TableAlias
+            ):
                 self._bare.add(node.name.lower())
 
     def _add_column(self, column: exp.Column) -> None:
@@ -93,6 +113,17 @@ class _Uses:
         select = table.find_ancestor(exp.Select)
         names = {name.lower() for name in definition.schema.names}
         row = alias in self._single and alias not in names
-        if self._everywhere or renamed or row or alias in self._starred or select is None or id(select) in self._star_selects:
+        if (
+            self._everywhere
+            or renamed
+            or row
+            or alias in self._starred
+            or select is None
+            or id(select) in self._star_selects
+        ):
             return ALL_COLUMNS
-        return tuple(name for name in definition.schema.names if name.lower() in self._bare or (alias, name.lower()) in self._qualified)
+        return tuple(
+            name
+            for name in definition.schema.names
+            if name.lower() in self._bare or (alias, name.lower()) in self._qualified
+        )

@@ -29,14 +29,17 @@ def located(bound: BoundStatement, message: str, name: str, near: str, subtype: 
         An error that points at the first place in the text that has the name.
     """
     for reference in bound.references:
-        message = message.replace(f'"{reference.scan}"', reference.alias).replace(reference.scan, reference.alias)
+        message = message.replace(f'"{reference.scan}"', reference.alias).replace(
+            reference.scan, reference.alias
+        )
     message = _ADVICE.sub("", message.split("\n", 1)[0]).strip()
     place = None if bound.tree is None else _place(bound.tree, name) or _place(bound.tree, near.strip("\"'"))
     unknown = _unknown_column(bound)
     if unknown is not None:
         column, names = unknown
         return bound.source.not_found(
-            f"There is no column {column.name} in {column.table}.{did_you_mean(column.name, names)}", offset_of(column.this)
+            f"There is no column {column.name} in {column.table}.{did_you_mean(column.name, names)}",
+            offset_of(column.this),
         )
     if subtype == "COLUMN_NOT_FOUND":
         known = [column for reference in bound.references for column in reference.definition.schema.names]
@@ -52,7 +55,11 @@ def _unknown_column(bound: BoundStatement) -> tuple[exp.Column, list[str]] | Non
     aliases = [reference.alias.lower() for reference in bound.references]
     for column in bound.tree.find_all(exp.Column) if bound.tree is not None else ():
         names = known.get(column.table.lower(), [])
-        plain = not column.db and not isinstance(column.this, exp.Star) and aliases.count(column.table.lower()) == 1
+        plain = (
+            not column.db
+            and not isinstance(column.this, exp.Star)
+            and aliases.count(column.table.lower()) == 1
+        )
         if names and plain and column.name.lower() not in {name.lower() for name in names}:
             return column, names
     return None

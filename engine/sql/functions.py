@@ -1,7 +1,8 @@
 """Which functions a statement may call.
 
-Scalar and aggregate functions are allowed unless they read settings, files, secrets or the catalog, run SQL from a
-string, or keep state between statements. Table functions are refused unless they only turn their arguments into rows.
+Scalar and aggregate functions are allowed unless they read settings, files, secrets or the catalog, run SQL
+from a string, or keep state between statements. Table functions are refused unless they only turn their
+arguments into rows.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import re
 
 from sqlglot import exp
 
-TABLE_FUNCTIONS = frozenset({"range", "generate_series", "unnest", "json_each", "json_tree", "repeat", "repeat_row"})
+TABLE_FUNCTIONS = frozenset(
+    {"range", "generate_series", "unnest", "json_each", "json_tree", "repeat", "repeat_row"}
+)
 
 ROW_MAKING_FUNCTIONS = frozenset({"explode", "unnest", "generate_subscripts", "regexp_split_to_table"})
 """Functions that make several rows of one, wherever an expression may stand."""
@@ -22,7 +25,8 @@ _REFUSED = re.compile(
     | duckdb_.* | pragma_.* | pg_(?!size_pretty|typeof).* | has_.*_privilege.* | (?:col|obj|shobj)_description | inet_.* | which_secret
     | query | query_table | json_(?:execute_serialized_sql|serialize_.*|deserialize_.*) | .*_scan
     | nextval | currval | lastval | setval | setseed | write_log | parse_duckdb_log_message | checkpoint | force_checkpoint
-    # Operators in the form of functions are called with types that they are not made for: some end the process.
+    # Operators in the form of functions are called with types that they are not made for: some end the
+    # process.
     | .*[^a-z0-9_].*
     | sleep_ms | __.* | livestate_.* | get_block_size | index_key
     """,

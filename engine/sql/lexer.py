@@ -1,7 +1,8 @@
 """Strings, comments and blanks in texts that are not parsed yet.
 
-Every function and pattern here takes time in proportion to the text: what is not closed reaches to the end of the text, so that nothing is
-read twice in the search for an end that is not there. The parser says what is wrong with such a text.
+Every function and pattern here takes time in proportion to the text: what is not closed reaches to the end of
+the text, so that nothing is read twice in the search for an end that is not there. The parser says what is
+wrong with such a text.
 """
 
 from __future__ import annotations

@@ -44,7 +44,8 @@ def list_values(body: str) -> pa.RecordBatch | None:
         body: Integers, strings and NULLs between commas, such as `1, -2, NULL` or `'a', 'it''s'`.
 
     Returns:
-        One column, `col0`: int64 or string. None when the list mixes kinds, has only NULLs, or holds a number beyond int64.
+        One column, `col0`: int64 or string. None when the list mixes kinds, has only NULLs, or holds a number
+        beyond int64.
     """
     fields = _fields(f"({body})")
     return _one_column(None if fields is None else _column(fields.texts, narrow=False))
@@ -57,8 +58,9 @@ def row_values(body: str) -> pa.RecordBatch | None:
         body: Rows of integers, strings and NULLs, such as `(1, 'a'), (2, NULL)`.
 
     Returns:
-        Columns `col0`, `col1`, …, as DuckDB names and types them: int32 where all numbers fit, else int64; string.
-        None when rows differ in length, a column mixes kinds or has only NULLs, or a number is beyond int64.
+        Columns `col0`, `col1`, …, as DuckDB names and types them: int32 where all numbers fit, else int64;
+        string. None when rows differ in length, a column mixes kinds or has only NULLs, or a number is beyond
+        int64.
     """
     fields = _fields(body)
     if fields is None:
@@ -77,7 +79,9 @@ def _one_column(values: pa.Array | None) -> pa.RecordBatch | None:
 
 
 def _integers(body: str) -> pa.Array | None:
-    """The numbers of a text that has nothing between its commas but one integer each, blanks and parentheses around it."""
+    """The numbers of a text that has nothing between its commas but one integer each, blanks and parentheses
+    around it.
+    """
     return _parsed(pc.ascii_trim(pc.split_pattern(pa.array([body]), ",").flatten(), _AROUND_INTEGERS))
 
 
@@ -111,8 +115,9 @@ class _Fields:
 def _fields(body: str) -> _Fields | None:
     """Cut rows into fields.
 
-    A byte is inside a string if an odd number of quotes is before it; a doubled quote closes and opens at once. Commas
-    and parentheses outside of strings delimit fields. UTF-8 never has these bytes inside of another character.
+    A byte is inside a string if an odd number of quotes is before it; a doubled quote closes and opens at
+    once. Commas and parentheses outside of strings delimit fields. UTF-8 never has these bytes inside of
+    another character.
     """
     raw = np.frombuffer(body.encode(), np.uint8)
     outside = ~np.logical_xor.accumulate(raw == _QUOTE)
@@ -130,9 +135,12 @@ def _fields(body: str) -> _Fields | None:
     return _Fields(pc.ascii_trim_whitespace(_texts(raw, starts, ends)), width)
 
 
-def _texts(raw: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> pa.Array:
+def _texts(
+    raw: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
+) -> pa.Array:
     """Stretches of bytes as strings."""
-    # What is between an odd and an even border is kept; an empty stretch has both at one place, which cancel out.
+    # What is between an odd and an even border is kept; an empty stretch has both at one place, which cancel
+    # out.
     borders = np.zeros(len(raw) + 1, np.bool_)
     borders[starts] = True
     borders[ends] ^= True

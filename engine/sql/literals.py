@@ -1,10 +1,12 @@
 """Literals taken out of a text before it is parsed.
 
-A parser spends microseconds on every literal. Long lists (`IN (1, 2, …)`, `(VALUES (1), (2), …)`) are therefore lifted:
-the text keeps a reference to a table, and regular expressions and Arrow kernels read the values. Whatever is not plainly
-such a list stays in the text, so lifting never changes what a statement means.
+A parser spends microseconds on every literal. Long lists (`IN (1, 2, …)`, `(VALUES (1), (2), …)`) are
+therefore lifted: the text keeps a reference to a table, and regular expressions and Arrow kernels read the
+values. Whatever is not plainly such a list stays in the text, so lifting never changes what a statement
+means.
 
-Short statements have a shape: their text with `$1`, `$2`, … for the literals. Statements of one shape share a plan.
+Short statements have a shape: their text with `$1`, `$2`, … for the literals. Statements of one shape share a
+plan.
 """
 
 from __future__ import annotations
@@ -44,18 +46,26 @@ _SKIPPED = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _ESCAPE_STRING = re.compile(ESCAPE_STRING, re.IGNORECASE | re.DOTALL)
-_MARKS_WITH_BACKSLASH = re.compile(rf"(?P<mark>\?)|(?P<strange>{COMMENT_MARK})|{BACKSLASH_STRING}|{BACKSLASH_NAME}|{LINE_COMMENT}", re.DOTALL)
+_MARKS_WITH_BACKSLASH = re.compile(
+    rf"(?P<mark>\?)|(?P<strange>{COMMENT_MARK})|{BACKSLASH_STRING}|{BACKSLASH_NAME}|{LINE_COMMENT}", re.DOTALL
+)
 _ITEM = rf"(?:-?\d+|{_STRING}|NULL)"
 _INTEGERS = re.compile(rf"\s*+-?\d++(?:\s*+,\s*+-?\d++){{{MIN_LIST_LENGTH - 1},}}+\s*+(?=\))", re.ASCII)
-_ITEMS = re.compile(rf"\s*{_ITEM}(?:\s*,\s*{_ITEM}){{{MIN_LIST_LENGTH - 1},}}+\s*(?=\))", re.ASCII | re.IGNORECASE)
+_ITEMS = re.compile(
+    rf"\s*{_ITEM}(?:\s*,\s*{_ITEM}){{{MIN_LIST_LENGTH - 1},}}+\s*(?=\))", re.ASCII | re.IGNORECASE
+)
 _ROW = rf"\(\s*{_ITEM}(?:\s*,\s*{_ITEM})*+\s*\)"
 _INTEGER_ROW = r"\(\s*+-?\d++\s*+\)"
-_INTEGER_ROWS = re.compile(rf"{_INTEGER_ROW}(?:\s*+,\s*+{_INTEGER_ROW}){{{MIN_LIST_LENGTH - 1},}}+\s*+(?=\))", re.ASCII)
+_INTEGER_ROWS = re.compile(
+    rf"{_INTEGER_ROW}(?:\s*+,\s*+{_INTEGER_ROW}){{{MIN_LIST_LENGTH - 1},}}+\s*+(?=\))", re.ASCII
+)
 _ROWS = re.compile(rf"{_ROW}(?:\s*,\s*{_ROW}){{{MIN_LIST_LENGTH - 1},}}+\s*(?=\))", re.ASCII | re.IGNORECASE)
 _Form: TypeAlias = tuple[re.Pattern[str], Callable[[str], pa.RecordBatch | None]]
 _IN_FORMS: tuple[_Form, ...] = ((_INTEGERS, integer_list), (_ITEMS, list_values))
 _VALUES_FORMS: tuple[_Form, ...] = ((_INTEGER_ROWS, integer_rows), (_ROWS, row_values))
-"""What a list may look like and what reads its values; lists of nothing but integers, the most frequent ones, are read in a third of the time."""
+"""What a list may look like and what reads its values; lists of nothing but integers, the most frequent ones,
+are read in a third of the time.
+"""
 _SHAPE = re.compile(
     r"""("[^"]*(?:""[^"]*)*")
     |'([^']*(?:''[^']*)*)'
@@ -63,7 +73,9 @@ _SHAPE = re.compile(
     |(--|/\*|[$?\x00]|\b[a-zA-Z]&?')""",
     re.VERBOSE,
 )
-"""A quoted name, a string, a whole number (a minus belongs to it where nothing before can be subtracted from), or what is not read here."""
+"""A quoted name, a string, a whole number (a minus belongs to it where nothing before can be subtracted
+from), or what is not read here.
+"""
 
 
 @dataclass(frozen=True)
@@ -136,7 +148,8 @@ class _Lifter:
             elif found.lastgroup == "lift" and self._lists:
                 place = self._lift(found)
             elif found.lastgroup == "strange":
-                # Escape strings, dollar quotes and block comments need a real lexer: from here on nothing is lifted.
+                # Escape strings, dollar quotes and block comments need a real lexer: from here on nothing is
+                # lifted.
                 self._lists = False
                 place = self._skip_strange(found)
         self._parts.append(text[self._copied :])
@@ -167,7 +180,9 @@ class _Lifter:
         return end
 
     def _list_at(self, body: int, forms: Sequence[_Form]) -> tuple[int, pa.RecordBatch] | None:
-        """Where the list that begins at a place ends, and its values; None if there is none that can be lifted."""
+        """Where the list that begins at a place ends, and its values; None if there is none that can be
+        lifted.
+        """
         for form, read in forms:
             matched = form.match(self._text, body)
             if matched:
@@ -208,7 +223,8 @@ def shape_of(text: str) -> Shape | None:
         text: What the user wrote.
 
     Returns:
-        The shape; None for a text that is long, has parameters, comments or strings of other forms, or no literal at all.
+        The shape; None for a text that is long, has parameters, comments or strings of other forms, or no
+        literal at all.
     """
     if len(text) > MAX_SHAPE_LENGTH:
         return None
@@ -231,9 +247,11 @@ def shape_of(text: str) -> Shape | None:
 
 
 def likely_shape(text: str) -> Shape | None:
-    """The shape of a text whose only literal is its end, behind `=`, without a look at what is before: a guess, a tenth of the work of `shape_of`.
+    """The shape of a text whose only literal is its end, behind `=`, without a look at what is before: a
+    guess, a tenth of the work of `shape_of`.
 
-    Shapes have no literals, so if the guess is the shape of some text, nothing in it is one, and it is the shape of this text too.
+    Shapes have no literals, so if the guess is the shape of some text, nothing in it is one, and it is the
+    shape of this text too.
 
     Args:
         text: What the user wrote.

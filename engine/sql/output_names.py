@@ -18,14 +18,17 @@ def has_derived_names(tree: exp.Expr | None) -> bool:
         tree: A statement.
 
     Returns:
-        False where every column is a plain column or is named by the text, or where the statement has columns of its own making.
+        False where every column is a plain column or is named by the text, or where the statement has columns
+        of its own making.
     """
     if not isinstance(tree, exp.Query):
         return False
     outputs = _first_select(tree).expressions
     if any(output.is_star for output in outputs):
         # A star takes over the names that a query, or a common table expression, within this one has.
-        return any(_is_derived(output) for select in tree.find_all(exp.Select) for output in select.expressions)
+        return any(
+            _is_derived(output) for select in tree.find_all(exp.Select) for output in select.expressions
+        )
     return any(_is_derived(output) for output in outputs)
 
 
@@ -41,7 +44,8 @@ def _is_derived(output: exp.Expr) -> bool:
 
 
 def name_outputs_over(tables: Iterable[exp.Table]) -> None:
-    """Give outputs that hold a whole query their text for a name, so that nothing put in place of its tables gets into the name.
+    """Give outputs that hold a whole query their text for a name, so that nothing put in place of its tables
+    gets into the name.
 
     Args:
         tables: Tables of a statement that will be replaced; unaliased outputs around them get an alias.

@@ -18,7 +18,20 @@ if TYPE_CHECKING:
 
 MAX_PARAMETERS = 1000
 
-_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Add, exp.Sub, exp.Mul, exp.Mod)
+_COMPARISONS = (
+    exp.EQ,
+    exp.NEQ,
+    exp.LT,
+    exp.LTE,
+    exp.GT,
+    exp.GTE,
+    exp.NullSafeEQ,
+    exp.NullSafeNEQ,
+    exp.Add,
+    exp.Sub,
+    exp.Mul,
+    exp.Mod,
+)
 
 
 @dataclass(frozen=True)
@@ -36,7 +49,9 @@ class ParameterSlot:
     is_cast: bool = False
 
 
-def bind_parameters(source: SourceText, tree: exp.Expr, references: Sequence[StoreReference]) -> tuple[ParameterSlot, ...]:
+def bind_parameters(
+    source: SourceText, tree: exp.Expr, references: Sequence[StoreReference]
+) -> tuple[ParameterSlot, ...]:
     """Number the parameters of a statement densely, and find their types.
 
     Args:
@@ -55,7 +70,9 @@ def bind_parameters(source: SourceText, tree: exp.Expr, references: Sequence[Sto
     if not marks:
         return ()
     if len(marks) > MAX_PARAMETERS:
-        raise LimitExceeded(f"The statement has more than {MAX_PARAMETERS} parameters: pass a list to = ANY(?) instead.")
+        raise LimitExceeded(
+            f"The statement has more than {MAX_PARAMETERS} parameters: pass a list to = ANY(?) instead."
+        )
     names = list(dict.fromkeys(name for _, name in marks))
     numbered = [name for name in names if name.isdigit()]
     if numbered and len(numbered) != len(names):
@@ -63,7 +80,10 @@ def bind_parameters(source: SourceText, tree: exp.Expr, references: Sequence[Sto
     if numbered:
         names.sort(key=int)
         if [int(name) for name in names] != list(range(1, len(names) + 1)):
-            raise InvalidInput(f"Parameters must be numbered from $1 without gaps; there are {', '.join(f'${name}' for name in names)}.")
+            raise InvalidInput(
+                "Parameters must be numbered from $1 without gaps; there are "
+                f"{', '.join(f'${name}' for name in names)}."
+            )
     types: dict[str, pa.DataType] = {}
     for mark, name in marks:
         found = types.get(name) or _suggested(mark, references)
@@ -116,7 +136,13 @@ def _suggested(mark: exp.Expr, references: Sequence[StoreReference]) -> pa.DataT
 def _tuple_member(row: exp.Tuple, node: exp.Expr, references: Sequence[StoreReference]) -> pa.DataType | None:
     place = next(index for index, member in enumerate(row.expressions) if member is node)
     around = row.parent
-    against = around.this if isinstance(around, exp.In) else _other(around, row) if isinstance(around, _COMPARISONS) else None
+    against = (
+        around.this
+        if isinstance(around, exp.In)
+        else _other(around, row)
+        if isinstance(around, _COMPARISONS)
+        else None
+    )
     if isinstance(against, exp.Tuple) and against is not row and place < len(against.expressions):
         return _type_of(against.expressions[place], references)
     return None
@@ -149,7 +175,11 @@ def _type_of(node: exp.Expr | None, references: Sequence[StoreReference]) -> pa.
 def _declared(kind: exp.Expr) -> pa.DataType | None:
     text = kind.sql(dialect="duckdb")
     try:
-        return arrow_type("TIMESTAMP WITH TIME ZONE" if text == "TIMESTAMPTZ" else {"TEXT": "VARCHAR", "INT": "INTEGER"}.get(text, text))
+        return arrow_type(
+            "TIMESTAMP WITH TIME ZONE"
+            if text == "TIMESTAMPTZ"
+            else {"TEXT": "VARCHAR", "INT": "INTEGER"}.get(text, text)
+        )
     except InvalidInput:
         return None
 

@@ -25,11 +25,25 @@ MAX_SELECTS = 500
 MAX_DEPTH = 1000
 """Nodes of the tree above each other."""
 MAX_TERMS = 4000
-"""Operators behind each other, as in a sum of so many numbers; the engine takes as many (`engine.duckdb.database`)."""
+"""Operators behind each other, as in a sum of so many numbers; the engine takes as many
+(`engine.duckdb.database`).
+"""
 _BALANCED_FROM = 32
 """So many conditions joined by AND or OR become a balanced tree: what comes after recurses over trees."""
 
-_READS = ("select", "with", "values", "from", "table", "summarize", "describe", "desc", "pivot", "unpivot", "(")
+_READS = (
+    "select",
+    "with",
+    "values",
+    "from",
+    "table",
+    "summarize",
+    "describe",
+    "desc",
+    "pivot",
+    "unpivot",
+    "(",
+)
 _WORD = re.compile(r"[A-Za-z_]+|\S")
 _EXPLAIN = re.compile(r"EXPLAIN(?:\s+(ANALYZE|ANALYSE)\b)?(?=\s|\()", re.IGNORECASE)
 _SHOW = re.compile(r"SHOW\s+(TABLES|STORES|HOSTS)\s*;?\s*", re.IGNORECASE)
@@ -80,7 +94,8 @@ class ParsedStatement:
     Attributes:
         kind: What it asks for.
         source: The text of `tree`, for places in errors.
-        tree: The query (SELECT, VALUES, set operation, SUMMARIZE) or the table to describe; None for SHOW. Never changed.
+        tree: The query (SELECT, VALUES, set operation, SUMMARIZE) or the table to describe; None for SHOW.
+            Never changed.
     """
 
     kind: Kind
@@ -128,7 +143,9 @@ def _check_characters(source: SourceText) -> None:
     try:
         source.text.encode()
     except UnicodeEncodeError as error:
-        raise source.error("The statement has a character that no text can have (a lone surrogate).", error.start) from error
+        raise source.error(
+            "The statement has a character that no text can have (a lone surrogate).", error.start
+        ) from error
 
 
 def _check_first_word(source: SourceText, body: str) -> None:
@@ -147,17 +164,21 @@ def _check_first_word(source: SourceText, body: str) -> None:
 def _check_size(source: SourceText, body: str) -> None:
     if len(body) > MAX_STATEMENT_LENGTH and len(_STRING.sub("", body)) > MAX_STATEMENT_LENGTH:
         raise LimitExceeded(
-            f"The statement is longer than {MAX_STATEMENT_LENGTH} characters without its strings and plain literal lists: pass values as a parameter."
+            f"The statement is longer than {MAX_STATEMENT_LENGTH} characters without its strings and plain "
+            "literal lists: pass values as a parameter."
         )
 
 
 def _tree(source: SourceText, body: str, dialect: str) -> exp.Expr:
-    # With a parameter like $1 anywhere, sqlglot's tokenizer takes an empty string at the very end of a text for one that is not closed.
+    # With a parameter like $1 anywhere, sqlglot's tokenizer takes an empty string at the very end of a text
+    # for one that is not closed.
     readable = f"{body}\n" if body.endswith("''") else body
     known = dialect_of(dialect)
     try:
         tokens = tokenize(source, readable, known)
-        statements = [statement for statement in parse_tokens(tokens, readable, known) if statement is not None]
+        statements = [
+            statement for statement in parse_tokens(tokens, readable, known) if statement is not None
+        ]
     except ParseError as error:
         raise _syntax_error(source, body, error) from error
     except TokenError as error:
@@ -167,7 +188,10 @@ def _tree(source: SourceText, body: str, dialect: str) -> exp.Expr:
     except RecursionError as error:
         raise InvalidInput(_TOO_DEEP) from error
     except TooManyReadingsError as error:
-        raise InvalidInput("The statement nests names of types, or other words with several meanings, too deeply: use brackets less.") from error
+        raise InvalidInput(
+            "The statement nests names of types, or other words with several meanings, too deeply: use "
+            "brackets less."
+        ) from error
     except LivestateError:
         raise
     except Exception as error:
@@ -186,7 +210,11 @@ def _check_depth(tree: exp.Expr) -> None:
     while stack:
         node, depth, terms = stack.pop()
         if depth > MAX_DEPTH or terms > MAX_TERMS:
-            raise InvalidInput(_TOO_DEEP if depth > MAX_DEPTH else f"The statement has more than {MAX_TERMS} operators behind each other.")
+            raise InvalidInput(
+                _TOO_DEEP
+                if depth > MAX_DEPTH
+                else f"The statement has more than {MAX_TERMS} operators behind each other."
+            )
         is_binary = isinstance(node, exp.Binary)
         for child in node.iter_expressions():
             is_chained = is_binary and child.arg_key == "this" and isinstance(child, exp.Binary)
@@ -198,7 +226,13 @@ def _written_out(source: SourceText, tree: exp.Expr) -> exp.Expr:
     for node in list(tree.find_all(exp.Cast, exp.HexString)):
         if isinstance(node, exp.HexString):
             if not _HEX_DIGITS.fullmatch(str(node.this)):
-                raise source.error(f"x'{str(node.this)[:40]}' is no literal of bytes: it takes two hexadecimal digits a byte.", None)
+                raise source.error(
+                    (
+                        f"x'{str(node.this)[:40]}' is no literal of bytes: it takes two hexadecimal digits a "
+                        "byte."
+                    ),
+                    None,
+                )
             node.replace(exp.Anonymous(this="unhex", expressions=[exp.Literal.string(str(node.this))]))
         elif node.args["to"].args.get("kind") == FACTORIAL:
             node.replace(exp.Anonymous(this="factorial", expressions=[node.this]))
@@ -222,7 +256,9 @@ def _joined(connector: type[exp.Connector], conditions: Sequence[exp.Expr]) -> e
     if len(conditions) == 1:
         return conditions[0]
     middle = len(conditions) // 2
-    return connector(this=_joined(connector, conditions[:middle]), expression=_joined(connector, conditions[middle:]))
+    return connector(
+        this=_joined(connector, conditions[:middle]), expression=_joined(connector, conditions[middle:])
+    )
 
 
 def _syntax_error(source: SourceText, body: str, error: ParseError) -> InvalidInput:
@@ -257,7 +293,9 @@ def _check_tree(source: SourceText, tree: exp.Expr) -> None:
         raise Unsupported(f"{tree.key.upper()} is not supported: statements only read.")
     for node in tree.walk():
         if isinstance(node, _REFUSED_NODES):
-            raise Unsupported(f"{node.key.upper()} is not supported inside a statement: statements only read.")
+            raise Unsupported(
+                f"{node.key.upper()} is not supported inside a statement: statements only read."
+            )
         selects += isinstance(node, exp.Select | exp.Table)
         if selects > MAX_SELECTS:
             raise LimitExceeded(f"The statement has more than {MAX_SELECTS} SELECTs and tables.")
@@ -268,7 +306,10 @@ def _check_tree(source: SourceText, tree: exp.Expr) -> None:
         elif isinstance(node, exp.Summarize) and not isinstance(node.this, exp.Table | exp.Query):
             raise source.error("SUMMARIZE takes the name of a store, or a query.", offset_of(node))
         elif isinstance(node, exp.Func) and is_refused(function_name(node)):
-            raise source.error(f"The function {function_name(node)} is not allowed: it reaches beyond its arguments.", offset_of(node))
+            raise source.error(
+                f"The function {function_name(node)} is not allowed: it reaches beyond its arguments.",
+                offset_of(node),
+            )
     check_growing(source, tree)
 
 
@@ -277,11 +318,15 @@ def _check_table_function(source: SourceText, node: exp.Expr) -> None:
         return
     name = function_name(node) if isinstance(node, exp.Func) else node.sql(dialect="duckdb")
     if name not in TABLE_FUNCTIONS:
-        raise source.error(f"The table function {name} is not allowed; allowed are {', '.join(sorted(TABLE_FUNCTIONS))}.", offset_of(node))
+        raise source.error(
+            f"The table function {name} is not allowed; allowed are {', '.join(sorted(TABLE_FUNCTIONS))}.",
+            offset_of(node),
+        )
 
 
 def without_places(tree: exp.Expr) -> exp.Expr:
-    """A copy of a tree that does not know its places in the text: to copy these takes longer than to copy the tree itself.
+    """A copy of a tree that does not know its places in the text: to copy these takes longer than to copy the
+    tree itself.
 
     Args:
         tree: A parsed tree, of any depth.
@@ -296,14 +341,17 @@ def without_places(tree: exp.Expr) -> exp.Expr:
                 copy.args[name] = _child(value, copy, name, None, pending)
             elif isinstance(value, list):
                 copy.args[name] = [
-                    _child(each, copy, name, place, pending) if isinstance(each, exp.Expr) else each for place, each in enumerate(value)
+                    _child(each, copy, name, place, pending) if isinstance(each, exp.Expr) else each
+                    for place, each in enumerate(value)
                 ]
             else:
                 copy.args[name] = value
     return made
 
 
-def _child(node: exp.Expr, parent: exp.Expr, name: str, place: int | None, pending: list[tuple[exp.Expr, exp.Expr]]) -> exp.Expr:
+def _child(
+    node: exp.Expr, parent: exp.Expr, name: str, place: int | None, pending: list[tuple[exp.Expr, exp.Expr]]
+) -> exp.Expr:
     """The copy of a child, without its own children yet."""
     copy = type(node)()
     copy.comments, copy.parent, copy.arg_key, copy.index = node.comments, parent, name, place

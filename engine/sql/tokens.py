@@ -1,7 +1,9 @@
-"""A text as tokens, within budgets: parsers, and all that comes after them, recurse over what the tokens nest.
+"""A text as tokens, within budgets: parsers, and all that comes after them, recurse over what the tokens
+nest.
 
-Tokens are cut in linear time. sqlglot's parser is compiled and recurses on the native stack for some productions, where nothing stops it, and
-takes more than linear time for others. So whatever nests or chains is counted before.
+Tokens are cut in linear time. sqlglot's parser is compiled and recurses on the native stack for some
+productions, where nothing stops it, and takes more than linear time for others. So whatever nests or chains
+is counted before.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ MAX_TOKENS = 100_000
 MAX_NESTING = 200
 """Brackets open at once."""
 MAX_CHAIN = 100
-"""Subscripts, or calls of methods, behind each other: the parser reads each as often as there are others behind it."""
+"""Subscripts, or calls of methods, behind each other: the parser reads each as often as there are others
+behind it.
+"""
 MAX_OPERATORS = 20
 """Operators and keywords in a row, with no operand between them: each nests what follows."""
 MAX_TABLES = 1000
@@ -36,9 +40,13 @@ MAX_PIVOTS = 20
 MAX_NESTED_TYPES = 64
 """Types such as LIST<…> and STRUCT<…>."""
 MAX_NESTED_STRUCTS = 10
-"""Types such as STRUCT(…) within each other: the parser reads the inner ones twice, as types and as arguments of a function."""
+"""Types such as STRUCT(…) within each other: the parser reads the inner ones twice, as types and as arguments
+of a function.
+"""
 QUESTIONS_A_TOKEN = 50
-"""How often a parser may ask its dialect something; one question a token is usual, thousands come where it tries one reading after another."""
+"""How often a parser may ask its dialect something; one question a token is usual, thousands come where it
+tries one reading after another.
+"""
 
 FACTORIAL = "!"
 """Name of the type that stands for the operator behind an operand: `5!` is parsed as `5::"!"`."""
@@ -50,14 +58,34 @@ _WITHOUT_CONDITION = frozenset({TokenType.CROSS, TokenType.NATURAL, TokenType.PO
 _PIVOTS = frozenset({TokenType.PIVOT, TokenType.UNPIVOT})
 _CHAINS = frozenset({(TokenType.R_BRACKET, TokenType.L_BRACKET), (TokenType.R_PAREN, TokenType.DOT)})
 _LITERALS = frozenset(
-    {TokenType.STRING, TokenType.NUMBER, TokenType.HEX_STRING, TokenType.BIT_STRING, TokenType.BYTE_STRING, TokenType.HEREDOC_STRING}
+    {
+        TokenType.STRING,
+        TokenType.NUMBER,
+        TokenType.HEX_STRING,
+        TokenType.BIT_STRING,
+        TokenType.BYTE_STRING,
+        TokenType.HEREDOC_STRING,
+    }
 )
 _VALUES = _CLOSING | _LITERALS | {TokenType.VAR, TokenType.IDENTIFIER, TokenType.PLACEHOLDER}
 _PREFIXES = frozenset(
-    {TokenType.ALL, TokenType.ANY, TokenType.SOME, TokenType.CASE, TokenType.EXISTS, TokenType.INTERVAL, TokenType.DESCRIBE, TokenType.NEXT}
+    {
+        TokenType.ALL,
+        TokenType.ANY,
+        TokenType.SOME,
+        TokenType.CASE,
+        TokenType.EXISTS,
+        TokenType.INTERVAL,
+        TokenType.DESCRIBE,
+        TokenType.NEXT,
+    }
 )
 """Keywords that could be names, and nest what follows where they are none."""
-_OPERANDS = (_VALUES | Parser.ID_VAR_TOKENS | {TokenType.COMMA, TokenType.SEMICOLON, TokenType.NULL, TokenType.TRUE, TokenType.STAR}) - _PREFIXES
+_OPERANDS = (
+    _VALUES
+    | Parser.ID_VAR_TOKENS
+    | {TokenType.COMMA, TokenType.SEMICOLON, TokenType.NULL, TokenType.TRUE, TokenType.STAR}
+) - _PREFIXES
 _NESTED_TYPES = frozenset(Parser.NESTED_TYPE_TOKENS)
 _STRUCT_TYPES = frozenset(Parser.STRUCT_TYPE_TOKENS) - {TokenType.UNION}
 _KEYWORDS = _TABLES | _PIVOTS | {TokenType.LT, TokenType.ON, TokenType.USING}
@@ -65,8 +93,9 @@ _KEYWORDS = _TABLES | _PIVOTS | {TokenType.LT, TokenType.ON, TokenType.USING}
 
 
 class _Meter:
-    """Ends a parser that asks its dialect much more often than a text of its size needs: some productions are tried in each of several readings,
-    and so is what they nest, which takes time that doubles with each level.
+    """Ends a parser that asks its dialect much more often than a text of its size needs: some productions are
+    tried in each of several readings, and so is what they nest, which takes time that doubles with each
+    level.
 
     Attributes:
         questions: How many more it may ask.
@@ -159,7 +188,10 @@ def tokenize(source: SourceText, text: str, dialect: Dialect) -> list[Token]:
 
 def _check(source: SourceText, tokens: Sequence[Token]) -> None:
     if len(tokens) > MAX_TOKENS:
-        raise LimitExceeded(f"The statement has more than {MAX_TOKENS} tokens without its plain literal lists: pass values as a parameter.")
+        raise LimitExceeded(
+            f"The statement has more than {MAX_TOKENS} tokens without its plain literal lists: pass values "
+            "as a parameter."
+        )
     counts = _Counts()
     for token in tokens:
         counts.see(token)
@@ -172,7 +204,9 @@ class _Counts:
     """What nests or chains in the tokens so far."""
 
     def __init__(self) -> None:
-        self._depth = self._chain = self._operators = self._tables = self._open_joins = self._pivots = self._types = 0
+        self._depth = self._chain = self._operators = self._tables = self._open_joins = self._pivots = (
+            self._types
+        ) = 0
         self._structs: list[int] = []  # the depths of open brackets of struct types
         self._before = self._twice_before = TokenType.SEMICOLON
 
@@ -199,7 +233,9 @@ class _Counts:
     def _see_keyword(self, kind: TokenType) -> None:
         if kind in _TABLES:
             self._tables += 1
-            self._open_joins += kind is TokenType.JOIN and not {self._before, self._twice_before} & _WITHOUT_CONDITION
+            self._open_joins += (
+                kind is TokenType.JOIN and not {self._before, self._twice_before} & _WITHOUT_CONDITION
+            )
         elif kind in _PIVOTS:
             self._pivots += 1
         elif kind is TokenType.LT:
@@ -212,17 +248,31 @@ class _Counts:
         if self._depth > MAX_NESTING:
             return f"The statement nests deeper than {MAX_NESTING} levels."
         if self._chain > MAX_CHAIN:
-            return f"The statement has more than {MAX_CHAIN} subscripts, or calls of methods, behind each other."
+            return (
+                f"The statement has more than {MAX_CHAIN} subscripts, or calls of methods, behind each other."
+            )
         if self._operators > MAX_OPERATORS:
-            return f"The statement has more than {MAX_OPERATORS} operators and keywords in a row, with nothing between them."
+            return (
+                f"The statement has more than {MAX_OPERATORS} operators and keywords in a row, with "
+                "nothing between them."
+            )
         if self._tables > MAX_TABLES:
             return f"The statement has more than {MAX_TABLES} SELECTs, FROMs and JOINs."
         if self._open_joins > MAX_OPEN_JOINS:
-            return f"The statement has more than {MAX_OPEN_JOINS} JOINs in a row without ON or USING: write the condition of each behind it."
+            return (
+                f"The statement has more than {MAX_OPEN_JOINS} JOINs in a row without ON or USING: write "
+                "the condition of each behind it."
+            )
         if self._pivots > MAX_PIVOTS:
-            return f"The statement has more than {MAX_PIVOTS} PIVOTs and UNPIVOTs: make columns of values with aggregates and FILTER instead."
+            return (
+                f"The statement has more than {MAX_PIVOTS} PIVOTs and UNPIVOTs: make columns of values "
+                "with aggregates and FILTER instead."
+            )
         if self._types > MAX_NESTED_TYPES or len(self._structs) > MAX_NESTED_STRUCTS:
-            return f"The statement has more than {MAX_NESTED_TYPES} types of types, or {MAX_NESTED_STRUCTS} structs within each other."
+            return (
+                f"The statement has more than {MAX_NESTED_TYPES} types of types, or {MAX_NESTED_STRUCTS} "
+                "structs within each other."
+            )
         return None
 
 
@@ -230,7 +280,12 @@ def _with_factorials(tokens: Sequence[Token]) -> list[Token]:
     """Tokens in which a `!` behind an operand is a cast: it binds as closely."""
     made: list[Token] = []
     for token in tokens:
-        if token.token_type is TokenType.NOT and token.text == "!" and made and made[-1].token_type in _VALUES:
+        if (
+            token.token_type is TokenType.NOT
+            and token.text == "!"
+            and made
+            and made[-1].token_type in _VALUES
+        ):
             place = (token.line, token.col, token.start, token.end)
             made += [Token(TokenType.DCOLON, "::", *place), Token(TokenType.VAR, FACTORIAL, *place)]
         else:

@@ -1,7 +1,9 @@
-"""Versioned stores in a statement: a name stands for the rows that hold now, or for those that held at a moment.
+"""Versioned stores in a statement: a name stands for the rows that hold now, or for those that held at a
+moment.
 
-The place of such a name is taken by `(SELECT * FROM scan WHERE …) AS name`, so that everything behind binding, planning, hosts and the engine, sees
-plain conditions on the history, which is what is stored. The history itself is `history.name`: all versions, as rows.
+The place of such a name is taken by `(SELECT * FROM scan WHERE …) AS name`, so that everything behind
+binding, planning, hosts and the engine, sees plain conditions on the history, which is what is stored. The
+history itself is `history.name`: all versions, as rows.
 """
 
 from __future__ import annotations
@@ -74,9 +76,13 @@ class Moments:
             clauses: What a text asks for.
             wish: What its session asks for.
         """
-        groups = tuple((group, as_of) for group, as_of in sorted(wish.as_of.items()) if isinstance(as_of, AsOfTimestamp))
+        groups = tuple(
+            (group, as_of) for group, as_of in sorted(wish.as_of.items()) if isinstance(as_of, AsOfTimestamp)
+        )
         default = wish.as_of_default if isinstance(wish.as_of_default, AsOfTimestamp) else None
-        return Moments(tuple(clause for clause in clauses if isinstance(clause.as_of, Moment)), groups, default)
+        return Moments(
+            tuple(clause for clause in clauses if isinstance(clause.as_of, Moment)), groups, default
+        )
 
     def at(self, tables: Sequence[tuple[StoreName, GroupName, int]]) -> list[Moment | None]:
         """The moment for each place where a store is read.
@@ -85,14 +91,19 @@ class Moments:
             tables: The store's name, its group, and how many characters of the text are before its name.
 
         Returns:
-            The moment that stands behind it, else the one for the whole statement, else that of the session; None for now.
+            The moment that stands behind it, else the one for the whole statement, else that of the session;
+            None for now.
         """
         session = dict(self.groups)
         found: list[Moment | None] = [session.get(group, self.default) for _, group, _ in tables]
         own: dict[int, Moment] = {}
         for clause in self.clauses:
             assert isinstance(clause.as_of, Moment)
-            named = [(offset, place) for place, (name, _, offset) in enumerate(tables) if _is_named(name, clause) and offset < clause.offset]
+            named = [
+                (offset, place)
+                for place, (name, _, offset) in enumerate(tables)
+                if _is_named(name, clause) and offset < clause.offset
+            ]
             if named:
                 own[max(named)[1]] = clause.as_of
             elif clause.is_last:
@@ -116,7 +127,9 @@ def with_times(columns: Sequence[str], definition: StoreDefinition) -> tuple[str
     """Columns of a versioned store, and those that say when a row holds, in the store's order."""
     kind = definition.behaviour.kind
     assert isinstance(kind, Versioned)
-    return tuple(name for name in definition.schema.names if name in {*columns, kind.valid_from, kind.valid_to})
+    return tuple(
+        name for name in definition.schema.names if name in {*columns, kind.valid_from, kind.valid_to}
+    )
 
 
 def read_at(table: exp.Table, name: str, definition: StoreDefinition, moment: Moment | None) -> None:
@@ -142,12 +155,16 @@ def read_at(table: exp.Table, name: str, definition: StoreDefinition, moment: Mo
 def _holds(name: str, definition: StoreDefinition, moment: Moment | None) -> exp.Expr:
     kind = definition.behaviour.kind
     assert isinstance(kind, Versioned)
-    valid_from, valid_to = (exp.column(column, name, quoted=True) for column in (kind.valid_from, kind.valid_to))
+    valid_from, valid_to = (
+        exp.column(column, name, quoted=True) for column in (kind.valid_from, kind.valid_to)
+    )
     is_newest = exp.Is(this=valid_to, expression=exp.null())
     if moment is None:
         return is_newest
     begun = exp.LTE(this=valid_from, expression=_value(moment, definition.schema.field(kind.valid_from).type))
-    ends_later = exp.GT(this=valid_to.copy(), expression=_value(moment, definition.schema.field(kind.valid_to).type))
+    ends_later = exp.GT(
+        this=valid_to.copy(), expression=_value(moment, definition.schema.field(kind.valid_to).type)
+    )
     return exp.And(this=begun, expression=exp.Paren(this=exp.Or(this=ends_later, expression=is_newest)))
 
 
@@ -157,5 +174,6 @@ def _value(moment: Moment, kind: pa.DataType) -> exp.Expr:
         return exp.Placeholder(this=moment.name)
     text = str(moment)
     return exp.cast(
-        exp.Literal.string(text if kind.tz is not None else text.removesuffix("+00:00")), "TIMESTAMP" if kind.tz is None else "TIMESTAMPTZ"
+        exp.Literal.string(text if kind.tz is not None else text.removesuffix("+00:00")),
+        "TIMESTAMP" if kind.tz is None else "TIMESTAMPTZ",
     )

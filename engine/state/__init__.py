@@ -1,1 +1,3 @@
-"""Partition state: RocksDB holding sorted columnar segments, delete vectors and versions. The only user of rocksdict."""
+"""Partition state: RocksDB holding sorted columnar segments, delete vectors and versions. The only user of
+rocksdict.
+"""

@@ -59,7 +59,8 @@ class BlockTable:
 
 @dataclass(frozen=True)
 class KeyColumn:
-    """The stored column that a segment's sort keys are read from, whole, and the sort keys themselves: one memory, two views.
+    """The stored column that a segment's sort keys are read from, whole, and the sort keys themselves: one
+    memory, two views.
 
     Attributes:
         column: The stored column.
@@ -86,7 +87,8 @@ class KeyColumn:
 class ColumnCache:
     """Arrow arrays and `KeyColumn`s by place, up to a number of bytes. Safe for any number of threads.
 
-    A block may also have a `BlockTable` of some of its columns. It has no bytes of its own, as it is there only as long as all of them are.
+    A block may also have a `BlockTable` of some of its columns. It has no bytes of its own, as it is there
+    only as long as all of them are.
 
     Args:
         capacity: Bytes that may stay. An array larger than that is used and not kept.
@@ -102,7 +104,9 @@ class ColumnCache:
         self._partitions = itertools.count(1)
 
     def new_partition(self) -> int:
-        """A number for a partition store that is being opened, unlike that of any other that uses the cache."""
+        """A number for a partition store that is being opened, unlike that of any other that uses
+        the cache.
+        """
         return next(self._partitions)
 
     @property
@@ -128,7 +132,9 @@ class ColumnCache:
             return found
 
     def get(self, key: CacheKey, load: Callable[[], Any]) -> Any:
-        """The entry, loaded where it is not kept. Two threads may load the same entry at once; either result is right."""
+        """The entry, loaded where it is not kept. Two threads may load the same entry at once; either result
+        is right.
+        """
         entry = self.find(key)
         if entry is None:
             entry = load()
@@ -156,7 +162,8 @@ class ColumnCache:
         entry = self._entries.pop(key, None)
         if entry is not None:
             self._bytes -= entry.nbytes
-            # Tables hold their columns in memory. A whole key column is in those of all blocks, so all of the segment go.
+            # Tables hold their columns in memory. A whole key column is in those of all blocks, so all of the
+            # segment go.
             self._tables.pop((key.partition, key.segment), None)
 
     def find_table(self, place: BlockPlace) -> BlockTable | None:
@@ -175,8 +182,12 @@ class ColumnCache:
         Args:
             place: The block.
             table: Made of `entries`.
-            entries: For each of its keys, what `find_all` found. If one is not kept any more, neither is the table.
+            entries: For each of its keys, what `find_all` found. If one is not kept any more, neither is the
+                table.
         """
         with self._lock:
-            if all(entry is not None and self._entries.get(key) is entry for key, entry in zip(table.keys, entries, strict=True)):
+            if all(
+                entry is not None and self._entries.get(key) is entry
+                for key, entry in zip(table.keys, entries, strict=True)
+            ):
                 self._tables.setdefault((place.partition, place.segment), {})[place.block] = table

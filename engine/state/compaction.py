@@ -1,13 +1,15 @@
 """Which segments to merge: a pure function of their sizes.
 
-Size-tiered: segments are sorted into classes by their live rows, each class `fan_out` times as large as the one before, and a class
-with `fan_out` members is merged into one segment. A segment with too many dead rows is rewritten, together with all smaller ones: its
-rewrite is by far the larger part of the work, and the smaller ones come along almost free. As keys are live in one segment only, any set
-of segments can be merged, whatever their age.
+Size-tiered: segments are sorted into classes by their live rows, each class `fan_out` times as large as the
+one before, and a class with `fan_out` members is merged into one segment. A segment with too many dead rows
+is rewritten, together with all smaller ones: its rewrite is by far the larger part of the work, and the
+smaller ones come along almost free. As keys are live in one segment only, any set of segments can be merged,
+whatever their age.
 
-Where rows have a time in their key, as windows do, merging stops at segments of a part of the partition, unless they are of the same time. So a large
-segment holds a stretch of time: a query for another time skips it whole by its smallest and largest value, and what is past its retention goes as a
-whole segment, which nobody has to rewrite.
+Where rows have a time in their key, as windows do, merging stops at segments of a part of the partition,
+unless they are of the same time. So a large segment holds a stretch of time: a query for another time skips
+it whole by its smallest and largest value, and what is past its retention goes as a whole segment, which
+nobody has to rewrite.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ from engine.state.statistics import ColumnStatistics
 SMALLEST_CLASS_ROWS = 1024
 """Segments up to this size are one class: merging them costs next to nothing."""
 STRETCH_ROWS = 512 * 1024
-"""Segments that hold a stretch of time have at most this many rows, or one of `MOST_STRETCHES` of the partition's."""
+"""Segments that hold a stretch of time have at most this many rows, or one of `MOST_STRETCHES` of the
+partition's.
+"""
 MOST_STRETCHES = 32
 
 Span = tuple[int, int]
@@ -80,13 +84,19 @@ def choose(sizes: Sequence[SegmentSize], options: StateOptions) -> tuple[Segment
     for size in sorted(sizes, key=lambda size: size.live_rows):
         if size.rows > SMALLEST_CLASS_ROWS and size.rows - size.live_rows > options.dead_share * size.rows:
             smaller = [other for other in sizes if other.live_rows <= size.live_rows and other is not size]
-            together = [other for other in smaller if size.live_rows <= STRETCH_ROWS // options.fan_out or _is_of_one_time([size, other])]
+            together = [
+                other
+                for other in smaller
+                if size.live_rows <= STRETCH_ROWS // options.fan_out or _is_of_one_time([size, other])
+            ]
             return _fitting([size, *together], options.merge_bytes)
     return ()
 
 
 def _is_of_one_time(sizes: Sequence[SegmentSize]) -> bool:
-    """Whether segments have the same times rather than one stretch behind the other; so have all that have no times."""
+    """Whether segments have the same times rather than one stretch behind the other; so have all that have no
+    times.
+    """
     spans = [size.span for size in sizes if size.span is not None]
     if len(spans) < len(sizes):
         return True
@@ -94,7 +104,9 @@ def _is_of_one_time(sizes: Sequence[SegmentSize]) -> bool:
     return not whole or sum(last - first for first, last in spans) * 2 > whole * len(spans)
 
 
-def _first_full_class(sizes: Sequence[SegmentSize], options: StateOptions, stretch: int) -> tuple[SegmentId, ...]:
+def _first_full_class(
+    sizes: Sequence[SegmentSize], options: StateOptions, stretch: int
+) -> tuple[SegmentId, ...]:
     classes: dict[int, list[SegmentSize]] = {}
     for size in sizes:
         classes.setdefault(_size_class(size.live_rows, options.fan_out), []).append(size)
@@ -107,7 +119,9 @@ def _first_full_class(sizes: Sequence[SegmentSize], options: StateOptions, stret
 
 
 def _neighbours(members: Sequence[SegmentSize], fan_out: int, stretch: int) -> Sequence[SegmentSize]:
-    """Those of a full class to merge: all of them, or the first that follow each other in time and do not make more than a stretch of it; or none."""
+    """Those of a full class to merge: all of them, or the first that follow each other in time and do not
+    make more than a stretch of it; or none.
+    """
     if any(size.span is None for size in members):
         return members
     ordered = sorted(members, key=lambda size: size.span or (0, 0))

@@ -1,4 +1,6 @@
-"""Rows that are past their retention: found in segments by the statistics of blocks first, and in the blocks that need it by a look at the column."""
+"""Rows that are past their retention: found in segments by the statistics of blocks first, and in the blocks
+that need it by a look at the column.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ def _is_old(column: pa.Array, cutoff: int) -> npt.NDArray[np.bool_]:
         cutoff: Microseconds since 1970 UTC.
     """
     if pa.types.is_date32(column.type):
-        # In days, as the last dates have no microseconds in 64 bits; a date is old if the cutoff is behind its midnight.
+        # In days, as the last dates have no microseconds in 64 bits; a date is old if the cutoff is behind
+        # its midnight.
         ticks, least = column.view(pa.int32()).cast(pa.int64()), -(-cutoff // _DAY_MICROSECONDS)
     else:
         ticks, least = column.view(pa.int64()), cutoff
@@ -33,7 +36,9 @@ def _is_old(column: pa.Array, cutoff: int) -> npt.NDArray[np.bool_]:
     return old
 
 
-def expire(segments: Sequence[LiveSegment], column: int, name: str, cutoff: int) -> tuple[list[LiveSegment], Mapping[SegmentId, Rows]]:
+def expire(
+    segments: Sequence[LiveSegment], column: int, name: str, cutoff: int
+) -> tuple[list[LiveSegment], Mapping[SegmentId, Rows]]:
     """Make rows dead that are older than a cutoff. A row without a time stays.
 
     Args:
@@ -84,7 +89,8 @@ def without_old(rows: pa.RecordBatch, name: str, cutoff: int) -> pa.RecordBatch:
 
 
 def old_as_tombstones(rows: pa.RecordBatch, name: str, cutoff: int) -> pa.RecordBatch:
-    """Rows of which those that are older than a cutoff have become tombstones: they replace what they were folded from, and are gone themselves.
+    """Rows of which those that are older than a cutoff have become tombstones: they replace what they were
+    folded from, and are gone themselves.
 
     Args:
         rows: Folded rows.

@@ -4,14 +4,16 @@
                                             "cutoff", "graves", "generation"}
     s segment:8                             segment: Arrow IPC stream of one batch, a row a block (see `segment_record`)
     b segment:8 column:2 block:4            block: Arrow IPC message of a batch of one column; 0xFFFF is the sort keys, others have
-                                            the numbers that they have through all shapes of the store (`engine.model.columns`)
+                                            the numbers that they have through all shapes of the store
+                                            (`engine.model.columns`)
     d segment:8 epoch:8                     rows that an epoch made dead: uint32 each
     D segment:8                             all rows dead so far: a bit each, which replaces the `d` entries before it
 
-Format 1 knew no migrations: its manifests are of generation 0, and its segments name the columns of their statistics as the store was created.
+Format 1 knew no migrations: its manifests are of generation 0, and its segments name the columns of their
+statistics as the store was created.
 
-The manifest is the last thing written, together with the `s` and `d` entries that it needs; a segment that it does not
-name is garbage of a crash.
+The manifest is the last thing written, together with the `s` and `d` entries that it needs; a segment that it
+does not name is garbage of a crash.
 """
 
 from __future__ import annotations
@@ -36,9 +38,13 @@ _NAMED_FORMAT = 1
 KEY_COLUMN = 0xFFFF
 MANIFEST = b"M"
 _UNKNOWN = (
-    f"A {{what}} has state format {{found!r}}; this version reads up to format {STATE_FORMAT}: upgrade livestate, or delete the data directory."
+    f"A {{what}} has state format {{found!r}}; this version reads up to format {STATE_FORMAT}: "
+    "upgrade livestate, or delete the data directory."
 )
-_DAMAGED = "A partition's {what} is damaged; delete the partition's directory and the host rebuilds it from the changelog."
+_DAMAGED = (
+    "A partition's {what} is damaged; delete the partition's directory and the host rebuilds it from "
+    "the changelog."
+)
 
 
 def segment_key(segment: SegmentId) -> bytes:
@@ -83,7 +89,8 @@ class Manifest:
         epoch: Newest epoch that is applied.
         next_segment: The id that the next segment gets.
         segments: The segments that count.
-        cutoff: The time before which rows are gone, microseconds since 1970 UTC; None where there is none (yet).
+        cutoff: The time before which rows are gone, microseconds since 1970 UTC; None where there is none
+            (yet).
         graves: The segments that count and have graves (`engine.state.version`).
         generation: How many migrations of the store group are in effect.
     """
@@ -114,7 +121,13 @@ class Manifest:
             found = document.pop("format")
             if found not in (_NAMED_FORMAT, STATE_FORMAT):
                 raise Corrupt(_UNKNOWN.format(what="partition", found=found))
-            return Manifest(**{**document, "segments": tuple(document["segments"]), "graves": tuple(document.get("graves", ()))})
+            return Manifest(
+                **{
+                    **document,
+                    "segments": tuple(document["segments"]),
+                    "graves": tuple(document.get("graves", ())),
+                }
+            )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise Corrupt(_DAMAGED.format(what="manifest")) from error
 
@@ -145,13 +158,25 @@ class SegmentRecord:
         return sum(self.column_bytes.values())
 
     def to_bytes(self) -> bytes:
-        """The stored form: columns `first` and `last`, and `low`, `high`, `known` for each column with statistics."""
+        """The stored form: columns `first` and `last`, and `low`, `high`, `known` for each column with
+        statistics.
+        """
         columns: dict[str, pa.Array] = {"first": self.first, "last": self.last}
         for number, entry in self.statistics.items():
-            columns |= {f"low {number}": entry.low, f"high {number}": entry.high, f"known {number}": pa.array(entry.known)}
-        numbers: dict[str, object] = {"format": STATE_FORMAT, "rows": self.rows, "block_rows": self.block_rows}
+            columns |= {
+                f"low {number}": entry.low,
+                f"high {number}": entry.high,
+                f"known {number}": pa.array(entry.known),
+            }
+        numbers: dict[str, object] = {
+            "format": STATE_FORMAT,
+            "rows": self.rows,
+            "block_rows": self.block_rows,
+        }
         numbers |= {"column_bytes": list(self.column_bytes.items()), "statistics": list(self.statistics)}
-        batch = pa.RecordBatch.from_arrays(list(columns.values()), list(columns)).replace_schema_metadata({"segment": json.dumps(numbers)})
+        batch = pa.RecordBatch.from_arrays(list(columns.values()), list(columns)).replace_schema_metadata(
+            {"segment": json.dumps(numbers)}
+        )
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema) as writer:
             writer.write_batch(batch)
@@ -173,15 +198,28 @@ class SegmentRecord:
             numbers = json.loads(batch.schema.metadata[b"segment"])
             if numbers["format"] not in (_NAMED_FORMAT, STATE_FORMAT):
                 raise Corrupt(_UNKNOWN.format(what="segment", found=numbers["format"]))
-            number_of = created if numbers["format"] == _NAMED_FORMAT else {number: number for number in numbers["statistics"]}
+            number_of = (
+                created
+                if numbers["format"] == _NAMED_FORMAT
+                else {number: number for number in numbers["statistics"]}
+            )
             statistics = {number_of[mark]: _statistics(batch, mark) for mark in numbers["statistics"]}
-            return SegmentRecord(numbers["rows"], numbers["block_rows"], dict(numbers["column_bytes"]), batch["first"], batch["last"], statistics)
+            return SegmentRecord(
+                numbers["rows"],
+                numbers["block_rows"],
+                dict(numbers["column_bytes"]),
+                batch["first"],
+                batch["last"],
+                statistics,
+            )
         except (pa.ArrowException, OSError, StopIteration, ValueError, KeyError, TypeError) as error:
             raise Corrupt(_DAMAGED.format(what="segment record")) from error
 
 
 def _statistics(batch: pa.RecordBatch, mark: object) -> ColumnStatistics:
-    return ColumnStatistics(batch[f"low {mark}"], batch[f"high {mark}"], batch[f"known {mark}"].to_numpy(zero_copy_only=False))
+    return ColumnStatistics(
+        batch[f"low {mark}"], batch[f"high {mark}"], batch[f"known {mark}"].to_numpy(zero_copy_only=False)
+    )
 
 
 def encode_block(column: pa.Array) -> bytes:

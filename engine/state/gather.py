@@ -55,7 +55,9 @@ def gather(picks: Sequence[Pick], columns: Sequence[int], schema: pa.Schema) -> 
     if not total:
         return schema.empty_table()
     if not columns:
-        return pa.Table.from_batches([pa.RecordBatch.from_struct_array(pa.array([{}] * total, pa.struct([])))])
+        return pa.Table.from_batches(
+            [pa.RecordBatch.from_struct_array(pa.array([{}] * total, pa.struct([])))]
+        )
     if total <= FEW_ROWS:
         return pa.Table.from_batches(_one_by_one(picks, columns, schema), schema)
     copies = [_copy_of(field.type, total) for field in schema]
@@ -85,7 +87,8 @@ class _Copy(Protocol):
 
 
 class _FixedWidthCopy:
-    """Values of a whole number of bytes, copied with numpy: Arrow's `take` costs some 5 µs a call, as much as copying a thousand values.
+    """Values of a whole number of bytes, copied with numpy: Arrow's `take` costs some 5 µs a call, as much as
+    copying a thousand values.
 
     Args:
         kind: Their type.
@@ -105,7 +108,8 @@ class _FixedWidthCopy:
         start, stop = self._added, self._added + len(rows)
         validity, data = column.buffers()
         values = np.frombuffer(data, self._dtype)
-        # Rows are within the block, so nothing is clipped; without a mode numpy copies the target back and forth to spare it from a bad row.
+        # Rows are within the block, so nothing is clipped; without a mode numpy copies the target back and
+        # forth to spare it from a bad row.
         values[column.offset :].take(rows, out=self._values[start:stop], mode="clip")
         if column.null_count:
             if self._valid is None:
@@ -138,5 +142,10 @@ class _TakenCopy:
 
 
 def _copy_of(kind: pa.DataType, rows: int) -> _Copy:
-    has_bytes = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_temporal(kind) or pa.types.is_decimal(kind)
+    has_bytes = (
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_temporal(kind)
+        or pa.types.is_decimal(kind)
+    )
     return _FixedWidthCopy(kind, rows) if has_bytes else _TakenCopy(kind)

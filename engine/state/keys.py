@@ -1,16 +1,16 @@
 """Sort keys: one array a batch whose order is the key's order, for sorting and binary search.
 
-A key of one column of integers, dates, timestamps or booleans is a numpy array of that column's own values, and one
-string or binary column is its own Arrow binary array: neither is copied or stored a second time. Every other key is
-encoded into an Arrow binary array whose byte order is the key's order:
+A key of one column of integers, dates, timestamps or booleans is a numpy array of that column's own values,
+and one string or binary column is its own Arrow binary array: neither is copied or stored a second time.
+Every other key is encoded into an Arrow binary array whose byte order is the key's order:
 
     key     = column (0x01 column)*
     column  = fixed | text
     fixed   = big-endian bytes; signed values have their sign bit flipped
     text    = the bytes; unless the column is the key's last, 0x00 is written as 0x00 0xFF and one 0x00 ends it
 
-The mark 0x01 in front of every column but the first makes prefixes plain: keys that begin with the columns P lie from
-`P 0x01` up to, not including, `P 0x02`.
+The mark 0x01 in front of every column but the first makes prefixes plain: keys that begin with the columns P
+lie from `P 0x01` up to, not including, `P 0x02`.
 """
 
 from __future__ import annotations
@@ -121,7 +121,9 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def numbers(column: pa.Array) -> npt.NDArray[np.generic]:
-    """The values of an integer, boolean, date or timestamp column without nulls, as a numpy array in the same order."""
+    """The values of an integer, boolean, date or timestamp column without nulls, as a numpy array in the same
+    order.
+    """
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.uint8())
     elif pa.types.is_date(column.type):
@@ -144,7 +146,9 @@ def _column_bytes(column: pa.Array, *, is_last: bool) -> pa.Array:
 
 def _fixed_bytes(column: pa.Array) -> tuple[int, npt.NDArray[np.uint8]]:
     if pa.types.is_decimal(column.type):
-        raw = np.frombuffer(column.buffers()[1], np.uint8)[column.offset * 16 : (column.offset + len(column)) * 16]
+        raw = np.frombuffer(column.buffers()[1], np.uint8)[
+            column.offset * 16 : (column.offset + len(column)) * 16
+        ]
         big_endian = raw.reshape(-1, 16)[:, ::-1].copy()
         big_endian[:, 0] ^= 0x80
         return 16, big_endian
@@ -180,7 +184,9 @@ def _ties_are_equal(keys: pa.Array, numbers: npt.NDArray[np.uint64], rows: Rows)
     ties = np.flatnonzero(ordered[1:] == ordered[:-1])
     if not len(ties):
         return True
-    return bool(pc.all(pc.equal(keys.take(pa.array(rows[ties])), keys.take(pa.array(rows[ties + 1])))).as_py())
+    return bool(
+        pc.all(pc.equal(keys.take(pa.array(rows[ties])), keys.take(pa.array(rows[ties + 1])))).as_py()
+    )
 
 
 def take(keys: Keys, rows: Rows) -> Keys:
@@ -222,9 +228,11 @@ def groups_of(keys: Keys) -> tuple[Rows, Rows]:
 
 
 def _runs(keys: Keys) -> tuple[Rows, npt.NDArray[np.bool_]]:
-    """The rows in key order, rows of equal keys in any order, and whether a run of equal keys begins at each of them but the first.
+    """The rows in key order, rows of equal keys in any order, and whether a run of equal keys begins at each
+    of them but the first.
 
-    A sort that does not keep the order of equal keys takes a fifth of the time of one that does (numpy, 12,500 integers).
+    A sort that does not keep the order of equal keys takes a fifth of the time of one that does (numpy,
+    12,500 integers).
     """
     if isinstance(keys, np.ndarray):
         rows: Rows = np.argsort(keys)
@@ -239,7 +247,9 @@ def _runs(keys: Keys) -> tuple[Rows, npt.NDArray[np.bool_]]:
 
 
 def _last_of_runs(rows: Rows, begins: npt.NDArray[np.bool_]) -> Rows:
-    """The largest row number of each run; `begins` tells of every row but the first whether a run begins there."""
+    """The largest row number of each run; `begins` tells of every row but the first whether a run begins
+    there.
+    """
     if begins.all():
         return rows
     last: Rows = np.maximum.reduceat(rows, np.flatnonzero(np.concatenate([[True], begins])))
@@ -267,7 +277,11 @@ def search(keys: Keys, needles: Keys, side: str) -> Rows:
         A row number for each needle, 0 to `len(keys)`.
     """
     is_left = side == "left"
-    rows: Rows = keys.searchsorted(needles, "left" if is_left else "right") if isinstance(keys, np.ndarray) else _search_bytes(keys, needles, side)
+    rows: Rows = (
+        keys.searchsorted(needles, "left" if is_left else "right")
+        if isinstance(keys, np.ndarray)
+        else _search_bytes(keys, needles, side)
+    )
     return rows
 
 
@@ -294,7 +308,9 @@ def find(keys: Keys, needles: Keys) -> tuple[Rows, Rows]:
 
 
 def find_one(keys: Keys, needle: Needle) -> int | None:
-    """The row whose key is the needle, in sorted keys that have each once: `find` for one key, in a fraction of the calls."""
+    """The row whose key is the needle, in sorted keys that have each once: `find` for one key, in a fraction
+    of the calls.
+    """
     if isinstance(keys, np.ndarray):
         row = int(keys.searchsorted(needle))
         return row if row < len(keys) and keys[row] == needle else None
@@ -310,5 +326,9 @@ def same(keys: Keys, others: Keys) -> bool:
 def equal(keys: Keys, rows: Rows, needles: Keys) -> npt.NDArray[np.bool_]:
     """Whether the key at each row is the needle; rows are within `keys`."""
     found = take(keys, rows)
-    same: npt.NDArray[np.bool_] = found == needles if isinstance(found, np.ndarray) else pc.equal(found, needles).to_numpy(zero_copy_only=False)
+    same: npt.NDArray[np.bool_] = (
+        found == needles
+        if isinstance(found, np.ndarray)
+        else pc.equal(found, needles).to_numpy(zero_copy_only=False)
+    )
     return same

@@ -1,4 +1,6 @@
-"""The bytes of a partition in memory, for stores that are rebuilt from the changelog whenever a host starts."""
+"""The bytes of a partition in memory, for stores that are rebuilt from the changelog whenever a
+host starts.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ class Memory:
     def pairs(self, prefix: bytes) -> Iterator[Pair]:
         """As `Storage.pairs`."""
         with self._lock:
-            found = list(takewhile(lambda key: key.startswith(prefix), self._keys[bisect_left(self._keys, prefix) :]))
+            found = list(
+                takewhile(lambda key: key.startswith(prefix), self._keys[bisect_left(self._keys, prefix) :])
+            )
         return ((key, self._values[key]) for key in found)
 
     def first_key_from(self, key: bytes) -> bytes | None:

@@ -16,10 +16,14 @@ from engine.state.storage import Pair
 from engine.state.version import LiveSegment
 
 LARGE_COLUMN_BYTES = 128 * MIB
-"""A column of a merge from which on it is gathered block by block: joined and then sorted it would be in memory three times."""
+"""A column of a merge from which on it is gathered block by block: joined and then sorted it would be in
+memory three times.
+"""
 
 
-def segment_of_rows(builder: SegmentBuilder, context: PartitionContext, rows: pa.RecordBatch, keys: Keys, order: Rows) -> Iterator[Pair]:
+def segment_of_rows(
+    builder: SegmentBuilder, context: PartitionContext, rows: pa.RecordBatch, keys: Keys, order: Rows
+) -> Iterator[Pair]:
     """Build a segment from a batch.
 
     Args:
@@ -39,7 +43,8 @@ def segment_of_rows(builder: SegmentBuilder, context: PartitionContext, rows: pa
 
 
 class Merge:
-    """The live rows of several segments, in key order. The merged segment has the columns of the partition's shape and no others.
+    """The live rows of several segments, in key order. The merged segment has the columns of the partition's
+    shape and no others.
 
     Args:
         inputs: The segments; a key is live in at most one of them.
@@ -49,8 +54,13 @@ class Merge:
     def __init__(self, inputs: Sequence[LiveSegment], context: PartitionContext) -> None:
         self._inputs = inputs
         self._context = context
-        live = [np.arange(entry.segment.rows) if entry.live is None else np.flatnonzero(entry.live) for entry in inputs]
-        keys = sort_keys.concatenate([sort_keys.take(entry.segment.keys(), rows) for entry, rows in zip(inputs, live, strict=True)])
+        live = [
+            np.arange(entry.segment.rows) if entry.live is None else np.flatnonzero(entry.live)
+            for entry in inputs
+        ]
+        keys = sort_keys.concatenate(
+            [sort_keys.take(entry.segment.keys(), rows) for entry, rows in zip(inputs, live, strict=True)]
+        )
         self._starts: Rows = np.cumsum([0, *(entry.segment.rows for entry in inputs[:-1])])
         joined = np.concatenate([rows + start for rows, start in zip(live, self._starts, strict=True)])
         self._order: Rows = joined[sort_keys.order(keys)]
@@ -106,13 +116,16 @@ class _Gathering:
         """Some rows.
 
         Args:
-            wanted: Their numbers. Those of one segment ascend, from one call to the next as well, so that each block is read once.
+            wanted: Their numbers. Those of one segment ascend, from one call to the next as well, so that
+                each block is read once.
         """
         owners = np.searchsorted(self._starts, wanted, "right") - 1
         pieces, places = [], []
         for owner in np.unique(owners).tolist():
             mine = np.flatnonzero(owners == owner)
-            blocks, inside = np.divmod(wanted[mine] - self._starts[owner], self._segments[owner].record.block_rows)
+            blocks, inside = np.divmod(
+                wanted[mine] - self._starts[owner], self._segments[owner].record.block_rows
+            )
             for block in np.unique(blocks).tolist():
                 chosen = blocks == block
                 pieces.append(self._block(owner, block).take(pa.array(inside[chosen])))

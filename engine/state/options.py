@@ -14,12 +14,15 @@ class StateOptions:
     Attributes:
         cache_bytes: Arrow bytes of decoded columns that stay in memory.
         block_rows: Rows of a block at the most.
-        block_bytes: Bytes of one column of one block to aim at. rocksdict holds the GIL while it copies a value, so values stay small.
+        block_bytes: Bytes of one column of one block to aim at. rocksdict holds the GIL while it copies a
+            value, so values stay small.
         fan_out: How many segments of one size class are merged into one.
         dead_share: Share of dead rows in a segment from which it is rewritten.
-        merge_bytes: Arrow bytes that one merge reads at the most; a column of a segment stays below the 2 GiB of an Arrow string array.
-        apply_bytes: Arrow bytes of an epoch's rows that a partition sorts and searches at once, if they come in several batches: a larger epoch
-            takes less memory beside itself, and no column of it comes near the 2 GiB either.
+        merge_bytes: Arrow bytes that one merge reads at the most; a column of a segment stays below the 2 GiB
+            of an Arrow string array.
+        apply_bytes: Arrow bytes of an epoch's rows that a partition sorts and searches at once, if they come
+            in several batches: a larger epoch takes less memory beside itself, and no column of it comes near
+            the 2 GiB either.
         write_buffer_bytes: RocksDB memtables of one partition.
         total_write_buffer_bytes: RocksDB memtables of all partitions of a host together.
     """

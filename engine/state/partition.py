@@ -1,4 +1,6 @@
-"""A partition store: applies epochs to one partition, keeps it compact, and survives crashes at whole epochs."""
+"""A partition store: applies epochs to one partition, keeps it compact, and survives crashes at
+whole epochs.
+"""
 
 from __future__ import annotations
 
@@ -46,13 +48,19 @@ from engine.state.stored import StoredRows
 from engine.state.version import LiveSegment, Version, supersede
 
 EPOCHS_BETWEEN_NOTES = 256
-"""An untouched partition notes its epoch this often, so that a restart reads no more of the changelog than that."""
+"""An untouched partition notes its epoch this often, so that a restart reads no more of the changelog than
+that.
+"""
 DELTAS_PER_SEGMENT = 64
 """Deltas of dead rows that a segment gathers before they are folded into one delete vector."""
 RECLAIM_BYTES, RECLAIM_TIMES = 8 * MIB, 4
-"""Space is given back when segments have gone that were this large together, and this many times as large as what is left."""
+"""Space is given back when segments have gone that were this large together, and this many times as large as
+what is left.
+"""
 UNLOGGED_BYTES = 4 * MIB
-"""Merges, and segments of a snapshot, from this size on bypass the write-ahead log and are flushed instead: half the bytes written."""
+"""Merges, and segments of a snapshot, from this size on bypass the write-ahead log and are flushed instead:
+half the bytes written.
+"""
 
 
 @dataclass(frozen=True)
@@ -68,8 +76,8 @@ class _Retired:
 class PartitionStore:
     """One partition of a store, open for reading and for applying epochs.
 
-    `version` may be read by any thread at any time. `apply` and `advance` are called by one thread at a time; `compact` may run
-    beside them, and waits for another one.
+    `version` may be read by any thread at any time. `apply` and `advance` are called by one thread at a time;
+    `compact` may run beside them, and waits for another one.
 
     Args:
         definition: The store, in any of its shapes.
@@ -112,29 +120,52 @@ class PartitionStore:
 
     # ---- opening
 
-    def _open(self, store: StoreName, partition: PartitionId, cache: ColumnCache, definition_at: Callable[[int], StoreDefinition]) -> None:
+    def _open(
+        self,
+        store: StoreName,
+        partition: PartitionId,
+        cache: ColumnCache,
+        definition_at: Callable[[int], StoreDefinition],
+    ) -> None:
         data = self._storage.get(MANIFEST)
         known = None if data is None else Manifest.from_bytes(data)
         generation = 0 if known is None else known.generation
         self._shape = Shape.of(Migrated(definition_at(generation), generation), self._storage, cache)
         self._numbers = self.context.stored_numbers
-        """The columns that there were since the partition was opened, and so those that the cache can have."""
+        """The columns that there were since the partition was opened, and so those that the cache
+        can have.
+        """
         self._manifest = known or Manifest(store, partition, self._shape.columns, Epoch(0), SegmentId(1), ())
-        if (self._manifest.store, self._manifest.partition, self._manifest.columns) != (store, partition, self._shape.columns):
+        if (self._manifest.store, self._manifest.partition, self._manifest.columns) != (
+            store,
+            partition,
+            self._shape.columns,
+        ):
             raise Corrupt(
-                f"The data directory holds partition {self._manifest.partition} of store {self._manifest.store} in another shape than partition "
-                f"{partition} of store {store} has; delete the partition's directory and the host rebuilds it from the changelog."
+                f"The data directory holds partition {self._manifest.partition} of store "
+                f"{self._manifest.store} in another shape than partition "
+                f"{partition} of store {store} has; delete the partition's directory and the host rebuilds "
+                "it from the changelog."
             )
         created = definition_at(0)
-        numbers = {name: column.number for name, column in zip(created.stored_schema.names, created.columns, strict=True)}
+        numbers = {
+            name: column.number
+            for name, column in zip(created.stored_schema.names, created.columns, strict=True)
+        }
         self._next_segment = self._manifest.next_segment
-        segments, graves = ([self._open_segment(each, numbers) for each in ids] for ids in (self._manifest.segments, self._manifest.graves))
+        segments, graves = (
+            [self._open_segment(each, numbers) for each in ids]
+            for ids in (self._manifest.segments, self._manifest.graves)
+        )
         self.version = Version(self._manifest.epoch, tuple(segments), tuple(graves))
 
     def _open_segment(self, identity: SegmentId, created: Mapping[str, int]) -> LiveSegment:
         data = self._storage.get(segment_key(identity))
         if data is None:
-            raise Corrupt("A segment of a partition is missing; delete the partition's directory and the host rebuilds it from the changelog.")
+            raise Corrupt(
+                "A segment of a partition is missing; delete the partition's directory and the host rebuilds "
+                "it from the changelog."
+            )
         segment = self._track(Segment(identity, SegmentRecord.from_bytes(data, created), self.context))
         folded = self._storage.get(dead_rows_key(identity))
         deltas = [decode_rows(value) for _, value in self._storage.pairs(dead_delta_range(identity)[0])]
@@ -162,7 +193,9 @@ class PartitionStore:
             self._storage.write_atomically((), garbage)
 
     def _track(self, segment: Segment) -> Segment:
-        """Let the segment's bytes go once no version refers to it. The finalizer only notes it: it may run inside anybody's lock."""
+        """Let the segment's bytes go once no version refers to it. The finalizer only notes it: it may run
+        inside anybody's lock.
+        """
         record = segment.record
         retired = _Retired(segment.id, record.nbytes, segment.blocks, record.column_bytes.keys())
         weakref.finalize(segment, self._retired.append, retired).atexit = False
@@ -208,13 +241,16 @@ class PartitionStore:
 
         Args:
             epoch: The epoch; one that is applied already changes nothing.
-            rows: Upserts in the store's row schema, in commit order, and tombstones where the column `__tombstone` is true. The store's kind says
-                how they are folded; of a key-value store the last row of a key wins. None where the epoch has no rows for this partition.
-                A table is cut into pieces between its batches where it is large (`StateOptions.apply_bytes`); what comes of them becomes
-                visible, and durable, as one.
+            rows: Upserts in the store's row schema, in commit order, and tombstones where the column
+                `__tombstone` is true. The store's kind says how they are folded; of a key-value store the
+                last row of a key wins. None where the epoch has no rows for this partition. A table is cut
+                into pieces between its batches where it is large (`StateOptions.apply_bytes`); what comes of
+                them becomes visible, and durable, as one.
             replaces: Whether all rows of before are removed first.
-            cutoff: The time before which rows are gone, microseconds since 1970 UTC, for a store with retention; older rows do not come in any more.
-            migrated: What the store is from this epoch on, its rows included; None where the group was not migrated.
+            cutoff: The time before which rows are gone, microseconds since 1970 UTC, for a store with
+                retention; older rows do not come in any more.
+            migrated: What the store is from this epoch on, its rows included; None where the group was not
+                migrated.
 
         Returns:
             The new version, which `version` is from now on.
@@ -227,7 +263,9 @@ class PartitionStore:
             if epoch <= self.version.epoch or epoch <= self.applied:
                 return self.version
             shape = self._shape.after(migrated)
-            before, expired = self._expire(shape, () if replaces else shape.see(self.version.with_graves), cutoff)
+            before, expired = self._expire(
+                shape, () if replaces else shape.see(self.version.with_graves), cutoff
+            )
             cutoff = self._risen(shape, cutoff)
             state = _Unfinished(before, expired)
             pieces = () if rows is None else _pieces(rows, self._options.apply_bytes)
@@ -235,14 +273,23 @@ class PartitionStore:
             for piece in pieces:
                 batch = pa.concat_batches(piece) if len(piece) > 1 else piece[0]
                 self._apply_piece(shape, state, batch, cutoff, is_whole=is_whole)
-            if rows is not None and not is_whole and cutoff is not None and shape.time_column and shape.time_column not in rows.schema.names:
+            if (
+                rows is not None
+                and not is_whole
+                and cutoff is not None
+                and shape.time_column
+                and shape.time_column not in rows.schema.names
+            ):
                 state.expire(shape, cutoff)
             return self._install(shape, epoch, state.old, state.died, state.added, state.graves, cutoff)
 
-    def _apply_piece(self, shape: Shape, state: _Unfinished, rows: pa.RecordBatch, cutoff: int | None, *, is_whole: bool) -> None:
+    def _apply_piece(
+        self, shape: Shape, state: _Unfinished, rows: pa.RecordBatch, cutoff: int | None, *, is_whole: bool
+    ) -> None:
         """Fold rows of an epoch into what those before them have left, and write what comes of it.
 
-        A time that a fold gives is known once all of the epoch is folded: what is past its retention by that goes at the end, with the last piece.
+        A time that a fold gives is known once all of the epoch is folded: what is past its retention by that
+        goes at the end, with the last piece.
         """
         stored = StoredRows(state.all, shape.context)
         rows = _folded(shape, rows, stored, cutoff, is_whole=is_whole)
@@ -257,7 +304,9 @@ class PartitionStore:
         """Whether a cutoff is later than the one that the partition knows."""
         return self._manifest.cutoff is None or cutoff > self._manifest.cutoff
 
-    def _expire(self, shape: Shape, segments: Sequence[LiveSegment], cutoff: int | None) -> tuple[Sequence[LiveSegment], Mapping[SegmentId, Rows]]:
+    def _expire(
+        self, shape: Shape, segments: Sequence[LiveSegment], cutoff: int | None
+    ) -> tuple[Sequence[LiveSegment], Mapping[SegmentId, Rows]]:
         """Let go of rows that are past their retention."""
         name = shape.time_column
         if not name or cutoff is None or not self.lets_go_at(cutoff):
@@ -265,17 +314,32 @@ class PartitionStore:
         return expire(segments, shape.context.schema.get_field_index(name), name, cutoff)
 
     def _risen(self, shape: Shape, cutoff: int | None) -> int | None:
-        """The later of a cutoff and the one that the partition knows. Known once its epoch is installed: one that fails comes again."""
-        return cutoff if shape.time_column and cutoff is not None and self.lets_go_at(cutoff) else self._manifest.cutoff
+        """The later of a cutoff and the one that the partition knows. Known once its epoch is installed: one
+        that fails comes again.
+        """
+        return (
+            cutoff
+            if shape.time_column and cutoff is not None and self.lets_go_at(cutoff)
+            else self._manifest.cutoff
+        )
 
-    def restore(self, epoch: Epoch, batches: Iterable[pa.RecordBatch], cutoff: int | None = None, migrated: Migrated | None = None) -> Version:
-        """Put rows as they are stored in the place of all that the partition has. Each batch becomes a segment.
+    def restore(
+        self,
+        epoch: Epoch,
+        batches: Iterable[pa.RecordBatch],
+        cutoff: int | None = None,
+        migrated: Migrated | None = None,
+    ) -> Version:
+        """Put rows as they are stored in the place of all that the partition has. Each batch becomes a
+        segment.
 
         Args:
             epoch: The epoch at which these are the rows; one that is applied already changes nothing.
-            batches: Rows in the stored schema; each key once in all of them together. Those that are tombstones are graves.
+            batches: Rows in the stored schema; each key once in all of them together. Those that are
+                tombstones are graves.
             cutoff: The time before which rows are gone at that epoch, as for `apply`.
-            migrated: What the store is at that epoch, and in whose shape the rows are; None where that is what it is here.
+            migrated: What the store is at that epoch, and in whose shape the rows are; None where that is
+                what it is here.
 
         Returns:
             The new version, which `version` is from now on.
@@ -315,25 +379,42 @@ class PartitionStore:
         self._manifest = replace(self._manifest, epoch=epoch)
         self._storage.write_atomically([(MANIFEST, self._manifest.to_bytes())])
 
-    def _write_rows(self, shape: Shape, rows: pa.RecordBatch, keys: Keys, order: Rows, *, logged: bool = True) -> list[LiveSegment]:
+    def _write_rows(
+        self, shape: Shape, rows: pa.RecordBatch, keys: Keys, order: Rows, *, logged: bool = True
+    ) -> list[LiveSegment]:
         if not len(order):
             return []
         widest = max(column.nbytes for column in rows.columns)
-        builder = SegmentBuilder(self._allocate(), len(order), widest * len(order) // rows.num_rows, shape.context, self._options)
+        builder = SegmentBuilder(
+            self._allocate(), len(order), widest * len(order) // rows.num_rows, shape.context, self._options
+        )
         self._storage.write(segment_of_rows(builder, shape.context, rows, keys, order), logged=logged)
         return [LiveSegment(self._track(builder.finish()), None, len(order))]
 
     def _write_graves(self, shape: Shape, rows: pa.RecordBatch, order: Rows) -> list[LiveSegment]:
-        """Keep in mind what keys were removed with, for stores that go by an order column; the columns that this does not take are null."""
+        """Keep in mind what keys were removed with, for stores that go by an order column; the columns that
+        this does not take are null.
+        """
         if not shape.order_column or TOMBSTONE_COLUMN not in rows.schema.names:
             return []
         schema, key = shape.context.schema, shape.context.key
-        is_grave = pc.and_(rows.column(TOMBSTONE_COLUMN), rows.column(shape.order_column).is_valid()).to_numpy(zero_copy_only=False)
+        is_grave = pc.and_(
+            rows.column(TOMBSTONE_COLUMN), rows.column(shape.order_column).is_valid()
+        ).to_numpy(zero_copy_only=False)
         chosen = rows.take(pa.array(order[is_grave[order]]))
         kept = {*(schema.names[place] for place in key), shape.order_column, shape.time_column}
-        columns = [chosen.column(field.name) if field.name in kept else pa.nulls(len(chosen), field.type) for field in schema]
+        columns = [
+            chosen.column(field.name) if field.name in kept else pa.nulls(len(chosen), field.type)
+            for field in schema
+        ]
         keys = shape.context.codec.encode([columns[place] for place in key])
-        return self._write_rows(shape, pa.RecordBatch.from_arrays(columns, schema=schema), keys, sort_keys.order(keys)) if len(chosen) else []
+        return (
+            self._write_rows(
+                shape, pa.RecordBatch.from_arrays(columns, schema=schema), keys, sort_keys.order(keys)
+            )
+            if len(chosen)
+            else []
+        )
 
     def _allocate(self) -> SegmentId:
         identity = self._next_segment
@@ -363,7 +444,11 @@ class PartitionStore:
         """
         buried = self._manifest.graves
         old = tuple(entry for entry in segments if entry.segment.id in buried) if buried else ()
-        rows = tuple(entry for entry in segments if entry.segment.id not in buried) if buried else tuple(segments)
+        rows = (
+            tuple(entry for entry in segments if entry.segment.id not in buried)
+            if buried
+            else tuple(segments)
+        )
         version = Version(epoch, (*rows, *added), (*old, *graves))
         manifest = replace(
             self._manifest,
@@ -375,7 +460,9 @@ class PartitionStore:
             graves=tuple(entry.segment.id for entry in version.graves),
             cutoff=self._manifest.cutoff if cutoff is None else cutoff,
         )
-        pairs: list[Pair] = [(segment_key(entry.segment.id), entry.segment.record.to_bytes()) for entry in (*added, *graves)]
+        pairs: list[Pair] = [
+            (segment_key(entry.segment.id), entry.segment.record.to_bytes()) for entry in (*added, *graves)
+        ]
         removed: list[Range] = []
         for entry in version.with_graves:
             if entry.segment.id in died:
@@ -400,7 +487,8 @@ class PartitionStore:
     # ---- compaction
 
     def compact(self) -> bool:
-        """Merge some segments, if that is worth it, or rewrite one that is stored in an older shape; readers and `apply` go on meanwhile.
+        """Merge some segments, if that is worth it, or rewrite one that is stored in an older shape; readers
+        and `apply` go on meanwhile.
 
         Returns:
             Whether something was merged; call again until not.
@@ -429,12 +517,20 @@ class PartitionStore:
         for entry in segments:
             statistics = entry.segment.statistics_of(time) if time else None
             span = None if statistics is None else span_of(statistics)
-            sizes.append(SegmentSize(entry.segment.id, entry.segment.rows, entry.live_rows, entry.segment.record.nbytes, span))
+            sizes.append(
+                SegmentSize(
+                    entry.segment.id, entry.segment.rows, entry.live_rows, entry.segment.record.nbytes, span
+                )
+            )
         return sizes
 
     def _out_of_shape(self) -> Sequence[SegmentId]:
-        """A segment that is not stored as it is seen: a rewrite makes reads cheaper, and lets go of dropped columns."""
-        return next(((entry.segment.id,) for entry in self.version.with_graves if not entry.segment.is_in_shape), ())
+        """A segment that is not stored as it is seen: a rewrite makes reads cheaper, and lets go of dropped
+        columns.
+        """
+        return next(
+            ((entry.segment.id,) for entry in self.version.with_graves if not entry.segment.is_in_shape), ()
+        )
 
     def compact_fully(self) -> None:
         """Merge all segments into one without dead rows."""
@@ -459,7 +555,9 @@ class PartitionStore:
         self._replace(inputs, LiveSegment(self._track(builder.finish()), None, merge.rows))
 
     def _replace(self, inputs: Sequence[LiveSegment], merged: LiveSegment) -> None:
-        """Install a merged segment; what died in its inputs while it was written dies in it too, and it is seen in the shape that there is then."""
+        """Install a merged segment; what died in its inputs while it was written dies in it too, and it is
+        seen in the shape that there is then.
+        """
         with self._lock:
             merged = merged.seen_in(self.context)
             now = {entry.segment.id: entry for entry in self.version.with_graves}
@@ -482,14 +580,18 @@ class PartitionStore:
                 self._write_and_let_go()
 
     def _write_and_let_go(self, pairs: Iterable[Pair] = (), removed: Iterable[Range] = ()) -> None:
-        """Write atomically, and remove with it what is stored of segments that are noted as retired. They stay noted where that fails."""
+        """Write atomically, and remove with it what is stored of segments that are noted as retired. They
+        stay noted where that fails.
+        """
         # By place, not by iteration: finalizers of other threads may add behind these at any time.
         retired = [self._retired[place] for place in range(len(self._retired))]
         ranges = [entry for each in retired for entry in segment_ranges(each.segment)]
         self._storage.write_atomically(pairs, [*ranges, *removed])
         for each in retired:
             self._retired.popleft()
-            self.context.cache.drop(cache_keys(self.context.number, each.segment, each.blocks, self._numbers.union(each.columns)))
+            self.context.cache.drop(
+                cache_keys(self.context.number, each.segment, each.blocks, self._numbers.union(each.columns))
+            )
             self._unreclaimed += each.nbytes
             self._deltas.pop(each.segment, None)
 
@@ -543,7 +645,8 @@ class _Unfinished:
             return
         left = {entry.segment.id: entry for entry in remaining}
         self.old, self.added, self.graves = (
-            [left[entry.segment.id] for entry in entries if entry.segment.id in left] for entries in (self.old, self.added, self.graves)
+            [left[entry.segment.id] for entry in entries if entry.segment.id in left]
+            for entries in (self.old, self.added, self.graves)
         )
 
     def expire(self, shape: Shape, cutoff: int) -> None:
@@ -576,8 +679,12 @@ def _pieces(rows: pa.RecordBatch | pa.Table, most_bytes: int) -> Sequence[Sequen
     return pieces
 
 
-def _folded(shape: Shape, rows: pa.RecordBatch, stored: StoredRows, cutoff: int | None, *, is_whole: bool) -> pa.RecordBatch:
-    """Rows as they are to be stored; without those that come too late, as far as that is known before the epoch is whole."""
+def _folded(
+    shape: Shape, rows: pa.RecordBatch, stored: StoredRows, cutoff: int | None, *, is_whole: bool
+) -> pa.RecordBatch:
+    """Rows as they are to be stored; without those that come too late, as far as that is known before the
+    epoch is whole.
+    """
     name = shape.time_column
     is_told = name in rows.schema.names
     if cutoff is not None and is_told:
@@ -589,7 +696,13 @@ def _folded(shape: Shape, rows: pa.RecordBatch, stored: StoredRows, cutoff: int 
 
 def _all_died(some: Mapping[SegmentId, Rows], others: Mapping[SegmentId, Rows]) -> Mapping[SegmentId, Rows]:
     """Rows that died for either of two reasons."""
-    return {**some, **{segment: np.concatenate([some[segment], rows]) if segment in some else rows for segment, rows in others.items()}}
+    return {
+        **some,
+        **{
+            segment: np.concatenate([some[segment], rows]) if segment in some else rows
+            for segment, rows in others.items()
+        },
+    }
 
 
 def _without_tombstones(rows: pa.RecordBatch, order: Rows) -> Rows:
@@ -601,7 +714,9 @@ def _without_tombstones(rows: pa.RecordBatch, order: Rows) -> Rows:
 
 
 def _died_since(then: LiveSegment, now: LiveSegment | None) -> Keys:
-    """Sort keys of the rows that were live then and are not now; a segment that is gone has none that are live."""
+    """Sort keys of the rows that were live then and are not now; a segment that is gone has none that are
+    live.
+    """
     alive_then = np.ones(then.segment.rows, np.uint8) if then.live is None else then.live
     if now is None:
         rows = np.flatnonzero(alive_then)

@@ -1,8 +1,9 @@
-"""One partition's RocksDB, as the storage that the partition store needs. The only module that imports rocksdict.
+"""One partition's RocksDB, as the storage that the partition store needs. The only module that imports
+rocksdict.
 
-What is relied on: a `WriteBatch` is applied whole or not at all, writes reach the write-ahead log in their order, and RocksDB's
-checksums are verified on every read. The log is not synced: after a crash of the process nothing is lost, after a crash of
-the machine a tail of writes may be, and the changelog brings it back.
+What is relied on: a `WriteBatch` is applied whole or not at all, writes reach the write-ahead log in their
+order, and RocksDB's checksums are verified on every read. The log is not synced: after a crash of the process
+nothing is lost, after a crash of the machine a tail of writes may be, and the changelog brings it back.
 """
 
 from __future__ import annotations
@@ -11,7 +12,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from rocksdict import DbClosedError, DBCompressionType, Options, Rdict, WriteBatch, WriteBufferManager, WriteOptions
+from rocksdict import (
+    DbClosedError,
+    DBCompressionType,
+    Options,
+    Rdict,
+    WriteBatch,
+    WriteBufferManager,
+    WriteOptions,
+)
 
 from engine.errors import Corrupt, LimitExceeded, LivestateError, Unavailable
 from engine.state.options import KIB, StateOptions
@@ -26,7 +35,9 @@ WriteBuffers = WriteBufferManager
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """Give RocksDB's failures a kind: rocksdict raises plain `Exception`, no narrower class, with RocksDB's status as its text."""
+    """Give RocksDB's failures a kind: rocksdict raises plain `Exception`, no narrower class, with RocksDB's
+    status as its text.
+    """
     try:
         yield
     except Exception as error:
@@ -37,12 +48,23 @@ def _translated() -> Iterator[None]:
 
 def _kind(status: str) -> LivestateError:
     if "No space left" in status or "File too large" in status or "quota" in status.lower():
-        return LimitExceeded("The disk of the data directory is full; free space on it, and the host goes on by itself.")
+        return LimitExceeded(
+            "The disk of the data directory is full; free space on it, and the host goes on by itself."
+        )
     if status.startswith("Corruption") or "checksum mismatch" in status.lower():
-        return Corrupt("A partition's RocksDB is damaged; delete its directory and the host rebuilds it from the changelog.")
+        return Corrupt(
+            "A partition's RocksDB is damaged; delete its directory and the host rebuilds it from the "
+            "changelog."
+        )
     if "lock" in status.lower() and "LOCK" in status:
-        return Unavailable("A partition's RocksDB is open in another process; stop the other host, or give this one a data directory of its own.")
-    return Unavailable(f"A partition's RocksDB does not answer ({status.split(':', maxsplit=1)[0]}); see the host's disk and its log.")
+        return Unavailable(
+            "A partition's RocksDB is open in another process; stop the other host, or give this one a data "
+            "directory of its own."
+        )
+    return Unavailable(
+        f"A partition's RocksDB does not answer ({status.split(':', maxsplit=1)[0]}); see the host's disk "
+        "and its log."
+    )
 
 
 class Rocks:
@@ -106,7 +128,9 @@ class Rocks:
             self._db.flush()
 
     def reclaim(self) -> None:
-        """Drop the blob files that nothing refers to any more: RocksDB does so when it compacts, which it never does without writes."""
+        """Drop the blob files that nothing refers to any more: RocksDB does so when it compacts, which it
+        never does without writes.
+        """
         with _translated():
             self._db.compact_range(None, None)
 

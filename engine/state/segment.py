@@ -1,7 +1,8 @@
 """Segments: immutable runs of rows, sorted by key and unique in it, stored column by column in blocks.
 
-A segment stays as it was stored when its store is migrated, and is seen in another shape: columns have places in a shape, and numbers for ever
-(`engine.model.columns`). What is stored and what is cached goes by number, everything else by place.
+A segment stays as it was stored when its store is migrated, and is seen in another shape: columns have places
+in a shape, and numbers for ever (`engine.model.columns`). What is stored and what is cached goes by number,
+everything else by place.
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ class PartitionContext:
 
     @cached_property
     def key_column(self) -> int:
-        """Place of the stored column that sort keys are read from; `KEY_COLUMN` where they are stored beside the columns."""
+        """Place of the stored column that sort keys are read from; `KEY_COLUMN` where they are stored beside
+        the columns.
+        """
         return KEY_COLUMN if self.codec.is_stored else self.key[0]
 
     @cached_property
@@ -91,7 +94,9 @@ class PartitionContext:
     def key_column_of(self, column: pa.Array) -> KeyColumn:
         """A whole key column with its sort keys."""
         keys = self.sort_keys(column)
-        return KeyColumn(column, keys, SparseIndex.of(keys) if isinstance(keys, np.ndarray) else PrefixIndex.of(keys))
+        return KeyColumn(
+            column, keys, SparseIndex.of(keys) if isinstance(keys, np.ndarray) else PrefixIndex.of(keys)
+        )
 
 
 class Segment:
@@ -104,7 +109,13 @@ class Segment:
         stored: The same segment as it was opened or made; None for itself.
     """
 
-    def __init__(self, identity: SegmentId, record: SegmentRecord, context: PartitionContext, stored: Segment | None = None) -> None:
+    def __init__(
+        self,
+        identity: SegmentId,
+        record: SegmentRecord,
+        context: PartitionContext,
+        stored: Segment | None = None,
+    ) -> None:
         self.id = identity
         self.record = record
         self._context = context
@@ -131,14 +142,18 @@ class Segment:
 
     def seen_in(self, context: PartitionContext) -> Segment:
         """The same segment in another shape of its partition, or in the one that it has."""
-        return self if context is self._context else Segment(self.id, self.record, context, self._stored or self)
+        return (
+            self if context is self._context else Segment(self.id, self.record, context, self._stored or self)
+        )
 
     def column_bytes(self, column: int) -> int:
         """Arrow bytes of one column, an estimate where it is not stored as it is seen."""
         found = self.record.column_bytes.get(self._context.numbers[column])
         if found is not None:
             return found
-        one: pa.Array = pa.repeat(self._context.columns[column].default_value(self._context.column_type(column)), 1)
+        one: pa.Array = pa.repeat(
+            self._context.columns[column].default_value(self._context.column_type(column)), 1
+        )
         return int(one.nbytes) * self.rows
 
     def statistics_of(self, name: str) -> ColumnStatistics | None:
@@ -213,14 +228,21 @@ class Segment:
 
     def _column_keys(self, columns: Sequence[int], block: int) -> Sequence[CacheKey]:
         whole, partition, numbers = self._context.key_column, self._context.number, self._context.numbers
-        return [self._whole_key if column == whole else CacheKey(partition, self.id, block, numbers[column]) for column in columns]
+        return [
+            self._whole_key if column == whole else CacheKey(partition, self.id, block, numbers[column])
+            for column in columns
+        ]
 
     def _arrays(self, columns: Sequence[int], block: int, entries: Sequence[Any]) -> list[pa.Array]:
         """Several columns of one block from their cache entries, loaded where there is none."""
         whole = self._context.key_column
         start, stop = self.block_span(block)
         return [
-            self.column(column, block) if entry is None else entry.column.slice(start, stop - start) if column == whole else entry
+            self.column(column, block)
+            if entry is None
+            else entry.column.slice(start, stop - start)
+            if column == whole
+            else entry
             for column, entry in zip(columns, entries, strict=True)
         ]
 
@@ -234,13 +256,18 @@ class Segment:
         return blocks[0] if len(blocks) == 1 else pa.concat_arrays(blocks)
 
     def batch(self, block: int) -> pa.RecordBatch:
-        """All columns of one block in the stored schema; what has to be read for it stays out of the cache."""
+        """All columns of one block in the stored schema; what has to be read for it stays out of
+        the cache.
+        """
         whole = self._context.key_column
         start, stop = self.block_span(block)
         known: KeyColumn | None = self._context.cache.find(self._whole_key)
         schema = self._context.schema
         columns = [
-            known.column[start:stop] if known is not None and column == whole else self.read_through(column, block) for column in range(len(schema))
+            known.column[start:stop]
+            if known is not None and column == whole
+            else self.read_through(column, block)
+            for column in range(len(schema))
         ]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
@@ -254,7 +281,9 @@ class Segment:
         return self._whole().keys
 
     def _whole(self) -> KeyColumn:
-        found: KeyColumn = self._context.cache.get(self._whole_key, lambda: self._context.key_column_of(self.whole_column(self._context.key_column)))
+        found: KeyColumn = self._context.cache.get(
+            self._whole_key, lambda: self._context.key_column_of(self.whole_column(self._context.key_column))
+        )
         return found
 
     def position(self, needles: Keys, side: str) -> Rows:
@@ -270,12 +299,15 @@ class Segment:
         whole = self._keys_at_hand(len(needles))
         if whole is not None:
             return sort_keys.search(whole.keys, needles, side)
-        # A row before the needle exists in the last block whose first key is before it; `left` and `right` differ in what "before" means.
+        # A row before the needle exists in the last block whose first key is before it; `left` and `right`
+        # differ in what "before" means.
         blocks = np.maximum(sort_keys.search(self._first, needles, side) - 1, 0)
         positions = np.empty(len(needles), np.intp)
         for block in np.unique(blocks).tolist():
             chosen = np.flatnonzero(blocks == block)
-            positions[chosen] = block * self.record.block_rows + sort_keys.search(self._block_keys(block), sort_keys.take(needles, chosen), side)
+            positions[chosen] = block * self.record.block_rows + sort_keys.search(
+                self._block_keys(block), sort_keys.take(needles, chosen), side
+            )
         return positions
 
     def find(self, needles: Keys) -> tuple[Rows, Rows]:
@@ -311,7 +343,9 @@ class Segment:
         return int(rows[0]) if len(rows) else None
 
     def _keys_at_hand(self, needles: int) -> KeyColumn | None:
-        """All sort keys, when they are in memory already or when about half of the blocks would be read anyway; else None."""
+        """All sort keys, when they are in memory already or when about half of the blocks would be read
+        anyway; else None.
+        """
         if self.blocks == 1 or needles * 2 >= self.blocks:
             return self._whole()
         found: KeyColumn | None = self._context.cache.find(self._whole_key)
@@ -338,12 +372,17 @@ class Segment:
             return self._read(KEY_COLUMN, kind, block)
         start, stop = self.block_span(block)
         stored = self._context.columns[column]
-        return stored.read(self.record.column_bytes, kind, stop - start, lambda number, kind: self._read(number, kind, block))
+        return stored.read(
+            self.record.column_bytes, kind, stop - start, lambda number, kind: self._read(number, kind, block)
+        )
 
     def _read(self, number: int, kind: pa.DataType, block: int) -> pa.Array:
         data = self._context.storage.get(block_key(self.id, number, block))
         if data is None:
-            raise Corrupt("A block of a partition is missing; delete the partition's directory and the host rebuilds it from the changelog.")
+            raise Corrupt(
+                "A block of a partition is missing; delete the partition's directory and the host rebuilds "
+                "it from the changelog."
+            )
         start, stop = self.block_span(block)
         return decode_block(data, kind, stop - start)
 
@@ -357,7 +396,9 @@ def cache_keys(partition: int, segment: SegmentId, blocks: int, columns: Iterabl
         blocks: How many blocks it has.
         columns: Numbers of columns.
     """
-    return [CacheKey(partition, segment, block, column) for column in columns for block in range(_WHOLE, blocks)]
+    return [
+        CacheKey(partition, segment, block, column) for column in columns for block in range(_WHOLE, blocks)
+    ]
 
 
 def _fences(first: pa.Array) -> Keys:
@@ -375,7 +416,9 @@ class SegmentBuilder:
         options: Sizes of blocks.
     """
 
-    def __init__(self, identity: SegmentId, rows: int, widest: int, context: PartitionContext, options: StateOptions) -> None:
+    def __init__(
+        self, identity: SegmentId, rows: int, widest: int, context: PartitionContext, options: StateOptions
+    ) -> None:
         self._id = identity
         self._rows = rows
         self._context = context
@@ -396,7 +439,9 @@ class SegmentBuilder:
             RocksDB pairs to be written before the segment counts.
         """
         if column == self._context.key_column:
-            yield from self._stored(column, self._keep_whole(self._context.numbers[column], values.take(pa.array(order))))
+            yield from self._stored(
+                column, self._keep_whole(self._context.numbers[column], values.take(pa.array(order)))
+            )
         else:
             yield from self.add_blocks(column, (values.take(pa.array(part)) for part in self.parts(order)))
 
@@ -441,14 +486,21 @@ class SegmentBuilder:
         self._context.cache.put(CacheKey(self._context.number, self._id, _WHOLE, number), entry)
         starts = np.arange(0, self._rows, self._block_rows)
         stops = np.minimum(starts + self._block_rows, self._rows) - 1
-        self._fences = (_stored_fences(sort_keys.take(entry.keys, starts)), _stored_fences(sort_keys.take(entry.keys, stops)))
+        self._fences = (
+            _stored_fences(sort_keys.take(entry.keys, starts)),
+            _stored_fences(sort_keys.take(entry.keys, stops)),
+        )
         return [ordered[start : start + self._block_rows] for start in starts.tolist()]
 
     def finish(self) -> Segment:
         """The segment, when all columns are added."""
         assert self._fences is not None
         first, last = self._fences
-        return Segment(self._id, SegmentRecord(self._rows, self._block_rows, self._column_bytes, first, last, self._statistics), self._context)
+        return Segment(
+            self._id,
+            SegmentRecord(self._rows, self._block_rows, self._column_bytes, first, last, self._statistics),
+            self._context,
+        )
 
 
 def _stored_fences(keys: Keys) -> pa.Array:

@@ -61,7 +61,10 @@ class Shape:
             return self
         if migrated.definition.generation == self.definition.generation:
             return replace(self, generation=migrated.generation)
-        return Shape(*migrated, _context(self.context.number, migrated.definition, self.context.storage, self.context.cache))
+        return Shape(
+            *migrated,
+            _context(self.context.number, migrated.definition, self.context.storage, self.context.cache),
+        )
 
     def see(self, segments: Iterable[LiveSegment]) -> tuple[LiveSegment, ...]:
         """Segments in this shape, whichever they were seen in before."""
@@ -93,7 +96,9 @@ class Shape:
         return {field.name: sql_type(field.type) for field in self.definition.stored_schema}
 
 
-def _context(number: int, definition: StoreDefinition, storage: Storage, cache: ColumnCache) -> PartitionContext:
+def _context(
+    number: int, definition: StoreDefinition, storage: Storage, cache: ColumnCache
+) -> PartitionContext:
     codec = KeyCodec([field.type for field in definition.key_schema])
     key = tuple(definition.stored_schema.get_field_index(name) for name in definition.key)
     return PartitionContext(number, definition.stored_schema, definition.columns, key, codec, storage, cache)

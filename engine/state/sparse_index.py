@@ -1,9 +1,10 @@
-"""Sorted numbers with a sample of them beside, in which many needles are found in half the time of a plain binary search.
+"""Sorted numbers with a sample of them beside, in which many needles are found in half the time of a plain
+binary search.
 
-A binary search over a long array waits for memory at most of its steps, one needle at a time. Here numpy's search runs over every
-32nd number, which stays in the processor's cache; the last five halvings are made for all needles together, so that their
-accesses to memory overlap. 10,000 needles among 10 M numbers in 33 arrays, each searched for what the ones before did not have: 2.5 ms
-instead of 4.1 ms.
+A binary search over a long array waits for memory at most of its steps, one needle at a time. Here numpy's
+search runs over every 32nd number, which stays in the processor's cache; the last five halvings are made for
+all needles together, so that their accesses to memory overlap. 10,000 needles among 10 M numbers in 33
+arrays, each searched for what the ones before did not have: 2.5 ms instead of 4.1 ms.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ import numpy.typing as npt
 STRIDE = 32
 """One number of so many is in the sample; a power of two."""
 MANY_NEEDLES = 64
-"""From so many needles on the sample pays: the halvings take twenty calls of numpy however few needles there are."""
+"""From so many needles on the sample pays: the halvings take twenty calls of numpy however few needles there
+are.
+"""
 
 Numbers: TypeAlias = npt.NDArray[Any]
 
@@ -54,16 +57,20 @@ class SparseIndex:
             Places of the needles that are found, and the row of each.
         """
         rows = self._search(needles) if len(needles) >= MANY_NEEDLES else self.numbers.searchsorted(needles)
-        # A needle behind the last number has the row behind the last one; clipped, it is compared with the last number, which it does not equal.
+        # A needle behind the last number has the row behind the last one; clipped, it is compared with the
+        # last number, which it does not equal.
         found = np.flatnonzero(self.numbers.take(rows, mode="clip") == needles)
         return found, rows[found]
 
     def _search(self, needles: Numbers) -> npt.NDArray[np.intp]:
-        """For each needle the first row that is not smaller; behind the last number, where all are, any row that is not within."""
+        """For each needle the first row that is not smaller; behind the last number, where all are, any row
+        that is not within.
+        """
         rows: npt.NDArray[np.intp] = self.sample.searchsorted(needles) * STRIDE
         step = STRIDE // 2
         while step:
-            # The row is among the 2 * step from here on: if the last of their first half is smaller, it is in their second half.
+            # The row is among the 2 * step from here on: if the last of their first half is smaller, it is in
+            # their second half.
             rows += (self.numbers.take(rows + (step - 1), mode="clip") < needles) * step
             step //= 2
         return rows

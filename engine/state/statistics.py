@@ -1,7 +1,7 @@
 """Smallest and largest value of each column in each block, so that ranges skip blocks without reading them.
 
-Unknown keeps the block: a column whose type has no order here, a float block with a NaN (SQL orders NaN above all
-numbers, Arrow's kernel passes over it), and strings too long to be kept in memory are unknown.
+Unknown keeps the block: a column whose type has no order here, a float block with a NaN (SQL orders NaN above
+all numbers, Arrow's kernel passes over it), and strings too long to be kept in memory are unknown.
 """
 
 from __future__ import annotations
@@ -70,7 +70,9 @@ class ColumnStatistics:
 
     @cached_property
     def _numbers(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]] | None:
-        """The bounds as numbers, where all are known: a query asks every segment, and numpy takes a tenth of the time of Arrow's kernels."""
+        """The bounds as numbers, where all are known: a query asks every segment, and numpy takes a tenth of
+        the time of Arrow's kernels.
+        """
         kind = self.low.type
         if self.low.null_count or self.high.null_count or not self.known.all():
             return None
@@ -84,10 +86,14 @@ class ColumnStatistics:
 
 
 def _may_hold_numbers(
-    bounds: tuple[npt.NDArray[Any], npt.NDArray[Any]], numbers: tuple[float | None, float | None], interval: Interval
+    bounds: tuple[npt.NDArray[Any], npt.NDArray[Any]],
+    numbers: tuple[float | None, float | None],
+    interval: Interval,
 ) -> npt.NDArray[np.bool_]:
     (lows, highs), (low, high) = bounds, numbers
-    can: npt.NDArray[np.bool_] = np.ones(len(lows), np.bool_) if low is None else highs > low if interval.low_open else highs >= low
+    can: npt.NDArray[np.bool_] = (
+        np.ones(len(lows), np.bool_) if low is None else highs > low if interval.low_open else highs >= low
+    )
     if high is not None:
         can = can & (lows < high if interval.high_open else lows <= high)
     return can
@@ -116,7 +122,11 @@ class Measuring:
 
     def finish(self) -> ColumnStatistics:
         """The statistics, with an entry for each block."""
-        return ColumnStatistics(pa.array(self._lows, self._kind), pa.array(self._highs, self._kind), np.array(self._known, np.bool_))
+        return ColumnStatistics(
+            pa.array(self._lows, self._kind),
+            pa.array(self._highs, self._kind),
+            np.array(self._known, np.bool_),
+        )
 
 
 def measure(blocks: Iterable[pa.Array], kind: pa.DataType) -> ColumnStatistics:
@@ -143,11 +153,17 @@ def of_constant(value: pa.Scalar, blocks: int) -> ColumnStatistics:
         blocks: How many blocks there are.
     """
     one = measure([pa.repeat(value, 1)], value.type)
-    return ColumnStatistics(pa.repeat(one.low[0], blocks), pa.repeat(one.high[0], blocks), np.repeat(one.known, blocks))
+    return ColumnStatistics(
+        pa.repeat(one.low[0], blocks), pa.repeat(one.high[0], blocks), np.repeat(one.known, blocks)
+    )
 
 
 def _bounds(block: pa.Array) -> tuple[pa.Scalar, pa.Scalar]:
-    if (pa.types.is_integer(block.type) or pa.types.is_floating(block.type)) and len(block) and not block.null_count:
+    if (
+        (pa.types.is_integer(block.type) or pa.types.is_floating(block.type))
+        and len(block)
+        and not block.null_count
+    ):
         values = block.to_numpy()  # numpy is faster on small blocks, and a NaN comes through as the bound
         return pa.scalar(values.min(), block.type), pa.scalar(values.max(), block.type)
     bounds = pc.min_max(block)

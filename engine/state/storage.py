@@ -1,4 +1,6 @@
-"""What a partition store needs of the place where its bytes are: keys in order, and writes that are applied whole."""
+"""What a partition store needs of the place where its bytes are: keys in order, and writes that are applied
+whole.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ Range = tuple[bytes, bytes]
 
 
 class Storage(Protocol):
-    """Bytes by key. `get` may be called by any thread at any time; writes may come from several threads, too."""
+    """Bytes by key. `get` may be called by any thread at any time; writes may come from several
+    threads, too.
+    """
 
     def get(self, key: bytes) -> bytes | None:
         """The value of a key, None where there is none."""
@@ -32,7 +36,9 @@ class Storage(Protocol):
         """Bring all that was written to where a crash leaves it."""
 
     def reclaim(self) -> None:
-        """Give back the space of what was removed, as far as it is not given back already. Takes a while; readers and writers go on."""
+        """Give back the space of what was removed, as far as it is not given back already. Takes a while;
+        readers and writers go on.
+        """
 
     def pairs(self, prefix: bytes) -> Iterator[Pair]:
         """All pairs whose key starts with a prefix, in key order."""

@@ -1,4 +1,6 @@
-"""The live rows of a partition as a fold sees them: found by key once, for reading what is stored and for superseding it."""
+"""The live rows of a partition as a fold sees them: found by key once, for reading what is stored and for
+superseding it.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ class StoredRows:
         located = locate(self._segments, keys)
         known = self._known = _Known(keys, [column.take(pa.array(some_row)) for column in columns], located)
         picks = [Pick(found.entry.segment, found.rows) for found in located if len(found.rows)]
-        return KeyGroups(keys, groups, known.columns, _places(located, len(keys)), lambda names: self._gather(picks, names))
+        return KeyGroups(
+            keys, groups, known.columns, _places(located, len(keys)), lambda names: self._gather(picks, names)
+        )
 
     def of_prefixes(self, prefixes: pa.RecordBatch) -> pa.Table:
         """As `Stored.of_prefixes`."""
@@ -67,17 +71,21 @@ class StoredRows:
             rows: Rows in the stored schema.
 
         Returns:
-            The sort key of each row, and the last row of each key in key order. What `of_keys` has encoded and sorted is not done again.
+            The sort key of each row, and the last row of each key in key order. What `of_keys` has encoded
+            and sorted is not done again.
         """
         columns = [rows.column(place) for place in self._context.key]
         known = self._known
-        if known is not None and all(column.equals(other) for column, other in zip(columns, known.columns, strict=True)):
+        if known is not None and all(
+            column.equals(other) for column, other in zip(columns, known.columns, strict=True)
+        ):
             return known.keys, np.arange(rows.num_rows)
         keys = self._context.codec.encode(columns)
         return keys, sort_keys.order_of_last(keys)
 
     def supersede(self, keys: Keys) -> tuple[list[LiveSegment], Mapping[SegmentId, Rows]]:
-        """Make the rows of some keys dead, as `version.supersede`; what `of_keys` has found is not searched again.
+        """Make the rows of some keys dead, as `version.supersede`; what `of_keys` has found is not searched
+        again.
 
         Args:
             keys: Sorted keys, each once.
@@ -89,7 +97,9 @@ class StoredRows:
 
 
 def _places(located: Sequence[Located], keys: int) -> Rows:
-    """The numbers of the keys that are found, in the order of what is found; a search goes on with the keys that those before it did not find."""
+    """The numbers of the keys that are found, in the order of what is found; a search goes on with the keys
+    that those before it did not find.
+    """
     left = np.arange(keys)
     places = []
     for found in located:

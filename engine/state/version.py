@@ -1,7 +1,9 @@
-"""Versions: what a partition looks like at one epoch. Immutable, so a query holds one and never sees half an epoch.
+"""Versions: what a partition looks like at one epoch. Immutable, so a query holds one and never sees half an
+epoch.
 
-A store that keeps the latest row by an order column remembers of a removed key what it was removed with: a grave, a row of which the key and the
-order column count. Graves lie in segments of their own, which queries never see and folds do.
+A store that keeps the latest row by an order column remembers of a removed key what it was removed with: a
+grave, a row of which the key and the order column count. Graves lie in segments of their own, which queries
+never see and folds do.
 """
 
 from __future__ import annotations
@@ -182,7 +184,9 @@ def bury(located: Sequence[Located]) -> tuple[list[LiveSegment], Mapping[Segment
     return remaining, died
 
 
-def supersede(segments: Sequence[LiveSegment], keys: Keys) -> tuple[list[LiveSegment], Mapping[SegmentId, Rows]]:
+def supersede(
+    segments: Sequence[LiveSegment], keys: Keys
+) -> tuple[list[LiveSegment], Mapping[SegmentId, Rows]]:
     """Make the rows of some keys dead.
 
     Args:
@@ -195,13 +199,16 @@ def supersede(segments: Sequence[LiveSegment], keys: Keys) -> tuple[list[LiveSeg
     return bury(locate(segments, keys))
 
 
-def ranges_of_live(segments: Sequence[LiveSegment], low: Keys, high: Keys, side: str = "left") -> Iterator[tuple[LiveSegment, Rows]]:
+def ranges_of_live(
+    segments: Sequence[LiveSegment], low: Keys, high: Keys, side: str = "left"
+) -> Iterator[tuple[LiveSegment, Rows]]:
     """The live rows between keys.
 
     Args:
         segments: Where they may be.
         low: Lower bounds, which belong to the ranges.
-        high: The upper bound of each; no two ranges with different lower bounds overlap, and a range may be there more than once.
+        high: The upper bound of each; no two ranges with different lower bounds overlap, and a range may be
+            there more than once.
         side: `left` where the upper bounds do not belong to the ranges, `right` where they do.
 
     Yields:
@@ -212,11 +219,15 @@ def ranges_of_live(segments: Sequence[LiveSegment], low: Keys, high: Keys, side:
     for entry in segments:
         starts, stops = entry.segment.position(low, "left"), entry.segment.position(high, side)
         lengths = np.maximum(stops - starts, 0)
-        rows = entry.only_live(np.repeat(starts - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum()))
+        rows = entry.only_live(
+            np.repeat(starts - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
+        )
         if len(rows):
             yield entry, rows
 
 
 def by_live_rows(segments: Sequence[LiveSegment]) -> Sequence[LiveSegment]:
-    """The segments in the order to search them: a key is live in one of them only, so the largest first leaves least to search for."""
+    """The segments in the order to search them: a key is live in one of them only, so the largest first
+    leaves least to search for.
+    """
     return sorted(segments, key=lambda entry: -entry.live_rows)

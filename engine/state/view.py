@@ -1,4 +1,6 @@
-"""A store at one epoch, as queries see it: pruned scans and exact lookups over the versions of its partitions."""
+"""A store at one epoch, as queries see it: pruned scans and exact lookups over the versions of its
+partitions.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ NO_INTERVALS: Mapping[str, Interval] = MappingProxyType({})
 
 
 class _Piece(NamedTuple):
-    """Rows of one block that may be needed: `start` to before `stop`, counted in the segment. A tuple: large scans have thousands."""
+    """Rows of one block that may be needed: `start` to before `stop`, counted in the segment. A tuple: large
+    scans have thousands.
+    """
 
     entry: LiveSegment
     block: int
@@ -37,7 +41,11 @@ class _Piece(NamedTuple):
         segment = self.entry.segment
         first, after = segment.block_span(self.block)
         column = segment.column(place, self.block)
-        return column if (self.start, self.stop) == (first, after) else column[self.start - first : self.stop - first]
+        return (
+            column
+            if (self.start, self.stop) == (first, after)
+            else column[self.start - first : self.stop - first]
+        )
 
     def live(self) -> pa.Array:
         """Which of the rows are live, `uint8`."""
@@ -55,8 +63,12 @@ class _Edge(NamedTuple):
         return int(entry.segment.position(self.needle, self.side)[0])
 
 
-def _pieces(entry: LiveSegment, intervals: Mapping[str, Interval], edges: tuple[_Edge | None, _Edge | None]) -> Sequence[_Piece]:
-    """The rows of a segment that statistics and the edges of the first key column leave. A list, as every query asks every segment."""
+def _pieces(
+    entry: LiveSegment, intervals: Mapping[str, Interval], edges: tuple[_Edge | None, _Edge | None]
+) -> Sequence[_Piece]:
+    """The rows of a segment that statistics and the edges of the first key column leave. A list, as every
+    query asks every segment.
+    """
     segment = entry.segment
     blocks = segment.blocks
     kept: Sequence[int] = range(blocks)
@@ -102,7 +114,13 @@ class StateView:
         """
         if len(partitions) == len(self.versions):
             return self
-        return StateView(self.definition, self.epoch, self.committed_at, {number: self.versions[number] for number in partitions}, self)
+        return StateView(
+            self.definition,
+            self.epoch,
+            self.committed_at,
+            {number: self.versions[number] for number in partitions},
+            self,
+        )
 
     @cached_property
     def live_rows(self) -> int:
@@ -117,10 +135,22 @@ class StateView:
         """As `StoreView.scan`: with points exactly their rows, else the blocks that the intervals leave."""
         if wanted.points is not None:
             return PointScan(
-                self, columns, wanted.points, {name: wanted.intervals[name] for name in wanted.intervals if name not in wanted.points.schema.names}
+                self,
+                columns,
+                wanted.points,
+                {
+                    name: wanted.intervals[name]
+                    for name in wanted.intervals
+                    if name not in wanted.points.schema.names
+                },
             )
         edges = self._key_edges(wanted.intervals.get(self.definition.key[0]))
-        pieces = [piece for version in self.versions.values() for entry in version.segments for piece in _pieces(entry, wanted.intervals, edges)]
+        pieces = [
+            piece
+            for version in self.versions.values()
+            for entry in version.segments
+            for piece in _pieces(entry, wanted.intervals, edges)
+        ]
         return PieceScan(self, columns, pieces)
 
     def _key_edges(self, interval: Interval | None) -> tuple[_Edge | None, _Edge | None]:
@@ -131,10 +161,14 @@ class StateView:
             low = _Edge(after, "right" if is_whole else "left") if interval.low_open else _Edge(first, "left")
         if interval is not None and interval.high is not None:
             first, after, is_whole = self._codec.ranges([pa.array([interval.high], interval.high.type)])
-            high = _Edge(first, "left") if interval.high_open else _Edge(after, "right" if is_whole else "left")
+            high = (
+                _Edge(first, "left") if interval.high_open else _Edge(after, "right" if is_whole else "left")
+            )
         return low, high
 
-    def lookup(self, columns: Sequence[str], points: pa.RecordBatch, intervals: Mapping[str, Interval] = NO_INTERVALS) -> pa.Table:
+    def lookup(
+        self, columns: Sequence[str], points: pa.RecordBatch, intervals: Mapping[str, Interval] = NO_INTERVALS
+    ) -> pa.Table:
         """As `StoreView.lookup`; rows outside the intervals of some other columns may be left out."""
         places, schema = self._projected(tuple(columns))
         picks: list[Pick] = []
@@ -143,11 +177,17 @@ class StateView:
             if is_whole:
                 picks += _picks_of_keys(version, low)
             else:
-                kept = [entry for entry in version.segments if _may_hold(entry, intervals)] if intervals else version.segments
+                kept = (
+                    [entry for entry in version.segments if _may_hold(entry, intervals)]
+                    if intervals
+                    else version.segments
+                )
                 picks += _picks_of_ranges(kept, *self._narrowed(part, intervals, low, high))
         return gather(picks, places, schema)
 
-    def _narrowed(self, points: Sequence[pa.Array], intervals: Mapping[str, Interval], low: Keys, high: Keys) -> tuple[Keys, Keys]:
+    def _narrowed(
+        self, points: Sequence[pa.Array], intervals: Mapping[str, Interval], low: Keys, high: Keys
+    ) -> tuple[Keys, Keys]:
         """The ranges of key prefixes, as far as an interval of the next key column leaves them."""
         interval = intervals.get(self.definition.key[len(points)])
         if interval is not None and interval.low is not None:
@@ -176,7 +216,10 @@ class StateView:
         found = self._projections.get(columns)
         if found is None:
             places = [self.place(column) for column in columns]
-            found = self._projections[columns] = (places, pa.schema([self.definition.schema.field(place) for place in places]))
+            found = self._projections[columns] = (
+                places,
+                pa.schema([self.definition.schema.field(place) for place in places]),
+            )
         return found
 
     @cached_property
@@ -201,7 +244,10 @@ class StateView:
         partitions, starts = np.unique(placed[order], return_index=True)
         for partition, rows in zip(partitions.tolist(), np.split(order, starts[1:]), strict=True):
             if partition in self.versions:
-                yield self.versions[PartitionId(partition)], [column.take(pa.array(rows)) for column in columns]
+                yield (
+                    self.versions[PartitionId(partition)],
+                    [column.take(pa.array(rows)) for column in columns],
+                )
 
     def place(self, column: str) -> int:
         """Where a column is in the store's schema.
@@ -267,7 +313,9 @@ class PieceScan:
     def schema(self) -> pa.Schema:
         """The columns asked for, then `LIVE_COLUMN` where dead rows may be among the rows."""
         fields = [self.view.definition.schema.field(self.view.place(column)) for column in self.columns]
-        return pa.schema([*fields, pa.field(LIVE_COLUMN, pa.uint8(), nullable=False)] if self._has_dead else fields)
+        return pa.schema(
+            [*fields, pa.field(LIVE_COLUMN, pa.uint8(), nullable=False)] if self._has_dead else fields
+        )
 
     @property
     def nbytes(self) -> int:
@@ -277,7 +325,10 @@ class PieceScan:
         for piece in self.pieces:
             segment = piece.entry.segment
             if segment is not known:  # the pieces of a segment follow each other
-                known, row_bytes = segment, sum(segment.column_bytes(place) for place in places) / segment.rows
+                known, row_bytes = (
+                    segment,
+                    sum(segment.column_bytes(place) for place in places) / segment.rows,
+                )
             total += (piece.stop - piece.start) * row_bytes
         return int(total)
 
@@ -286,7 +337,9 @@ class PieceScan:
         """What pruning left."""
         entries = [entry for version in self.view.versions.values() for entry in version.segments]
         read = {id(piece.entry) for piece in self.pieces}
-        partitions = sum(any(id(entry) in read for entry in version.segments) for version in self.view.versions.values())
+        partitions = sum(
+            any(id(entry) in read for entry in version.segments) for version in self.view.versions.values()
+        )
         return ScanStatistics(
             partitions_read=partitions,
             partitions=len(self.view.versions),
@@ -315,7 +368,9 @@ class PieceScan:
         chunks = [[piece.column(self.view.place(column)) for piece in self.pieces] for column in self.columns]
         if self._has_dead:
             chunks.append([piece.live() for piece in self.pieces])
-        arrays = [pa.chunked_array(parts, field.type) for parts, field in zip(chunks, self.schema, strict=True)]
+        arrays = [
+            pa.chunked_array(parts, field.type) for parts, field in zip(chunks, self.schema, strict=True)
+        ]
         return pa.Table.from_arrays(arrays, schema=self.schema)
 
 
@@ -351,13 +406,24 @@ class PointScan:
 
     @cached_property
     def statistics(self) -> ScanStatistics:
-        """What the points leave: partitions by their hash. Segments and blocks are not counted one by one; there are no more than pieces of rows."""
+        """What the points leave: partitions by their hash. Segments and blocks are not counted one by one;
+        there are no more than pieces of rows.
+        """
         everything = PieceScan(self.view, self.columns, []).statistics
         read = {id(version) for version, _ in self.view.routed(self.points)}
         found = self._found.num_rows
         chunks = self._found.column(0).num_chunks if self.columns else 0
         segments, blocks = min(chunks, everything.segments), min(chunks, everything.blocks)
-        return ScanStatistics(len(read), everything.partitions, segments, everything.segments, blocks, everything.blocks, found, everything.rows)
+        return ScanStatistics(
+            len(read),
+            everything.partitions,
+            segments,
+            everything.segments,
+            blocks,
+            everything.blocks,
+            found,
+            everything.rows,
+        )
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows."""

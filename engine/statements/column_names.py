@@ -1,7 +1,8 @@
 """The names that DuckDB gives to a result's columns, over tables that are called as the stores are.
 
-What runs is another text than the user's: it is generated, reads scans, and casts parameters. Names that the engine makes out
-of its expressions would show all that. So the user's own text is bound, never run, over empty tables in a database that has nothing else.
+What runs is another text than the user's: it is generated, reads scans, and casts parameters. Names that the
+engine makes out of its expressions would show all that. So the user's own text is bound, never run, over
+empty tables in a database that has nothing else.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ class ColumnNames:
             deadline: When the statement must end.
 
         Returns:
-            The names; None where those that the engine gives will do, or DuckDB does not take the text as it stands.
+            The names; None where those that the engine gives will do, or DuckDB does not take the text as it
+            stands.
         """
         if (
             dialect != "duckdb"
@@ -54,28 +56,46 @@ class ColumnNames:
             or has_columns_of_rows(bound.tree)
         ):
             return None
-        described = _DESCRIBE.match(bound.source.text, blanks_end(bound.source.text, 0)) if bound.kind is Kind.DESCRIBE else None
+        described = (
+            _DESCRIBE.match(bound.source.text, blanks_end(bound.source.text, 0))
+            if bound.kind is Kind.DESCRIBE
+            else None
+        )
         text = bound.source.text[described.end() :] if described else bound.source.text
         tables = _tables(bound)
         if tables is None:
             return None
         for value_of in (_null, _sample) if bound.parameters else (_null,):
             try:
-                return tuple(column.name for column in self._binder.columns(text, tables, _values(bound, value_of), deadline))
+                return tuple(
+                    column.name
+                    for column in self._binder.columns(text, tables, _values(bound, value_of), deadline)
+                )
             except (NotBoundError, InvalidInput) as error:
                 _log.debug("A text is not bound as it stands: %s", error)
         return None
 
 
 def _tables(bound: BoundStatement) -> Mapping[str, pa.Schema] | None:
-    """The tables that a text names; None where two names differ in case only, which DuckDB does not tell apart."""
-    tables: dict[str, pa.Schema] = {name: definition.schema for name, definition in bound.tables.items()} | dict(bound.list_schemas)
+    """The tables that a text names; None where two names differ in case only, which DuckDB does not tell
+    apart.
+    """
+    tables: dict[str, pa.Schema] = {
+        name: definition.schema for name, definition in bound.tables.items()
+    } | dict(bound.list_schemas)
     return tables if len({name.lower() for name in tables}) == len(tables) else None
 
 
-def _values(bound: BoundStatement, value_of: Callable[[pa.DataType], object]) -> Sequence[object] | Mapping[str, object]:
-    """Values of its parameters. Names do not show them, but which function is meant may depend on their types."""
-    values = {slot.name: value_of(kind) for slot, kind in zip(bound.parameters, suggested_types(bound.parameters), strict=True)}
+def _values(
+    bound: BoundStatement, value_of: Callable[[pa.DataType], object]
+) -> Sequence[object] | Mapping[str, object]:
+    """Values of its parameters. Names do not show them, but which function is meant may depend on their
+    types.
+    """
+    values = {
+        slot.name: value_of(kind)
+        for slot, kind in zip(bound.parameters, suggested_types(bound.parameters), strict=True)
+    }
     return list(values.values()) if all(name.isdigit() for name in values) else values
 
 
@@ -87,5 +107,11 @@ def _sample(kind: pa.DataType) -> object:
     """Some value of a type."""
     if pa.types.is_nested(kind):
         return []
-    text = "2000-01-01" if pa.types.is_temporal(kind) else "" if pa.types.is_string(kind) or pa.types.is_binary(kind) else "0"
+    text = (
+        "2000-01-01"
+        if pa.types.is_temporal(kind)
+        else ""
+        if pa.types.is_string(kind) or pa.types.is_binary(kind)
+        else "0"
+    )
     return pa.scalar(text).cast(kind).as_py()

@@ -1,7 +1,8 @@
 """Room for long texts: parsers and planners recurse on the native stack, which must not run out.
 
-sqlglot's compiled parser takes up to 650 bytes of stack for each token that nests the next one (measured on all productions that were found to do
-so). What is known to nest is limited (`engine.sql.tokens`); the room is for what is not known.
+sqlglot's compiled parser takes up to 650 bytes of stack for each token that nests the next one (measured on
+all productions that were found to do so). What is known to nest is limited (`engine.sql.tokens`); the room is
+for what is not known.
 """
 
 from __future__ import annotations

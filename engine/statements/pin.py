@@ -14,10 +14,12 @@ Views = Mapping[StoreName, StoreView]
 
 
 class MigratedError(Unavailable):
-    """A store has other columns at the epoch that is read than a statement was bound with: it must be bound anew.
+    """A store has other columns at the epoch that is read than a statement was bound with: it must be bound
+    anew.
 
     Attributes:
-        generations: How many migrations are in effect at that epoch, at the least, of each group that is read.
+        generations: How many migrations are in effect at that epoch, at the least, of each group that is
+            read.
     """
 
     def __init__(self, message: str, generations: Mapping[GroupName, int]) -> None:
@@ -37,8 +39,11 @@ class Pin:
     epochs: Mapping[GroupName, Epoch] | None = None
     partitions: Mapping[StoreName, tuple[PartitionId, ...]] | None = None
 
-    def views(self, source: StoreSource, stores: Mapping[StoreName, StoreDefinition]) -> AbstractContextManager[Views]:
-        """Pin stores. Whoever reads the views sees to it that they are what he takes them to be: `check_shapes`.
+    def views(
+        self, source: StoreSource, stores: Mapping[StoreName, StoreDefinition]
+    ) -> AbstractContextManager[Views]:
+        """Pin stores. Whoever reads the views sees to it that they are what he takes them to be:
+        `check_shapes`.
 
         Args:
             source: Where they are.
@@ -75,4 +80,6 @@ def check_shapes(views: Views, stores: Mapping[StoreName, StoreDefinition]) -> N
             for view in views.values():
                 group = view.definition.group
                 generations[group] = max(view.definition.generation, generations.get(group, 0))
-            raise MigratedError(f"Store {name} has other columns at epoch {views[name].epoch} here: try again.", generations)
+            raise MigratedError(
+                f"Store {name} has other columns at epoch {views[name].epoch} here: try again.", generations
+            )

@@ -57,7 +57,9 @@ class Request:
 
     @property
     def limit(self) -> int | None:
-        """How many rows at most, where the plan is plain rows; None for all, and `REFUSED_LIMIT` for what the engine must judge."""
+        """How many rows at most, where the plan is plain rows; None for all, and `REFUSED_LIMIT` for what the
+        engine must judge.
+        """
         plan = self.statement.plan
         return limit_of(plan.limit, self.arguments) if isinstance(plan, RowsPlan) else None
 

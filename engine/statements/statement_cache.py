@@ -90,7 +90,8 @@ class ReadyText:
 class StatementCache:
     """Makes statements ready, and keeps them for texts that come again.
 
-    Texts that differ only in long literal lists share a statement, and so do short lookups that differ only in literals.
+    Texts that differ only in long literal lists share a statement, and so do short lookups that differ only
+    in literals.
 
     Args:
         size: How many statements to keep.
@@ -102,7 +103,15 @@ class StatementCache:
         self._texts: LeastRecentlyUsed[ReadyStatement] = LeastRecentlyUsed(size)
         self._shapes: LeastRecentlyUsed[ReadyStatement | _NoLookup] = LeastRecentlyUsed(size)
 
-    def ready(self, text: str, dialect: str, tables: Tables, deadline: Deadline, moments: Moments = NO_MOMENTS, shapes: Hashable = ()) -> ReadyText:
+    def ready(
+        self,
+        text: str,
+        dialect: str,
+        tables: Tables,
+        deadline: Deadline,
+        moments: Moments = NO_MOMENTS,
+        shapes: Hashable = (),
+    ) -> ReadyText:
         """The statement of a text.
 
         Args:
@@ -137,10 +146,20 @@ class StatementCache:
         found = self._texts.get((text, dialect))
         return found if found is not None and found.is_current(tables) else None
 
-    def _kept(self, lifted: LiftedText, dialect: str, tables: Tables, apart: tuple[Moments, Hashable], deadline: Deadline) -> ReadyStatement:
+    def _kept(
+        self,
+        lifted: LiftedText,
+        dialect: str,
+        tables: Tables,
+        apart: tuple[Moments, Hashable],
+        deadline: Deadline,
+    ) -> ReadyStatement:
         kinds = tuple(tuple(str(kind) for kind in entry.rows.schema.types) for entry in lifted.lists)
-        # Texts with lists share what is made of the text without them; others are found before anything is lifted.
-        key: tuple[Hashable, ...] = (lifted.source.text, dialect, kinds) if kinds else (lifted.source.original, dialect)
+        # Texts with lists share what is made of the text without them; others are found before anything is
+        # lifted.
+        key: tuple[Hashable, ...] = (
+            (lifted.source.text, dialect, kinds) if kinds else (lifted.source.original, dialect)
+        )
         moments, _ = apart
         if apart != (NO_MOMENTS, ()):
             key = (*key, apart)
@@ -149,7 +168,8 @@ class StatementCache:
             return found
         made = ready_statement(lifted, dialect, tables, moments=moments)
         made = replace(made, names=self._names.of(made.bound, dialect, deadline))
-        # What DESCRIBE says of a store is not told by references; a query without any means the same whatever stores there are.
+        # What DESCRIBE says of a store is not told by references; a query without any means the same whatever
+        # stores there are.
         if len(lifted.source.text) <= MAX_CACHED_LENGTH and made.bound.tree is not None:
             self._texts.put(key, made)
         return made
@@ -157,7 +177,11 @@ class StatementCache:
     def widened(self, ready: ReadyText, dialect: str) -> ReadyText:
         """The statement of a text with all columns of its stores and its lists in place; not kept."""
         lifted, tables = lift(ready.text, dialect, lists=False), ready.statement.bound.tables
-        return replace(ready, statement=ready_statement(lifted, dialect, tables, all_columns=True, moments=ready.moments), lists={})
+        return replace(
+            ready,
+            statement=ready_statement(lifted, dialect, tables, all_columns=True, moments=ready.moments),
+            lists={},
+        )
 
     def shaped(self, shape: str, tables: Tables) -> ReadyStatement | None:
         """The lookup that all short texts of a shape share, if it is known."""
@@ -167,8 +191,8 @@ class StatementCache:
     def learn_shape(self, shape: str, literals: int, tables: Tables) -> None:
         """Make a shape's statement ready, and keep it if it is a lookup by its literals.
 
-        The shape is a statement with a parameter for each literal. If it is a lookup, its literals are values that key
-        columns are compared with, or a LIMIT, and nothing else about it can depend on them.
+        The shape is a statement with a parameter for each literal. If it is a lookup, its literals are values
+        that key columns are compared with, or a LIMIT, and nothing else about it can depend on them.
 
         Args:
             shape: Text of the shape.

@@ -38,7 +38,9 @@ class Texts:
         self._statements = statements
         self._max_sql_bytes = max_sql_bytes
 
-    def ready(self, text: str, dialect: str, wish: EpochWish, deadline: Deadline) -> tuple[ReadyText, EpochWish]:
+    def ready(
+        self, text: str, dialect: str, wish: EpochWish, deadline: Deadline
+    ) -> tuple[ReadyText, EpochWish]:
         """Make a text ready. All its names are looked up at one moment.
 
         Args:
@@ -64,8 +66,11 @@ class Texts:
         as_of = resolve_as_of(SourceText(taken.marked, taken.marked), taken.clauses, references)
         return ready, replace(wish, as_of={**without_moments(wish, references), **as_of})
 
-    def in_shapes(self, ready: ReadyText, dialect: str, generations: Mapping[GroupName, int], deadline: Deadline) -> ReadyText:
-        """A text with what its stores are where other numbers of migrations are in effect. Its names mean the same stores.
+    def in_shapes(
+        self, ready: ReadyText, dialect: str, generations: Mapping[GroupName, int], deadline: Deadline
+    ) -> ReadyText:
+        """A text with what its stores are where other numbers of migrations are in effect. Its names mean the
+        same stores.
 
         Args:
             ready: The text.
@@ -77,7 +82,12 @@ class Texts:
             LivestateError: The text is not valid there, or it is not known what the stores are there.
         """
         stores = self._source.definitions_of(generations)
-        return self._again(ready, dialect, {name: stores[definition.name] for name, definition in ready.statement.bound.tables.items()}, deadline)
+        return self._again(
+            ready,
+            dialect,
+            {name: stores[definition.name] for name, definition in ready.statement.bound.tables.items()},
+            deadline,
+        )
 
     def as_told(self, ready: ReadyText, dialect: str, told: Told, deadline: Deadline) -> ReadyText | None:
         """A text with what its names once meant.
@@ -102,22 +112,31 @@ class Texts:
             if shape.store not in stores:
                 return None
             try:
-                tables[name] = self._source.definitions_of({stores[shape.store].group: shape.generation})[shape.store]
+                tables[name] = self._source.definitions_of({stores[shape.store].group: shape.generation})[
+                    shape.store
+                ]
             except Corrupt as error:
-                # A changelog that has lost something says so everywhere; a handle may be one of another changelog at this address.
+                # A changelog that has lost something says so everywhere; a handle may be one of another
+                # changelog at this address.
                 raise InvalidInput(
-                    f"The changelog does not say what store {shape.store} was when the statement was prepared: prepare it again."
+                    f"The changelog does not say what store {shape.store} was when the statement was "
+                    "prepared: prepare it again."
                 ) from error
         return self._again(ready, dialect, tables, deadline)
 
     def _again(self, ready: ReadyText, dialect: str, tables: Tables, deadline: Deadline) -> ReadyText:
-        shapes = tuple((name, definition.name, definition.generation) for name, definition in sorted(tables.items()))
+        shapes = tuple(
+            (name, definition.name, definition.generation) for name, definition in sorted(tables.items())
+        )
         return self._statements.ready(ready.text, dialect, tables, deadline, ready.moments, shapes)
 
     def _check_length(self, text: str) -> None:
         limit = self._max_sql_bytes
         if len(text) > limit or (len(text) * 4 > limit and len(text.encode(errors="replace")) > limit):
-            raise LimitExceeded(f"The statement is longer than max_sql_bytes allows ({limit} bytes): pass values as parameters.")
+            raise LimitExceeded(
+                f"The statement is longer than max_sql_bytes allows ({limit} bytes): pass values as "
+                "parameters."
+            )
 
     def with_literal(self, text: str, dialect: str) -> tuple[ReadyStatement, object] | None:
         """A lookup of one row by its key, of a text with one literal, if its like was made ready before.
@@ -135,7 +154,9 @@ class Texts:
         known = self._statements.shaped(shape.text, self._source.tables())
         return None if known is None or known.key_lookup is None else (known, shape.values[0])
 
-    def with_parameter(self, text: str, dialect: str, parameters: pa.RecordBatch | Sequence[object]) -> tuple[ReadyStatement, object] | None:
+    def with_parameter(
+        self, text: str, dialect: str, parameters: pa.RecordBatch | Sequence[object]
+    ) -> tuple[ReadyStatement, object] | None:
         """A lookup of one row by its key, of a text with one parameter, if it was made ready before.
 
         Args:
@@ -155,7 +176,9 @@ class Texts:
         if parameters.num_rows != 1 or parameters.num_columns != 1:
             return None
         column = parameters.column(0)
-        is_fitting = column.type == lookup.key_type or (pa.types.is_integer(column.type) and pa.types.is_integer(lookup.key_type))
+        is_fitting = column.type == lookup.key_type or (
+            pa.types.is_integer(column.type) and pa.types.is_integer(lookup.key_type)
+        )
         return (known, column[0].as_py()) if is_fitting else None
 
 
@@ -169,17 +192,24 @@ def outdated(told: Told, bound: BoundStatement) -> InvalidInput:
     meant = {shape.name: shape.store for shape in told}
     for name, definition in sorted(bound.tables.items()):
         if meant.get(name, name) != definition.name:
-            return InvalidInput(f"The statement was prepared before the name {name} was switched to store {definition.name}: prepare it again.")
+            return InvalidInput(
+                f"The statement was prepared before the name {name} was switched to store {definition.name}: "
+                "prepare it again."
+            )
     changed = sorted({shape.store for shape in {*told} ^ {*bound.shapes}})
     stores = f"store {changed[0]}" if len(changed) == 1 else f"one of the stores {', '.join(changed)}"
     return InvalidInput(f"The statement was prepared before {stores} was migrated: prepare it again.")
 
 
 def _moments(taken: AsOfText, wish: EpochWish, tables: Tables) -> Moments:
-    """The moments that matter for versioned stores; none where none of these is named, so that the statement is shared with other moments."""
+    """The moments that matter for versioned stores; none where none of these is named, so that the statement
+    is shared with other moments.
+    """
     moments = Moments.of(taken.clauses, wish)
     if moments == NO_MOMENTS:
         return moments
     text = taken.text.lower()
-    is_one_named = any(is_versioned(definition) and name.lower() in text for name, definition in tables.items())
+    is_one_named = any(
+        is_versioned(definition) and name.lower() in text for name, definition in tables.items()
+    )
     return moments if is_one_named else NO_MOMENTS

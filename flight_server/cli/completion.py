@@ -9,9 +9,55 @@ from dataclasses import dataclass, field
 from engine.model.sql_types import quoted
 
 KEYWORDS = (
-    *("SELECT", "DISTINCT", "FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "OFFSET", "QUALIFY", "WITH", "AS", "VALUES", "UNION ALL"),
-    *("JOIN", "LEFT JOIN", "USING", "ON", "AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "ILIKE", "IS NULL", "IS NOT NULL", "EXISTS"),
-    *("CASE", "WHEN", "THEN", "ELSE", "END", "ASC", "DESC", "NULLS LAST", "OVER", "PARTITION BY", "CAST", "INTERVAL", "TRUE", "FALSE", "NULL"),
+    *(
+        "SELECT",
+        "DISTINCT",
+        "FROM",
+        "WHERE",
+        "GROUP BY",
+        "HAVING",
+        "ORDER BY",
+        "LIMIT",
+        "OFFSET",
+        "QUALIFY",
+        "WITH",
+        "AS",
+        "VALUES",
+        "UNION ALL",
+    ),
+    *(
+        "JOIN",
+        "LEFT JOIN",
+        "USING",
+        "ON",
+        "AND",
+        "OR",
+        "NOT",
+        "IN",
+        "BETWEEN",
+        "LIKE",
+        "ILIKE",
+        "IS NULL",
+        "IS NOT NULL",
+        "EXISTS",
+    ),
+    *(
+        "CASE",
+        "WHEN",
+        "THEN",
+        "ELSE",
+        "END",
+        "ASC",
+        "DESC",
+        "NULLS LAST",
+        "OVER",
+        "PARTITION BY",
+        "CAST",
+        "INTERVAL",
+        "TRUE",
+        "FALSE",
+        "NULL",
+    ),
     *(
         "SHOW STORES",
         "SHOW HOSTS",
@@ -77,8 +123,9 @@ def completions(before: str, whole: str, catalog: Catalog) -> Iterator[Completio
         catalog: The names that the host knows.
 
     Yields:
-        Stores after FROM, JOIN and DESCRIBE; the columns of a store or alias after its dot; otherwise the columns of the
-        stores in the text, then stores, then keywords. Only names that start with the word at the cursor.
+        Stores after FROM, JOIN and DESCRIBE; the columns of a store or alias after its dot; otherwise the
+        columns of the stores in the text, then stores, then keywords. Only names that start with the word at
+        the cursor.
     """
     if re.fullmatch(r"\s*\\\w*", before):
         yield from _matching(((command, "") for command in COMMANDS), before.lstrip())
@@ -88,7 +135,9 @@ def completions(before: str, whole: str, catalog: Catalog) -> Iterator[Completio
         return
     word, sources = found["word"], _sources(whole, catalog)
     if found["qualifier"]:
-        yield from _matching(_named(catalog.columns.get(sources.get(_bare(found["qualifier"]), ""), ())), word)
+        yield from _matching(
+            _named(catalog.columns.get(sources.get(_bare(found["qualifier"]), ""), ())), word
+        )
     elif _STORE_WANTED.search(before[: found.start()]):
         yield from _matching(_stores(catalog), word)
     elif word:

@@ -36,7 +36,8 @@ class RowFile:
     Attributes:
         schema: Its columns.
         rows: How many rows it has; None where only reading it to the end tells.
-        batches: The rows, read as they are asked for. Raises InvalidInput where the file is damaged or a value does not fit.
+        batches: The rows, read as they are asked for. Raises InvalidInput where the file is damaged or a
+            value does not fit.
     """
 
     schema: pa.Schema
@@ -54,7 +55,9 @@ def format_of(file: Path, given: FileFormat | None) -> FileFormat:
         return given
     known = _FORMAT_OF.get(file.suffix.lower())
     if known is None:
-        raise InvalidInput(f"What format {file.name} has cannot be told from its name: say --format parquet, csv or arrow.")
+        raise InvalidInput(
+            f"What format {file.name} has cannot be told from its name: say --format parquet, csv or arrow."
+        )
     return known
 
 
@@ -92,14 +95,20 @@ def _first_line(error: Exception) -> str:
 
 def _open_parquet(file: Path) -> RowFile:
     reader = pq.ParquetFile(file)
-    return RowFile(reader.schema_arrow, reader.metadata.num_rows, _translated(file, reader.iter_batches(_READ_ROWS)))
+    return RowFile(
+        reader.schema_arrow, reader.metadata.num_rows, _translated(file, reader.iter_batches(_READ_ROWS))
+    )
 
 
 def _open_arrow(file: Path) -> RowFile:
     source = pa.memory_map(str(file))
     if source.read(len(_ARROW_FILE_MAGIC)) == _ARROW_FILE_MAGIC:
         reader = pa.ipc.open_file(source)
-        return RowFile(reader.schema, None, _translated(file, (reader.get_batch(i) for i in range(reader.num_record_batches))))
+        return RowFile(
+            reader.schema,
+            None,
+            _translated(file, (reader.get_batch(i) for i in range(reader.num_record_batches))),
+        )
     source.seek(0)
     stream = pa.ipc.open_stream(source)
     return RowFile(stream.schema, None, _translated(file, iter(stream)))
@@ -112,7 +121,9 @@ def _translated(file: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Re
         try:
             batch = next(batches, None)
         except (pa.ArrowException, OSError) as error:
-            raise InvalidInput(f"{file.name} is damaged behind row {rows:,}: {_first_line(error)}.") from error
+            raise InvalidInput(
+                f"{file.name} is damaged behind row {rows:,}: {_first_line(error)}."
+            ) from error
         if batch is None:
             return
         yield batch
@@ -138,7 +149,10 @@ def _open_csv(file: Path, types: Mapping[str, pa.DataType]) -> RowFile:
         raise _csv_error(file, types, {}, short, error) from error
     missing = [name for name in types if name not in reader.schema.names]
     if missing:
-        raise InvalidInput(f"{file.name} has no column {', '.join(missing)}; its first line names {', '.join(reader.schema.names)}.")
+        raise InvalidInput(
+            f"{file.name} has no column {', '.join(missing)}; its first line names "
+            f"{', '.join(reader.schema.names)}."
+        )
     inferred = {field.name: field.type for field in reader.schema}
     return RowFile(reader.schema, None, _csv_batches(file, reader, types, inferred, short))
 
@@ -149,12 +163,18 @@ def _csv_reader(file: Path, types: Mapping[str, pa.DataType], short: _ShortRow) 
         # Rows have numbers only when one thread parses them.
         read_options=pa.csv.ReadOptions(use_threads=False),
         parse_options=pa.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=short),
-        convert_options=pa.csv.ConvertOptions(column_types=types, strings_can_be_null=True, quoted_strings_can_be_null=False),
+        convert_options=pa.csv.ConvertOptions(
+            column_types=types, strings_can_be_null=True, quoted_strings_can_be_null=False
+        ),
     )
 
 
 def _csv_batches(
-    file: Path, reader: Any, given: Mapping[str, pa.DataType], inferred: Mapping[str, pa.DataType], short: _ShortRow
+    file: Path,
+    reader: Any,
+    given: Mapping[str, pa.DataType],
+    inferred: Mapping[str, pa.DataType],
+    short: _ShortRow,
 ) -> Iterator[pa.RecordBatch]:
     while True:
         try:
@@ -167,15 +187,26 @@ def _csv_batches(
 
 
 def _csv_error(
-    file: Path, given: Mapping[str, pa.DataType], inferred: Mapping[str, pa.DataType], short: _ShortRow, error: pa.ArrowInvalid
+    file: Path,
+    given: Mapping[str, pa.DataType],
+    inferred: Mapping[str, pa.DataType],
+    short: _ShortRow,
+    error: pa.ArrowInvalid,
 ) -> InvalidInput:
     if short.found is not None:
         row = short.found
-        return InvalidInput(f"{file.name}, row {row.number - 1:,}: {row.actual_columns} values for {row.expected_columns} columns.")
-    return _misfit(file, given, inferred) or InvalidInput(f"{file.name} cannot be read as csv: {_first_line(error)}.")
+        return InvalidInput(
+            f"{file.name}, row {row.number - 1:,}: {row.actual_columns} values for {row.expected_columns} "
+            "columns."
+        )
+    return _misfit(file, given, inferred) or InvalidInput(
+        f"{file.name} cannot be read as csv: {_first_line(error)}."
+    )
 
 
-def _misfit(file: Path, given: Mapping[str, pa.DataType], inferred: Mapping[str, pa.DataType]) -> InvalidInput | None:
+def _misfit(
+    file: Path, given: Mapping[str, pa.DataType], inferred: Mapping[str, pa.DataType]
+) -> InvalidInput | None:
     """Find the first value that does not fit its column's type: read the file once more, as text."""
     rows = 0
     names = _csv_names(file)
@@ -183,9 +214,16 @@ def _misfit(file: Path, given: Mapping[str, pa.DataType], inferred: Mapping[str,
         for name, kind in {**inferred, **given}.items():
             place = _first_that_fails(batch.column(name), kind) if name in names else None
             if place is not None:
-                remedy = "correct it" if name in given else f"correct it, or give the column a type that fits with --type {name}=VARCHAR"
+                remedy = (
+                    "correct it"
+                    if name in given
+                    else f"correct it, or give the column a type that fits with --type {name}=VARCHAR"
+                )
                 value = batch.column(name)[place].as_py()
-                return InvalidInput(f"{file.name}, row {rows + place + 1:,}, column {name}: {value!r} is not a {_type_name(kind)}; {remedy}.")
+                return InvalidInput(
+                    f"{file.name}, row {rows + place + 1:,}, column {name}: {value!r} is not a "
+                    f"{_type_name(kind)}; {remedy}."
+                )
         rows += batch.num_rows
     return None
 

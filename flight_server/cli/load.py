@@ -31,15 +31,17 @@ class LoadOptions:
     Attributes:
         store: Name of the store; created on first use.
         key: Columns that identify a row; empty takes those of the store that is there.
-        partition_by: Leading part of the key that places a row; empty takes the whole key, or what the store has.
+        partition_by: Leading part of the key that places a row; empty takes the whole key, or what the store
+            has.
         partitions: How many partitions; None takes 8, or what the store has.
         format: Format of the file; None goes by its name.
         batch_rows: Rows of an epoch, at most.
         types: SQL types of CSV columns by name.
-        behaviour: Kind, retention and placement of a new store; of one that is there, what is given has to be so.
+        behaviour: Kind, retention and placement of a new store; of one that is there, what is given has to be
+            so.
         time: Column with the time of the events, for a session store.
-        watermark: No event before it is waited for any more, with a time zone: rows that are past their retention by then go. None: rows that go
-            by the time of an event stay.
+        watermark: No event before it is waited for any more, with a time zone: rows that are past their
+            retention by then go. None: rows that go by the time of an event stay.
         take_over: Whether to load into a store group that a job has written, which ends the job's term.
     """
 
@@ -73,11 +75,17 @@ class Progress:
     epoch: Epoch | None = None
 
 
-def load_file(changelog: Changelog, file: Path, options: LoadOptions, report: Callable[[Progress], None] = lambda progress: None) -> Progress:
+def load_file(
+    changelog: Changelog,
+    file: Path,
+    options: LoadOptions,
+    report: Callable[[Progress], None] = lambda progress: None,
+) -> Progress:
     """Append the rows of a file to a store, epoch by epoch.
 
-    In a key-value store a row replaces the one with the same key, so a load that failed underway can simply be run again. A store that merges takes a
-    file of partial rows or session fragments, or one of events, which are aggregated first.
+    In a key-value store a row replaces the one with the same key, so a load that failed underway can simply
+    be run again. A store that merges takes a file of partial rows or session fragments, or one of events,
+    which are aggregated first.
 
     Args:
         changelog: Where the store is, or will be.
@@ -100,15 +108,24 @@ def load_file(changelog: Changelog, file: Path, options: LoadOptions, report: Ca
     rows = open_rows(file, format_of(file, options.format), _csv_types(there, options))
     definition = _definition(there, rows.schema, options)
     progress = Progress(total=rows.rows)
-    appender = open_appender(changelog, [definition], writer_id=f"livestate load of {file.name}", take_over=options.take_over)
+    appender = open_appender(
+        changelog, [definition], writer_id=f"livestate load of {file.name}", take_over=options.take_over
+    )
     try:
         for table in epochs(rows.batches, options.batch_rows):
             progress = _append(appender, definition, table, progress, options)
             report(progress)
     except LivestateError as error:
         if progress.rows:
-            again = "counts them twice" if isinstance(definition.behaviour.kind, Merge | Session) else "replaces them"
-            raise type(error)(f"{error.message} The {progress.rows:,} rows before it are loaded; loading the file again {again}.") from error
+            again = (
+                "counts them twice"
+                if isinstance(definition.behaviour.kind, Merge | Session)
+                else "replaces them"
+            )
+            raise type(error)(
+                f"{error.message} The {progress.rows:,} rows before it are loaded; loading the file again "
+                f"{again}."
+            ) from error
         raise
     return progress
 
@@ -121,7 +138,8 @@ def epochs(batches: Iterable[pa.RecordBatch], most_rows: int) -> Iterator[pa.Tab
         most_rows: Rows of a table, at most.
 
     Yields:
-        The same rows in the same order; each table has `most_rows` rows unless it reached 64 MiB before, or is the last.
+        The same rows in the same order; each table has `most_rows` rows unless it reached 64 MiB before, or
+        is the last.
     """
     held: list[pa.RecordBatch] = []
     rows = size = 0
@@ -140,7 +158,9 @@ def epochs(batches: Iterable[pa.RecordBatch], most_rows: int) -> Iterator[pa.Tab
 
 
 def _there(changelog: Changelog, file: Path, options: LoadOptions) -> StoreDefinition | None:
-    """The store as it is; of the shapes that migrations have given it the newest that has the file's columns."""
+    """The store as it is; of the shapes that migrations have given it the newest that has the
+    file's columns.
+    """
     shapes = changelog.shapes(StoreName(options.store))
     if len(shapes) < 2:
         return shapes[0] if shapes else None
@@ -150,12 +170,18 @@ def _there(changelog: Changelog, file: Path, options: LoadOptions) -> StoreDefin
 
 
 def _csv_types(there: StoreDefinition | None, options: LoadOptions) -> dict[str, pa.DataType]:
-    known = {} if there is None else {f.name: f.type for f in _file_schema(there) if not pa.types.is_nested(f.type)}
+    known = (
+        {}
+        if there is None
+        else {f.name: f.type for f in _file_schema(there) if not pa.types.is_nested(f.type)}
+    )
     return known | {name: arrow_type(text) for name, text in options.types.items()}
 
 
 def _file_schema(there: StoreDefinition) -> pa.Schema:
-    """The columns that a file for a store has to have: for a store that merges those of its key, as the file may have events or partial rows."""
+    """The columns that a file for a store has to have: for a store that merges those of its key, as the file
+    may have events or partial rows.
+    """
     kind = there.behaviour.kind
     if not isinstance(kind, Merge | Session):
         return there.row_schema
@@ -168,11 +194,14 @@ def _definition(there: StoreDefinition | None, schema: pa.Schema, options: LoadO
 
 def _new_store(schema: pa.Schema, options: LoadOptions) -> StoreDefinition:
     if not options.key:
-        raise InvalidInput(f"Store {options.store} does not exist yet: say which columns identify a row, with --key a,b.")
+        raise InvalidInput(
+            f"Store {options.store} does not exist yet: say which columns identify a row, with --key a,b."
+        )
     for column in schema:
         if pa.types.is_null(column.type):
             raise InvalidInput(
-                f"Store {options.store}: no value tells the type of the column {column.name}: say it, with --type {column.name}=VARCHAR."
+                f"Store {options.store}: no value tells the type of the column {column.name}: say it, with "
+                f"--type {column.name}=VARCHAR."
             )
     behaviour = options.behaviour.behaviour(options.store, PLAIN)
     rows = _rows(options.store, options.key, behaviour.kind, schema.empty_table(), options.time)
@@ -191,7 +220,8 @@ def _same_store(there: StoreDefinition, options: LoadOptions) -> StoreDefinition
     behaviour = options.behaviour.behaviour(there.name, there.behaviour)
     if behaviour != there.behaviour:
         raise InvalidInput(
-            f"Store {there.name} exists and differs. It is: {there.describe()}. Asked for: {behaviour.describe() or 'a plain key-value store'}. "
+            f"Store {there.name} exists and differs. It is: {there.describe()}. Asked for: "
+            f"{behaviour.describe() or 'a plain key-value store'}. "
             "Leave the options of its kind, retention and placement out, or load into another store."
         )
     asked = define_store(
@@ -205,13 +235,20 @@ def _same_store(there: StoreDefinition, options: LoadOptions) -> StoreDefinition
     )
     if not asked.is_as(there):
         raise InvalidInput(
-            f"Store {there.name} exists and differs. It is: {there.describe()}. Asked for: {asked.describe()}. "
+            f"Store {there.name} exists and differs. It is: {there.describe()}. Asked for: "
+            f"{asked.describe()}. "
             "Leave --key, --partition-by and --partitions out, or load into another store."
         )
     return there
 
 
-def _append(appender: StoreAppender, definition: StoreDefinition, table: pa.Table, progress: Progress, options: LoadOptions) -> Progress:
+def _append(
+    appender: StoreAppender,
+    definition: StoreDefinition,
+    table: pa.Table,
+    progress: Progress,
+    options: LoadOptions,
+) -> Progress:
     _check_keys(definition, table, progress.rows, options.time)
     rows = _rows(definition.name, definition.key, definition.behaviour.kind, table, options.time)
     commit = appender.append({definition.name: rows}, watermark=options.watermark)
@@ -225,12 +262,17 @@ def _rows(store: str, key: Sequence[str], kind: Kind, table: pa.Table, time: str
     if isinstance(kind, Merge):
         return partial_rows(table, key, kind.columns)
     if not time:
-        raise InvalidInput(f"Store {store}: say which column has the time of the events, with --time, or give {kind.start} and {kind.end}.")
+        raise InvalidInput(
+            f"Store {store}: say which column has the time of the events, with --time, or give {kind.start} "
+            f"and {kind.end}."
+        )
     return session_fragments(table, [name for name in key if name != kind.start], kind, time)
 
 
 def _are_partial(kind: Merge | Session, names: Sequence[str]) -> bool:
-    """Whether a file has partial rows: all of their columns, and one at least that its events could not have."""
+    """Whether a file has partial rows: all of their columns, and one at least that its events
+    could not have.
+    """
     times = {kind.start, kind.end} if isinstance(kind, Session) else set()
     partials = {name for column in kind.columns for name in column.partials} | times
     return partials <= set(names) and not partials <= {column.of for column in kind.columns}
@@ -242,4 +284,7 @@ def _check_keys(definition: StoreDefinition, table: pa.Table, before: int, time:
         if name in table.schema.names and table[name].null_count:
             place = pc.index(pc.is_null(table[name]), True).as_py()
             what = "the key column" if name in definition.key else "the time of the event,"
-            raise InvalidInput(f"Store {definition.name}, row {before + place + 1:,}: {what} {name} is null; a key must not be null.")
+            raise InvalidInput(
+                f"Store {definition.name}, row {before + place + 1:,}: {what} {name} is null; a key must not "
+                "be null."
+            )

@@ -27,7 +27,13 @@ def progress_shown(store: str) -> Iterator[Callable[[Progress], None]]:
     last = Progress()
     started = time.perf_counter()
     epoch = TextColumn("rows, epoch {task.fields[epoch]}")
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), epoch, TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        epoch,
+        TimeElapsedColumn(),
+    )
     with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(f"Loading {store}", total=None, epoch="-")
 
@@ -39,4 +45,10 @@ def progress_shown(store: str) -> Iterator[Callable[[Progress], None]]:
         yield report
     seconds = time.perf_counter() - started
     where = f"epochs up to {last.epoch:,}" if last.epoch is not None else "no epoch"
-    console.print(f"{store}: {last.rows:,} rows in {human_seconds(seconds)} ({last.rows / max(seconds, 1e-9):,.0f} rows/s), {where}.", markup=False)
+    console.print(
+        (
+            f"{store}: {last.rows:,} rows in {human_seconds(seconds)} ({last.rows / max(seconds, 1e-9):,.0f} "
+            f"rows/s), {where}."
+        ),
+        markup=False,
+    )

@@ -1,6 +1,7 @@
 """The command `livestate`.
 
-Only click is imported up front: everything else is imported by the command that needs it, so that `--help` is quick.
+Only click is imported up front: everything else is imported by the command that needs it, so that `--help` is
+quick.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ class _Failure(click.ClickException):
 
 @contextmanager
 def _failures() -> Iterator[None]:
-    """Show what livestate raises on purpose as one message; a reader of our output that has gone away is no failure."""
+    """Show what livestate raises on purpose as one message; a reader of our output that has gone away is no
+    failure.
+    """
     try:
         yield
     except LivestateError as error:
@@ -63,7 +66,9 @@ class _Names(click.ParamType[tuple[str, ...]]):
 
     name = "columns"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
         names = tuple(name.strip() for name in value.split(",")) if isinstance(value, str) else tuple(value)
         if not all(names):
             self.fail(f"{value!r} has an empty name; write a,b.", param, ctx)
@@ -92,7 +97,9 @@ class _Seconds(click.FloatRange):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         seconds: float = super().convert(value, param, ctx)
-        return self.fail(f"{value!r} is no number of seconds.", param, ctx) if math.isnan(seconds) else seconds
+        return (
+            self.fail(f"{value!r} is no number of seconds.", param, ctx) if math.isnan(seconds) else seconds
+        )
 
 
 class _Moment(click.ParamType[dt.datetime]):
@@ -104,7 +111,11 @@ class _Moment(click.ParamType[dt.datetime]):
         try:
             moment = dt.datetime.fromisoformat(str(value))
         except ValueError:
-            self.fail(f"{value!r} is not a time; write it like 2026-11-20T12:00:00, in UTC unless it has an offset.", param, ctx)
+            self.fail(
+                f"{value!r} is not a time: write it as 2026-11-20T12:00:00; without an offset it is in UTC.",
+                param,
+                ctx,
+            )
         return moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
 
 
@@ -113,7 +124,9 @@ class _ColumnType(click.ParamType[tuple[str, str]]):
 
     name = "column=type"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
         column, equals, kind = value.partition("=")
         if not (column and equals and kind):
             self.fail(f"{value!r} is not like price=DECIMAL(10,2).", param, ctx)
@@ -132,24 +145,48 @@ def _token(file: Path | None) -> str | None:
     return token
 
 
-_uri_option = click.option("--uri", default=DEFAULT_URI, show_default=True, envvar="LIVESTATE_URI", help="Address of a host.")
+_uri_option = click.option(
+    "--uri", default=DEFAULT_URI, show_default=True, envvar="LIVESTATE_URI", help="Address of a host."
+)
 _changelog_option = partial(
-    click.option, "--changelog", metavar="URI", envvar="LIVESTATE_CHANGELOG", help="The changelog: file:///dir or a path, s3://, gs://, az://."
+    click.option,
+    "--changelog",
+    metavar="URI",
+    envvar="LIVESTATE_CHANGELOG",
+    help="The changelog: file:///dir or a path, s3://, gs://, az://.",
 )
 _snapshots_kept_option = click.option(
-    "--snapshots-kept", type=click.IntRange(1), metavar="N", help="Snapshots that stay in the changelog, with the epochs behind them; 2 by default."
+    "--snapshots-kept",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Snapshots that stay in the changelog, with the epochs behind them; 2 by default.",
 )
-_snapshot_tail_option = click.option("--snapshot-tail", type=_Seconds(0), metavar="SECONDS", help="How long epochs before them stay; 600 by default.")
+_snapshot_tail_option = click.option(
+    "--snapshot-tail",
+    type=_Seconds(0),
+    metavar="SECONDS",
+    help="How long epochs before them stay; 600 by default.",
+)
 _token_option = click.option(
-    "--token-file", type=click.Path(path_type=Path, dir_okay=False), help="File that holds the host's token; else LIVESTATE_TOKEN is taken."
+    "--token-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="File that holds the host's token; else LIVESTATE_TOKEN is taken.",
 )
 
 
-def _connect(uri: str, token_file: Path | None, dialect: str = "", timeout: float | None = None, wish: EpochWish | None = None) -> Client:
+def _connect(
+    uri: str,
+    token_file: Path | None,
+    dialect: str = "",
+    timeout: float | None = None,
+    wish: EpochWish | None = None,
+) -> Client:
     from engine.model.read_point import NEWEST  # noqa: PLC0415  it imports pyarrow
     from flight_server.client.client import Client  # noqa: PLC0415  it imports pyarrow.flight
 
-    return Client(uri, token=_token(token_file), dialect=dialect, timeout_seconds=timeout, wish=wish or NEWEST)
+    return Client(
+        uri, token=_token(token_file), dialect=dialect, timeout_seconds=timeout, wish=wish or NEWEST
+    )
 
 
 @click.group(context_settings=_CONTEXT)
@@ -157,7 +194,8 @@ def _connect(uri: str, token_file: Path | None, dialect: str = "", timeout: floa
 def main() -> None:
     """SQL over the live state of Spark streaming jobs.
 
-    A job keeps keyed tables ("stores") up to date in a changelog; a host follows the changelog and answers SQL over Arrow Flight.
+    A job keeps keyed tables ("stores") up to date in a changelog; a host follows the changelog and answers
+    SQL over Arrow Flight.
 
     \b
     Examples:
@@ -172,40 +210,88 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False, readable=True)
 
 @main.command()
 @_changelog_option()
-@click.option("--data", type=click.Path(path_type=Path, file_okay=False), help="Directory of this host; what is lost there is rebuilt.")
-@click.option("--deployment", type=_FILE, help="File that names the hosts which serve the changelog together.")
-@click.option("--host", metavar="NAME", help="Which host of the deployment this is. (Where to listen is --address.)")
-@click.option("--processes", type=click.IntRange(1, 64), metavar="N", help="Start N hosts on this machine, on consecutive ports.")
-@click.option("--replication", type=click.IntRange(1), metavar="N", help="With --processes: how many of them hold a partition; 1 by default.")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Directory of this host; what is lost there is rebuilt.",
+)
+@click.option(
+    "--deployment", type=_FILE, help="File that names the hosts which serve the changelog together."
+)
+@click.option(
+    "--host", metavar="NAME", help="Which host of the deployment this is. (Where to listen is --address.)"
+)
+@click.option(
+    "--processes",
+    type=click.IntRange(1, 64),
+    metavar="N",
+    help="Start N hosts on this machine, on consecutive ports.",
+)
+@click.option(
+    "--replication",
+    type=click.IntRange(1),
+    metavar="N",
+    help="With --processes: how many of them hold a partition; 1 by default.",
+)
 @click.option("--address", help="Address to listen on; 127.0.0.1, or that of the deployment file.")
-@click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; 8815, or that of the deployment file; 0 takes a free one.")
-@click.option("--poll-interval", type=_Seconds(0.001, 60), metavar="SECONDS", help="Between looks for epochs; 0.05 by default.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    help="Port to listen on; 8815, or that of the deployment file; 0 takes a free one.",
+)
+@click.option(
+    "--poll-interval",
+    type=_Seconds(0.001, 60),
+    metavar="SECONDS",
+    help="Between looks for epochs; 0.05 by default.",
+)
 @click.option("--memory", type=_Size(), help="What queries may use, such as 4GiB; for each process.")
-@click.option("--spill", type=_Size(zero=True), help="Disk for what their memory does not hold; 8GiB by default, 0 for none; for each process.")
+@click.option(
+    "--spill",
+    type=_Size(zero=True),
+    help="Disk for what their memory does not hold; 8GiB by default, 0 for none; for each process.",
+)
 @click.option("--cache", type=_Size(), help="Memory for decoded columns; 1GiB by default; for each process.")
-@click.option("--threads", type=click.IntRange(1), help="Threads for queries, all processors by default; for each process.")
-@click.option("--max-statements", type=click.IntRange(1), help="Statements computed at once, 64 by default; more wait.")
-@click.option("--snapshot-after", type=_Size(zero=True), help="Changelog after which a snapshot replaces it; 256MiB by default, 0 for never.")
+@click.option(
+    "--threads",
+    type=click.IntRange(1),
+    help="Threads for queries, all processors by default; for each process.",
+)
+@click.option(
+    "--max-statements", type=click.IntRange(1), help="Statements computed at once, 64 by default; more wait."
+)
+@click.option(
+    "--snapshot-after",
+    type=_Size(zero=True),
+    help="Changelog after which a snapshot replaces it; 256MiB by default, 0 for never.",
+)
 @_snapshots_kept_option
 @_snapshot_tail_option
 @_token_option
-@click.option("--open-to-all", is_flag=True, help="Allow an address that other machines reach without a token.")
+@click.option(
+    "--open-to-all", is_flag=True, help="Allow an address that other machines reach without a token."
+)
 @click.option("--tls-certificate", type=_FILE, help="PEM certificate; with --tls-key the host speaks TLS.")
 @click.option("--tls-key", type=_FILE, help="PEM key of the certificate.")
-@click.option("--tls-roots", type=_FILE, help="PEM certificates that vouch for the other hosts; the system's by default.")
+@click.option(
+    "--tls-roots",
+    type=_FILE,
+    help="PEM certificates that vouch for the other hosts; the system's by default.",
+)
 @click.option("--supervised", is_flag=True, hidden=True)
 def serve(token_file: Path | None, supervised: bool, **given: Any) -> None:
     """Follow a changelog and serve its stores until SIGTERM or Ctrl-C.
 
-    One host serves everything (--changelog and --data), or it is one host of a deployment (--deployment and --host), or this
-    command starts several hosts on this machine (--processes), each with a part of every store.
+    One host serves everything (--changelog and --data), or it is one host of a deployment (--deployment and
+    --host), or this command starts several hosts on this machine (--processes), each with a part of every
+    store.
 
     \b
     Examples:
-      livestate serve --changelog file:///var/lib/livestate --data /var/lib/livestate-host
-      livestate serve --changelog s3://bucket/livestate --data /mnt/host --address 0.0.0.0 --token-file /etc/livestate/token
-      livestate serve --deployment livestate.toml --host a
-      livestate serve --processes 4 --changelog file:///var/lib/livestate --data /var/lib/livestate-hosts
+      livestate serve --changelog file:///var/lib/livestate --data /var/lib/livestate-host livestate serve
+      --changelog s3://bucket/livestate --data /mnt/host --address 0.0.0.0 --token-file /etc/livestate/token
+      livestate serve --deployment livestate.toml --host a livestate serve --processes 4 --changelog
+      file:///var/lib/livestate --data /var/lib/livestate-hosts
     """
     from flight_server.host.arrow_pool import limit_arrow_pool  # noqa: PLC0415  only this needs it
     from flight_server.host.stop_signals import stop_signals_blocked  # noqa: PLC0415  likewise
@@ -223,21 +309,58 @@ def serve(token_file: Path | None, supervised: bool, **given: Any) -> None:
             launch(arguments, click.echo)
             return
         options = host_options(arguments)
-        process.serve(options, lambda started: click.echo(f"{process.SERVES} {options.changelog} at {started.uri}"), supervised=supervised)
+        process.serve(
+            options,
+            lambda started: click.echo(f"{process.SERVES} {options.changelog} at {started.uri}"),
+            supervised=supervised,
+        )
 
 
 @main.command()
 @click.argument("statement", required=False)
-@click.option("-f", "--file", "source", type=click.File("r", encoding="utf-8"), help="Read the SQL from a file; - is standard input.")
+@click.option(
+    "-f",
+    "--file",
+    "source",
+    type=click.File("r", encoding="utf-8"),
+    help="Read the SQL from a file; - is standard input.",
+)
 @_uri_option
 @_token_option
-@click.option("--format", "kind", type=click.Choice(["table", "csv", "json", "arrow"]), default="table", show_default=True)
-@click.option("--max-rows", default=1000, show_default=True, type=click.IntRange(0), help="Rows that a table shows; 0 for all.")
-@click.option("--dialect", default="", metavar="NAME", help="SQL dialect of the statement, such as spark; DuckDB's by default.")
-@click.option("--timeout", type=_Seconds(min=0, min_open=True), metavar="SECONDS", help="How long a statement may run.")
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["table", "csv", "json", "arrow"]),
+    default="table",
+    show_default=True,
+)
+@click.option(
+    "--max-rows",
+    default=1000,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Rows that a table shows; 0 for all.",
+)
+@click.option(
+    "--dialect",
+    default="",
+    metavar="NAME",
+    help="SQL dialect of the statement, such as spark; DuckDB's by default.",
+)
+@click.option(
+    "--timeout", type=_Seconds(min=0, min_open=True), metavar="SECONDS", help="How long a statement may run."
+)
 @click.option("--min-epoch", metavar="EPOCH", help="Read this epoch or a newer one; wait until it is there.")
-@click.option("--max-staleness", metavar="SECONDS", help="Miss no commit that is older than this; wait until none is missing.")
-@click.option("--as-of", metavar="EPOCH|TIME", help='Read this epoch, or what was committed at this time; or JSON, {"store group": one of these}.')
+@click.option(
+    "--max-staleness",
+    metavar="SECONDS",
+    help="Miss no commit that is older than this; wait until none is missing.",
+)
+@click.option(
+    "--as-of",
+    metavar="EPOCH|TIME",
+    help='Read this epoch, or what was committed at this time; or JSON, {"store group": one of these}.',
+)
 def sql(
     statement: str | None,
     source: IO[str] | None,
@@ -266,7 +389,10 @@ def sql(
     if statement is not None and source is not None:
         raise click.UsageError("Give the SQL as an argument or with --file, not both.")
     if statement is None and source is None and sys.stdin.isatty() and sys.stdout.isatty():
-        with _failures(), _connect(uri, token_file, dialect, timeout, _wish(min_epoch, max_staleness, as_of)) as client:
+        with (
+            _failures(),
+            _connect(uri, token_file, dialect, timeout, _wish(min_epoch, max_staleness, as_of)) as client,
+        ):
             _prompt(client, max_rows)
         return
     text = statement if statement is not None else _read(source)
@@ -274,7 +400,11 @@ def sql(
         raise click.UsageError("There is no SQL: give it as an argument, with --file, or on standard input.")
     if kind == "arrow" and sys.stdout.isatty():
         raise click.UsageError("Arrow data is not for a terminal: send it to a file or a program.")
-    with _failures(), _interrupts_end_the_process(), _connect(uri, token_file, dialect, timeout, _wish(min_epoch, max_staleness, as_of)) as client:
+    with (
+        _failures(),
+        _interrupts_end_the_process(),
+        _connect(uri, token_file, dialect, timeout, _wish(min_epoch, max_staleness, as_of)) as client,
+    ):
         _query(client, text, kind, max_rows)
 
 
@@ -310,12 +440,21 @@ def _query(client: Client, text: str, kind: str, max_rows: int) -> None:
     console.print(render.result_table(table, console.width))
     if more:
         rows.close()
-        click.echo(f"Only the first {max_rows:,} rows are shown; --max-rows 0 shows all, --format csv writes them as they arrive.", err=True)
+        click.echo(
+            (
+                f"Only the first {max_rows:,} rows are shown; --max-rows 0 shows all, --format csv writes "
+                "them "
+                "as they arrive."
+            ),
+            err=True,
+        )
 
 
 @contextmanager
 def _interrupts_end_the_process() -> Iterator[None]:
-    """Calls into gRPC do not return for Python's handler of Ctrl-C. The host sees that the connection ends, and cancels the query."""
+    """Calls into gRPC do not return for Python's handler of Ctrl-C. The host sees that the connection ends,
+    and cancels the query.
+    """
     import signal  # noqa: PLC0415  only this needs it
 
     before = signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -329,7 +468,8 @@ def _interrupts_end_the_process() -> Iterator[None]:
 @_uri_option
 @_token_option
 def stores(uri: str, token_file: Path | None) -> None:
-    """List the stores: kind, key, retention, rows, bytes, partitions, segments, epoch, lag; in a deployment, for every host that holds some of them.
+    """List the stores: kind, key, retention, rows, bytes, partitions, segments, epoch, lag; in a deployment,
+    for every host that holds some of them.
 
     \b
     Examples:
@@ -353,7 +493,8 @@ def stores(uri: str, token_file: Path | None) -> None:
 @_uri_option
 @_token_option
 def hosts(uri: str, token_file: Path | None) -> None:
-    """List the hosts of a deployment, as any one of them sees them: alive, epoch of each store group, lag, partitions; or the only host.
+    """List the hosts of a deployment, as any one of them sees them: alive, epoch of each store group, lag,
+    partitions; or the only host.
 
     \b
     Examples:
@@ -369,49 +510,118 @@ def hosts(uri: str, token_file: Path | None) -> None:
             terminal().print(hosts_shown(client.hosts()))
         except Unsupported as alone:
             terminal().print(hosts_shown(client.query("SHOW HOSTS").read_all()))
-            click.echo(f"{alone.message} Several hosts answer as one with livestate serve --processes N, or with --deployment FILE.")
+            click.echo(
+                f"{alone.message} Several hosts answer as one with livestate serve --processes N, or with "
+                "--deployment FILE."
+            )
 
 
 @main.command()
 @click.argument("store")
 @click.argument("file", type=_FILE)
 @_changelog_option(required=True)
-@click.option("--key", type=_Names(), default=(), help="Columns that identify a row; may be left out when the store exists.")
-@click.option("--partition-by", type=_Names(), default=(), help="Leading part of the key that places a row; the whole key by default.")
-@click.option("--partitions", type=click.IntRange(1, 4096), help="How many partitions a new store gets; 8 by default.")
-@click.option("--format", "kind", type=click.Choice(["parquet", "csv", "arrow"]), help="Format of the file; its name tells by default.")
-@click.option("--batch-rows", default=250_000, show_default=True, type=click.IntRange(1), help="Rows of an epoch, at most.")
-@click.option("--type", "types", multiple=True, type=_ColumnType(), help="SQL type of a CSV column; inferred by default. Repeatable.")
-@click.option("--order-by", metavar="COLUMN", default="", help="The row with the largest value of it wins, whatever comes last.")
-@click.option("--merge", multiple=True, metavar="NAME=FUNCTION(COLUMN)", help="A column that merges all rows of a key, as plays=count(). Repeatable.")
-@click.option("--gap", metavar="TIME", default="", help="Rows become sessions, which end when nothing comes for so long, as '30 minutes'.")
-@click.option("--time", metavar="COLUMN", default="", help="When a row happened, for sessions.")
-@click.option("--valid-from", metavar="COLUMN", default="", help="Keep all versions of a row; each holds from this time on.")
-@click.option("--retention", metavar="TIME", default="", help="How long rows stay, as '7 days'; for ever by default.")
 @click.option(
-    "--retention-column", metavar="COLUMN", default="", help="Time that the retention goes by; else the end of the session or version, or the commit."
+    "--key",
+    type=_Names(),
+    default=(),
+    help="Columns that identify a row; may be left out when the store exists.",
 )
-@click.option("--watermark", type=_Moment(), help="Nothing earlier is waited for: lets rows go by --retention-column.")
+@click.option(
+    "--partition-by",
+    type=_Names(),
+    default=(),
+    help="Leading part of the key that places a row; the whole key by default.",
+)
+@click.option(
+    "--partitions", type=click.IntRange(1, 4096), help="How many partitions a new store gets; 8 by default."
+)
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["parquet", "csv", "arrow"]),
+    help="Format of the file; its name tells by default.",
+)
+@click.option(
+    "--batch-rows",
+    default=250_000,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Rows of an epoch, at most.",
+)
+@click.option(
+    "--type",
+    "types",
+    multiple=True,
+    type=_ColumnType(),
+    help="SQL type of a CSV column; inferred by default. Repeatable.",
+)
+@click.option(
+    "--order-by",
+    metavar="COLUMN",
+    default="",
+    help="The row with the largest value of it wins, whatever comes last.",
+)
+@click.option(
+    "--merge",
+    multiple=True,
+    metavar="NAME=FUNCTION(COLUMN)",
+    help="A column that merges all rows of a key, as plays=count(). Repeatable.",
+)
+@click.option(
+    "--gap",
+    metavar="TIME",
+    default="",
+    help="Rows become sessions, which end when nothing comes for so long, as '30 minutes'.",
+)
+@click.option("--time", metavar="COLUMN", default="", help="When a row happened, for sessions.")
+@click.option(
+    "--valid-from",
+    metavar="COLUMN",
+    default="",
+    help="Keep all versions of a row; each holds from this time on.",
+)
+@click.option(
+    "--retention", metavar="TIME", default="", help="How long rows stay, as '7 days'; for ever by default."
+)
+@click.option(
+    "--retention-column",
+    metavar="COLUMN",
+    default="",
+    help="Time that the retention goes by; else the end of the session or version, or the commit.",
+)
+@click.option(
+    "--watermark", type=_Moment(), help="Nothing earlier is waited for: lets rows go by --retention-column."
+)
 @click.option("--global", "is_global", is_flag=True, help="Every host holds all of the store.")
-@click.option("--in-memory", is_flag=True, help="Hosts keep the store in memory only, and rebuild it when they start.")
-@click.option("--take-over", is_flag=True, help="Load although a job writes the store's group; it has to be started again then.")
-def load(store: str, file: Path, changelog: str, kind: Any, types: Sequence[tuple[str, str]], **given: Any) -> None:
+@click.option(
+    "--in-memory", is_flag=True, help="Hosts keep the store in memory only, and rebuild it when they start."
+)
+@click.option(
+    "--take-over",
+    is_flag=True,
+    help="Load although a job writes the store's group; it has to be started again then.",
+)
+def load(
+    store: str, file: Path, changelog: str, kind: Any, types: Sequence[tuple[str, str]], **given: Any
+) -> None:
     """Load FILE (Parquet, CSV or Arrow) into STORE, which is created on first use.
 
     Rows become visible epoch by epoch. Where a job writes the store's group, stop it first, and start it
     again afterwards: --take-over loads then, and a job that still runs is refused.
 
-    A row replaces the one with the same key, unless the new store is of another kind: --order-by keeps the latest row, --merge aggregates,
-    --gap makes sessions (with --merge for their columns), --valid-from keeps versions. MERGE functions are count, sum, min, max, avg,
-    first(a by t), last(a by t), count_distinct and quantiles(a, 0.5, …). A store that exists is what it is: leave these options out.
+    A row replaces the one with the same key, unless the new store is of another kind: --order-by keeps the
+    latest row, --merge aggregates, --gap makes sessions (with --merge for their columns), --valid-from keeps
+    versions. MERGE functions are count, sum, min, max, avg, first(a by t), last(a by t), count_distinct and
+    quantiles(a, 0.5, …). A store that exists is what it is: leave these options out.
 
     \b
     Examples:
-      livestate load songs songs.parquet --changelog file:///var/lib/livestate --key song_id
-      livestate load prices prices.csv --changelog s3://bucket/livestate --key shop,item --partition-by shop --type price=DECIMAL(10,2)
-      livestate load sales sales.csv --changelog /var/lib/livestate --key shop --merge "total=sum(amount)" --merge "sales=count()"
-      livestate load visits clicks.csv --changelog /var/lib/livestate --key user --gap "30 minutes" --time at --merge "clicks=count()"
-      livestate load rates rates.csv --changelog /var/lib/livestate --key currency --valid-from at --retention "365 days"
+      livestate load songs songs.parquet --changelog file:///var/lib/livestate --key song_id livestate load
+      prices prices.csv --changelog s3://bucket/livestate --key shop,item --partition-by shop --type
+      price=DECIMAL(10,2) livestate load sales sales.csv --changelog /var/lib/livestate --key shop --merge
+      "total=sum(amount)" --merge "sales=count()" livestate load visits clicks.csv --changelog
+      /var/lib/livestate --key user --gap "30 minutes" --time at --merge "clicks=count()" livestate load rates
+      rates.csv --changelog /var/lib/livestate --key currency --valid-from at --retention "365 days"
     """
     from engine.changelog import Changelog  # noqa: PLC0415  it imports pyarrow and obstore
     from flight_server.cli.behaviour_text import BehaviourText  # noqa: PLC0415  likewise
@@ -427,21 +637,46 @@ def load(store: str, file: Path, changelog: str, kind: Any, types: Sequence[tupl
 @main.command()
 @click.argument("store")
 @_changelog_option(required=True)
-@click.option("--add", multiple=True, metavar="COLUMN", help="A new column, as 'rating DOUBLE' or \"kind VARCHAR DEFAULT 'song'\". Repeatable.")
-@click.option("--drop", multiple=True, metavar="NAME", help="A column that goes, with its values. Repeatable.")
-@click.option("--rename", multiple=True, metavar="OLD=NEW", help="Another name for a column. Repeatable.")
-@click.option("--widen", multiple=True, metavar="NAME=TYPE", help="A type that has all values of the one before, as plays=BIGINT. Repeatable.")
-@click.option("--dry-run", is_flag=True, help="Show what would become of the store, and change nothing.")
-@click.option("--wait", default=10.0, show_default=True, type=_Seconds(0), metavar="SECONDS", help="How long to wait for a commit.")
 @click.option(
-    "--take-over", is_flag=True, help="Commit an empty epoch if none comes; a job that writes the store's group has to be started again then."
+    "--add",
+    multiple=True,
+    metavar="COLUMN",
+    help="A new column, as 'rating DOUBLE' or \"kind VARCHAR DEFAULT 'song'\". Repeatable.",
+)
+@click.option(
+    "--drop", multiple=True, metavar="NAME", help="A column that goes, with its values. Repeatable."
+)
+@click.option("--rename", multiple=True, metavar="OLD=NEW", help="Another name for a column. Repeatable.")
+@click.option(
+    "--widen",
+    multiple=True,
+    metavar="NAME=TYPE",
+    help="A type that has all values of the one before, as plays=BIGINT. Repeatable.",
+)
+@click.option("--dry-run", is_flag=True, help="Show what would become of the store, and change nothing.")
+@click.option(
+    "--wait",
+    default=10.0,
+    show_default=True,
+    type=_Seconds(0),
+    metavar="SECONDS",
+    help="How long to wait for a commit.",
+)
+@click.option(
+    "--take-over",
+    is_flag=True,
+    help=(
+        "Commit an empty epoch if none comes; a job that writes the store's group has to be started again "
+        "then."
+    ),
 )
 def migrate(store: str, changelog: str, **given: Any) -> None:
     """Change the columns of STORE while jobs write it and hosts serve it.
 
-    The next commit of the store's group takes the change up: from this epoch on the store has the new columns on all hosts, rows of before and
-    after answer together, and AS OF an earlier epoch shows the old ones. A job that writes the old columns goes on; its rows get the new columns'
-    defaults. Hosts rewrite old rows in the background.
+    The next commit of the store's group takes the change up: from this epoch on the store has the new columns
+    on all hosts, rows of before and after answer together, and AS OF an earlier epoch shows the old ones. A
+    job that writes the old columns goes on; its rows get the new columns' defaults. Hosts rewrite old rows in
+    the background.
 
     Without changes, waits for a commit that takes up what was changed before.
 
@@ -462,13 +697,18 @@ def migrate(store: str, changelog: str, **given: Any) -> None:
 @click.argument("name")
 @click.argument("store")
 @_changelog_option(required=True)
-@click.option("--uri", "uris", multiple=True, help="Address of a host that is to take note at once; others do within a second. Repeatable.")
+@click.option(
+    "--uri",
+    "uris",
+    multiple=True,
+    help="Address of a host that is to take note at once; others do within a second. Repeatable.",
+)
 @_token_option
 def switch(name: str, store: str, changelog: str, uris: Sequence[str], token_file: Path | None) -> None:
     """Let NAME mean STORE in SQL, so that a store that was built beside another one takes its place.
 
-    NAME is that of a store, or a new one. Each statement looks its names up once, so none sees both stores. Jobs go on to write the stores that
-    they name, and `livestate switch NAME NAME` goes back.
+    NAME is that of a store, or a new one. Each statement looks its names up once, so none sees both stores.
+    Jobs go on to write the stores that they name, and `livestate switch NAME NAME` goes back.
 
     \b
     Examples:
@@ -485,7 +725,11 @@ def switch(name: str, store: str, changelog: str, uris: Sequence[str], token_fil
         for uri in uris:
             with _connect(uri, token_file) as client:
                 client.notify()
-    click.echo(f"SQL reads store {store} by the name {name}." if is_store else f"The name {name} means no store any more.")
+    click.echo(
+        f"SQL reads store {store} by the name {name}."
+        if is_store
+        else f"The name {name} means no store any more."
+    )
 
 
 @main.command()
@@ -493,11 +737,14 @@ def switch(name: str, store: str, changelog: str, uris: Sequence[str], token_fil
 @_snapshots_kept_option
 @_snapshot_tail_option
 @click.argument("groups", nargs=-1)
-def collect(changelog: str, groups: Sequence[str], snapshots_kept: int | None, snapshot_tail: float | None) -> None:
-    """Delete what the changelog does not need: data files that no epoch refers to, and epochs that snapshots have made dispensable.
+def collect(
+    changelog: str, groups: Sequence[str], snapshots_kept: int | None, snapshot_tail: float | None
+) -> None:
+    """Delete what the changelog does not need: data files that no epoch refers to, and epochs that snapshots
+    have made dispensable.
 
-    The former are what crashed or fenced jobs left; the latter go by themselves whenever hosts have made a snapshot. Works on the store
-    GROUPS named, or on all. It is safe while jobs and hosts run.
+    The former are what crashed or fenced jobs left; the latter go by themselves whenever hosts have made a
+    snapshot. Works on the store GROUPS named, or on all. It is safe while jobs and hosts run.
 
     \b
     Example:
@@ -518,22 +765,53 @@ def collect(changelog: str, groups: Sequence[str], snapshots_kept: int | None, s
         retention = snapshot_retention(snapshots_kept, snapshot_tail)
         for group in [GroupName(name) for name in groups] or known:
             dropped = opened.drop(group, retention, time.time_ns() // 1000)
-            click.echo(f"{group}: {opened.collect(group)} files deleted, {dropped.epochs} epochs and {dropped.snapshots} snapshots dropped")
+            click.echo(
+                f"{group}: {opened.collect(group)} files deleted, {dropped.epochs} epochs and "
+                f"{dropped.snapshots} snapshots dropped"
+            )
 
 
 @main.command()
-@click.option("--duration", type=_Seconds(1), metavar="SECONDS", help="End after this time; by default, when you press Ctrl-C.")
-@click.option("--rate", default=6000, show_default=True, type=click.IntRange(1, 1_000_000), help="Play events a second.")
-@click.option("--hosts", default=1, show_default=True, type=click.IntRange(1, 16), help="How many host processes serve the counts together.")
-@click.option("--port", type=click.IntRange(1, 65535), help="Port of the host, or of the first one; by default 8815, or a free one.")
-@click.option("--keep", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Keep changelog, data and logs in this new directory.")
+@click.option(
+    "--duration",
+    type=_Seconds(1),
+    metavar="SECONDS",
+    help="End after this time; by default, when you press Ctrl-C.",
+)
+@click.option(
+    "--rate", default=6000, show_default=True, type=click.IntRange(1, 1_000_000), help="Play events a second."
+)
+@click.option(
+    "--hosts",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1, 16),
+    help="How many host processes serve the counts together.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    help="Port of the host, or of the first one; by default 8815, or a free one.",
+)
+@click.option(
+    "--keep",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Keep changelog, data and logs in this new directory.",
+)
 @click.option("--seed", default=1, show_default=True, help="Equal seeds make equal events.")
-@click.option("--kafka", is_flag=True, help="Send the plays through a Kafka topic, on a broker of its own; make kafka fetches it.")
-def demo(duration: float | None, rate: int, hosts: int, port: int | None, keep: Path | None, seed: int, kafka: bool) -> None:
+@click.option(
+    "--kafka",
+    is_flag=True,
+    help="Send the plays through a Kafka topic, on a broker of its own; make kafka fetches it.",
+)
+def demo(
+    duration: float | None, rate: int, hosts: int, port: int | None, keep: Path | None, seed: int, kafka: bool
+) -> None:
     """Watch live music charts: a Spark job, a host and SQL, all on this machine.
 
-    A generator writes play events, a Spark job counts plays per song and per genre, a host serves the counts, and this command
-    shows the top five of every genre, asked in SQL four times a second.
+    A generator writes play events, a Spark job counts plays per song and per genre, a host serves the counts,
+    and this command shows the top five of every genre, asked in SQL four times a second.
 
     \b
     Examples:
@@ -545,7 +823,11 @@ def demo(duration: float | None, rate: int, hosts: int, port: int | None, keep: 
     from flight_server.cli.demo.run import DemoOptions, run_demo  # noqa: PLC0415  it imports pyarrow and rich
 
     with _failures():
-        passed = run_demo(DemoOptions(duration=duration, rate=rate, hosts=hosts, port=port, keep=keep, seed=seed, kafka=kafka))
+        passed = run_demo(
+            DemoOptions(
+                duration=duration, rate=rate, hosts=hosts, port=port, keep=keep, seed=seed, kafka=kafka
+            )
+        )
     if not passed:
         raise SystemExit(1)
 

@@ -29,7 +29,8 @@ class MigrateOptions:
         widen: `column=TYPE`.
         dry_run: Whether nothing is to change.
         wait: Seconds to wait for a commit that takes the migration up.
-        take_over: Whether to make one if none comes, which ends the term of a job that writes the store group.
+        take_over: Whether to make one if none comes, which ends the term of a job that writes the store
+            group.
     """
 
     store: str
@@ -52,7 +53,8 @@ class MigrateOptions:
 
 
 def migrate(changelog: Changelog, options: MigrateOptions, say: Callable[[str], None]) -> None:
-    """Migrate a store, and see to it that the migration takes effect. Without changes, see to that for what was migrated before.
+    """Migrate a store, and see to it that the migration takes effect. Without changes, see to that for what
+    was migrated before.
 
     Args:
         changelog: Where the store is.
@@ -68,7 +70,10 @@ def migrate(changelog: Changelog, options: MigrateOptions, say: Callable[[str], 
     store = StoreName(options.store)
     there = changelog.definition(store)
     if there is None:
-        raise NotFound(f"There is no store {store} in the changelog: check the changelog's URI and the store's name, or load the store first.")
+        raise NotFound(
+            f"There is no store {store} in the changelog: check the changelog's URI and the store's name, or "
+            "load the store first."
+        )
     epoch = changelog.newest_epoch(there.group)
     if options.dry_run:
         changed = migrated(there, options.changes, changelog.generation(there.group) + 1)
@@ -91,8 +96,10 @@ def migrate(changelog: Changelog, options: MigrateOptions, say: Callable[[str], 
         _take_over(changelog, there.group, say)
     else:
         say(
-            f"No commit of store group {there.group} came within {options.wait:g} s. The next one takes the change up, and a job goes on as it is. "
-            f"To have it at once: livestate migrate {shlex.quote(store)} --take-over; a job that writes the group has to be started again then."
+            f"No commit of store group {there.group} came within {options.wait:g} s. The next one takes the "
+            "change up, and a job goes on as it is. "
+            f"To have it at once: livestate migrate {shlex.quote(store)} --take-over; a job that writes the "
+            "group has to be started again then."
         )
 
 
@@ -101,8 +108,12 @@ def _show(before: StoreDefinition, after: StoreDefinition, say: Callable[[str], 
     say(f"is:  {after.describe()}")
 
 
-def _taken_up(changelog: Changelog, group: GroupName, epoch: Epoch, generation: int, seconds: float) -> Epoch | None:
-    """The first epoch after another one that has a generation, once it is there; None if it does not come in time."""
+def _taken_up(
+    changelog: Changelog, group: GroupName, epoch: Epoch, generation: int, seconds: float
+) -> Epoch | None:
+    """The first epoch after another one that has a generation, once it is there; None if it does not come in
+    time.
+    """
     deadline = time.monotonic() + seconds
     while True:
         newest = changelog.newest_epoch(group, epoch)
@@ -118,4 +129,7 @@ def _taken_up(changelog: Changelog, group: GroupName, epoch: Epoch, generation: 
 
 def _take_over(changelog: Changelog, group: GroupName, say: Callable[[str], None]) -> None:
     writer = changelog.writer(group, f"livestate migrate on {socket.gethostname()}, process {os.getpid()}")
-    say(f"In effect at epoch {writer.epoch:,} of store group {group}, which was taken over: a job that wrote it has to be started again.")
+    say(
+        f"In effect at epoch {writer.epoch:,} of store group {group}, which was taken over: a job that wrote "
+        "it has to be started again."
+    )

@@ -178,12 +178,16 @@ class Prompt:
         return True
 
     def refresh(self) -> None:
-        """Ask the host again for the names that completion offers, while the user types on; without a host, keep the old ones."""
+        """Ask the host again for the names that completion offers, while the user types on; without a host,
+        keep the old ones.
+        """
         self._refresher = threading.Thread(target=self._refresh, name="completion", daemon=True)
         self._refresher.start()
 
     def close(self) -> None:
-        """End the session: wait a moment for the names that are being asked for, as Python may not end inside a call of Flight."""
+        """End the session: wait a moment for the names that are being asked for, as Python may not end inside
+        a call of Flight.
+        """
         if self._refresher is not None:
             self._refresher.join(_PATIENCE_SECONDS)
 
@@ -200,7 +204,11 @@ class Prompt:
             self.limit = int(argument)
             self.console.print(f"Showing at most {self.limit:,} rows." if self.limit else "Showing all rows.")
         else:
-            self.console.print(f"There is no command {word} {argument}".rstrip() + "; \\help lists them.", style="red", markup=False)
+            self.console.print(
+                f"There is no command {word} {argument}".rstrip() + "; \\help lists them.",
+                style="red",
+                markup=False,
+            )
 
     def _stores(self) -> None:
         try:
@@ -238,7 +246,12 @@ def summary(shown: Shown) -> str:
         Such as `5 rows · 3.2 ms · epoch 142`.
     """
     rows = shown.table.num_rows
-    parts = [f"first {rows:,} rows; \\limit shows more" if shown.more else f"{rows:,} row{'' if rows == 1 else 's'}", human_seconds(shown.seconds)]
+    parts = [
+        f"first {rows:,} rows; \\limit shows more"
+        if shown.more
+        else f"{rows:,} row{'' if rows == 1 else 's'}",
+        human_seconds(shown.seconds),
+    ]
     epochs: Mapping[str, int] = shown.metadata.get("epochs") or {}
     if len(epochs) == 1:
         parts.append(f"epoch {next(iter(epochs.values())):,}")
@@ -311,7 +324,13 @@ def run_prompt(client: Client, console: Console, limit: int = DEFAULT_LIMIT) -> 
     stores = client.stores().num_rows
     prompt = Prompt(client, console, limit)
     prompt.refresh()
-    console.print(f"Connected to {client.uri}: {stores} store{'' if stores == 1 else 's'}. \\d lists them, \\help helps, \\q leaves.", markup=False)
+    console.print(
+        (
+            f"Connected to {client.uri}: {stores} store{'' if stores == 1 else 's'}. \\d lists them, \\help "
+            "helps, \\q leaves."
+        ),
+        markup=False,
+    )
     session: PromptSession[str] = PromptSession(
         history=_history(),
         completer=_Completer(prompt),

@@ -1,8 +1,8 @@
 r"""Results as a person or a program wants them: a table on a terminal, or streamed CSV, JSON lines and Arrow.
 
-CSV and JSON are one text for one value: binary is hexadecimal after `\x`, a list, struct or map is JSON, a timestamp is
-ISO 8601 with `Z` when it has a zone. CSV leaves NULL empty and quotes every text. JSON has one object a line, and decimals
-as texts, with all their digits.
+CSV and JSON are one text for one value: binary is hexadecimal after `\x`, a list, struct or map is JSON, a
+timestamp is ISO 8601 with `Z` when it has a zone. CSV leaves NULL empty and quotes every text. JSON has one
+object a line, and decimals as texts, with all their digits.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 NULL_TEXT = "NULL"
 NARROWEST_COLUMN = 7
-"""Characters that a column with its border needs to be worth reading; where they do not fit, rows are shown one under the other."""
+"""Characters that a column with its border needs to be worth reading; where they do not fit, rows are shown
+one under the other.
+"""
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -41,11 +43,18 @@ def write_csv(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: IO[byte
     Returns:
         How many rows were written.
     """
-    text_schema = pa.schema([pa.field(name, _text_type(kind)) for name, kind in zip(_distinct(schema.names), schema.types, strict=True)])
+    text_schema = pa.schema(
+        [
+            pa.field(name, _text_type(kind))
+            for name, kind in zip(_distinct(schema.names), schema.types, strict=True)
+        ]
+    )
     rows = 0
     with pyarrow.csv.CSVWriter(out, text_schema) as writer:
         for batch in batches:
-            writer.write_batch(pa.record_batch([_text_column(column) for column in batch.columns], schema=text_schema))
+            writer.write_batch(
+                pa.record_batch([_text_column(column) for column in batch.columns], schema=text_schema)
+            )
             out.flush()
             rows += batch.num_rows
     return rows
@@ -66,7 +75,10 @@ def write_json(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: IO[byt
     rows = 0
     for batch in batches:
         columns = [[_json_value(value) for value in column.to_pylist()] for column in batch.columns]
-        lines = (json.dumps(dict(zip(names, values, strict=True)), ensure_ascii=False) for values in zip(*columns, strict=True))
+        lines = (
+            json.dumps(dict(zip(names, values, strict=True)), ensure_ascii=False)
+            for values in zip(*columns, strict=True)
+        )
         out.write("".join(f"{line}\n" for line in lines).encode())
         out.flush()
         rows += batch.num_rows
@@ -93,7 +105,11 @@ def write_arrow(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: IO[by
     return rows
 
 
-WRITERS: Mapping[str, Callable[[pa.Schema, Iterable[pa.RecordBatch], IO[bytes]], int]] = {"csv": write_csv, "json": write_json, "arrow": write_arrow}
+WRITERS: Mapping[str, Callable[[pa.Schema, Iterable[pa.RecordBatch], IO[bytes]], int]] = {
+    "csv": write_csv,
+    "json": write_json,
+    "arrow": write_arrow,
+}
 """What streams a result in each format."""
 
 
@@ -119,7 +135,8 @@ def first_rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema, limit: int)
 
 
 def result_table(rows: pa.Table, width: int) -> RenderableType:
-    """A result for a terminal: a table, or rows one under the other where the columns do not fit beside each other.
+    """A result for a terminal: a table, or rows one under the other where the columns do not fit beside each
+    other.
 
     Args:
         rows: What to show.
@@ -133,7 +150,9 @@ def result_table(rows: pa.Table, width: int) -> RenderableType:
         return _stacked(rows.schema.names, cells)
     table = new_table()
     for name, kind in zip(rows.schema.names, rows.schema.types, strict=True):
-        table.add_column(_plain(printable(name)), justify="right" if _is_number(kind) else "left", overflow="fold")
+        table.add_column(
+            _plain(printable(name)), justify="right" if _is_number(kind) else "left", overflow="fold"
+        )
     for values in zip(*cells, strict=True):
         table.add_row(*(_cell(value) for value in values))
     return table
@@ -229,7 +248,13 @@ def _text_column(column: pa.Array) -> pa.Array:
     if _text_type(column.type) == column.type:
         return column
     plain = (_json_value(value) for value in column.to_pylist())
-    return pa.array([value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in plain], pa.string())
+    return pa.array(
+        [
+            value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            for value in plain
+        ],
+        pa.string(),
+    )
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
@@ -249,7 +274,8 @@ def error_lines(error: LivestateError) -> list[str]:
     """An error for a terminal.
 
     Args:
-        error: What went wrong. For SQL, the host's message has the line of the text and a caret under the place.
+        error: What went wrong. For SQL, the host's message has the line of the text and a caret under the
+            place.
 
     Returns:
         Lines without line ends and control characters.
@@ -287,4 +313,8 @@ def terminal(*, stderr: bool = False) -> Console:
     from rich.console import Console  # noqa: PLC0415  rich is imported when something is shown
 
     console = Console(stderr=stderr, highlight=False, soft_wrap=False)
-    return console if console.is_terminal else Console(stderr=stderr, highlight=False, width=100_000, color_system=None)
+    return (
+        console
+        if console.is_terminal
+        else Console(stderr=stderr, highlight=False, width=100_000, color_system=None)
+    )

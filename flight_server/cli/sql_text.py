@@ -26,8 +26,8 @@ def split_statements(text: str) -> tuple[list[str], str]:
         text: SQL, any number of statements.
 
     Returns:
-        The statements that a semicolon ended, without it and stripped, empty ones left out; and what is behind the last one,
-        empty if that is nothing but comments.
+        The statements that a semicolon ended, without it and stripped, empty ones left out; and what is
+        behind the last one, empty if that is nothing but comments.
     """
     statements: list[str] = []
     start = 0
@@ -36,11 +36,14 @@ def split_statements(text: str) -> tuple[list[str], str]:
             statements.append(text[start : piece.start()].strip())
             start = piece.end()
     rest = text[start:].strip()
-    return [statement for statement in statements if _without_comments(statement)], rest if _without_comments(rest) else ""
+    return [statement for statement in statements if _without_comments(statement)], rest if _without_comments(
+        rest
+    ) else ""
 
 
 def is_complete(text: str) -> bool:
-    r"""Whether a prompt should run a text now: it is empty, a command such as `\q`, or its last statement has ended.
+    r"""Whether a prompt should run a text now: it is empty, a command such as `\q`, or its last statement has
+    ended.
 
     Args:
         text: What was typed so far.
@@ -56,4 +59,6 @@ def is_complete(text: str) -> bool:
 
 
 def _without_comments(text: str) -> str:
-    return "".join(piece[0] for piece in _PIECE.finditer(text) if not piece[0].startswith(("--", "/*"))).strip()
+    return "".join(
+        piece[0] for piece in _PIECE.finditer(text) if not piece[0].startswith(("--", "/*"))
+    ).strip()

@@ -41,11 +41,22 @@ def stores_table(status: pa.Table) -> RenderableType:
 def _definitions(rows: Sequence[dict[str, Any]]) -> Table:
     """What the stores are; how they stand would not fit beside it."""
     is_switched = any(row["sql_names"] != row["store"] for row in rows)
-    table = _headed(("store", *(["in SQL"] if is_switched else []), "kind", "key", "placed by", "retention"), ())
+    table = _headed(
+        ("store", *(["in SQL"] if is_switched else []), "kind", "key", "placed by", "retention"), ()
+    )
     for row in rows:
-        held = "".join(f", {word}" for word, so in (("global", row["is_global"]), ("in memory", row["in_memory"])) if so)
+        held = "".join(
+            f", {word}" for word, so in (("global", row["is_global"]), ("in memory", row["in_memory"])) if so
+        )
         names = [row["sql_names"] or "no name"] if is_switched else []
-        cells = (row["store"], *names, row["kind"] + held, row["key"], row["partition_by"], row["retention"] or "for ever")
+        cells = (
+            row["store"],
+            *names,
+            row["kind"] + held,
+            row["key"],
+            row["partition_by"],
+            row["retention"] or "for ever",
+        )
         table.add_row(*(printable(cell) for cell in cells))
     return table
 
@@ -64,7 +75,11 @@ def _lag(row: dict[str, Any]) -> str:
     if row["epoch"] is None:
         return ""
     behind = row["newest_epoch"] - row["epoch"]
-    return f"{human_seconds(row['lag_seconds'])}, {behind:,} epoch{'' if behind == 1 else 's'}" if behind > 0 else "none"
+    return (
+        f"{human_seconds(row['lag_seconds'])}, {behind:,} epoch{'' if behind == 1 else 's'}"
+        if behind > 0
+        else "none"
+    )
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
@@ -81,7 +96,8 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def replicas_shown(replicas: pa.Table, status: pa.Table) -> RenderableType:
-    """The stores of a deployment for a terminal, with a line for each host that holds some of their partitions.
+    """The stores of a deployment for a terminal, with a line for each host that holds some of their
+    partitions.
 
     Args:
         replicas: A table of `flight_server.peers.host_tables.REPLICAS_SCHEMA`.

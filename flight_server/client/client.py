@@ -95,12 +95,15 @@ class Client:
         self._options = flight.FlightCallOptions(headers=headers)
         self._connection = Connection(uri, tls_roots=tls_roots)
 
-    def query(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] | None = None, *, call_id: bytes = b"") -> Rows:
+    def query(
+        self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] | None = None, *, call_id: bytes = b""
+    ) -> Rows:
         """Run a statement, in one call. It returns when the first rows are there.
 
         Args:
             sql: One read-only statement.
-            parameters: Values for its `?` or `$1` by position, or for its `$name` by name; Python values of any SQL type.
+            parameters: Values for its `?` or `$1` by position, or for its `$name` by name; Python values of
+                any SQL type.
             call_id: What `cancel` knows this execution by, chosen by the caller; random bytes, say.
 
         Returns:
@@ -131,7 +134,9 @@ class Client:
         """
         endpoint = flight.FlightEndpoint(Statement("", call_id=call_id).to_bytes(), [])
         info = flight.FlightInfo(pa.schema([]), flight.FlightDescriptor.for_command(b""), [endpoint])
-        self.act("CancelFlightInfo", new("CancelFlightInfoRequest", info=info.serialize()).SerializeToString())
+        self.act(
+            "CancelFlightInfo", new("CancelFlightInfoRequest", info=info.serialize()).SerializeToString()
+        )
 
     def stores(self) -> pa.Table:
         """How all stores stand, in a deployment over all its hosts: the rows of `SHOW STORES`.
@@ -192,7 +197,9 @@ class Client:
     def __enter__(self) -> Client:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         self.close()
 
     def act(self, name: str, body: bytes) -> list[bytes]:
@@ -209,7 +216,10 @@ class Client:
             LivestateError: What the host said, by its kind; Unavailable when there is no host.
         """
         with self.translated():
-            return [result.body.to_pybytes() for result in self._connection.client.do_action(flight.Action(name, body), self._options)]
+            return [
+                result.body.to_pybytes()
+                for result in self._connection.client.do_action(flight.Action(name, body), self._options)
+            ]
 
     @contextmanager
     def translated(self, trailer: Trailer | None = None) -> Iterator[None]:
@@ -235,11 +245,17 @@ class Client:
 
 
 def _parameter_batch(parameters: Sequence[Any] | Mapping[str, Any]) -> pa.RecordBatch:
-    named = parameters if isinstance(parameters, Mapping) else {str(place): value for place, value in enumerate(parameters, start=1)}
+    named = (
+        parameters
+        if isinstance(parameters, Mapping)
+        else {str(place): value for place, value in enumerate(parameters, start=1)}
+    )
     columns = {}
     for name, value in named.items():
         try:
             columns[name] = pa.array([value])
         except (pa.ArrowException, OverflowError) as error:
-            raise InvalidInput(f"Parameter {name}: a Python {type(value).__name__} of this value has no SQL type.") from error
+            raise InvalidInput(
+                f"Parameter {name}: a Python {type(value).__name__} of this value has no SQL type."
+            ) from error
     return pa.record_batch(columns)

@@ -14,9 +14,14 @@ from flight_server.wire.boundary import ERROR_TRAILER
 
 FLIGHT_FAILURES = (flight.FlightError, pa.ArrowException, OSError, KeyError)
 """What pyarrow raises when a call fails."""
-CHANNEL_OPTIONS = (("grpc.initial_reconnect_backoff_ms", 100), ("grpc.min_reconnect_backoff_ms", 2000), ("grpc.max_reconnect_backoff_ms", 1000))
-"""A host that was started again is found within a second; gRPC's own choice is up to two minutes. The least backoff is no pause: it is what
-gRPC gives an attempt to connect before it fails, enough for a busy host, and for TLS to one far away.
+CHANNEL_OPTIONS = (
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 2000),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+)
+"""A host that was started again is found within a second; gRPC's own choice is up to two minutes. The least
+backoff is no pause: it is what gRPC gives an attempt to connect before it fails, enough for a busy host, and
+for TLS to one far away.
 """
 
 
@@ -50,8 +55,9 @@ class _Trailers(flight.ClientMiddlewareFactory):  # type: ignore[misc] # pyarrow
 class Connection:
     """A Flight connection that threads share, and that any of them may close.
 
-    pyarrow takes a client apart as soon as it is closed, under the feet of a thread that begins a call at that moment: the process dies. So
-    closing only lets go of the client, and it ends when the last call that uses it has begun; streams live on by themselves.
+    pyarrow takes a client apart as soon as it is closed, under the feet of a thread that begins a call at
+    that moment: the process dies. So closing only lets go of the client, and it ends when the last call that
+    uses it has begun; streams live on by themselves.
 
     Args:
         uri: Where the host listens.
@@ -62,15 +68,22 @@ class Connection:
         InvalidInput: The address is none.
     """
 
-    def __init__(self, uri: str, *, tls_roots: bytes = b"", options: Sequence[tuple[str, int]] = CHANNEL_OPTIONS) -> None:
+    def __init__(
+        self, uri: str, *, tls_roots: bytes = b"", options: Sequence[tuple[str, int]] = CHANNEL_OPTIONS
+    ) -> None:
         self._uri = uri
         self._trailers = _Trailers()
         try:
             self._client: flight.FlightClient | None = flight.connect(
-                uri, tls_root_certs=tls_roots or None, middleware=[self._trailers], generic_options=list(options)
+                uri,
+                tls_root_certs=tls_roots or None,
+                middleware=[self._trailers],
+                generic_options=list(options),
             )
         except (pa.ArrowException, ValueError) as error:
-            raise InvalidInput(f"{uri!r} is not the address of a host; write it like grpc://127.0.0.1:8815.") from error
+            raise InvalidInput(
+                f"{uri!r} is not the address of a host; write it like grpc://127.0.0.1:8815."
+            ) from error
 
     @property
     def client(self) -> flight.FlightClient:

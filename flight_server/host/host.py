@@ -1,4 +1,6 @@
-"""A host: it follows a changelog, keeps the partitions in its data directory, and serves them over Arrow Flight."""
+"""A host: it follows a changelog, keeps the partitions in its data directory, and serves them over Arrow
+Flight.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,8 @@ class HostOptions:
         data: The data directory; made if it is not there. One host at a time uses it.
         address: Name or number of the interface to listen on.
         port: Where to listen; 0 takes a free port.
-        token: What callers must present; None: the host is open, which it refuses to be on anything but a loopback address unless `open_to_all`.
+        token: What callers must present; None: the host is open, which it refuses to be on anything but a
+            loopback address unless `open_to_all`.
         open_to_all: The host may be open on an address that other machines can reach.
         tls_certificate: PEM certificate, with `tls_key`; empty: no TLS.
         tls_key: Its PEM key.
@@ -52,7 +55,8 @@ class HostOptions:
         limits: What the host takes on at once.
         deployment: The hosts that serve the changelog together; None: this one serves it alone.
         name: Which of the deployment's hosts this is.
-        tls_roots: PEM certificates that vouch for the other hosts, where these speak TLS; empty: the system's.
+        tls_roots: PEM certificates that vouch for the other hosts, where these speak TLS; empty: the
+            system's.
     """
 
     changelog: str
@@ -89,7 +93,8 @@ class Host:
         self._server: LivestateServer | None = None
 
     def start(self) -> int:
-        """Open the data directory, follow the changelog and listen. Statements wait for stores that are behind what the changelog has by now.
+        """Open the data directory, follow the changelog and listen. Statements wait for stores that are
+        behind what the changelog has by now.
 
         Returns:
             The port that it listens on.
@@ -107,7 +112,9 @@ class Host:
             self._follower.start()
             self._cluster = self._joined(self._follower, changelog)
             self._service = QueryService(
-                self._follower, _query_options(self._options), None if self._cluster is None else self._cluster.for_queries()
+                self._follower,
+                _query_options(self._options),
+                None if self._cluster is None else self._cluster.for_queries(),
             )
             self._server = self._listen(self._follower, self._service)
             if self._cluster is not None:
@@ -121,7 +128,9 @@ class Host:
         if options.deployment is None:
             return None
         peers = PeerOptions(token=options.token, tls_roots=options.tls_roots)
-        return ClusterHost(options.deployment, HostName(options.name), follower, lambda: changelog.identity() or "", peers)
+        return ClusterHost(
+            options.deployment, HostName(options.name), follower, lambda: changelog.identity() or "", peers
+        )
 
     def _listen(self, follower: Follower, service: QueryService) -> LivestateServer:
         options = self._options
@@ -132,13 +141,17 @@ class Host:
                 follower.notify,
                 ready=self.ready,
                 token=options.token,
-                tls_certificates=[(options.tls_certificate, options.tls_key)] if options.tls_certificate else [],
+                tls_certificates=[(options.tls_certificate, options.tls_key)]
+                if options.tls_certificate
+                else [],
                 limits=options.limits,
                 cluster=self._cluster,
             )
         except (pa.ArrowException, OSError) as error:
             tls = ", or are certificate and key not PEM" if options.tls_certificate else ""
-            raise InvalidInput(f"The host cannot listen on {options.address} port {options.port}: is the port taken{tls}?") from error
+            raise InvalidInput(
+                f"The host cannot listen on {options.address} port {options.port}: is the port taken{tls}?"
+            ) from error
 
     @property
     def uri(self) -> str:
@@ -167,7 +180,9 @@ class Host:
         deadline = time.monotonic() + timeout_seconds
         while not self.ready():
             if time.monotonic() > deadline:
-                raise DeadlineExceeded(f"The host did not catch up with the changelog within {timeout_seconds:g} seconds.")
+                raise DeadlineExceeded(
+                    f"The host did not catch up with the changelog within {timeout_seconds:g} seconds."
+                )
             time.sleep(_SECONDS_BETWEEN_LOOKS)
 
     @property
@@ -187,10 +202,12 @@ class Host:
         return 0 if self._server is None else self._server.running
 
     def stop(self) -> bool:
-        """Let running queries end, stop listening and following, and give the data directory back. May be called at any time, and again.
+        """Let running queries end, stop listening and following, and give the data directory back. May be
+        called at any time, and again.
 
         Returns:
-            Whether all clients were let go of. If not, one neither reads its result nor goes away, and only the end of the process ends its call.
+            Whether all clients were let go of. If not, one neither reads its result nor goes away, and only
+            the end of the process ends its call.
         """
         # A server that did not stop is kept: letting go of it would wait for its client without end.
         if self._server is not None and self._server.stop(self._options.grace_seconds):
@@ -218,7 +235,9 @@ def _check(options: HostOptions) -> None:
             "or say that it is to be open to all (--open-to-all)."
         )
     if urlsplit(f"//{options.address}").username is not None or "/" in options.address:
-        raise InvalidInput(f"{options.address!r} is no address to listen on; give a name or number such as 127.0.0.1.")
+        raise InvalidInput(
+            f"{options.address!r} is no address to listen on; give a name or number such as 127.0.0.1."
+        )
 
 
 def _follower_options(options: HostOptions) -> FollowerOptions:
@@ -259,5 +278,7 @@ def _locked(directory: Path) -> BufferedWriter:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         lock.close()
-        raise InvalidInput("Another host uses this data directory: stop it, or give this one a directory of its own.") from error
+        raise InvalidInput(
+            "Another host uses this data directory: stop it, or give this one a directory of its own."
+        ) from error
     return lock

@@ -1,4 +1,6 @@
-"""Several hosts on one machine: a parent process that starts them, passes on what they say, and starts one again that dies."""
+"""Several hosts on one machine: a parent process that starts them, passes on what they say, and starts one
+again that dies.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,8 @@ class _Child:
 
 
 class Launcher:
-    """Hosts of a deployment as processes of this machine. For the main thread of a process that does nothing else.
+    """Hosts of a deployment as processes of this machine. For the main thread of a process that does nothing
+    else.
 
     Args:
         deployment: The hosts, each with a data directory.
@@ -66,7 +69,13 @@ class Launcher:
         say: Prints a line.
     """
 
-    def __init__(self, deployment: Deployment, command: Callable[[HostEntry], Sequence[str]], environment: Mapping[str, str], say: Say) -> None:
+    def __init__(
+        self,
+        deployment: Deployment,
+        command: Callable[[HostEntry], Sequence[str]],
+        environment: Mapping[str, str],
+        say: Say,
+    ) -> None:
         self._deployment = deployment
         self._environment = environment
         self._say = say
@@ -79,7 +88,8 @@ class Launcher:
         Raises:
             Unavailable: A host could not start.
         """
-        # Blocked, a signal waits until it is asked for; the processes block those that end them by themselves.
+        # Blocked, a signal waits until it is asked for; the processes block those that end them by
+        # themselves.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         try:
             while True:
@@ -104,7 +114,8 @@ class Launcher:
         return max(0.0, min([*waiting, *starting, 3600.0]))
 
     def _start(self, child: _Child) -> None:
-        # A session of its own keeps the terminal's Ctrl-C from the processes, which are stopped together here.
+        # A session of its own keeps the terminal's Ctrl-C from the processes, which are stopped together
+        # here.
         child.process = subprocess.Popen(  # noqa: S603 - the command is made here, of this interpreter and its modules
             child.command,
             stdin=subprocess.PIPE,  # its end tells the process that this one is gone
@@ -115,7 +126,12 @@ class Launcher:
         )
         child.started, child.start_at = time.monotonic(), None
         assert child.process.stdout is not None
-        child.speaker = threading.Thread(target=self._pass_on, args=(child, child.process.stdout), name=f"output-{child.entry.name}", daemon=True)
+        child.speaker = threading.Thread(
+            target=self._pass_on,
+            args=(child, child.process.stdout),
+            name=f"output-{child.entry.name}",
+            daemon=True,
+        )
         child.speaker.start()
 
     def _pass_on(self, child: _Child, output: IO[bytes]) -> None:
@@ -131,7 +147,10 @@ class Launcher:
     def _announce(self) -> None:
         if not self._all_served and all(child.served.is_set() for child in self._children):
             self._all_served = True
-            self._say(f"{SERVES} {self._deployment.changelog} with {len(self._children)} hosts at {', '.join(e.uri for e in self._deployment.hosts)}")
+            self._say(
+                f"{SERVES} {self._deployment.changelog} with {len(self._children)} hosts at "
+                f"{', '.join(e.uri for e in self._deployment.hosts)}"
+            )
 
     def _bury(self) -> None:
         """See who died, and when to start it again."""
@@ -145,7 +164,10 @@ class Launcher:
                 raise Unavailable(f"Host {child.entry.name} could not start; what it said is above.")
             if time.monotonic() - child.started > HEALTHY_SECONDS:
                 child.pause = LEAST_PAUSE_SECONDS
-            self._say(f"Host {child.entry.name} ended unexpectedly with {_ended(code)}; it is started again in {child.pause:g} s.")
+            self._say(
+                f"Host {child.entry.name} ended unexpectedly with {_ended(code)}; it is started again in "
+                f"{child.pause:g} s."
+            )
             child.start_at = time.monotonic() + child.pause
             child.pause = min(2 * child.pause, LONGEST_PAUSE_SECONDS)
 
@@ -190,7 +212,9 @@ def launch(given: ServeArguments, say: Say) -> None:
         file.write_text(deployment_text(deployment), encoding="utf-8")
     except OSError as error:
         raise InvalidInput(f"The data directory cannot be used: {error.strerror}.") from error
-    environment = dict(python_environment()) | ({} if given.token is None else {"LIVESTATE_TOKEN": given.token})
+    environment = dict(python_environment()) | (
+        {} if given.token is None else {"LIVESTATE_TOKEN": given.token}
+    )
     Launcher(deployment, lambda entry: host_command(file, entry, given), environment, say).run()
 
 
@@ -205,7 +229,17 @@ def host_command(file: Path, entry: HostEntry, given: ServeArguments) -> Sequenc
     Returns:
         Program and arguments; the token goes by the environment, which other users cannot see.
     """
-    command = [sys.executable, "-m", "flight_server.cli.main", "serve", "--deployment", str(file), "--host", entry.name, "--supervised"]
+    command = [
+        sys.executable,
+        "-m",
+        "flight_server.cli.main",
+        "serve",
+        "--deployment",
+        str(file),
+        "--host",
+        entry.name,
+        "--supervised",
+    ]
     threads = given.threads or max(1, (os.cpu_count() or 1) // (given.processes or 1))
     options = {
         "--address": given.address,

@@ -1,4 +1,6 @@
-"""The process that is a host: signals and the interpreter's settings, which belong to a process and not to a `Host`."""
+"""The process that is a host: signals and the interpreter's settings, which belong to a process and not to a
+`Host`.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,13 @@ from flight_server.host.stop_signals import STOP_SIGNALS, stop_signals_blocked
 SWITCH_INTERVAL_SECONDS = 1e-4
 """How long a thread keeps the interpreter while others wait; Python's own choice is 5 ms.
 
-One busy thread (an epoch being applied) took a host from 2,500 calls a second to 100 to 350; with 0.1 ms it was 1,700.
+One busy thread (an epoch being applied) took a host from 2,500 calls a second to 100 to 350; with 0.1 ms it
+was 1,700.
 """
 GRPC_EXPERIMENTS = "-event_engine_listener,-event_engine_client"
-"""gRPC's "event engine" hands each call from a polling thread of its own to the one that answers it. Without, the latter polls by itself: a call of
-a server that does nothing takes 0.40 ms in place of 0.47; 8 clients together get 4 % fewer answers, 64 no fewer.
+"""gRPC's "event engine" hands each call from a polling thread of its own to the one that answers it. Without,
+the latter polls by itself: a call of a server that does nothing takes 0.40 ms in place of 0.47; 8 clients
+together get 4 % fewer answers, 64 no fewer.
 """
 SERVES = "livestate serves"
 """What the line begins with that a process prints when clients can connect."""
@@ -32,24 +36,30 @@ _log = logging.getLogger(__name__)
 
 
 def prepare() -> None:
-    """Set this process up for answering calls of Flight quickly. Before the first server or client of gRPC, which reads its settings once."""
+    """Set this process up for answering calls of Flight quickly. Before the first server or client of gRPC,
+    which reads its settings once.
+    """
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     os.environ.setdefault("GRPC_EXPERIMENTS", GRPC_EXPERIMENTS)
 
 
 def settle() -> None:
-    """Take everything that is there by now out of garbage collection, as it stays for good: modules for the most part.
+    """Take everything that is there by now out of garbage collection, as it stays for good: modules for the
+    most part.
 
-    A full collection looks at all objects while every thread waits: 25 ms for the 115,000 of a host that has just started, and twice that and more
-    where others want the processors. Afterwards it takes 1 to 5 ms, for what statements and epochs have left. Before the interpreter ends,
-    `gc.unfreeze` takes it back in: modules are cycles, and DuckDB's complains about all that it made and that outlives it.
+    A full collection looks at all objects while every thread waits: 25 ms for the 115,000 of a host that has
+    just started, and twice that and more where others want the processors. Afterwards it takes 1 to 5 ms, for
+    what statements and epochs have left. Before the interpreter ends, `gc.unfreeze` takes it back in: modules
+    are cycles, and DuckDB's complains about all that it made and that outlives it.
     """
     gc.collect()
     gc.freeze()
 
 
 def stop_with_standard_input() -> None:
-    """Have this process get SIGTERM when its standard input ends: when that is a pipe of its parent, it does not outlive the parent."""
+    """Have this process get SIGTERM when its standard input ends: when that is a pipe of its parent, it does
+    not outlive the parent.
+    """
 
     def wait() -> None:
         try:

@@ -1,4 +1,6 @@
-"""What `livestate serve` was told, made into a host's options: alone, as a host of a deployment, or as several processes."""
+"""What `livestate serve` was told, made into a host's options: alone, as a host of a deployment, or as
+several processes.
+"""
 
 from __future__ import annotations
 
@@ -102,9 +104,14 @@ def host_options(given: ServeArguments) -> HostOptions:
     named = None if entry.data is None else Path(entry.data)
     data = named if given.data is None else given.data
     if data is None:
-        raise InvalidInput(f"Neither the deployment file nor --data names a data directory for host {entry.name}.")
+        raise InvalidInput(
+            f"Neither the deployment file nor --data names a data directory for host {entry.name}."
+        )
     if (place.scheme == "grpc+tls") != (given.tls_certificate is not None):
-        raise InvalidInput(f"The uri of host {entry.name} must be grpc+tls:// if and only if it is given --tls-certificate and --tls-key.")
+        raise InvalidInput(
+            f"The uri of host {entry.name} must be grpc+tls:// if and only if it is given --tls-certificate "
+            "and --tls-key."
+        )
     address = given.address or place.hostname or LOOPBACK
     port = given.port if given.port is not None else _port(entry)
     return _options(given, deployment.changelog, data, address, port, deployment, entry.name)
@@ -112,14 +119,26 @@ def host_options(given: ServeArguments) -> HostOptions:
 
 def _lone_host(given: ServeArguments) -> HostOptions:
     if given.host is not None:
-        raise InvalidInput("--host is the name of a host in a --deployment; the address to listen on is --address.")
+        raise InvalidInput(
+            "--host is the name of a host in a --deployment; the address to listen on is --address."
+        )
     if given.changelog is None or given.data is None:
-        raise InvalidInput("Give the host its --changelog and its --data, or a --deployment file and its --host name.")
+        raise InvalidInput(
+            "Give the host its --changelog and its --data, or a --deployment file and its --host name."
+        )
     port = DEFAULT_PORT if given.port is None else given.port
     return _options(given, given.changelog, given.data, given.address or LOOPBACK, port, None, "")
 
 
-def _options(given: ServeArguments, changelog: str, data: Path, address: str, port: int, deployment: Deployment | None, name: str) -> HostOptions:
+def _options(
+    given: ServeArguments,
+    changelog: str,
+    data: Path,
+    address: str,
+    port: int,
+    deployment: Deployment | None,
+    name: str,
+) -> HostOptions:
     follower, queries, limits = FollowerOptions(), QueryOptions(), ServerLimits()
     return HostOptions(
         changelog=changelog,
@@ -164,7 +183,11 @@ def snapshot_retention(kept: int | None, tail_seconds: float | None) -> Snapshot
         tail_seconds: Seconds for which epochs before them stay; None for the default.
     """
     default = SnapshotRetention()
-    return replace(default, kept=kept or default.kept, tail_seconds=default.tail_seconds if tail_seconds is None else tail_seconds)
+    return replace(
+        default,
+        kept=kept or default.kept,
+        tail_seconds=default.tail_seconds if tail_seconds is None else tail_seconds,
+    )
 
 
 def read_deployment(file: Path) -> Deployment:
@@ -227,12 +250,18 @@ def local_deployment(given: ServeArguments) -> Deployment:
     scheme = "grpc" if given.tls_certificate is None else "grpc+tls"
     address = _reachable(given.address or LOOPBACK)
     hosts = tuple(
-        HostEntry(HostName(str(number)), f"{scheme}://{address}:{port}", str((given.data / f"host-{number}").absolute()))
+        HostEntry(
+            HostName(str(number)),
+            f"{scheme}://{address}:{port}",
+            str((given.data / f"host-{number}").absolute()),
+        )
         for number, port in enumerate(ports, 1)
     )
     replication = given.replication or 1
     if replication > len(hosts):
-        raise InvalidInput(f"{len(hosts)} processes cannot hold {replication} copies of a partition: lower --replication.")
+        raise InvalidInput(
+            f"{len(hosts)} processes cannot hold {replication} copies of a partition: lower --replication."
+        )
     return Deployment(given.changelog, hosts, replication)
 
 
@@ -261,7 +290,11 @@ def deployment_text(deployment: Deployment) -> str:
     Args:
         deployment: Any.
     """
-    lines = ["version = 1", f"changelog = {_toml(deployment.changelog)}", f"replication = {deployment.replication}"]
+    lines = [
+        "version = 1",
+        f"changelog = {_toml(deployment.changelog)}",
+        f"replication = {deployment.replication}",
+    ]
     for entry in deployment.hosts:
         lines += ["", "[[hosts]]", f"name = {_toml(entry.name)}", f"uri = {_toml(entry.uri)}"]
         if entry.data is not None:

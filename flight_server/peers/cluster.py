@@ -28,7 +28,12 @@ class ClusterHost:
     """
 
     def __init__(
-        self, deployment: Deployment, here: HostName, source: StoreSource, changelog: Callable[[], str], options: PeerOptions | None = None
+        self,
+        deployment: Deployment,
+        here: HostName,
+        source: StoreSource,
+        changelog: Callable[[], str],
+        options: PeerOptions | None = None,
     ) -> None:
         self._deployment = deployment
         self._here = deployment.host(here).name
@@ -58,8 +63,12 @@ class ClusterHost:
 
     def hosts(self) -> pa.Table:
         """How the hosts stand: a table of `engine.catalog.standings.HOSTS_SCHEMA`."""
-        return hosts_table(self.uris, self.peers.standings(), self._source.definitions(), time.time_ns() // 1000)
+        return hosts_table(
+            self.uris, self.peers.standings(), self._source.definitions(), time.time_ns() // 1000
+        )
 
     def replicas(self) -> pa.Table:
         """Who holds what: a table of `flight_server.peers.host_tables.REPLICAS_SCHEMA`."""
-        return replicas_table(self._deployment, self.peers.standings(), self._source.definitions(), time.time_ns() // 1000)
+        return replicas_table(
+            self._deployment, self.peers.standings(), self._source.definitions(), time.time_ns() // 1000
+        )

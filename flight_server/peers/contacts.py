@@ -1,7 +1,8 @@
-"""What a host knows of the others: their newest reports, and who is alive. No network and no clock of its own.
+"""What a host knows of the others: their newest reports, and who is alive. No network and no clock of its
+own.
 
-A host is alive for another one that reached it and has heard of it lately. To be heard of is not enough: a host that is being started tells others
-of itself before they can reach it.
+A host is alive for another one that reached it and has heard of it lately. To be heard of is not enough: a
+host that is being started tells others of itself before they can reach it.
 """
 
 from __future__ import annotations
@@ -61,11 +62,18 @@ class Contacts:
         host = sent.report.host
         self._check(host)
         known = self._contacts.get(host)
-        # Reports overtake each other: one is pushed while another travels as an answer. A host that was started again begins anew.
-        overtaken = known is not None and known.sent.started == sent.started and known.sent.number > sent.number
+        # Reports overtake each other: one is pushed while another travels as an answer. A host that was
+        # started again begins anew.
+        overtaken = (
+            known is not None and known.sent.started == sent.started and known.sent.number > sent.number
+        )
         reached = answered or (known is not None and known.reached)
         self._contacts[host] = Contact(known.sent if overtaken and known is not None else sent, now, reached)
-        return known is None or reached != self._is_alive(known, now) or (not overtaken and known.sent.report != sent.report)
+        return (
+            known is None
+            or reached != self._is_alive(known, now)
+            or (not overtaken and known.sent.report != sent.report)
+        )
 
     def lost(self, host: HostName) -> None:
         """Take note that a host could not be reached."""
@@ -77,7 +85,10 @@ class Contacts:
         if host == self._here:
             raise InvalidInput(f"Two hosts are called {host}: start each with a --host of its own.")
         if host not in self._hosts:
-            raise InvalidInput(f"The deployment of host {self._here} has no host {host[:100]!r}: give all hosts the same deployment file.")
+            raise InvalidInput(
+                f"The deployment of host {self._here} has no host {host[:100]!r}: give all hosts the same "
+                "deployment file."
+            )
 
     def alive(self, now: float) -> Mapping[HostName, HostReport]:
         """The newest report of every other host that is alive.
@@ -85,7 +96,11 @@ class Contacts:
         Args:
             now: The time.
         """
-        return {host: contact.sent.report for host, contact in self._contacts.items() if self._is_alive(contact, now)}
+        return {
+            host: contact.sent.report
+            for host, contact in self._contacts.items()
+            if self._is_alive(contact, now)
+        }
 
     def is_alive(self, host: HostName, now: float) -> bool:
         """Whether a host is alive."""
@@ -95,7 +110,11 @@ class Contacts:
     def seconds_left(self, host: HostName, now: float) -> float:
         """How much longer a host counts as alive if it is not heard of; 0.0 if it does not."""
         contact = self._contacts.get(host)
-        return max(0.0, contact.at + self._dead_after_seconds - now) if contact is not None and contact.reached else 0.0
+        return (
+            max(0.0, contact.at + self._dead_after_seconds - now)
+            if contact is not None and contact.reached
+            else 0.0
+        )
 
     def last_heard(self, host: HostName) -> Contact | None:
         """What is known of a host, alive or not; None if it was never heard of."""

@@ -31,7 +31,10 @@ REPLICAS_SCHEMA = pa.schema(
 
 
 def replicas_table(
-    deployment: Deployment, standings: Mapping[HostName, Standing], definitions: Mapping[StoreName, StoreDefinition], now: int
+    deployment: Deployment,
+    standings: Mapping[HostName, Standing],
+    definitions: Mapping[StoreName, StoreDefinition],
+    now: int,
 ) -> pa.Table:
     """Who holds what of each store.
 
@@ -42,8 +45,8 @@ def replicas_table(
         now: The time, microseconds since 1970 UTC.
 
     Returns:
-        A table of `REPLICAS_SCHEMA`, a row for each store and host that holds, or should hold, something of it. `coming` and `leaving` count
-        partitions that it does not hold yet, and those that it still holds.
+        A table of `REPLICAS_SCHEMA`, a row for each store and host that holds, or should hold, something of
+        it. `coming` and `leaving` count partitions that it does not hold yet, and those that it still holds.
     """
     newest = newest_epochs(standings.values())
     rows = [
@@ -56,7 +59,12 @@ def replicas_table(
 
 
 def _replica_rows(
-    deployment: Deployment, host: HostName, standing: Standing, definition: StoreDefinition, newest: Mapping[GroupName, Epoch], now: int
+    deployment: Deployment,
+    host: HostName,
+    standing: Standing,
+    definition: StoreDefinition,
+    newest: Mapping[GroupName, Epoch],
+    now: int,
 ) -> Iterator[dict[str, Any]]:
     assigned = set(deployment.assignment.held(host, definition))
     store = None if standing.report is None else standing.report.stores.get(definition.name)

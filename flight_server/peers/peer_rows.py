@@ -1,7 +1,7 @@
 """A fragment that runs on another host: its inputs on their way there, its rows on their way here.
 
-It is a DoExchange, also where there are no inputs: DoGet returns when the schema is there, and until then nothing can be cancelled. Both
-take as long (0.34 ms for one row, measured with handlers that do nothing).
+It is a DoExchange, also where there are no inputs: DoGet returns when the schema is there, and until then
+nothing can be cancelled. Both take as long (0.34 ms for one row, measured with handlers that do nothing).
 """
 
 from __future__ import annotations
@@ -138,7 +138,8 @@ class PeerRows:
             self._end()
 
     def fail(self, error: LivestateError) -> None:
-        """Give the host up: whoever reads, now or later, gets this error. From any thread; does not wait for anybody.
+        """Give the host up: whoever reads, now or later, gets this error. From any thread; does not wait for
+        anybody.
 
         Args:
             error: Says why.
@@ -175,7 +176,9 @@ def _taken_back() -> Cancelled:
 
 
 def is_lost(error: Exception, trailer: Trailer | None) -> bool:
-    """Whether a failed call means that there is no such host (any more): nobody listens there, or the connection broke."""
+    """Whether a failed call means that there is no such host (any more): nobody listens there, or the
+    connection broke.
+    """
     return isinstance(error, flight.FlightUnavailableError) and (trailer is None or trailer.detail is None)
 
 
@@ -193,7 +196,13 @@ def peer_error(host: HostName, error: Exception, trailer: Trailer | None) -> Liv
     if trailer is not None and trailer.detail is not None:
         return livestate_error(error, trailer.detail)
     if isinstance(error, flight.FlightTimedOutError):
-        return DeadlineExceeded(f"Host {host} did not answer in the time that the query had left: ask for less, or allow more time.")
+        return DeadlineExceeded(
+            f"Host {host} did not answer in the time that the query had left: ask for less, or allow more "
+            "time."
+        )
     if isinstance(error, flight.FlightUnauthenticatedError | flight.FlightUnauthorizedError):
-        return Unauthenticated(f"Host {host} does not take the token of the host that asks it: give all hosts of the deployment the same one.")
+        return Unauthenticated(
+            f"Host {host} does not take the token of the host that asks it: give all hosts of the deployment "
+            "the same one."
+        )
     return Unavailable(f"Host {host} does not answer; try again shortly.")

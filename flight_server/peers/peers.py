@@ -26,9 +26,14 @@ from flight_server.wire.reports import SentReport, parse_report
 REPORT_ACTION = "livestate.report"
 LEAST_REPORT_SECONDS = 0.2
 """What a host gets at the least to answer a report, however soon it counts as dead."""
-PEER_CHANNEL_OPTIONS = (*CHANNEL_OPTIONS, ("grpc.keepalive_time_ms", 300_000), ("grpc.keepalive_timeout_ms", 5_000))
-"""With keepalive gRPC has the system end a connection (TCP_USER_TIMEOUT) whose bytes nobody acknowledged for five seconds. Without, it would try them
-again ever more seldom, and find a network that was away for a minute to be back after another one. Servers take no pings more often than this.
+PEER_CHANNEL_OPTIONS = (
+    *CHANNEL_OPTIONS,
+    ("grpc.keepalive_time_ms", 300_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+)
+"""With keepalive gRPC has the system end a connection (TCP_USER_TIMEOUT) whose bytes nobody acknowledged for
+five seconds. Without, it would try them again ever more seldom, and find a network that was away for a minute
+to be back after another one. Servers take no pings more often than this.
 """
 _log = logging.getLogger(__name__)
 
@@ -42,11 +47,13 @@ class PeerOptions:
 
     Attributes:
         token: What the other hosts want to see; None: nothing.
-        tls_roots: PEM certificates that vouch for the other hosts, for `grpc+tls://` addresses; empty: the system's.
+        tls_roots: PEM certificates that vouch for the other hosts, for `grpc+tls://` addresses; empty: the
+            system's.
         heartbeat_seconds: How often a host reports when nothing changes.
         dead_after_seconds: A host that was not heard of for so long is not alive.
         report_timeout_seconds: How long another host may take to answer a report.
-        hop_grace_seconds: How much longer than its time-out a fragment is waited for, so that the other host can say itself that it ran out of time.
+        hop_grace_seconds: How much longer than its time-out a fragment is waited for, so that the other host
+            can say itself that it ran out of time.
     """
 
     token: str | None = field(default=None, repr=False)
@@ -71,7 +78,9 @@ class _Peer:
         self.name = name
         self._options = options
         self._lost = lost
-        self._headers = [(b"authorization", b"Bearer " + options.token.encode())] if options.token is not None else []
+        self._headers = (
+            [(b"authorization", b"Bearer " + options.token.encode())] if options.token is not None else []
+        )
         self._lock = threading.Lock()
         # Weak: rows that are forgotten end themselves.
         self._under_way: WeakSet[PeerRows] = WeakSet()
@@ -79,7 +88,11 @@ class _Peer:
 
     def begin(self, request: FragmentRequest) -> PeerRows:
         """Begin a fragment there; `open` comes next."""
-        timeout = None if request.timeout_seconds is None else request.timeout_seconds + self._options.hop_grace_seconds
+        timeout = (
+            None
+            if request.timeout_seconds is None
+            else request.timeout_seconds + self._options.hop_grace_seconds
+        )
         command = flight.FlightDescriptor.for_command(FragmentTicket.of(request).to_bytes())
         try:
             writer, reader = self._connection.client.do_exchange(command, self._call(timeout))
@@ -100,7 +113,9 @@ class _Peer:
     def report(self, body: bytes, timeout_seconds: float) -> bytes:
         """Send it this host's report; returns its own."""
         try:
-            (answer,) = self._connection.client.do_action(flight.Action(REPORT_ACTION, body), self._call(timeout_seconds))
+            (answer,) = self._connection.client.do_action(
+                flight.Action(REPORT_ACTION, body), self._call(timeout_seconds)
+            )
             return bytes(answer.body.to_pybytes())
         except FLIGHT_FAILURES as error:
             raise self._error(error) from error
@@ -123,8 +138,9 @@ class FlightPeers:
 
     What runs on a host that is not alive any more ends, as no such host may ever say a word.
 
-    Each other host has a thread here that sends it this host's report: when it changes, all changes of a moment in one, and otherwise with
-    every heartbeat. Both sides learn from it, as the answer is the other's report. Nothing that follows the changelog waits for them.
+    Each other host has a thread here that sends it this host's report: when it changes, all changes of a
+    moment in one, and otherwise with every heartbeat. Both sides learn from it, as the answer is the other's
+    report. Nothing that follows the changelog waits for them.
 
     Args:
         here: Name of this host.
@@ -149,7 +165,11 @@ class FlightPeers:
         self._changelog = changelog
         self._options = options or PeerOptions()
         self._clock = clock
-        self._peers = {name: _Peer(name, uri, self._options, partial(self._lose, name)) for name, uri in hosts.items() if name != here}
+        self._peers = {
+            name: _Peer(name, uri, self._options, partial(self._lose, name))
+            for name, uri in hosts.items()
+            if name != here
+        }
         self._contacts = Contacts(here, self._peers.keys(), self._options.dead_after_seconds)
         self._changed = threading.Condition()
         self._changes = 0
@@ -159,7 +179,10 @@ class FlightPeers:
         self._stopping = False
         self._seen = threading.local()
         self._watcher = Watcher()
-        self._threads = [threading.Thread(target=self._keep_reporting, args=(peer,), name=f"report-{peer.name}") for peer in self._peers.values()]
+        self._threads = [
+            threading.Thread(target=self._keep_reporting, args=(peer,), name=f"report-{peer.name}")
+            for peer in self._peers.values()
+        ]
 
     # ---- life
 
@@ -189,7 +212,9 @@ class FlightPeers:
             others = self._contacts.alive(self._clock())
         return {self._here: self._own_report(), **others}
 
-    def run(self, host: HostName, request: FragmentRequest, cancelled: Callable[[], bool] | None = None) -> PeerRows:
+    def run(
+        self, host: HostName, request: FragmentRequest, cancelled: Callable[[], bool] | None = None
+    ) -> PeerRows:
         """As `Peers.run`."""
         rows = self._peers[host].begin(request)
         with self._watcher.watch(Deadline(None, cancelled), rows.close):
@@ -200,14 +225,20 @@ class FlightPeers:
         """As `Peers.wait_for_change`."""
         with self._changed:
             seen = getattr(self._seen, "changes", self._changes)
-            return self._changed.wait_for(lambda: self._changes != seen or self._stopping, timeout_seconds) and not self._stopping
+            return (
+                self._changed.wait_for(lambda: self._changes != seen or self._stopping, timeout_seconds)
+                and not self._stopping
+            )
 
     def standings(self) -> Mapping[HostName, Standing]:
         """What is known of every host of the deployment, this one among them."""
         with self._changed:
             now = self._clock()
             heard = {name: self._contacts.last_heard(name) for name in self._peers}
-            others = {name: Standing(self._contacts.is_alive(name, now), None if each is None else each.sent.report) for name, each in heard.items()}
+            others = {
+                name: Standing(self._contacts.is_alive(name, now), None if each is None else each.sent.report)
+                for name, each in heard.items()
+            }
         return {self._here: Standing(alive=True, report=self._own_report()), **others}
 
     # ---- reports
@@ -241,7 +272,10 @@ class FlightPeers:
     def _heard(self, sent: SentReport, *, answered: bool) -> None:
         changelog = self._changelog()
         if sent.changelog and changelog and sent.changelog != changelog:
-            raise InvalidInput(f"Host {sent.report.host} and host {self._here} follow different changelogs: give all hosts the same deployment file.")
+            raise InvalidInput(
+                f"Host {sent.report.host} and host {self._here} follow different changelogs: give all hosts "
+                "the same deployment file."
+            )
         with self._changed:
             if self._contacts.heard(sent, self._clock(), answered=answered):
                 self._changes += 1
@@ -253,20 +287,25 @@ class FlightPeers:
     def own_bytes(self) -> bytes:
         """This host's report, as it is sent."""
         with self._changed:
-            # The number comes before the report: of two reports the one with the higher number is never the older one.
+            # The number comes before the report: of two reports the one with the higher number is never the
+            # older one.
             number = self._sent_reports
             self._sent_reports += 1
         return SentReport(self._own_report(), self._changelog(), self._started, number).to_bytes()
 
     def _report_timeout(self, host: HostName) -> float:
-        """How long to wait for an answer to a report: of a host that was alive, no longer than it counts as that."""
+        """How long to wait for an answer to a report: of a host that was alive, no longer than it counts as
+        that.
+        """
         with self._changed:
             left = self._contacts.seconds_left(host, self._clock())
         longest = self._options.report_timeout_seconds
         return min(longest, max(left, LEAST_REPORT_SECONDS)) if left else longest
 
     def _give_up_if_dead(self, peer: _Peer) -> None:
-        """What runs on a host that is not alive would be waited for until its time-out; a host that is frozen never says a word."""
+        """What runs on a host that is not alive would be waited for until its time-out; a host that is frozen
+        never says a word.
+        """
         with self._changed:
             alive = self._contacts.is_alive(peer.name, self._clock())
         if not alive:
@@ -281,17 +320,25 @@ class FlightPeers:
                 self._exchange_reports(peer)
                 complaint = ""
             except BaseException as error:  # noqa: BLE001 - the top of the thread: without it this host would be dead to the other one
-                # That nobody answers is seen where it matters. What is wrong in another way stays so, and is said once.
+                # That nobody answers is seen where it matters. What is wrong in another way stays so, and is
+                # said once.
                 if str(error) != complaint and not isinstance(error, Unavailable | DeadlineExceeded):
                     is_expected = isinstance(error, LivestateError)
-                    _log.warning("Host %s cannot be reported to: %s", peer.name, error, exc_info=None if is_expected else error)
+                    _log.warning(
+                        "Host %s cannot be reported to: %s",
+                        peer.name,
+                        error,
+                        exc_info=None if is_expected else error,
+                    )
                 complaint = str(error)
                 told = None
             self._rest(told)
 
     def _exchange_reports(self, peer: _Peer) -> None:
         try:
-            self._heard(parse_report(peer.report(self.own_bytes(), self._report_timeout(peer.name))), answered=True)
+            self._heard(
+                parse_report(peer.report(self.own_bytes(), self._report_timeout(peer.name))), answered=True
+            )
         except BaseException:
             self._give_up_if_dead(peer)
             raise
@@ -299,4 +346,7 @@ class FlightPeers:
     def _rest(self, told: int | None) -> None:
         """Wait for the next heartbeat; or, if it is said what the other host was told, for anything new."""
         with self._changed:
-            self._changed.wait_for(lambda: self._stopping or (told is not None and self._own_changes != told), self._options.heartbeat_seconds)
+            self._changed.wait_for(
+                lambda: self._stopping or (told is not None and self._own_changes != told),
+                self._options.heartbeat_seconds,
+            )

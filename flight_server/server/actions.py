@@ -77,7 +77,9 @@ class Actions:
             "BeginSavepoint": _refused(_NO_TRANSACTIONS),
             "EndSavepoint": _refused(_NO_TRANSACTIONS),
             "CreatePreparedSubstraitPlan": _refused("livestate takes SQL, not Substrait plans."),
-            "RenewFlightEndpoint": _refused("livestate's tickets do not expire, so there is nothing to renew."),
+            "RenewFlightEndpoint": _refused(
+                "livestate's tickets do not expire, so there is nothing to renew."
+            ),
         }
 
     def names(self) -> list[str]:
@@ -122,9 +124,13 @@ class Actions:
 
     def _cancel(self, info: bytes) -> None:
         try:
-            tickets = [bytes(endpoint.ticket.ticket) for endpoint in flight.FlightInfo.deserialize(info).endpoints]
+            tickets = [
+                bytes(endpoint.ticket.ticket) for endpoint in flight.FlightInfo.deserialize(info).endpoints
+            ]
         except (pa.ArrowException, OSError) as error:
-            raise InvalidInput("What is to be cancelled is no FlightInfo: its bytes are damaged or cut off.") from error
+            raise InvalidInput(
+                "What is to be cancelled is no FlightInfo: its bytes are damaged or cut off."
+            ) from error
         cancelled = [self._calls.cancel(_call_id(ticket)) for ticket in tickets]
         if not any(cancelled):
             raise NotFound("The query to cancel does not run here (any more).")
@@ -158,7 +164,8 @@ class Actions:
         only = {"catalog": CATALOG, "schema": DB_SCHEMA}
         if name not in only:
             raise NotFound(
-                f"There is no session option {name!r}; there are dialect, timeout, {', '.join(WISHES)}, parallel_endpoints, catalog and schema."
+                f"There is no session option {name!r}; there are dialect, timeout, {', '.join(WISHES)}, "
+                "parallel_endpoints, catalog and schema."
             )
         if value not in (None, "", only[name]):
             raise InvalidInput(f"There is only the {name} {only[name]}.")
@@ -167,14 +174,20 @@ class Actions:
     def _get_session_options(self, context: Any, body: bytes) -> Iterable[bytes]:
         parse("GetSessionOptionsRequest", body)
         options = caller_options(context)
-        texts = {"catalog": CATALOG, "schema": DB_SCHEMA, "dialect": engine_session(Statement("", options.dialect)).dialect}
+        texts = {
+            "catalog": CATALOG,
+            "schema": DB_SCHEMA,
+            "dialect": engine_session(Statement("", options.dialect)).dialect,
+        }
         values = {name: new("SessionOptionValue", string_value=text) for name, text in texts.items()}
         if options.timeout_seconds is not None:
             values["timeout"] = new("SessionOptionValue", double_value=options.timeout_seconds)
         if options.wish.min_epoch is not None:
             values["min_epoch"] = new("SessionOptionValue", int64_value=options.wish.min_epoch)
         if options.wish.max_staleness_seconds is not None:
-            values["max_staleness"] = new("SessionOptionValue", double_value=options.wish.max_staleness_seconds)
+            values["max_staleness"] = new(
+                "SessionOptionValue", double_value=options.wish.max_staleness_seconds
+            )
         if options.parallel_endpoints:
             values["parallel_endpoints"] = new("SessionOptionValue", bool_value=True)
         if as_of_text(options.wish):
@@ -190,7 +203,9 @@ class Actions:
         try:
             group = body.decode()
         except UnicodeDecodeError as error:
-            raise InvalidInput("The body of livestate.notify is the name of a store group in UTF-8, or empty.") from error
+            raise InvalidInput(
+                "The body of livestate.notify is the name of a store group in UTF-8, or empty."
+            ) from error
         self._notify(GroupName(group) if group else None)
         return []
 
@@ -219,14 +234,22 @@ class Actions:
 
 
 def _parse_hold(body: bytes) -> tuple[Mapping[GroupName, Epoch], float]:
-    wanted = InvalidInput(f'The body of livestate.hold is {{"epochs": {{"store group": number}}, "seconds": above 0, at most {LONGEST_HOLD:g}}}.')
+    wanted = InvalidInput(
+        f'The body of livestate.hold is {{"epochs": {{"store group": number}}, "seconds": above 0, at most '
+        f"{LONGEST_HOLD:g}}}."
+    )
     try:
         document = json.loads(body)
         epochs, seconds = dict(document["epochs"]), document["seconds"]
     except (ValueError, RecursionError, KeyError, TypeError) as error:
         raise wanted from error
     numbers = all(isinstance(epoch, int) and not isinstance(epoch, bool) for epoch in epochs.values())
-    if not numbers or isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= LONGEST_HOLD:
+    if (
+        not numbers
+        or isinstance(seconds, bool)
+        or not isinstance(seconds, int | float)
+        or not 0 < seconds <= LONGEST_HOLD
+    ):
         raise wanted
     return {GroupName(group): Epoch(epoch) for group, epoch in epochs.items()}, float(seconds)
 

@@ -47,7 +47,8 @@ class Arrival:
         """
         if self._is_over or self._watch.deadline.remaining_seconds == 0.0:
             raise DeadlineExceeded(
-                f"What came with the call took longer than its time-out of {self._timeout_seconds:g} s: send less, or allow more time."
+                f"What came with the call took longer than its time-out of {self._timeout_seconds:g} s: send "
+                "less, or allow more time."
             )
 
     def complete(self) -> None:

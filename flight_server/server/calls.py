@@ -24,7 +24,9 @@ class Call:
         self._cancelled = False
 
     def cancelled(self) -> bool:
-        """Whether nobody wants the result any more: the client is gone, ran out of time, or said so. From any thread."""
+        """Whether nobody wants the result any more: the client is gone, ran out of time, or said so. From any
+        thread.
+        """
         with self._lock:
             return self._cancelled or (self._context is not None and bool(self._context.is_cancelled()))
 

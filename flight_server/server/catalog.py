@@ -1,7 +1,8 @@
 """Flight SQL's catalog commands: what stores there are, as clients and tools ask for it.
 
-Stores are tables of one schema in one catalog; those that keep versions are tables of a second one, too, with all their versions. Result schemas:
-the comments of `format/FlightSql.proto` of Apache Arrow; clients compare them field by field.
+Stores are tables of one schema in one catalog; those that keep versions are tables of a second one, too, with
+all their versions. Result schemas: the comments of `format/FlightSql.proto` of Apache Arrow; clients compare
+them field by field.
 """
 
 from __future__ import annotations
@@ -105,7 +106,9 @@ def command_table(name: str, command: Message, source: StoreSource) -> pa.Table 
 
 def _rows(schema: pa.Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
-    return pa.table([pa.array(values, kind.type) for values, kind in zip(columns, schema, strict=True)], schema=schema)
+    return pa.table(
+        [pa.array(values, kind.type) for values, kind in zip(columns, schema, strict=True)], schema=schema
+    )
 
 
 def _catalogs(command: Message, source: StoreSource) -> pa.Table:
@@ -119,7 +122,11 @@ def _db_schemas(command: Message, source: StoreSource) -> pa.Table:
 def _wanted_schemas(command: Message, source: StoreSource) -> list[str]:
     """The schemas that a pattern matches, in order; that of histories only where a store has one."""
     there = [HISTORY] if any(map(is_versioned, source.tables().values())) else []
-    return [schema for schema in (*there, DB_SCHEMA) if _in_catalog(command) and _matches(command, "db_schema_filter_pattern", schema)]
+    return [
+        schema
+        for schema in (*there, DB_SCHEMA)
+        if _in_catalog(command) and _matches(command, "db_schema_filter_pattern", schema)
+    ]
 
 
 def _tables(command: Message, source: StoreSource) -> pa.Table:
@@ -127,7 +134,13 @@ def _tables(command: Message, source: StoreSource) -> pa.Table:
     if not command.include_schema:
         return _rows(TABLES, [(CATALOG, schema, str(name), TABLE_TYPE) for schema, name, _ in wanted])
     schemas = ((schema, name, table_schema(definition, schema, name)) for schema, name, definition in wanted)
-    return _rows(TABLES_WITH_SCHEMA, [(CATALOG, schema, str(name), TABLE_TYPE, found.serialize().to_pybytes()) for schema, name, found in schemas])
+    return _rows(
+        TABLES_WITH_SCHEMA,
+        [
+            (CATALOG, schema, str(name), TABLE_TYPE, found.serialize().to_pybytes())
+            for schema, name, found in schemas
+        ],
+    )
 
 
 def _wanted_tables(command: Message, source: StoreSource) -> Iterator[tuple[str, StoreName, StoreDefinition]]:
@@ -136,7 +149,9 @@ def _wanted_tables(command: Message, source: StoreSource) -> Iterator[tuple[str,
         return
     for schema in _wanted_schemas(command, source):
         for name, definition in sorted(source.tables().items()):
-            if _matches(command, "table_name_filter_pattern", name) and (schema == DB_SCHEMA or is_versioned(definition)):
+            if _matches(command, "table_name_filter_pattern", name) and (
+                schema == DB_SCHEMA or is_versioned(definition)
+            ):
                 yield schema, name, definition
 
 
@@ -153,13 +168,17 @@ def is_like(name: str, pattern: str) -> bool:
 
     Args:
         name: The name.
-        pattern: `%` stands for any text, `_` for one character; a backslash before a character takes its meaning away.
+        pattern: `%` stands for any text, `_` for one character; a backslash before a character takes its
+            meaning away.
 
     Raises:
         InvalidInput: The pattern is too long.
     """
     if len(pattern) > MAX_PATTERN_LENGTH:
-        raise InvalidInput(f"The pattern for names has {len(pattern):,} characters: write one of at most {MAX_PATTERN_LENGTH:,}.")
+        raise InvalidInput(
+            f"The pattern for names has {len(pattern):,} characters: write one of at most "
+            f"{MAX_PATTERN_LENGTH:,}."
+        )
     parts = _PATTERN_PART.findall(pattern)
     place = part = 0
     # Of several %, only the last one that was passed may have to take more: what is before it matched with
@@ -190,7 +209,9 @@ def table_schema(definition: StoreDefinition, db_schema: str, name: StoreName) -
     Returns:
         Its schema; fields carry the metadata `ARROW:FLIGHT:SQL:…`.
     """
-    return pa.schema([field.with_metadata(_column_metadata(db_schema, name, field)) for field in definition.schema])
+    return pa.schema(
+        [field.with_metadata(_column_metadata(db_schema, name, field)) for field in definition.schema]
+    )
 
 
 def _column_metadata(db_schema: str, name: StoreName, field: pa.Field) -> Mapping[str, str]:
@@ -216,10 +237,16 @@ def _table_types(command: Message, source: StoreSource) -> pa.Table:
 def _primary_keys(command: Message, source: StoreSource) -> pa.Table:
     definition = source.tables().get(command.table)
     schema = command.db_schema if command.HasField("db_schema") else DB_SCHEMA
-    if definition is None or not _in_catalog(command) or not (schema == DB_SCHEMA or (schema == HISTORY and is_versioned(definition))):
+    if (
+        definition is None
+        or not _in_catalog(command)
+        or not (schema == DB_SCHEMA or (schema == HISTORY and is_versioned(definition)))
+    ):
         return _rows(PRIMARY_KEYS, [])
     places = enumerate(definition.key, start=1)
-    return _rows(PRIMARY_KEYS, [(CATALOG, schema, str(command.table), column, None, place) for place, column in places])
+    return _rows(
+        PRIMARY_KEYS, [(CATALOG, schema, str(command.table), column, None, place) for place, column in places]
+    )
 
 
 def _no_foreign_keys(command: Message, source: StoreSource) -> pa.Table:
@@ -248,5 +275,7 @@ _ANSWERS: Mapping[str, Callable[[Message, StoreSource], pa.Table]] = {
     "CommandGetImportedKeys": _no_foreign_keys,
     "CommandGetCrossReference": _no_foreign_keys,
     "CommandGetSqlInfo": lambda command, source: sql_info.table(command.info),
-    "CommandGetXdbcTypeInfo": lambda command, source: xdbc_types.table(command.data_type if command.HasField("data_type") else None),
+    "CommandGetXdbcTypeInfo": lambda command, source: xdbc_types.table(
+        command.data_type if command.HasField("data_type") else None
+    ),
 }

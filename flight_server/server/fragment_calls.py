@@ -49,7 +49,9 @@ class Fragments:
         watcher: Watches how long inputs take to arrive.
     """
 
-    def __init__(self, runner: FragmentRunner, calls: Calls, limits: ServerLimits, watcher: Watcher, *, has_peers: bool) -> None:
+    def __init__(
+        self, runner: FragmentRunner, calls: Calls, limits: ServerLimits, watcher: Watcher, *, has_peers: bool
+    ) -> None:
         self._runner = runner
         self._calls = calls
         self._limits = limits
@@ -78,7 +80,9 @@ class Fragments:
             LivestateError: It cannot run, by kind.
         """
         if ticket.inputs:
-            raise InvalidInput("The fragment has inputs, which a DoGet cannot bring: send it with DoExchange.")
+            raise InvalidInput(
+                "The fragment has inputs, which a DoGet cannot bring: send it with DoExchange."
+            )
         call = self._calls.begin(ticket.call_id, context)
         with ExitStack() as unless_answered:
             unless_answered.callback(call.end)
@@ -89,7 +93,11 @@ class Fragments:
         return stream
 
     def exchange(
-        self, context: Any, descriptor: flight.FlightDescriptor, reader: flight.MetadataRecordBatchReader, writer: flight.MetadataRecordBatchWriter
+        self,
+        context: Any,
+        descriptor: flight.FlightDescriptor,
+        reader: flight.MetadataRecordBatchReader,
+        writer: flight.MetadataRecordBatchWriter,
     ) -> None:
         """Run a fragment of another host, whose inputs come with the call.
 
@@ -104,10 +112,15 @@ class Fragments:
         """
         ticket = parse_fragment(bytes(descriptor.command or b""))
         if not self._has_peers:
-            raise Unsupported("This host belongs to no deployment, so it runs no fragments: send SQL with DoGet.")
+            raise Unsupported(
+                "This host belongs to no deployment, so it runs no fragments: send SQL with DoGet."
+            )
         call = self._calls.begin(ticket.call_id, context)
         try:
-            with self._slots.hold(ticket.request.timeout_seconds) as slot, Upload(ticket.inputs, self._space) as upload:
+            with (
+                self._slots.hold(ticket.request.timeout_seconds) as slot,
+                Upload(ticket.inputs, self._space) as upload,
+            ):
                 self._answer(ticket, slot, upload, call, reader, writer)
         finally:
             call.end()
@@ -131,7 +144,12 @@ class Fragments:
             _write(result, first, call, writer)
 
     def _with_inputs(
-        self, request: FragmentRequest, slot: HeldSlot, upload: Upload, call: Call, reader: flight.MetadataRecordBatchReader
+        self,
+        request: FragmentRequest,
+        slot: HeldSlot,
+        upload: Upload,
+        call: Call,
+        reader: flight.MetadataRecordBatchReader,
     ) -> FragmentRequest:
         begun = time.monotonic()
 
@@ -169,7 +187,9 @@ def _first_rows(result: QueryResult) -> list[pa.RecordBatch]:
     return first
 
 
-def _write(result: QueryResult, first: Sequence[pa.RecordBatch], call: Call, writer: flight.MetadataRecordBatchWriter) -> None:
+def _write(
+    result: QueryResult, first: Sequence[pa.RecordBatch], call: Call, writer: flight.MetadataRecordBatchWriter
+) -> None:
     schema = result.schema.with_metadata({METADATA_KEY: result.metadata.to_json()})
     repeated = Repeated.of(schema, first)
     _to_peer(lambda: writer.begin(repeated.schema, options=WRITE_OPTIONS))

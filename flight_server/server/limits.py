@@ -29,16 +29,18 @@ class ServerLimits:
     """What a host takes on at once.
 
     Attributes:
-        max_statements: Statements of clients that are computed at once; more wait in the order in which they came.
+        max_statements: Statements of clients that are computed at once; more wait in the order in which they
+            came.
         max_fragments: Fragments for other hosts that are computed at once; likewise.
         max_endpoints: Endpoints of divided results, as Spark's tasks read them, that are computed at once;
             likewise.
-        max_waiting: How many of each may wait for their turn, and how many for an epoch that is to come; more are
-            refused.
+        max_waiting: How many of each may wait for their turn, and how many for an epoch that is to come; more
+            are refused.
         max_wait_seconds: How long one waits that has no time-out of its own.
         max_upload_seconds: How long parameters and inputs may take to arrive, where the time-out of their
             statement is not shorter.
-        max_input_bytes: Memory for the input tables that coordinators send along with fragments, for all together.
+        max_input_bytes: Memory for the input tables that coordinators send along with fragments, for all
+            together.
     """
 
     max_statements: int = 64
@@ -64,7 +66,11 @@ class ServerLimits:
         Args:
             timeout_seconds: Time-out of its statement; None for none.
         """
-        return self.max_upload_seconds if timeout_seconds is None else min(timeout_seconds, self.max_upload_seconds)
+        return (
+            self.max_upload_seconds
+            if timeout_seconds is None
+            else min(timeout_seconds, self.max_upload_seconds)
+        )
 
 
 class Slots:
@@ -97,7 +103,10 @@ class Slots:
         """
         with self._lock:
             if self._idle >= self._max_waiting:
-                raise LimitExceeded(f"{self._max_waiting} requests of this kind wait for epochs that are to come ({self._name}): ask again later.")
+                raise LimitExceeded(
+                    f"{self._max_waiting} requests of this kind wait for epochs that are to come "
+                    f"({self._name}): ask again later."
+                )
             self._idle += 1
         try:
             yield
@@ -136,7 +145,9 @@ class Slots:
         return self._wait(place, self._max_wait_seconds if timeout_seconds is None else timeout_seconds)
 
     def hold(self, timeout_seconds: float | None = None) -> HeldSlot:
-        """Take a slot that several threads may give back, and that its holder can do without for a while; otherwise as `taken`."""
+        """Take a slot that several threads may give back, and that its holder can do without for a while;
+        otherwise as `taken`.
+        """
         return HeldSlot(self, self.take(timeout_seconds))
 
     def give(self) -> None:
@@ -169,7 +180,9 @@ class Slots:
         if self._closed:
             raise _stopping()
         if len(self._waiting) >= self._max_waiting:
-            raise LimitExceeded(f"{self._busy()}, and {self._max_waiting} more wait: ask again later, or another host.")
+            raise LimitExceeded(
+                f"{self._busy()}, and {self._max_waiting} more wait: ask again later, or another host."
+            )
         place = threading.Event()
         self._waiting[place] = None
         return place
@@ -181,7 +194,8 @@ class Slots:
             if place in self._waiting:
                 del self._waiting[place]
                 raise LimitExceeded(
-                    f"{self._busy()}, and none ended within {timeout_seconds:g} s: ask again later, ask another host, or raise the limit."
+                    f"{self._busy()}, and none ended within {timeout_seconds:g} s: ask again later, ask "
+                    "another host, or raise the limit."
                 )
             if self._closed:
                 raise _stopping()
@@ -192,8 +206,8 @@ class Slots:
 
 
 class HeldSlot:
-    """The right to be computed, given back by whoever is first to do so; a context that gives it back. Safe for
-    threads. Implements `engine.duckdb.deadline.Slot`.
+    """The right to be computed, given back by whoever is first to do so; a context that gives it back. Safe
+    for threads. Implements `engine.duckdb.deadline.Slot`.
 
     Args:
         slots: Where it is from.

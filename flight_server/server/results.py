@@ -17,11 +17,15 @@ from flight_server.wire.tickets import METADATA_KEY
 TABLE_BYTES = 4 << 20
 """Results up to this size are gathered and sent without Python; larger ones are streamed as they are made."""
 WRITE_OPTIONS = pa.ipc.IpcWriteOptions()
-"""Given with each stream: without, pyarrow looks for them in the environment, which takes longer than the rest of making a stream."""
+"""Given with each stream: without, pyarrow looks for them in the environment, which takes longer than the
+rest of making a stream.
+"""
 
 
 class _Sending:
-    """The batches of a result. However it ends, read through, given up or failed, the result is closed and the call ended."""
+    """The batches of a result. However it ends, read through, given up or failed, the result is closed and
+    the call ended.
+    """
 
     def __init__(self, result: QueryResult, call: Call, context: Any) -> None:
         self._result = result
@@ -31,7 +35,9 @@ class _Sending:
         self._context = context
 
     def gather(self, limit_bytes: int) -> list[pa.RecordBatch] | None:
-        """All batches, if they are small together; None if not: then they are still to come from the iterator."""
+        """All batches, if they are small together; None if not: then they are still to come from the
+        iterator.
+        """
         size = 0
         for batch in self._batches:
             self._gathered.append(batch)
@@ -60,7 +66,8 @@ class _Sending:
         self._call.end()
 
     def __del__(self) -> None:
-        # Flight drops the stream of a client that went away, without a word; a generator that never began would not clean up.
+        # Flight drops the stream of a client that went away, without a word; a generator that never began
+        # would not clean up.
         self.close()
 
 

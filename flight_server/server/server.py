@@ -30,7 +30,10 @@ from flight_server.wire.fragments import FRAGMENT_MARK, parse_fragment
 from flight_server.wire.messages import unpack
 from flight_server.wire.tickets import Command, parse_json_command, parse_ticket
 
-_READ_ONLY = "livestate is read-only: stores are written by Spark jobs, `livestate load` and engine.changelog, not through SQL."
+_READ_ONLY = (
+    "livestate is read-only: stores are written by Spark jobs, `livestate load` and "
+    "engine.changelog, not through SQL."
+)
 _QUERY, _PREPARED_QUERY = "CommandStatementQuery", "CommandPreparedStatementQuery"
 
 
@@ -42,7 +45,8 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
     """Serves a query service over Arrow Flight. It listens as soon as it exists.
 
     Args:
-        location: Where to listen, such as `grpc://127.0.0.1:8815`; port 0 takes a free one (`port` says which).
+        location: Where to listen, such as `grpc://127.0.0.1:8815`; port 0 takes a free one (`port` says
+            which).
         service: Answers statements.
         notify: Told of a store group that may have a new epoch; None: any may.
         ready: Whether the host has caught up with the changelog once; for `livestate.health`.
@@ -73,10 +77,13 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
         self._arrivals = Watcher()
         uris = {} if cluster is None else cluster.uris
         self._statements = Statements(service, self._calls, limits, self._arrivals, uris)
-        self._fragments = Fragments(fragments or service, self._calls, limits, self._arrivals, has_peers=cluster is not None)
+        self._fragments = Fragments(
+            fragments or service, self._calls, limits, self._arrivals, has_peers=cluster is not None
+        )
         self._actions = Actions(service, self._statements, self._calls, notify, ready, cluster)
         with ExitStack() as unless_listening:
-            # pyarrow never lets go of a server that could not listen; what it refers to would live until the process ends.
+            # pyarrow never lets go of a server that could not listen; what it refers to would live until the
+            # process ends.
             unless_listening.callback(self.__dict__.clear)
             super().__init__(
                 location,
@@ -95,10 +102,12 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
         """Take no more queries, let those that run finish, and stop listening.
 
         Args:
-            grace_seconds: How long queries may run on before they are cancelled; and how long after that they have to end.
+            grace_seconds: How long queries may run on before they are cancelled; and how long after that they
+                have to end.
 
         Returns:
-            Whether it has stopped. Not, if a client neither reads its result nor goes away: Flight waits for it without end.
+            Whether it has stopped. Not, if a client neither reads its result nor goes away: Flight waits for
+            it without end.
         """
         self._statements.close()
         self._fragments.close()
@@ -113,12 +122,16 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
         """Plan a statement or a catalog command."""
         body = _command(descriptor)
         if body.startswith(b"{"):
-            return self._statements.command_info(parse_json_command(body, self._statements.defaults(context)), descriptor)
+            return self._statements.command_info(
+                parse_json_command(body, self._statements.defaults(context)), descriptor
+            )
         name, message = unpack(body)
         if name == _PREPARED_QUERY:
             return self._statements.flight_info(message.prepared_statement_handle, descriptor)
         if name == _QUERY:
-            return self._statements.flight_info(self._statements.from_query(context, message).to_bytes(), descriptor)
+            return self._statements.flight_info(
+                self._statements.from_query(context, message).to_bytes(), descriptor
+            )
         schema = _catalog_schema(name, message)
         return flight.FlightInfo(schema, descriptor, [flight.FlightEndpoint(Command(body).to_bytes(), [])])
 
@@ -149,7 +162,11 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
 
     @guarded
     def do_put(
-        self, context: Any, descriptor: flight.FlightDescriptor, reader: flight.MetadataRecordBatchReader, writer: flight.FlightMetadataWriter
+        self,
+        context: Any,
+        descriptor: flight.FlightDescriptor,
+        reader: flight.MetadataRecordBatchReader,
+        writer: flight.FlightMetadataWriter,
     ) -> None:
         """Bind parameters; everything that would write is refused."""
         name, message = unpack(_command(descriptor))
@@ -175,7 +192,11 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
 
     @guarded
     def do_exchange(
-        self, context: Any, descriptor: flight.FlightDescriptor, reader: flight.MetadataRecordBatchReader, writer: flight.MetadataRecordBatchWriter
+        self,
+        context: Any,
+        descriptor: flight.FlightDescriptor,
+        reader: flight.MetadataRecordBatchReader,
+        writer: flight.MetadataRecordBatchWriter,
     ) -> None:
         """Run a fragment of another host."""
         self._fragments.exchange(context, descriptor, reader, writer)

@@ -1,9 +1,10 @@
 """Who calls, and with which session options.
 
-A session lives with the client: its options are in the cookie that `SetSessionOptions` answers with. Nothing is kept on the host, so any host can
-take the next call. JDBC always sends cookies back, ADBC with `adbc.flight.sql.rpc.with_cookie_middleware=true`. Clients without
-cookies send the headers `livestate-dialect`, `livestate-timeout`, `livestate-min-epoch`, `livestate-max-staleness`, `livestate-as-of` and
-`livestate-parallel-endpoints` with each call; they win over the cookie.
+A session lives with the client: its options are in the cookie that `SetSessionOptions` answers with. Nothing
+is kept on the host, so any host can take the next call. JDBC always sends cookies back, ADBC with
+`adbc.flight.sql.rpc.with_cookie_middleware=true`. Clients without cookies send the headers
+`livestate-dialect`, `livestate-timeout`, `livestate-min-epoch`, `livestate-max-staleness`, `livestate-as-of`
+and `livestate-parallel-endpoints` with each call; they win over the cookie.
 """
 
 from __future__ import annotations
@@ -30,7 +31,17 @@ MIN_EPOCH_HEADER = "livestate-min-epoch"
 MAX_STALENESS_HEADER = "livestate-max-staleness"
 AS_OF_HEADER = "livestate-as-of"
 PARALLEL_HEADER = "livestate-parallel-endpoints"
-_OPTION_HEADERS = frozenset({"cookie", DIALECT_HEADER, TIMEOUT_HEADER, MIN_EPOCH_HEADER, MAX_STALENESS_HEADER, AS_OF_HEADER, PARALLEL_HEADER})
+_OPTION_HEADERS = frozenset(
+    {
+        "cookie",
+        DIALECT_HEADER,
+        TIMEOUT_HEADER,
+        MIN_EPOCH_HEADER,
+        MAX_STALENESS_HEADER,
+        AS_OF_HEADER,
+        PARALLEL_HEADER,
+    }
+)
 _ANYBODY = "anybody"
 """The bearer token that a host without a token hands out; drivers with a user name insist on getting one."""
 
@@ -43,7 +54,8 @@ class SessionOptions:
         dialect: SQL dialect; empty: the host's default.
         timeout_seconds: How long a query may run; None: as long as the host allows.
         wish: Which epochs it may read.
-        parallel_endpoints: Results may be given as several endpoints, one a host, where nothing has to be done with their rows.
+        parallel_endpoints: Results may be given as several endpoints, one a host, where nothing has to be
+            done with their rows.
     """
 
     dialect: str = ""
@@ -53,14 +65,20 @@ class SessionOptions:
 
     def to_cookie(self) -> str:
         """The value of a Set-Cookie header that `caller_options` understands when it comes back."""
-        options = {"dialect": self.dialect, "timeout_seconds": self.timeout_seconds, "parallel_endpoints": self.parallel_endpoints}
+        options = {
+            "dialect": self.dialect,
+            "timeout_seconds": self.timeout_seconds,
+            "parallel_endpoints": self.parallel_endpoints,
+        }
         document = json.dumps({**options, **wish_values(self.wish)})
         value = base64.urlsafe_b64encode(document.encode()).decode().rstrip("=")
         return f"{COOKIE}={value}; Path=/"
 
     def statement(self, sql: str) -> Statement:
         """A statement with these options."""
-        return Statement(sql, self.dialect, self.timeout_seconds, wish=self.wish, parallel=self.parallel_endpoints)
+        return Statement(
+            sql, self.dialect, self.timeout_seconds, wish=self.wish, parallel=self.parallel_endpoints
+        )
 
     def with_wish(self, name: str, value: object) -> SessionOptions:
         """The same with another wish.
@@ -100,7 +118,8 @@ class CallerFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc] # pya
     """Looks at the headers of each call: proof of identity if the host wants one, and session options.
 
     Args:
-        token: What callers must present, as a bearer token or as the password of Basic authentication; None: nothing.
+        token: What callers must present, as a bearer token or as the password of Basic authentication; None:
+            nothing.
     """
 
     def __init__(self, token: str | None) -> None:
@@ -119,15 +138,23 @@ class CallerFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc] # pya
         Raises:
             flight.FlightUnauthenticatedError: The caller did not prove who it is.
         """
-        if self._token is not None and not any(_proves(value, self._token) for value in headers.get("authorization", ())):
-            raise flight.FlightUnauthenticatedError("This host wants a token: send it as a bearer token, or as the password of any user")
+        if self._token is not None and not any(
+            _proves(value, self._token) for value in headers.get("authorization", ())
+        ):
+            raise flight.FlightUnauthenticatedError(
+                "This host wants a token: send it as a bearer token, or as the password of any user"
+            )
         if info.method == flight.FlightMethod.HANDSHAKE:
-            return _Caller(headers, {"authorization": f"Bearer {self._token if self._token is not None else _ANYBODY}"})
+            return _Caller(
+                headers, {"authorization": f"Bearer {self._token if self._token is not None else _ANYBODY}"}
+            )
         return None if _OPTION_HEADERS.isdisjoint(headers) else _Caller(headers, {})
 
 
 class OpenHandshake(flight.ServerAuthHandler):  # type: ignore[misc] # pyarrow has no types
-    """Lets every handshake pass: Flight answers none without a handler, and `CallerFactory` has checked the headers before."""
+    """Lets every handshake pass: Flight answers none without a handler, and `CallerFactory` has checked the
+    headers before.
+    """
 
     def authenticate(self, outgoing: Any, incoming: Any) -> None:
         """Nothing to exchange."""

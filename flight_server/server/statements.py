@@ -1,4 +1,6 @@
-"""Statements: planning at GetFlightInfo, execution at DoGet, prepared statements and their parameters between the two."""
+"""Statements: planning at GetFlightInfo, execution at DoGet, prepared statements and their parameters between
+the two.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ from flight_server.wire.tickets import (
 )
 
 MAX_ECHOED_BYTES = 4 << 20
-"""A longer statement is in the ticket alone and not also in the FlightInfo's descriptor: drivers take messages of 16 MiB at the most."""
+"""A longer statement is in the ticket alone and not also in the FlightInfo's descriptor: drivers take
+messages of 16 MiB at the most.
+"""
 _PLAIN_JSON = (int, float, bool, type(None))
 
 
@@ -66,7 +70,14 @@ class Statements:
         uris: Where the hosts of the deployment are; empty: there is none.
     """
 
-    def __init__(self, service: QueryService, calls: Calls, limits: ServerLimits, arrivals: Watcher, uris: Mapping[HostName, str]) -> None:
+    def __init__(
+        self,
+        service: QueryService,
+        calls: Calls,
+        limits: ServerLimits,
+        arrivals: Watcher,
+        uris: Mapping[HostName, str],
+    ) -> None:
         self._service = service
         self._calls = calls
         self._limits = limits
@@ -92,7 +103,10 @@ class Statements:
             Unsupported: It is to be part of a transaction.
         """
         if message.transaction_id:
-            raise Unsupported("livestate has no transactions: each query reads one consistent epoch of each store. Leave the transaction out.")
+            raise Unsupported(
+                "livestate has no transactions: each query reads one consistent epoch of each store. Leave "
+                "the transaction out."
+            )
         return caller_options(context).statement(message.query)
 
     def from_handle(self, message: Message) -> Statement:
@@ -123,8 +137,8 @@ class Statements:
             descriptor: What the client asked with.
 
         Returns:
-            The result's schema and one ticket, good for this host and all others; or a ticket for each of several hosts, if the
-            statement allows it and their rows together are the answer.
+            The result's schema and one ticket, good for this host and all others; or a ticket for each of
+            several hosts, if the statement allows it and their rows together are the answer.
 
         Raises:
             LivestateError: The statement cannot run, by kind.
@@ -134,7 +148,9 @@ class Statements:
         if len(handle) > MAX_ECHOED_BYTES:
             descriptor = flight.FlightDescriptor.for_command(b"")
         told = prepared.shapes if statement.told is None else None
-        endpoints = self._parallel(statement, prepared) or [flight.FlightEndpoint(execution_ticket(handle, told), [])]
+        endpoints = self._parallel(statement, prepared) or [
+            flight.FlightEndpoint(execution_ticket(handle, told), [])
+        ]
         return flight.FlightInfo(prepared.schema, descriptor, endpoints)
 
     def _parallel(self, statement: Statement, prepared: PreparedStatement) -> list[flight.FlightEndpoint]:
@@ -142,9 +158,14 @@ class Statements:
         if not (statement.parallel and self._uris):
             return []
         values = None if statement.parameters is None else statement.parameters.batch()
-        fragments = self._service.endpoints(statement.sql, values, engine_session(statement), prepared.shapes) or {}
+        fragments = (
+            self._service.endpoints(statement.sql, values, engine_session(statement), prepared.shapes) or {}
+        )
         return [
-            flight.FlightEndpoint(FragmentTicket.of(request, os.urandom(CALL_ID_BYTES)).to_bytes(), [flight.Location(self._uris[host])])
+            flight.FlightEndpoint(
+                FragmentTicket.of(request, os.urandom(CALL_ID_BYTES)).to_bytes(),
+                [flight.Location(self._uris[host])],
+            )
             for host, request in fragments.items()
         ]
 
@@ -156,9 +177,10 @@ class Statements:
             descriptor: It.
 
         Returns:
-            The result's schema, and one ticket; or, by partition, a ticket for each partition that is read, with all hosts that have it. Where the
-            answer cannot be divided that is one ticket for any host. All of them read the same epochs, which the application metadata names:
-            `{"epochs": {"store group": number}}`.
+            The result's schema, and one ticket; or, by partition, a ticket for each partition that is read,
+            with all hosts that have it. Where the answer cannot be divided that is one ticket for any host.
+            All of them read the same epochs, which the application metadata names: `{"epochs": {"store
+            group": number}}`.
 
         Raises:
             LivestateError: The statement cannot run, by kind.
@@ -175,14 +197,20 @@ class Statements:
         if division.pieces is None:
             as_of = {group: AsOfEpoch(epoch) for group, epoch in division.epochs.items()}
             pinned = replace(statement, wish=EpochWish(as_of=as_of) if as_of else NEWEST)
-            endpoints = [flight.FlightEndpoint(execution_ticket(pinned.to_bytes(), None), list(self._uris.values()))]
+            endpoints = [
+                flight.FlightEndpoint(execution_ticket(pinned.to_bytes(), None), list(self._uris.values()))
+            ]
         else:
             endpoints = [self._piece(piece) for piece in division.pieces]
-        return flight.FlightInfo(schema, descriptor, endpoints, app_metadata=json.dumps({"epochs": dict(division.epochs)}))
+        return flight.FlightInfo(
+            schema, descriptor, endpoints, app_metadata=json.dumps({"epochs": dict(division.epochs)})
+        )
 
     def _piece(self, piece: Piece) -> flight.FlightEndpoint:
         locations = [self._uris[host] for host in piece.hosts if host in self._uris]
-        return flight.FlightEndpoint(FragmentTicket.of(piece.request, os.urandom(CALL_ID_BYTES)).to_bytes(), locations)
+        return flight.FlightEndpoint(
+            FragmentTicket.of(piece.request, os.urandom(CALL_ID_BYTES)).to_bytes(), locations
+        )
 
     def run(self, statement: Statement | JsonStatement, context: Any) -> flight.FlightDataStream:
         """Execute a statement.
@@ -206,19 +234,27 @@ class Statements:
                 call.end()
         return stream
 
-    def _answer(self, statement: Statement | JsonStatement, call: Call, context: Any) -> flight.FlightDataStream:
+    def _answer(
+        self, statement: Statement | JsonStatement, call: Call, context: Any
+    ) -> flight.FlightDataStream:
         # Whoever reads a large result slowly holds up nobody else.
         with self._slots.hold(statement.timeout_seconds) as slot:
             if slot.waited:
                 call.check()
                 statement = statement.later(slot.waited)
-            result = self._json_result(statement, call, slot) if isinstance(statement, JsonStatement) else self._result(statement, call, slot)
+            result = (
+                self._json_result(statement, call, slot)
+                if isinstance(statement, JsonStatement)
+                else self._result(statement, call, slot)
+            )
             return result_stream(result, call, context)
 
     def _result(self, statement: Statement, call: Call, slot: HeldSlot) -> QueryResult:
         given, session = statement.parameters, engine_session(statement)
         if isinstance(given, PlainValue):
-            found = self._service.row(statement.sql, session.dialect, [given.value], session, call.cancelled, statement.told)
+            found = self._service.row(
+                statement.sql, session.dialect, [given.value], session, call.cancelled, statement.told
+            )
             if found is not None:
                 return found
         values = None if given is None else given.batch()
@@ -240,14 +276,22 @@ class Statements:
         if not isinstance(given, Mapping) and all(isinstance(value, _PLAIN_JSON) for value in given):
             # The service converts between these by itself, so the statement need not be asked for its types.
             names = [str(place) for place in range(1, len(given) + 1)]
-            return pa.record_batch([json_array(name, value, None) for name, value in zip(names, given, strict=True)], names)
+            return pa.record_batch(
+                [json_array(name, value, None) for name, value in zip(names, given, strict=True)], names
+            )
         wanted = self._service.prepare(request.statement.sql, engine_session(request.statement)).parameters
         if len(given) != len(wanted):
             raise InvalidInput(f"The statement has {len(wanted)} parameters, and the ticket {len(given)}.")
         if isinstance(given, Mapping) and set(given) != set(wanted.names):
-            raise InvalidInput(f"The statement has the parameters ({', '.join(wanted.names)}), and the ticket ({', '.join(given)}).")
+            raise InvalidInput(
+                f"The statement has the parameters ({', '.join(wanted.names)}), and the ticket "
+                f"({', '.join(given)})."
+            )
         values = [given[field.name] for field in wanted] if isinstance(given, Mapping) else given
-        return pa.record_batch([json_array(field.name, value, field.type) for field, value in zip(wanted, values, strict=True)], schema=wanted)
+        return pa.record_batch(
+            [json_array(field.name, value, field.type) for field, value in zip(wanted, values, strict=True)],
+            schema=wanted,
+        )
 
     def prepare(self, statement: Statement) -> Message:
         """Prepare a statement.
@@ -256,7 +300,8 @@ class Statements:
             statement: Without parameters.
 
         Returns:
-            `ActionCreatePreparedStatementResult`: the handle, the result's schema and the parameters', as IPC messages.
+            `ActionCreatePreparedStatementResult`: the handle, the result's schema and the parameters', as IPC
+            messages.
 
         Raises:
             LivestateError: The statement cannot run, by kind.
@@ -266,7 +311,9 @@ class Statements:
             "ActionCreatePreparedStatementResult",
             prepared_statement_handle=replace(statement, told=prepared.shapes).to_bytes(),
             dataset_schema=prepared.schema.serialize().to_pybytes(),
-            parameter_schema=announced_schema(prepared.parameters).serialize().to_pybytes() if len(prepared.parameters) else b"",
+            parameter_schema=announced_schema(prepared.parameters).serialize().to_pybytes()
+            if len(prepared.parameters)
+            else b"",
         )
 
     def bind(self, statement: Statement, reader: flight.MetadataRecordBatchReader) -> Message:
@@ -284,7 +331,10 @@ class Statements:
             DeadlineExceeded: They did not come in time.
         """
         seconds = self._limits.upload_seconds(statement.timeout_seconds)
-        with self._binding_slots.hold(statement.timeout_seconds) as slot, Arrival(self._arrivals, seconds, slot.give) as arrival:
+        with (
+            self._binding_slots.hold(statement.timeout_seconds) as slot,
+            Arrival(self._arrivals, seconds, slot.give) as arrival,
+        ):
             values = bound_row(reader, arrival.check)
         bound = statement if values is None else statement.bound(values)
         return new("DoPutPreparedStatementResult", prepared_statement_handle=bound.to_bytes())
@@ -295,7 +345,8 @@ def json_array(name: str, value: object, wanted: pa.DataType | None) -> pa.Array
 
     Args:
         name: The parameter's name.
-        value: Its value. A text stands for values of all types that JSON has no form for: dates, decimals and the like.
+        value: Its value. A text stands for values of all types that JSON has no form for: dates, decimals and
+            the like.
         wanted: Type that the statement wants; None: the type that fits the value.
 
     Returns:
@@ -310,4 +361,6 @@ def json_array(name: str, value: object, wanted: pa.DataType | None) -> pa.Array
         return pa.array([value], wanted)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         wants = f": the statement wants {wanted}" if wanted is not None else ""
-        raise InvalidInput(f"Parameter {name} cannot be the JSON value {str(value)[:100]!r}{wants}.") from error
+        raise InvalidInput(
+            f"Parameter {name} cannot be the JSON value {str(value)[:100]!r}{wants}."
+        ) from error

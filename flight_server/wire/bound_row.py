@@ -54,15 +54,20 @@ def bound_row(reader: flight.MetadataRecordBatchReader, check: Callable[[], None
 
 def _check_schema(schema: pa.Schema) -> None:
     if len(schema) > MAX_PARAMETERS:
-        raise InvalidInput(f"A statement has at most {MAX_PARAMETERS} parameters: pass a list to = ANY(?) instead.")
+        raise InvalidInput(
+            f"A statement has at most {MAX_PARAMETERS} parameters: pass a list to = ANY(?) instead."
+        )
     for place, field in enumerate(schema, start=1):
         if not _can_be_bound(field.type):
-            raise InvalidInput(f"Parameter {place} has the Arrow type {field.type}, which cannot be bound: cast it to another one.")
+            raise InvalidInput(
+                f"Parameter {place} has the Arrow type {field.type}, which cannot be bound: cast it to "
+                "another one."
+            )
 
 
 def _can_be_bound(kind: pa.DataType) -> bool:
-    """Whether values of a type have bytes of their own, or one row of them does; `flight_server.wire.ipc_bytes`
-    says why.
+    """Whether values of a type have bytes of their own, or one row of them does;
+    `flight_server.wire.ipc_bytes` says why.
     """
     if pa.types.is_dictionary(kind):
         return _has_own_bytes(kind.value_type)
@@ -99,7 +104,9 @@ def _one_row(reader: flight.MetadataRecordBatchReader, check: Callable[[], None]
             continue
         rows += chunk.data.num_rows
         if rows > 1:
-            raise InvalidInput("Bind one row of parameters: a query runs once. For many keys, use IN or join a VALUES list.")
+            raise InvalidInput(
+                "Bind one row of parameters: a query runs once. For many keys, use IN or join a VALUES list."
+            )
         if sum(map(_buffer_bytes, chunk.data.columns)) > MAX_PARAMETER_BYTES:
             raise InvalidInput(_TOO_LARGE)
         found = chunk.data if chunk.data.num_rows else found
@@ -149,8 +156,11 @@ def _view_bytes(array: pa.Array) -> Iterator[int]:
     if not len(array):
         return
     if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
-        # A view is 16 bytes, of which the first four are the length of what it shows. Arrow has no function for it.
-        sizes = np.frombuffer(array.buffers()[1], np.int32)[:: _VIEW_BYTES // 4][array.offset : array.offset + len(array)]
+        # A view is 16 bytes, of which the first four are the length of what it shows. Arrow has no function
+        # for it.
+        sizes = np.frombuffer(array.buffers()[1], np.int32)[:: _VIEW_BYTES // 4][
+            array.offset : array.offset + len(array)
+        ]
         yield int(sizes[array.is_valid().to_numpy(zero_copy_only=False)].sum(dtype=np.int64))
     elif pa.types.is_struct(kind):
         for place in range(kind.num_fields):

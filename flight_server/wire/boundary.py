@@ -1,8 +1,9 @@
 """Errors on their way over Flight, and back.
 
-A server raises what `wire_error` returns. gRPC's status code says the class of the failure to any client; the trailer
-`livestate-error-bin` says the exact kind, the whole message and the place in the SQL text to clients that read trailers
-(`flight_server.client.client` does), so that nothing has to be read out of a message's text.
+A server raises what `wire_error` returns. gRPC's status code says the class of the failure to any client; the
+trailer `livestate-error-bin` says the exact kind, the whole message and the place in the SQL text to clients
+that read trailers (`flight_server.client.client` does), so that nothing has to be read out of a message's
+text.
 
 | kind | gRPC code | DB-API class |
 |---|---|---|
@@ -58,8 +59,9 @@ _Server = TypeVar("_Server")
 class _UntracedError(Exception):
     """An exception whose traceback does not travel.
 
-    pyarrow answers an exception that is not one of Flight's with its message and what `traceback.format_exception`
-    makes of it: source paths and lines. When formatting fails, it sends the class's name instead. So this one cannot be formatted.
+    pyarrow answers an exception that is not one of Flight's with its message and what
+    `traceback.format_exception` makes of it: source paths and lines. When formatting fails, it sends the
+    class's name instead. So this one cannot be formatted.
     """
 
     @property
@@ -102,15 +104,19 @@ _WIRE: Mapping[type[LivestateError], Callable[[str], Exception]] = {
 _KINDS: Mapping[str, type[LivestateError]] = {kind.__name__: kind for kind in (*_WIRE, LivestateError)}
 
 
-def wire_error(error: Exception, context: Any, *, flight_errors: bool = True, streaming: bool = False) -> Exception:
+def wire_error(
+    error: Exception, context: Any, *, flight_errors: bool = True, streaming: bool = False
+) -> Exception:
     """What a server raises so that a client sees the kind and the message of an error, and nothing else.
 
     Args:
-        error: What went wrong. What is not a `LivestateError` is logged here with its traceback under an incident id, and
-            the client learns only that id.
+        error: What went wrong. What is not a `LivestateError` is logged here with its traceback under an
+            incident id, and the client learns only that id.
         context: The call's `flight.ServerCallContext`; it gets the trailer.
-        flight_errors: Whether Flight's own exceptions keep their code in this call; in `get_schema` they do not, and would be traced.
-        streaming: Whether the result is already on its way. A pyarrow client takes CANCELLED in mid-stream for Ctrl-C, so there it is UNKNOWN.
+        flight_errors: Whether Flight's own exceptions keep their code in this call; in `get_schema` they do
+            not, and would be traced.
+        streaming: Whether the result is already on its way. A pyarrow client takes CANCELLED in mid-stream
+            for Ctrl-C, so there it is UNKNOWN.
 
     Returns:
         The exception to raise, `from None`.
@@ -122,7 +128,9 @@ def wire_error(error: Exception, context: Any, *, flight_errors: bool = True, st
         incident = uuid.uuid4().hex[:12]
         _log.error("Incident %s: a request failed in a way nobody expected.", incident, exc_info=error)
         make = flight.FlightInternalError
-        known = LivestateError(f"The host failed in a way nobody expected; its log has the details under incident {incident}.")
+        known = LivestateError(
+            f"The host failed in a way nobody expected; its log has the details under incident {incident}."
+        )
     context.add_trailer(ERROR_TRAILER, error_detail(known))
     if streaming and make is flight.FlightCancelledError:
         make = flight.FlightServerError
@@ -149,7 +157,11 @@ def error_detail(error: LivestateError) -> bytes:
     kind = next((kind for kind in type(error).__mro__ if kind in _WIRE), LivestateError)
     document: dict[str, Any] = {"kind": kind.__name__, "message": _shortened(error.message)}
     if isinstance(error, InvalidInput) and error.position is not None:
-        document["position"] = {"offset": error.position.offset, "line": error.position.line, "column": error.position.column}
+        document["position"] = {
+            "offset": error.position.offset,
+            "line": error.position.line,
+            "column": error.position.column,
+        }
     return json.dumps(document).encode()
 
 
@@ -158,10 +170,12 @@ def livestate_error(error: Exception, detail: bytes | None) -> LivestateError:
 
     Args:
         error: What pyarrow's Flight client raised.
-        detail: The call's trailer `ERROR_TRAILER`; None if there was none, because the failure is not the server's own word.
+        detail: The call's trailer `ERROR_TRAILER`; None if there was none, because the failure is not the
+            server's own word.
 
     Returns:
-        An error of the kind that the server raised; without a trailer, of the kind nearest to the exception's class.
+        An error of the kind that the server raised; without a trailer, of the kind nearest to the exception's
+        class.
     """
     document = _document(detail)
     kind = _KINDS.get(str(document.get("kind")))
@@ -182,7 +196,9 @@ def _document(detail: bytes | None) -> Mapping[str, Any]:
 
 
 def _position(document: object) -> Position | None:
-    if not isinstance(document, dict) or not all(isinstance(document.get(name), int) for name in ("offset", "line", "column")):
+    if not isinstance(document, dict) or not all(
+        isinstance(document.get(name), int) for name in ("offset", "line", "column")
+    ):
         return None
     return Position(document["offset"], document["line"], document["column"])
 

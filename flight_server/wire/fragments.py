@@ -1,12 +1,12 @@
 """Fragments on the wire: the bytes of a request, and its input tables as a stream of pieces.
 
-A request is the message `FragmentRequest` (`flight_server.wire.messages`) behind the two bytes `00 46` (NUL, `F`).
-It travels as the ticket of a DoGet when it has no inputs, or as the command of a DoExchange, whose upload
-carries the inputs: a Flight stream without columns, whose messages have a piece each as their application
-metadata. Flight hands that on as it came, whereas it makes rows of rows before anybody can count them. A
-piece is the number of an input (64 bits, little-endian) and an Arrow IPC stream of some rows of it, schema
-included, so that any input can be read from any number of pieces, and an input without rows has one piece.
-The schema of the answer carries the metadata that results have everywhere.
+A request is the message `FragmentRequest` (`flight_server.wire.messages`) behind the two bytes `00 46` (NUL,
+`F`). It travels as the ticket of a DoGet when it has no inputs, or as the command of a DoExchange, whose
+upload carries the inputs: a Flight stream without columns, whose messages have a piece each as their
+application metadata. Flight hands that on as it came, whereas it makes rows of rows before anybody can count
+them. A piece is the number of an input (64 bits, little-endian) and an Arrow IPC stream of some rows of it,
+schema included, so that any input can be read from any number of pieces, and an input without rows has one
+piece. The schema of the answer carries the metadata that results have everywhere.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ class FragmentTicket:
     Attributes:
         request: The fragment, without its inputs.
         inputs: Names of the inputs that the upload holds, in the order of their numbers there.
-        call_id: What tells this execution from all others, so that it can be cancelled by it; empty: it cannot.
+        call_id: What tells this execution from all others, so that it can be cancelled by it; empty: it
+            cannot.
     """
 
     request: FragmentRequest
@@ -70,7 +71,10 @@ class FragmentTicket:
             InvalidInput: The parameters are larger than 16 MiB.
         """
         request = self.request
-        lists = {store: new("PartitionList", partitions=partitions) for store, partitions in request.partitions.items()}
+        lists = {
+            store: new("PartitionList", partitions=partitions)
+            for store, partitions in request.partitions.items()
+        }
         message = new(
             "FragmentRequest",
             format=FORMAT,
@@ -101,18 +105,34 @@ def parse_fragment(data: bytes) -> FragmentTicket:
         InvalidInput: The bytes are no such request, or one of a format that this host does not know.
     """
     if not data.startswith(FRAGMENT_MARK):
-        raise InvalidInput("These bytes are no fragment of a host: DoExchange is for hosts among each other; send SQL with DoGet.")
+        raise InvalidInput(
+            "These bytes are no fragment of a host: DoExchange is for hosts among each other; send SQL with "
+            "DoGet."
+        )
     message: Message = parse("FragmentRequest", data[len(FRAGMENT_MARK) :])
     if message.format != FORMAT:
-        raise InvalidInput(f"The fragment has format {message.format}, and this host reads {FORMAT}: run one version of livestate on all hosts.")
-    parameters = Parameters(message.parameter_schema, message.parameter_row).batch() if message.parameter_schema else None
+        raise InvalidInput(
+            f"The fragment has format {message.format}, and this host reads {FORMAT}: run one version of "
+            "livestate on all hosts."
+        )
+    parameters = (
+        Parameters(message.parameter_schema, message.parameter_row).batch()
+        if message.parameter_schema
+        else None
+    )
     request = FragmentRequest(
         sql=message.sql,
         epochs={GroupName(group): _epoch(group, epoch) for group, epoch in message.epochs.items()},
-        partitions={StoreName(store): _partitions(store, each.partitions) for store, each in message.partitions.items()},
+        partitions={
+            StoreName(store): _partitions(store, each.partitions)
+            for store, each in message.partitions.items()
+        },
         parameters=parameters,
         timeout_seconds=checked_timeout(message.timeout if message.HasField("timeout") else None),
-        generations={GroupName(group): _generation(group, generation) for group, generation in message.generations.items()},
+        generations={
+            GroupName(group): _generation(group, generation)
+            for group, generation in message.generations.items()
+        },
     )
     inputs = tuple(message.inputs)
     if not all(inputs) or len(set(inputs)) < len(inputs):
@@ -128,7 +148,10 @@ def _epoch(group: str, epoch: int) -> Epoch:
 
 def _generation(group: str, generation: int) -> int:
     if generation < 1:
-        raise InvalidInput(f"The fragment asks for generation {generation} of group {group!r}; those that it names begin at 1.")
+        raise InvalidInput(
+            f"The fragment asks for generation {generation} of group {group!r}; those that it names begin at "
+            "1."
+        )
     return generation
 
 
@@ -136,7 +159,10 @@ def _partitions(store: str, given: Sequence[int]) -> tuple[PartitionId, ...]:
     partitions = tuple(map(PartitionId, given))
     ascending = all(before < after for before, after in pairwise(partitions))
     if partitions and not (ascending and partitions[0] >= 0 and partitions[-1] < MAX_PARTITIONS):
-        raise InvalidInput(f"The fragment must list the partitions of {store!r} in ascending order, each from 0 to {MAX_PARTITIONS - 1}.")
+        raise InvalidInput(
+            f"The fragment must list the partitions of {store!r} in ascending order, each from 0 to "
+            f"{MAX_PARTITIONS - 1}."
+        )
     return partitions
 
 
@@ -195,7 +221,8 @@ class InputSpace:
         with self._lock:
             if self._taken + size > self._limit_bytes:
                 raise LimitExceeded(
-                    f"The rows that queries send to this host exceed its max_input_bytes ({self._limit_bytes:,} bytes): "
+                    "The rows that queries send to this host exceed its max_input_bytes "
+                    f"({self._limit_bytes:,} bytes): "
                     "ask for less at a time, or raise the limit."
                 )
             self._taken += size
@@ -227,7 +254,9 @@ class Upload:
         self._size = 0
         self._pieces: list[list[pa.Table]] = [[] for _ in names]
 
-    def read(self, reader: flight.MetadataRecordBatchReader, check: Callable[[], None]) -> Mapping[str, pa.Table]:
+    def read(
+        self, reader: flight.MetadataRecordBatchReader, check: Callable[[], None]
+    ) -> Mapping[str, pa.Table]:
         """Read the upload to its end.
 
         Args:

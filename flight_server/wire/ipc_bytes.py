@@ -87,7 +87,9 @@ def read_table(stream: pa.Buffer) -> pa.Table:
         _check_schema(next(messages), allows_null=False)
         for message in messages:
             _check_batch(message)
-        if stream.address % _ALIGNMENT:  # Arrow's kernels need aligned values, and a network buffer begins anywhere.
+        if (
+            stream.address % _ALIGNMENT
+        ):  # Arrow's kernels need aligned values, and a network buffer begins anywhere.
             stream = pa.py_buffer(stream.to_pybytes())
         with pa.ipc.open_stream(stream) as reader:
             table = reader.read_all()
@@ -346,7 +348,11 @@ class _Table:
     def numbers(self, place: int) -> memoryview:
         """A field that is a vector of structs of two 64-bit numbers each, one number after the other."""
         found = self._target(place)
-        return self._bytes(found + 4, 16 * _at(self.data, "<I", found)).cast("q") if found else self.data[:0].cast("q")
+        return (
+            self._bytes(found + 4, 16 * _at(self.data, "<I", found)).cast("q")
+            if found
+            else self.data[:0].cast("q")
+        )
 
     def _bytes(self, begin: int, size: int) -> memoryview:
         found = self.data[begin : begin + size]

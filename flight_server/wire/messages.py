@@ -1,11 +1,13 @@
 """The protobuf messages of Flight SQL, as far as livestate reads and writes them.
 
-Generated code ties itself to one protobuf runtime and clashes with other copies of the same files in the default pool. So the
-messages are a table, built at import into a pool of their own; that works with protobuf 4.25 to 7.
+Generated code ties itself to one protobuf runtime and clashes with other copies of the same files in the
+default pool. So the messages are a table, built at import into a pool of their own; that works with protobuf
+4.25 to 7.
 
-Field numbers: `format/FlightSql.proto` and `format/Flight.proto` of Apache Arrow. A field that is itself a message of
-Flight's core and that pyarrow reads (`FlightInfo`) is declared as bytes: the two look alike on the wire.
-`StatementHandle` is livestate's own and never leaves tickets and handles; `FragmentRequest` is what hosts send each other.
+Field numbers: `format/FlightSql.proto` and `format/Flight.proto` of Apache Arrow. A field that is itself a
+message of Flight's core and that pyarrow reads (`FlightInfo`) is declared as bytes: the two look alike on the
+wire. `StatementHandle` is livestate's own and never leaves tickets and handles; `FragmentRequest` is what
+hosts send each other.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ Message: TypeAlias = Any
 PACKAGE = "arrow.flight.protocol.sql"
 TYPE_PREFIX = f"type.googleapis.com/{PACKAGE}."
 
-# Each field is "[optional|repeated|map|oneof] type name = number"; `map` has text keys, all `oneof` fields of a message are in one group.
+# Each field is "[optional|repeated|map|oneof] type name = number"; `map` has text keys, all `oneof` fields of
+# a message are in one group.
 _KEYS = ("optional string catalog = 1", "optional string db_schema = 2", "string table = 3")
 _STATEMENT = ("string query = 1", "optional bytes transaction_id = 2")
 _HANDLE = ("bytes prepared_statement_handle = 1",)
@@ -61,7 +64,11 @@ _TABLE: Mapping[str, tuple[str, ...]] = {
     "CommandStatementIngest": ("bytes table_definition_options = 1", "string table = 2"),
     "DoPutPreparedStatementResult": ("optional bytes prepared_statement_handle = 1",),
     "ActionCreatePreparedStatementRequest": _STATEMENT,
-    "ActionCreatePreparedStatementResult": (*_HANDLE, "bytes dataset_schema = 2", "bytes parameter_schema = 3"),
+    "ActionCreatePreparedStatementResult": (
+        *_HANDLE,
+        "bytes dataset_schema = 2",
+        "bytes parameter_schema = 3",
+    ),
     "ActionClosePreparedStatementRequest": _HANDLE,
     "ActionCancelQueryRequest": ("bytes info = 1",),
     "ActionCancelQueryResult": ("int32 result = 1",),
@@ -154,14 +161,19 @@ def _add_field(message: Any, line: str) -> None:
 
 
 def _classes() -> Mapping[str, Any]:
-    file = descriptor_pb2.FileDescriptorProto(name="livestate/flight_sql.proto", package=PACKAGE, syntax="proto3")
+    file = descriptor_pb2.FileDescriptorProto(
+        name="livestate/flight_sql.proto", package=PACKAGE, syntax="proto3"
+    )
     for name, lines in _TABLE.items():
         message = file.message_type.add(name=name)
         for line in lines:
             _add_field(message, line)
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(file.SerializeToString())
-    return {name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{PACKAGE}.{name}")) for name in _TABLE}
+    return {
+        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{PACKAGE}.{name}"))
+        for name in _TABLE
+    }
 
 
 _CLASSES = _classes()
@@ -210,7 +222,11 @@ def pack(message: Message) -> bytes:
     Returns:
         The bytes of the `Any`.
     """
-    return bytes(_ANY(type_url=TYPE_PREFIX + message.DESCRIPTOR.name, value=message.SerializeToString()).SerializeToString())
+    return bytes(
+        _ANY(
+            type_url=TYPE_PREFIX + message.DESCRIPTOR.name, value=message.SerializeToString()
+        ).SerializeToString()
+    )
 
 
 def unpack(data: bytes) -> tuple[str, Message]:
@@ -228,8 +244,13 @@ def unpack(data: bytes) -> tuple[str, Message]:
     try:
         envelope = _ANY.FromString(data)
     except DecodeError as error:
-        raise InvalidInput("The command is not a Flight SQL message: its bytes are damaged or cut off.") from error
+        raise InvalidInput(
+            "The command is not a Flight SQL message: its bytes are damaged or cut off."
+        ) from error
     name = envelope.type_url.removeprefix(TYPE_PREFIX)
     if not envelope.type_url.startswith(TYPE_PREFIX) or name not in _TABLE:
-        raise InvalidInput(f"The command is of the type {envelope.type_url[:200]!r}, which is no Flight SQL message that this host knows.")
+        raise InvalidInput(
+            f"The command is of the type {envelope.type_url[:200]!r}, which is no Flight SQL message that "
+            "this host knows."
+        )
     return name, parse(name, envelope.value)

@@ -1,8 +1,10 @@
-"""The types of parameters as drivers are told them: such that what a driver writes for a type is what the type says.
+"""The types of parameters as drivers are told them: such that what a driver writes for a type is what the
+type says.
 
-Drivers that bring Arrow data of their own, as ADBC does, send it as it is. JDBC's driver makes Arrow values of what its user
-gives, in the types that it is told, and does so wrongly for some: it writes the milliseconds of a `java.sql.Timestamp` into
-timestamps of any unit (https://github.com/apache/arrow-java/issues/838), counted in the time zone of its machine.
+Drivers that bring Arrow data of their own, as ADBC does, send it as it is. JDBC's driver makes Arrow values
+of what its user gives, in the types that it is told, and does so wrongly for some: it writes the milliseconds
+of a `java.sql.Timestamp` into timestamps of any unit (https://github.com/apache/arrow-java/issues/838),
+counted in the time zone of its machine.
 """
 
 from __future__ import annotations
@@ -13,8 +15,9 @@ import pyarrow as pa
 def announced_schema(parameters: pa.Schema) -> pa.Schema:
     """What drivers are told of a statement's parameters.
 
-    TIMESTAMP is announced with milliseconds, which JDBC then writes. TIMESTAMP WITH TIME ZONE is announced as a text: the driver
-    refuses `setTimestamp`, whose moment it would shift by the zone of its machine, and takes `setString` with an offset.
+    TIMESTAMP is announced with milliseconds, which JDBC then writes. TIMESTAMP WITH TIME ZONE is announced as
+    a text: the driver refuses `setTimestamp`, whose moment it would shift by the zone of its machine, and
+    takes `setString` with an offset.
 
     Args:
         parameters: As `engine.plan.arguments.parameter_schema` gives them.

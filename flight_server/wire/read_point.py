@@ -1,4 +1,5 @@
-"""Which epochs a client wants to read: the options `min_epoch`, `max_staleness` and `as_of`, from text or JSON to `EpochWish`, and back.
+"""Which epochs a client wants to read: the options `min_epoch`, `max_staleness` and `as_of`, from text or
+JSON to `EpochWish`, and back.
 
 | option | value |
 |---|---|
@@ -23,7 +24,9 @@ WISHES = ("min_epoch", "max_staleness", "as_of")
 MAX_EPOCH = (1 << 63) - 1
 _EPOCH_TIME = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)
-_AS_OF = 'as_of must be an epoch number, a time such as 2026-11-20T12:00:00Z, or {"store group": one of these}.'
+_AS_OF = (
+    'as_of must be an epoch number, a time such as 2026-11-20T12:00:00Z, or {"store group": one of these}.'
+)
 
 
 def parse_wish(min_epoch: object = None, max_staleness: object = None, as_of: object = None) -> EpochWish:
@@ -60,7 +63,11 @@ def wish_values(wish: EpochWish) -> dict[str, object]:
     Returns:
         What `parse_wish` takes to make it again, by the names in `WISHES`.
     """
-    return {"min_epoch": wish.min_epoch, "max_staleness": wish.max_staleness_seconds, "as_of": as_of_text(wish)}
+    return {
+        "min_epoch": wish.min_epoch,
+        "max_staleness": wish.max_staleness_seconds,
+        "as_of": as_of_text(wish),
+    }
 
 
 def as_of_text(wish: EpochWish) -> str:
@@ -73,7 +80,9 @@ def as_of_text(wish: EpochWish) -> str:
         What `parse_wish` reads back; empty for none.
     """
     if wish.as_of:
-        return json.dumps({group: _moment_text(moment) for group, moment in wish.as_of.items() if moment is not None})
+        return json.dumps(
+            {group: _moment_text(moment) for group, moment in wish.as_of.items() if moment is not None}
+        )
     return "" if wish.as_of_default is None else _moment_text(wish.as_of_default)
 
 
@@ -136,7 +145,9 @@ def _epoch(value: object, complaint: str) -> Epoch:
 def _seconds(value: object) -> float:
     complaint = "max_staleness must be a number of seconds, 0 or more."
     try:
-        seconds = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else math.nan
+        seconds = (
+            float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else math.nan
+        )
     except (ValueError, OverflowError) as error:
         raise InvalidInput(complaint) from error
     if not 0 <= seconds < math.inf:

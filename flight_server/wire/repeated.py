@@ -1,7 +1,8 @@
 """Strings that repeat travel once a batch: between hosts, columns of them are dictionaries of 32-bit indices.
 
-Groups of an aggregate, for example, are keys that every host sends, in all combinations; of TPC-H's query 16 this halves the bytes.
-The schema of the stream says which columns are dictionaries, so that the reader needs no further word. Each batch has dictionaries of its own.
+Groups of an aggregate, for example, are keys that every host sends, in all combinations; of TPC-H's query 16
+this halves the bytes. The schema of the stream says which columns are dictionaries, so that the reader needs
+no further word. Each batch has dictionaries of its own.
 """
 
 from __future__ import annotations
@@ -43,7 +44,11 @@ class Repeated:
         sample = first[0].slice(0, SAMPLE_ROWS) if first else None
         if sample is None or sample.num_rows < LEAST_ROWS:
             return Repeated(schema, ())
-        places = tuple(place for place, column in enumerate(sample.columns) if column.type == pa.string() and _repeats(column))
+        places = tuple(
+            place
+            for place, column in enumerate(sample.columns)
+            if column.type == pa.string() and _repeats(column)
+        )
         for place in places:
             schema = schema.set(place, schema.field(place).with_type(_ENCODED))
         return Repeated(schema, places)
@@ -52,17 +57,27 @@ class Repeated:
         """A batch as it travels."""
         if not self.places:
             return batch
-        columns = [column.dictionary_encode() if place in self.places else column for place, column in enumerate(batch.columns)]
+        columns = [
+            column.dictionary_encode() if place in self.places else column
+            for place, column in enumerate(batch.columns)
+        ]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
 def _repeats(column: pa.Array) -> bool:
-    return bool(column.dictionary_encode().dictionary.nbytes + _INDEX_BYTES * len(column) < SHARE * column.nbytes)
+    return bool(
+        column.dictionary_encode().dictionary.nbytes + _INDEX_BYTES * len(column) < SHARE * column.nbytes
+    )
 
 
 def decoded_schema(schema: pa.Schema) -> pa.Schema:
     """The schema of the rows of a stream, without metadata."""
-    return pa.schema([field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field for field in schema])
+    return pa.schema(
+        [
+            field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
+            for field in schema
+        ]
+    )
 
 
 def decoded(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -72,5 +87,10 @@ def decoded(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         batch: The batch.
         schema: `decoded_schema` of the stream's.
     """
-    columns = [column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in batch.columns]
-    return pa.RecordBatch.from_arrays(columns, schema=schema) if columns else batch.replace_schema_metadata(None)
+    columns = [
+        column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+        for column in batch.columns
+    ]
+    return (
+        pa.RecordBatch.from_arrays(columns, schema=schema) if columns else batch.replace_schema_metadata(None)
+    )

@@ -2,14 +2,17 @@
 
 ```json
 {"format": 2, "host": "a", "changelog": "6f0c…", "started": 1789000000000000, "number": 17,
- "groups": {"plays": {"readable": [[41, 1789000000000000, 0], [42, 1789000000100000, 1]], "newest_known": 43, "unread_since": 1789000000200000,
+ "groups": {"plays": {"readable": [[41, 1789000000000000, 0], [42, 1789000000100000, 1]], "newest_known": 43,
+ "unread_since": 1789000000200000,
                       "looked_at": 1789000000300000, "building": [40, 43, null], "problem": ""}},
- "stores": {"plays": {"partitions": [0, 3, 4], "rows": 10, "bytes": 200, "segments": 3, "stored_rows": 12, "since": 1, "rebuilding": []}}}
+ "stores": {"plays": {"partitions": [0, 3, 4], "rows": 10, "bytes": 200, "segments": 3, "stored_rows": 12,
+ "since": 1, "rebuilding": []}}}
 ```
 
-The fields are those of `engine.cluster.reports`; `readable` has epochs, each with the time of its commit and its generation. Times are microseconds
-since 1970 UTC. `building` (epoch, target and snapshot, or null) and `problem` may be left out: nothing that decides about an answer depends on them.
-`started` tells one life of a host from the next, `number` counts the reports of one life.
+The fields are those of `engine.cluster.reports`; `readable` has epochs, each with the time of its commit and
+its generation. Times are microseconds since 1970 UTC. `building` (epoch, target and snapshot, or null) and
+`problem` may be left out: nothing that decides about an answer depends on them. `started` tells one life of a
+host from the next, `number` counts the reports of one life.
 """
 
 from __future__ import annotations
@@ -57,14 +60,21 @@ class SentReport:
             "started": self.started,
             "number": self.number,
             "groups": {name: _group_document(group) for name, group in report.groups.items()},
-            "stores": {name: {field: getattr(store, field) for field in _STORE_FIELDS} for name, store in report.stores.items()},
+            "stores": {
+                name: {field: getattr(store, field) for field in _STORE_FIELDS}
+                for name, store in report.stores.items()
+            },
         }
         return json.dumps(document, separators=(",", ":")).encode()
 
 
 def _group_document(group: GroupReport) -> Mapping[str, Any]:
     readable = [(each.epoch, each.committed_at, each.generation) for each in group.readable]
-    building = None if group.building is None else (group.building.epoch, group.building.target, group.building.snapshot)
+    building = (
+        None
+        if group.building is None
+        else (group.building.epoch, group.building.target, group.building.snapshot)
+    )
     return {
         "readable": readable,
         "newest_known": group.newest_known,
@@ -88,7 +98,9 @@ def parse_report(data: bytes) -> SentReport:
         InvalidInput: The bytes are none, or of a format that this host does not know.
     """
     if len(data) > MAX_REPORT_BYTES:
-        raise InvalidInput(f"The report of a host takes {len(data):,} bytes; at most {MAX_REPORT_BYTES:,} are read.")
+        raise InvalidInput(
+            f"The report of a host takes {len(data):,} bytes; at most {MAX_REPORT_BYTES:,} are read."
+        )
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -96,7 +108,10 @@ def parse_report(data: bytes) -> SentReport:
     if not isinstance(document, dict) or not isinstance(document.get("format"), int):
         raise InvalidInput("The body of livestate.report is not the JSON of a report.")
     if document["format"] != FORMAT:
-        raise InvalidInput(f"The report has format {document['format']}, and this host reads {FORMAT}: run one version of livestate on all hosts.")
+        raise InvalidInput(
+            f"The report has format {document['format']}, and this host reads {FORMAT}: run one version of "
+            "livestate on all hosts."
+        )
     try:
         return _sent_report(document)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -107,12 +122,20 @@ def _sent_report(document: Mapping[str, Any]) -> SentReport:
     groups = {GroupName(_text(name)): _group(group) for name, group in document["groups"].items()}
     stores = {StoreName(_text(name)): _store(store) for name, store in document["stores"].items()}
     report = HostReport(HostName(_text(document["host"])), groups, stores)
-    return SentReport(report, _text(document["changelog"]), _number(document["started"]), _number(document["number"]))
+    return SentReport(
+        report, _text(document["changelog"]), _number(document["started"]), _number(document["number"])
+    )
 
 
 def _group(document: Mapping[str, Any]) -> GroupReport:
-    readable = tuple(ReadableEpoch(Epoch(_number(epoch)), _number(moment), _number(generation)) for epoch, moment, generation in document["readable"])
-    if any(before.epoch >= after.epoch or before.generation > after.generation for before, after in pairwise(readable)):
+    readable = tuple(
+        ReadableEpoch(Epoch(_number(epoch)), _number(moment), _number(generation))
+        for epoch, moment, generation in document["readable"]
+    )
+    if any(
+        before.epoch >= after.epoch or before.generation > after.generation
+        for before, after in pairwise(readable)
+    ):
         raise ValueError(readable)
     unread_since, building = document["unread_since"], document.get("building")
     return GroupReport(
@@ -126,7 +149,9 @@ def _group(document: Mapping[str, Any]) -> GroupReport:
 
 
 def _progress(epoch: object, target: object, snapshot: object) -> Progress:
-    return Progress(Epoch(_number(epoch)), Epoch(_number(target)), None if snapshot is None else Epoch(_number(snapshot)))
+    return Progress(
+        Epoch(_number(epoch)), Epoch(_number(target)), None if snapshot is None else Epoch(_number(snapshot))
+    )
 
 
 def _store(document: Mapping[str, Any]) -> StoreReport:

@@ -1,7 +1,7 @@
 """GetSqlInfo: what this server and its SQL can do, as numbered facts.
 
-Numbers and meanings: the enum `SqlInfo` of `format/FlightSql.proto` of Apache Arrow. Every fact that the enum knows has a value here: JDBC drivers
-up to 18.3 fail on a missing one.
+Numbers and meanings: the enum `SqlInfo` of `format/FlightSql.proto` of Apache Arrow. Every fact that the enum
+knows has a value here: JDBC drivers up to 18.3 fail on a missing one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,12 @@ _CHILDREN: tuple[pa.Field, ...] = (
     pa.field("string_list", pa.list_(pa.string())),
     pa.field("int32_to_int32_list_map", pa.map_(pa.int32(), pa.list_(pa.int32()))),
 )
-SCHEMA = pa.schema([pa.field("info_name", pa.uint32(), nullable=False), pa.field("value", pa.dense_union(_CHILDREN), nullable=False)])
+SCHEMA = pa.schema(
+    [
+        pa.field("info_name", pa.uint32(), nullable=False),
+        pa.field("value", pa.dense_union(_CHILDREN), nullable=False),
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -46,11 +51,23 @@ def _own_version() -> str:
         return "0"
 
 
-_NUMERIC = "abs acos asin atan atan2 ceil cos cot degrees exp floor ln log log10 mod pi power radians random round sign sin sqrt tan trunc"
-_STRING = "ascii chr concat contains left length lower lpad ltrim md5 position repeat replace reverse right rpad rtrim split substring trim upper"
+_NUMERIC = (
+    "abs acos asin atan atan2 ceil cos cot degrees exp floor ln log log10 mod pi power radians random "
+    "round sign sin sqrt tan trunc"
+)
+_STRING = (
+    "ascii chr concat contains left length lower lpad ltrim md5 position repeat replace reverse right "
+    "rpad rtrim split substring trim upper"
+)
 _SYSTEM = "coalesce ifnull nullif typeof"
-_DATETIME = "current_date current_timestamp date_diff date_part date_trunc day dayname epoch hour minute month monthname now quarter second week year"
-_KEYWORDS = "ANTI ASOF DESCRIBE EXCLUDE EXPLAIN GLOB ILIKE PIVOT POSITIONAL QUALIFY SAMPLE SEMI SHOW STRUCT TRY_CAST UNNEST UNPIVOT"
+_DATETIME = (
+    "current_date current_timestamp date_diff date_part date_trunc day dayname epoch hour minute "
+    "month monthname now quarter second week year"
+)
+_KEYWORDS = (
+    "ANTI ASOF DESCRIBE EXCLUDE EXPLAIN GLOB ILIKE PIVOT POSITIONAL QUALIFY SAMPLE SEMI SHOW STRUCT "
+    "TRY_CAST UNNEST UNPIVOT"
+)
 _UNLIMITED = 0
 _MAX_NAME_BYTES = 200
 

@@ -1,7 +1,7 @@
 """What a ticket and a prepared-statement handle hold: everything that is needed to run the statement.
 
-Nothing is kept on the host between two calls of a client, so nothing leaks, times out or is lost with a restart,
-and any host can take any call.
+Nothing is kept on the host between two calls of a client, so nothing leaks, times out or is lost with a
+restart, and any host can take any call.
 
 The first byte of a ticket decides, so that no content has to be guessed from:
 
@@ -43,7 +43,9 @@ CALL_ID_BYTES = 8
 _CALL_ID_FIELD = bytes([statement_handle.DESCRIPTOR.fields_by_name["call_id"].number << 3 | 2, CALL_ID_BYTES])
 """Protobuf's tag of the field, of wire type 2 (bytes), and the length of its value."""
 METADATA_KEY = b"livestate"
-"""Schema metadata of every result: the query's metadata as JSON (epochs read, their age, partitions read and pruned). ADBC and JDBC drop it."""
+"""Schema metadata of every result: the query's metadata as JSON (epochs read, their age, partitions read and
+pruned). ADBC and JDBC drop it.
+"""
 MAX_PARAMETER_BYTES = 16 << 20
 MAX_PARAMETER_VALUES = 2 << 20
 """Of lists, structs and maps, all that is in them counts: the engine takes parameters as Python's objects."""
@@ -77,7 +79,10 @@ class Parameters:
         """
         schema, row = batch.schema.remove_metadata().serialize(), batch.serialize()
         if schema.size + row.size > MAX_PARAMETER_BYTES:
-            raise InvalidInput(f"The parameters take {schema.size + row.size:,} bytes; at most {MAX_PARAMETER_BYTES:,} can be bound to a statement.")
+            raise InvalidInput(
+                f"The parameters take {schema.size + row.size:,} bytes; at most {MAX_PARAMETER_BYTES:,} can "
+                "be bound to a statement."
+            )
         found = Parameters(schema.to_pybytes(), row.to_pybytes())
         try:
             check_row(found.row, MAX_PARAMETER_VALUES)
@@ -95,16 +100,22 @@ class Parameters:
             InvalidInput: The bytes are not such as `of` makes.
         """
         if len(self.schema) + len(self.row) > MAX_PARAMETER_BYTES:
-            raise InvalidInput(f"The parameters in the statement handle take more than {MAX_PARAMETER_BYTES:,} bytes: bind fewer or smaller ones.")
+            raise InvalidInput(
+                f"The parameters in the statement handle take more than {MAX_PARAMETER_BYTES:,} bytes: bind "
+                "fewer or smaller ones."
+            )
         try:
             return read_row(self.schema, self.row, MAX_PARAMETER_VALUES)
         except NotPlainError as error:
-            raise InvalidInput(f"The parameters in the statement handle cannot be read: {error}. Bind them again.") from error
+            raise InvalidInput(
+                f"The parameters in the statement handle cannot be read: {error}. Bind them again."
+            ) from error
 
 
 @dataclass(frozen=True)
 class PlainValue:
-    """The value of a statement's only parameter, an int64 or a text that is not NULL, as most lookups have it.
+    """The value of a statement's only parameter, an int64 or a text that is not NULL, as most lookups have
+    it.
 
     It is a field of the handle, which takes half the time of `Parameters` to write and read.
 
@@ -142,7 +153,8 @@ class Statement:
         call_id: What tells this execution from all others, so that it can be cancelled; empty: it cannot.
         wish: Which epochs it may read.
         parallel: Its result may be given as several endpoints, one a host.
-        told: What its names meant when the client was told the columns of its result (`engine.statements.texts.Told`); None: it was not.
+        told: What its names meant when the client was told the columns of its result
+            (`engine.statements.texts.Told`); None: it was not.
     """
 
     sql: str
@@ -156,7 +168,9 @@ class Statement:
 
     def to_bytes(self) -> bytes:
         """The ticket or handle that `parse_ticket` reads back."""
-        message = statement_handle(sql=self.sql, dialect=self.dialect, call_id=self.call_id, parallel=self.parallel)
+        message = statement_handle(
+            sql=self.sql, dialect=self.dialect, call_id=self.call_id, parallel=self.parallel
+        )
         if isinstance(self.parameters, PlainValue):
             if isinstance(self.parameters.value, int):
                 message.number = self.parameters.value
@@ -187,7 +201,16 @@ class Statement:
             InvalidInput: They are larger than 16 MiB.
         """
         values = PlainValue.of(parameters) or Parameters.of(parameters)
-        return Statement(self.sql, self.dialect, self.timeout_seconds, values, self.call_id, self.wish, self.parallel, self.told)
+        return Statement(
+            self.sql,
+            self.dialect,
+            self.timeout_seconds,
+            values,
+            self.call_id,
+            self.wish,
+            self.parallel,
+            self.told,
+        )
 
     def of(self, sql: str) -> Statement:
         """Another text with the same session options."""
@@ -221,7 +244,8 @@ def execution_ticket(handle: bytes, told: Told | None) -> bytes:
     Returns:
         A ticket for the same statement with a `call_id` of its own.
     """
-    # A field written behind a protobuf message becomes part of it, so nothing has to be read and written again.
+    # A field written behind a protobuf message becomes part of it, so nothing has to be read and written
+    # again.
     return handle + (b"" if told is None else _told_field(told)) + _CALL_ID_FIELD + os.urandom(CALL_ID_BYTES)
 
 
@@ -277,7 +301,8 @@ def parse_ticket(ticket: bytes, defaults: Callable[[], Statement]) -> Statement 
 
     Args:
         ticket: Any bytes.
-        defaults: Gives a statement with dialect and time limit of the caller's session, for tickets that do not carry their own.
+        defaults: Gives a statement with dialect and time limit of the caller's session, for tickets that do
+            not carry their own.
 
     Returns:
         A statement, or a catalog command.
@@ -296,7 +321,9 @@ def parse_ticket(ticket: bytes, defaults: Callable[[], Statement]) -> Statement 
     except UnicodeDecodeError as error:
         raise InvalidInput("The ticket is neither one of this host's nor SQL text in UTF-8.") from error
     if "\0" in sql:
-        raise InvalidInput("The ticket is damaged, or not one of this host's: ask for a new one with GetFlightInfo.")
+        raise InvalidInput(
+            "The ticket is damaged, or not one of this host's: ask for a new one with GetFlightInfo."
+        )
     return defaults().of(sql)
 
 
@@ -351,7 +378,14 @@ def parse_handle(handle: bytes) -> Statement:
     timeout = message.timeout if message.HasField("timeout") else None
     wish = parsed_wish(message.wish) if message.HasField("wish") else NEWEST
     return Statement(
-        message.sql, message.dialect, checked_timeout(timeout), _bound_values(message), message.call_id, wish, message.parallel, _told(message)
+        message.sql,
+        message.dialect,
+        checked_timeout(timeout),
+        _bound_values(message),
+        message.call_id,
+        wish,
+        message.parallel,
+        _told(message),
     )
 
 
@@ -360,7 +394,10 @@ def _told(message: Message) -> Told | None:
         return None
     if any(each.generation < 0 for each in message.told.tables):
         raise InvalidInput("The statement handle is damaged: prepare the statement again.")
-    return tuple(TableShape(StoreName(each.name), StoreName(each.store), each.generation) for each in message.told.tables)
+    return tuple(
+        TableShape(StoreName(each.name), StoreName(each.store), each.generation)
+        for each in message.told.tables
+    )
 
 
 def _bound_values(message: Message) -> Parameters | PlainValue | None:
@@ -410,15 +447,23 @@ def _json_document(ticket: bytes) -> dict[str, Any]:
     try:
         document: dict[str, Any] = json.loads(ticket)
     except (ValueError, RecursionError) as error:
-        raise InvalidInput('The ticket starts with { and is not JSON; send {"sql": "…"} or plain SQL text.') from error
+        raise InvalidInput(
+            'The ticket starts with { and is not JSON; send {"sql": "…"} or plain SQL text.'
+        ) from error
     return document
 
 
 def _json_statement(document: Mapping[str, Any], defaults: Statement) -> JsonStatement:
     unknown = document.keys() - _JSON_FIELDS
     if unknown:
-        raise InvalidInput(f"The ticket has a field {min(unknown)!r}; known are {', '.join(sorted(_JSON_FIELDS))}.")
-    sql, parameters, dialect = document.get("sql"), document.get("parameters", []), document.get("dialect", defaults.dialect)
+        raise InvalidInput(
+            f"The ticket has a field {min(unknown)!r}; known are {', '.join(sorted(_JSON_FIELDS))}."
+        )
+    sql, parameters, dialect = (
+        document.get("sql"),
+        document.get("parameters", []),
+        document.get("dialect", defaults.dialect),
+    )
     if not isinstance(sql, str):
         raise InvalidInput('The ticket lacks its statement: "sql" must be a text.')
     if not isinstance(parameters, list | dict):

@@ -1,6 +1,7 @@
 """GetXdbcTypeInfo: the SQL types as JDBC and ODBC describe them.
 
-Numbers: the enums `XdbcDataType`, `XdbcDatetimeSubcode`, `Nullable` and `Searchable` of `format/FlightSql.proto` of Apache Arrow.
+Numbers: the enums `XdbcDataType`, `XdbcDatetimeSubcode`, `Nullable` and `Searchable` of
+    `format/FlightSql.proto` of Apache Arrow.
 """
 
 from __future__ import annotations
@@ -100,7 +101,9 @@ def table(data_type: int | None = None) -> pa.Table:
     Returns:
         A table of `SCHEMA`, ordered by data type and name.
     """
-    wanted = sorted((t for t in _TYPES if data_type is None or t.code == data_type), key=lambda t: (t.code, t.name))
+    wanted = sorted(
+        (t for t in _TYPES if data_type is None or t.code == data_type), key=lambda t: (t.code, t.name)
+    )
     return pa.Table.from_pylist([_row(kind) for kind in wanted], SCHEMA)
 
 

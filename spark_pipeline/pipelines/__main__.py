@@ -56,25 +56,64 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("pipeline", choices=list(PIPELINES), metavar="PIPELINE", help="one of those above")
     events = parser.add_argument_group("events")
-    events.add_argument("--source", choices=["rate", "files", "kafka"], default="rate", help="where events come from; rate by default")
-    events.add_argument("--directory", type=Path, metavar="DIR", help="where files appear, for --source files")
-    events.add_argument("--format", choices=["parquet", "json"], default="parquet", help="of the files; parquet by default")
+    events.add_argument(
+        "--source",
+        choices=["rate", "files", "kafka"],
+        default="rate",
+        help="where events come from; rate by default",
+    )
+    events.add_argument(
+        "--directory", type=Path, metavar="DIR", help="where files appear, for --source files"
+    )
+    events.add_argument(
+        "--format", choices=["parquet", "json"], default="parquet", help="of the files; parquet by default"
+    )
     events.add_argument("--bootstrap", metavar="HOST:PORT", help="the Kafka brokers, for --source kafka")
     events.add_argument(
         "--feed",
         action=argparse.BooleanOptionalAction,
         default=None,
-        help="write events to the directory or the topics, too; by default if neither --directory nor --bootstrap is given",
+        help=(
+            "write events to the directory or the topics, too; by default if neither --directory nor "
+            "--bootstrap is given"
+        ),
     )
-    events.add_argument("--rate", type=int, default=1000, help="events a second that are made; 1000 by default")
+    events.add_argument(
+        "--rate", type=int, default=1000, help="events a second that are made; 1000 by default"
+    )
     events.add_argument("--seed", type=int, default=1, help="equal seeds make equal events")
-    events.add_argument("--tables", type=Path, metavar="DIR", help="Parquet files of the reference tables, such as songs.parquet; else made up")
+    events.add_argument(
+        "--tables",
+        type=Path,
+        metavar="DIR",
+        help="Parquet files of the reference tables, such as songs.parquet; else made up",
+    )
     job = parser.add_argument_group("job")
-    job.add_argument("--changelog", metavar="URI", help="where the stores go: file:///dir, s3://…; a temporary directory by default")
-    job.add_argument("--checkpoint", metavar="DIR", help="of the streaming query; temporary by default. Needed to go on after a restart")
-    job.add_argument("--notify", action="append", default=[], metavar="URI", help="Flight URI of a host to tell of each commit; repeatable")
-    job.add_argument("--duration", type=float, metavar="SECONDS", help="how long to run; until Ctrl-C by default")
-    job.add_argument("--serve", action="store_true", help="start a host too, and show the answers to the pipeline's questions")
+    job.add_argument(
+        "--changelog",
+        metavar="URI",
+        help="where the stores go: file:///dir, s3://…; a temporary directory by default",
+    )
+    job.add_argument(
+        "--checkpoint",
+        metavar="DIR",
+        help="of the streaming query; temporary by default. Needed to go on after a restart",
+    )
+    job.add_argument(
+        "--notify",
+        action="append",
+        default=[],
+        metavar="URI",
+        help="Flight URI of a host to tell of each commit; repeatable",
+    )
+    job.add_argument(
+        "--duration", type=float, metavar="SECONDS", help="how long to run; until Ctrl-C by default"
+    )
+    job.add_argument(
+        "--serve",
+        action="store_true",
+        help="start a host too, and show the answers to the pipeline's questions",
+    )
     job.add_argument("--port", type=int, help="of that host; a free one by default")
     return parser
 
@@ -110,14 +149,22 @@ def _run(pipeline: Pipeline, options: argparse.Namespace, stop: Stop, resources:
         host = resources.enter_context(HostProcess(changelog, scratch, options.port or free_port()))
         notify.append(host.uri)
         asker = Asker(pipeline, host.uri, console)
-        console.print(f'Ask it yourself: livestate sql --uri {host.uri} "{pipeline.questions[0].sql}"', markup=False, soft_wrap=True)
+        console.print(
+            f'Ask it yourself: livestate sql --uri {host.uri} "{pipeline.questions[0].sql}"',
+            markup=False,
+            soft_wrap=True,
+        )
     spark = start_session(stop, pipeline.name, connector_jars() if options.source == "kafka" else ())
     if stop.asked.is_set():
         spark.stop()
         return 0
     job = Job(source, changelog, options.checkpoint or str(scratch / "checkpoint"), notify, options.tables)
     query = start_pipeline(spark, pipeline, job)
-    with Feeder(feed, pipeline.topics, options.rate, options.seed, lambda error: _give_up(error, stop)) if feed is not None else nullcontext():
+    with (
+        Feeder(feed, pipeline.topics, options.rate, options.seed, lambda error: _give_up(error, stop))
+        if feed is not None
+        else nullcontext()
+    ):
         run_until(stop, query, options.duration, asker or (lambda seconds: None))
     # The rate source never has nothing more.
     failure = end(stop, spark, query, catch_up=options.source != "rate")
@@ -143,13 +190,18 @@ def _source(options: argparse.Namespace, scratch: Path, resources: ExitStack) ->
         raise InvalidInput("The rate must be at least one event a second.")
     if options.source == "rate":
         return RateSource(options.rate, options.seed), None
-    feeds = options.feed if options.feed is not None else options.directory is None and options.bootstrap is None
+    feeds = (
+        options.feed if options.feed is not None else options.directory is None and options.bootstrap is None
+    )
     if options.source == "files":
         directory = options.directory or scratch / "events"
         return FileSource(directory, options.format), FileFeed(directory, options.format) if feeds else None
     if options.bootstrap is not None and not answers(options.bootstrap, _BROKER_SECONDS):
         # Spark would try for minutes, and then say so on many lines.
-        raise Unavailable(f"No Kafka broker answers at {options.bootstrap}: start it, correct --bootstrap, or leave it out for a broker of its own.")
+        raise Unavailable(
+            f"No Kafka broker answers at {options.bootstrap}: start it, correct --bootstrap, or leave it out "
+            "for a broker of its own."
+        )
     bootstrap = options.bootstrap or resources.enter_context(KafkaBroker(scratch / "kafka")).bootstrap
     pipeline = PIPELINES[options.pipeline]
     if not feeds:

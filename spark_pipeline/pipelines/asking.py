@@ -1,4 +1,6 @@
-"""A host beside a pipeline's job, and the pipeline's questions asked of it in SQL over Flight, as any client would."""
+"""A host beside a pipeline's job, and the pipeline's questions asked of it in SQL over Flight, as any client
+would.
+"""
 
 from __future__ import annotations
 
@@ -32,14 +34,23 @@ class HostProcess:
 
     def __init__(self, changelog: str, directory: Path, port: int) -> None:
         # By name alone: the Spark side imports nothing of the server's side.
-        serve = ["-m", "flight_server.cli.main", "serve", "--changelog", changelog, "--data", str(directory / "data")]
+        serve = [
+            "-m",
+            "flight_server.cli.main",
+            "serve",
+            "--changelog",
+            changelog,
+            "--data",
+            str(directory / "data"),
+        ]
         self._command = [sys.executable, *serve, "--address", LOOPBACK, "--port", str(port), "--supervised"]
         self._log = directory / "host.log"
         self.uri = f"grpc://{LOOPBACK}:{port}"
 
     def __enter__(self) -> HostProcess:
         with self._log.open("wb") as log:
-            # A group of its own keeps the terminal's Ctrl-C away; the job stops it. Its standard input is a pipe, so that it cannot outlive the job.
+            # A group of its own keeps the terminal's Ctrl-C away; the job stops it. Its standard input is a
+            # pipe, so that it cannot outlive the job.
             self._process = subprocess.Popen(  # noqa: S603  the command is made here, of this interpreter and its modules
                 self._command,
                 stdin=subprocess.PIPE,
@@ -54,7 +65,9 @@ class HostProcess:
         """Whether it runs no longer."""
         return self._process.poll() is not None
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         stop_process(self._process)
         assert self._process.stdin is not None
         self._process.stdin.close()

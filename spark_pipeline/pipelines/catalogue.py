@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from spark_pipeline.pipelines import event_counts, leaderboard, movie_ratings, music_charts, risk, stock_trades, user_sessions
+from spark_pipeline.pipelines import (
+    event_counts,
+    leaderboard,
+    movie_ratings,
+    music_charts,
+    risk,
+    stock_trades,
+    user_sessions,
+)
 from spark_pipeline.pipelines.pipeline import Pipeline
 
 PIPELINES: dict[str, Pipeline] = {

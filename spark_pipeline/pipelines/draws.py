@@ -1,7 +1,8 @@
-"""Events out of thin air, the same ones always: every value is a pure function of the event's number and a seed.
+"""Events out of thin air, the same ones always: every value is a pure function of the event's number and a
+seed.
 
-So event 1,000,000 can be made without those before it, in any process, and a batch that Spark makes again after a crash has the
-same events. A test that knows how many events there were knows all of them.
+So event 1,000,000 can be made without those before it, in any process, and a batch that Spark makes again
+after a crash has the same events. A test that knows how many events there were knows all of them.
 """
 
 from __future__ import annotations
@@ -36,14 +37,16 @@ class Draws:
         self._seed = seed
 
     def bits(self, name: str) -> npt.NDArray[np.uint64]:
-        """64 random bits for each event: the output function of SplitMix64 (Steele, Lea and Flood, 2014) on number, seed and name.
+        """64 random bits for each event: the output function of SplitMix64 (Steele, Lea and Flood, 2014) on
+        number, seed and name.
 
         Args:
             name: What is drawn; other names give other bits.
         """
         salt = np.uint64(crc32(f"{self._seed} {name}".encode()))
         with np.errstate(over="ignore"):
-            # Twice: the salt moves where the sequence starts, and a neighbour's start must not be its next value.
+            # Twice: the salt moves where the sequence starts, and a neighbour's start must not be its next
+            # value.
             return _mix(_mix(np.full(1, salt)) + self.numbers.astype(np.uint64) * _GOLDEN)
 
     def uniform(self, name: str) -> Floats:
@@ -70,8 +73,12 @@ class Draws:
             `timestamp[us, UTC]`.
         """
         since = (self.numbers * (1e6 / per_second)).astype(np.int64)
-        late = np.where(self.uniform("late") < late_share, self.below("lateness", max(1, int(late_seconds * 1e6))), 0)
-        return pa.array(EVENT_START_MICROSECONDS + np.maximum(since - late, 0)).cast(pa.timestamp("us", "UTC"))
+        late = np.where(
+            self.uniform("late") < late_share, self.below("lateness", max(1, int(late_seconds * 1e6))), 0
+        )
+        return pa.array(EVENT_START_MICROSECONDS + np.maximum(since - late, 0)).cast(
+            pa.timestamp("us", "UTC")
+        )
 
 
 def _mix(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

@@ -52,7 +52,9 @@ class FileFeed:
         try:
             self._write(topic, events)
         except OSError as error:
-            raise Unavailable(f"Events of {topic.name} cannot be written: {error.strerror or 'the disk refuses'}.") from error
+            raise Unavailable(
+                f"Events of {topic.name} cannot be written: {error.strerror or 'the disk refuses'}."
+            ) from error
 
     def _write(self, topic: Topic, events: pa.Table) -> None:
         directory = self._directory / topic.name
@@ -79,7 +81,14 @@ class Feeder:
         failed: Told of an error that ended the thread.
     """
 
-    def __init__(self, feed: Feed, topics: Sequence[Topic], rate: float, seed: int, failed: Callable[[Unavailable], None]) -> None:
+    def __init__(
+        self,
+        feed: Feed,
+        topics: Sequence[Topic],
+        rate: float,
+        seed: int,
+        failed: Callable[[Unavailable], None],
+    ) -> None:
         self._feed = feed
         self._rates = {topic.name: rate * topic.share for topic in topics}
         self._topics = topics
@@ -109,6 +118,8 @@ class Feeder:
         self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         self._stopping.set()
         self._thread.join()

@@ -19,14 +19,17 @@ _PIECE_MESSAGES = 50_000
 
 
 class KafkaFeed:
-    """Messages in Kafka: the key is the topic's key column as text, the value a JSON object. What was written is acknowledged, once each.
+    """Messages in Kafka: the key is the topic's key column as text, the value a JSON object. What was written
+    is acknowledged, once each.
 
     Args:
         bootstrap: Where brokers are.
     """
 
     def __init__(self, bootstrap: str) -> None:
-        self._producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5, "log_level": 2})
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5, "log_level": 2}
+        )
         self._failures: list[str] = []
 
     def write(self, topic: Topic, events: pa.Table) -> None:
@@ -48,7 +51,10 @@ class KafkaFeed:
         Raises:
             Unavailable: The broker did not take all of them.
         """
-        messages = [{"key": key} if value is None else {"key": key, "value": value} for key, value in zip(keys, values, strict=True)]
+        messages = [
+            {"key": key} if value is None else {"key": key, "value": value}
+            for key, value in zip(keys, values, strict=True)
+        ]
         for start in range(0, len(messages), _PIECE_MESSAGES):
             piece = messages[start : start + _PIECE_MESSAGES]
             queued = self._producer.produce_batch(topic, piece, on_delivery=self._delivered)
@@ -62,7 +68,9 @@ class KafkaFeed:
             self._failures.append(error.str())
 
 
-def create_topic(bootstrap: str, name: str, partitions: int = 2, settings: Mapping[str, str] | None = None) -> None:
+def create_topic(
+    bootstrap: str, name: str, partitions: int = 2, settings: Mapping[str, str] | None = None
+) -> None:
     """Create a topic, unless it is there.
 
     Args:
@@ -77,7 +85,9 @@ def create_topic(bootstrap: str, name: str, partitions: int = 2, settings: Mappi
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
     try:
         if name not in admin.list_topics(timeout=_PATIENCE_SECONDS).topics:
-            (created,) = admin.create_topics([NewTopic(name, partitions, 1, config=dict(settings or {}))]).values()
+            (created,) = admin.create_topics(
+                [NewTopic(name, partitions, 1, config=dict(settings or {}))]
+            ).values()
             created.result(_PATIENCE_SECONDS)
     except (KafkaException, TimeoutError) as error:
         reason = error.args[0].str() if isinstance(error, KafkaException) else "it does not answer"

@@ -1,11 +1,13 @@
-"""A leaderboard, as the guide to Kafka Streams' state stores builds one: score, rank, top N, and who is around me.
+"""A leaderboard, as the guide to Kafka Streams' state stores builds one: score, rank, top N, and who is
+around me.
 
     scores (player_id, game, points, event_time)                       players (player_id, name, country)
         │                                                                 │
         ▼                                                                 ▼
     store game_scores (game, player_id: score, best, games), by game   global store players (player_id: name, country)
 
-All players of a game are on one partition: its ranks are computed where they are, from one slice of sorted rows.
+All players of a game are on one partition: its ranks are computed where they are, from one slice of sorted
+rows.
 """
 
 from __future__ import annotations
@@ -24,7 +26,22 @@ PLAYERS = 1_000
 GAMES = ("Asteroids", "Breakout", "Centipede", "Defender", "Frogger", "Galaga")
 COUNTRIES = ("Brazil", "Canada", "France", "India", "Japan", "Kenya", "Norway", "Poland")
 EVENTS_PER_SECOND = 30.0
-_NAMES = ("Ada", "Billie", "Cleo", "Dexter", "Edda", "Frankie", "Greta", "Hank", "Iris", "Jonah", "Kit", "Lena", "Miles", "Nina")
+_NAMES = (
+    "Ada",
+    "Billie",
+    "Cleo",
+    "Dexter",
+    "Edda",
+    "Frankie",
+    "Greta",
+    "Hank",
+    "Iris",
+    "Jonah",
+    "Kit",
+    "Lena",
+    "Miles",
+    "Nina",
+)
 
 
 def _scores(draws: Draws) -> Mapping[str, Any]:
@@ -40,8 +57,17 @@ def make_players() -> pa.Table:
     """The players: `player_id` (int64, from 0), `name`, `country`."""
     numbers = np.arange(PLAYERS, dtype=np.int64)
     draws = Draws(numbers)
-    names = [f"{name} {number}" for number, name in enumerate(words(draws.below("name", len(_NAMES)), _NAMES).to_pylist())]
-    return pa.table({"player_id": numbers, "name": names, "country": words(draws.below("country", len(COUNTRIES)), COUNTRIES)})
+    names = [
+        f"{name} {number}"
+        for number, name in enumerate(words(draws.below("name", len(_NAMES)), _NAMES).to_pylist())
+    ]
+    return pa.table(
+        {
+            "player_id": numbers,
+            "name": names,
+            "country": words(draws.below("country", len(COUNTRIES)), COUNTRIES),
+        }
+    )
 
 
 _RANKED = """ranked AS (
@@ -51,7 +77,14 @@ _RANKED = """ranked AS (
 PIPELINE = Pipeline(
     name="leaderboard",
     summary="Leaderboard: score, rank, the top ten, and who is around me.",
-    topics=[Topic("scores", "player_id bigint, game string, points bigint, event_time timestamp", key="player_id", make=_scores)],
+    topics=[
+        Topic(
+            "scores",
+            "player_id bigint, game string, points bigint, event_time timestamp",
+            key="player_id",
+            make=_scores,
+        )
+    ],
     references=[Reference(StoreOutput("players", key=["player_id"], is_global=True), make_players)],
     frame=lambda streams, _: streams["scores"],
     stores=[
@@ -63,11 +96,17 @@ PIPELINE = Pipeline(
         )
     ],
     questions=[
-        Question("My score", "SELECT score, best, games FROM game_scores WHERE game = 'Galaga' AND player_id = 77"),
+        Question(
+            "My score", "SELECT score, best, games FROM game_scores WHERE game = 'Galaga' AND player_id = 77"
+        ),
         Question("My rank", f"WITH {_RANKED} SELECT place, score FROM ranked WHERE player_id = 77"),
         Question(
             "The top ten",
-            f"WITH {_RANKED} SELECT place, name, country, score FROM ranked JOIN players USING (player_id) ORDER BY line LIMIT 10",
+            (
+                f"WITH {_RANKED} SELECT place, name, country, score FROM ranked JOIN players USING "
+                "(player_id) "
+                "ORDER BY line LIMIT 10"
+            ),
         ),
         Question(
             "Around me",
@@ -75,6 +114,9 @@ PIPELINE = Pipeline(
                 SELECT place, name, score FROM ranked JOIN players USING (player_id), me
                 WHERE ranked.line BETWEEN me.line - 2 AND me.line + 2 ORDER BY ranked.line""",
         ),
-        Question("The best player of each game", "SELECT game, max(score) AS score FROM game_scores GROUP BY game ORDER BY game"),
+        Question(
+            "The best player of each game",
+            "SELECT game, max(score) AS score FROM game_scores GROUP BY game ORDER BY game",
+        ),
     ],
 )

@@ -25,7 +25,20 @@ from spark_pipeline.pipelines.pipeline import Pipeline, Question, Reference, Top
 MOVIES = 500
 USERS = 20_000
 EVENTS_PER_SECOND = 20.0
-_WORDS = ("Autumn", "Bridge", "Captain", "Desert", "Express", "Falcon", "Garden", "Horizon", "Island", "Journey", "Kingdom", "Lantern")
+_WORDS = (
+    "Autumn",
+    "Bridge",
+    "Captain",
+    "Desert",
+    "Express",
+    "Falcon",
+    "Garden",
+    "Horizon",
+    "Island",
+    "Journey",
+    "Kingdom",
+    "Lantern",
+)
 
 
 def _ratings(draws: Draws) -> Mapping[str, Any]:
@@ -44,20 +57,42 @@ def make_movies() -> pa.Table:
     """The movies: `movie_id` (int64, from 1), `title`, `year` (int32)."""
     numbers = np.arange(MOVIES, dtype=np.int64)
     draws = Draws(numbers)
-    first, second = (words(draws.below(name, len(_WORDS)), _WORDS).to_pylist() for name in ("first word", "second word"))
-    titles = [f"The {a} and the {b} {number + 1}" for number, (a, b) in enumerate(zip(first, second, strict=True))]
-    return pa.table({"movie_id": numbers + 1, "title": titles, "year": (1950 + draws.below("year", 75)).astype(np.int32)})
+    first, second = (
+        words(draws.below(name, len(_WORDS)), _WORDS).to_pylist() for name in ("first word", "second word")
+    )
+    titles = [
+        f"The {a} and the {b} {number + 1}" for number, (a, b) in enumerate(zip(first, second, strict=True))
+    ]
+    return pa.table(
+        {"movie_id": numbers + 1, "title": titles, "year": (1950 + draws.below("year", 75)).astype(np.int32)}
+    )
 
 
 PIPELINE = Pipeline(
     name="movie_ratings",
     summary="Movie ratings: the running average of each movie, joined to titles.",
-    topics=[Topic("ratings", "user_id bigint, movie_id bigint, rating double, event_time timestamp", key="movie_id", make=_ratings)],
+    topics=[
+        Topic(
+            "ratings",
+            "user_id bigint, movie_id bigint, rating double, event_time timestamp",
+            key="movie_id",
+            make=_ratings,
+        )
+    ],
     references=[Reference(StoreOutput("movies", key=["movie_id"], is_global=True), make_movies)],
     frame=lambda streams, _: streams["ratings"],
-    stores=[StoreOutput("movie_ratings", key=["movie_id"], kind=merged.columns(ratings=merged.count(), rating=merged.avg("rating")))],
+    stores=[
+        StoreOutput(
+            "movie_ratings",
+            key=["movie_id"],
+            kind=merged.columns(ratings=merged.count(), rating=merged.avg("rating")),
+        )
+    ],
     questions=[
-        Question("One movie", "SELECT title, ratings, rating FROM movie_ratings JOIN movies USING (movie_id) WHERE movie_id = 3"),
+        Question(
+            "One movie",
+            "SELECT title, ratings, rating FROM movie_ratings JOIN movies USING (movie_id) WHERE movie_id = 3",
+        ),
         Question(
             "The best of those with fifty ratings",
             """SELECT title, year, ratings, rating FROM movie_ratings JOIN movies USING (movie_id)

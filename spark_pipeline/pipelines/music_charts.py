@@ -1,4 +1,5 @@
-"""The music charts of Kafka Streams' Interactive Queries example: plays per song, the top five of each genre and of all.
+"""The music charts of Kafka Streams' Interactive Queries example: plays per song, the top five of each genre
+and of all.
 
     plays (song_id, user_id, duration_seconds, event_time)      songs (song_id, title, artist, genre)
         │                                                          │
@@ -6,10 +7,12 @@
     plays of 30 s or more, with their genre  ◄─────────────────────┘
         │  each batch counted twice: per song and per genre
         ▼
-    store song_plays (song_id: plays, last_played) and store genre_plays (genre: plays, last_played), one commit
+    store song_plays (song_id: plays, last_played) and store genre_plays (genre: plays, last_played), one
+    commit
 
-Both stores change in the same epoch, so whoever reads them together finds that the plays of all songs and the plays of all genres add
-up to the same number, always. Spark keeps no counts: it aggregates each batch, and the stores fold that into what they have.
+Both stores change in the same epoch, so whoever reads them together finds that the plays of all songs and the
+plays of all genres add up to the same number, always. Spark keeps no counts: it aggregates each batch, and
+the stores fold that into what they have.
 """
 
 from __future__ import annotations
@@ -31,9 +34,46 @@ SONGS = 2_000
 USERS = 100_000
 EVENTS_PER_SECOND = 50.0
 LONGEST_PLAY_SECONDS = 360
-GENRES = ("Blues", "Classical", "Country", "Electronic", "Folk", "Hip Hop", "Jazz", "Metal", "Pop", "Punk", "Reggae", "Rock")
-_ARTISTS = ("Ada Ash", "Billie Finch", "Cleo Hale", "The Amber Engines", "The Neon Harbours", "Iris Marsh", "Miles North", "The Velvet Trains")
-_WORDS = ("Amber", "Bitter", "Crystal", "Distant", "Electric", "Faded", "Golden", "Hidden", "Lonely", "Midnight", "Neon", "Paper", "Quiet", "Silver")
+GENRES = (
+    "Blues",
+    "Classical",
+    "Country",
+    "Electronic",
+    "Folk",
+    "Hip Hop",
+    "Jazz",
+    "Metal",
+    "Pop",
+    "Punk",
+    "Reggae",
+    "Rock",
+)
+_ARTISTS = (
+    "Ada Ash",
+    "Billie Finch",
+    "Cleo Hale",
+    "The Amber Engines",
+    "The Neon Harbours",
+    "Iris Marsh",
+    "Miles North",
+    "The Velvet Trains",
+)
+_WORDS = (
+    "Amber",
+    "Bitter",
+    "Crystal",
+    "Distant",
+    "Electric",
+    "Faded",
+    "Golden",
+    "Hidden",
+    "Lonely",
+    "Midnight",
+    "Neon",
+    "Paper",
+    "Quiet",
+    "Silver",
+)
 
 
 def _plays(draws: Draws) -> Mapping[str, Any]:
@@ -51,8 +91,14 @@ def make_songs() -> pa.Table:
     numbers = np.arange(SONGS, dtype=np.int64)
     draws = Draws(numbers)
     first, second = (words(draws.below(name, len(_WORDS)), _WORDS) for name in ("first word", "second word"))
-    titles = [f"{a} {b} No. {number + 1}" for number, (a, b) in enumerate(zip(first.to_pylist(), second.to_pylist(), strict=True))]
-    artists, genres = (words(draws.below(name, len(choices)), choices) for name, choices in (("artist", _ARTISTS), ("genre", GENRES)))
+    titles = [
+        f"{a} {b} No. {number + 1}"
+        for number, (a, b) in enumerate(zip(first.to_pylist(), second.to_pylist(), strict=True))
+    ]
+    artists, genres = (
+        words(draws.below(name, len(choices)), choices)
+        for name, choices in (("artist", _ARTISTS), ("genre", GENRES))
+    )
     return pa.table({"song_id": numbers + 1, "title": titles, "artist": artists, "genre": genres})
 
 
@@ -67,7 +113,9 @@ def counted_plays(plays: DataFrame, songs: DataFrame) -> DataFrame:
         `song_id`, `genre`, `event_time`, a row for each play of 30 seconds or more.
     """
     long_enough = plays.where(F.col("duration_seconds") >= SHORTEST_PLAY_SECONDS)
-    return long_enough.join(F.broadcast(songs.select("song_id", "genre")), "song_id").select("song_id", "genre", "event_time")
+    return long_enough.join(F.broadcast(songs.select("song_id", "genre")), "song_id").select(
+        "song_id", "genre", "event_time"
+    )
 
 
 _CHART = merged.columns(plays=merged.count(), last_played=merged.max("event_time"))
@@ -75,7 +123,14 @@ _CHART = merged.columns(plays=merged.count(), last_played=merged.max("event_time
 PIPELINE = Pipeline(
     name="music_charts",
     summary="Music charts: plays per song, the top five of each genre and of all.",
-    topics=[Topic("plays", "song_id bigint, user_id bigint, duration_seconds int, event_time timestamp", key="song_id", make=_plays)],
+    topics=[
+        Topic(
+            "plays",
+            "song_id bigint, user_id bigint, duration_seconds int, event_time timestamp",
+            key="song_id",
+            make=_plays,
+        )
+    ],
     references=[Reference(StoreOutput("songs", key=["song_id"], is_global=True), make_songs)],
     frame=lambda streams, tables: counted_plays(streams["plays"], tables["songs"]),
     stores=[
@@ -85,7 +140,11 @@ PIPELINE = Pipeline(
     questions=[
         Question(
             "The top five of all songs",
-            "SELECT s.title, s.artist, p.plays FROM song_plays AS p JOIN songs AS s USING (song_id) ORDER BY p.plays DESC, p.song_id LIMIT 5",
+            (
+                "SELECT s.title, s.artist, p.plays FROM song_plays AS p JOIN songs AS s USING (song_id) "
+                "ORDER BY "
+                "p.plays DESC, p.song_id LIMIT 5"
+            ),
         ),
         Question(
             "The top five of each genre",
@@ -94,6 +153,8 @@ PIPELINE = Pipeline(
                ORDER BY s.genre, p.plays DESC, p.song_id""",
         ),
         Question("The plays of one song", "SELECT plays, last_played FROM song_plays WHERE song_id = 7"),
-        Question("The plays of each genre", "SELECT genre, plays FROM genre_plays ORDER BY plays DESC, genre"),
+        Question(
+            "The plays of each genre", "SELECT genre, plays FROM genre_plays ORDER BY plays DESC, genre"
+        ),
     ],
 )

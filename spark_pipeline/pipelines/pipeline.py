@@ -1,4 +1,6 @@
-"""What a ready-made pipeline is: topics of events, the stores that they keep up to date, and the questions that people ask."""
+"""What a ready-made pipeline is: topics of events, the stores that they keep up to date, and the questions
+that people ask.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +91,8 @@ class Pipeline:
         name: What it is called; its store group and its query are, too.
         summary: One line.
         topics: The events that it reads.
-        frame: Makes the streaming frame, one for all stores, of the topics' and the references' frames by name.
+        frame: Makes the streaming frame, one for all stores, of the topics' and the references' frames by
+            name.
         stores: What a batch of that frame does to which store; all in one commit.
         questions: What people ask.
         references: Tables that the job writes itself.
@@ -146,11 +149,19 @@ def start_pipeline(spark: SparkSession, pipeline: Pipeline, job: Job) -> Streami
     Raises:
         LivestateError: A store exists and is another one, or the changelog cannot be reached.
     """
-    references = {reference.output.store: _write_reference(spark, reference, job) for reference in pipeline.references}
+    references = {
+        reference.output.store: _write_reference(spark, reference, job) for reference in pipeline.references
+    }
     streams = {topic.name: job.source.read(spark, topic) for topic in pipeline.topics}
     # What a batch leaves after its aggregation is small enough for the driver, whatever the plan's sizes say.
-    sink = LiveStateSink(changelog=job.changelog, group=pipeline.name, stores=pipeline.stores, path="driver", notify=job.notify)
-    writer = pipeline.frame(streams, references).writeStream.queryName(pipeline.name).outputMode(pipeline.output_mode)
+    sink = LiveStateSink(
+        changelog=job.changelog, group=pipeline.name, stores=pipeline.stores, path="driver", notify=job.notify
+    )
+    writer = (
+        pipeline.frame(streams, references)
+        .writeStream.queryName(pipeline.name)
+        .outputMode(pipeline.output_mode)
+    )
     return writer.option("checkpointLocation", job.checkpoint).foreachBatch(sink).start()
 
 
@@ -174,5 +185,7 @@ def _write_reference(spark: SparkSession, reference: Reference, job: Job) -> Dat
 def _table(directory: Path, store: str) -> pa.Table:
     file = directory / f"{store}.parquet"
     if not file.exists():
-        raise InvalidInput(f"The directory of tables has no file {file.name}: put it there, or leave the directory out.")
+        raise InvalidInput(
+            f"The directory of tables has no file {file.name}: put it there, or leave the directory out."
+        )
     return pq.read_table(file)

@@ -1,4 +1,5 @@
-"""Real-time risk, from the announcement of Kafka Streams' Interactive Queries: positions, live prices, bid/ask statistics, exposure.
+"""Real-time risk, from the announcement of Kafka Streams' Interactive Queries: positions, live prices,
+bid/ask statistics, exposure.
 
     account_trades (account_id, asset, quantity, price_cents, event_time)     quotes (asset, bid_cents, ask_cents, event_time)
         │                                                                        │
@@ -8,8 +9,8 @@
     store prices    (asset: bid_cents, ask_cents, quoted_at, quotes, lowest_bid_cents, highest_ask_cents, spread_cents)
     global store accounts (account_id: holder, portfolio)
 
-Positions and prices change in the same epoch, so an exposure never mixes the positions of one moment with the prices of another.
-Money is in whole cents: sums are exact.
+Positions and prices change in the same epoch, so an exposure never mixes the positions of one moment with the
+prices of another. Money is in whole cents: sums are exact.
 """
 
 from __future__ import annotations
@@ -31,7 +32,20 @@ ASSETS = tuple(f"{first}{second}X" for first in "ABCDEFGH" for second in "KLMNP"
 PORTFOLIOS = ("Growth", "Income", "Index", "Macro", "Small caps", "Value")
 TRADES_PER_SECOND = 40.0
 QUOTES_PER_SECOND = 80.0
-_HOLDERS = ("Ash", "Barrow", "Castle", "Delmar", "Ellery", "Finch", "Grove", "Hale", "Ivers", "Jett", "Knox", "Lowell")
+_HOLDERS = (
+    "Ash",
+    "Barrow",
+    "Castle",
+    "Delmar",
+    "Ellery",
+    "Finch",
+    "Grove",
+    "Hale",
+    "Ivers",
+    "Jett",
+    "Knox",
+    "Lowell",
+)
 _BASE_CENTS = 1_000
 _STEP_CENTS = 700
 _WAVE_SECONDS = 300.0
@@ -71,7 +85,10 @@ def make_accounts() -> pa.Table:
     """The accounts: `account_id` (int64, from 0), `holder`, `portfolio`."""
     numbers = np.arange(ACCOUNTS, dtype=np.int64)
     draws = Draws(numbers)
-    holders, portfolios = (words(draws.below(name, len(choices)), choices) for name, choices in (("holder", _HOLDERS), ("portfolio", PORTFOLIOS)))
+    holders, portfolios = (
+        words(draws.below(name, len(choices)), choices)
+        for name, choices in (("holder", _HOLDERS), ("portfolio", PORTFOLIOS))
+    )
     return pa.table({"account_id": numbers, "holder": holders, "portfolio": portfolios})
 
 
@@ -81,14 +98,20 @@ def _both(trades: DataFrame, quotes: DataFrame) -> DataFrame:
 
 
 def _trades_of(batch: DataFrame) -> DataFrame:
-    return batch.where("account_id IS NOT NULL").withColumn("cost_cents", F.col("quantity") * F.col("price_cents"))
+    return batch.where("account_id IS NOT NULL").withColumn(
+        "cost_cents", F.col("quantity") * F.col("price_cents")
+    )
 
 
 def _quotes_of(batch: DataFrame) -> DataFrame:
-    return batch.where("account_id IS NULL").withColumn("spread_cents", F.col("ask_cents") - F.col("bid_cents"))
+    return batch.where("account_id IS NULL").withColumn(
+        "spread_cents", F.col("ask_cents") - F.col("bid_cents")
+    )
 
 
-_POSITION = merged.columns(quantity=merged.sum("quantity"), cost_cents=merged.sum("cost_cents"), trades=merged.count())
+_POSITION = merged.columns(
+    quantity=merged.sum("quantity"), cost_cents=merged.sum("cost_cents"), trades=merged.count()
+)
 _PRICE = merged.columns(
     bid_cents=merged.last("bid_cents", by="event_time"),
     ask_cents=merged.last("ask_cents", by="event_time"),
@@ -115,12 +138,24 @@ PIPELINE = Pipeline(
             make=_trades,
             share=0.5,
         ),
-        Topic("quotes", "asset string, bid_cents bigint, ask_cents bigint, event_time timestamp", key="asset", make=_quotes, share=0.5),
+        Topic(
+            "quotes",
+            "asset string, bid_cents bigint, ask_cents bigint, event_time timestamp",
+            key="asset",
+            make=_quotes,
+            share=0.5,
+        ),
     ],
     references=[Reference(StoreOutput("accounts", key=["account_id"], is_global=True), make_accounts)],
     frame=lambda streams, _: _both(streams["account_trades"], streams["quotes"]),
     stores=[
-        StoreOutput("positions", key=["account_id", "asset"], partition_by=["account_id"], query=_trades_of, kind=_POSITION),
+        StoreOutput(
+            "positions",
+            key=["account_id", "asset"],
+            partition_by=["account_id"],
+            query=_trades_of,
+            kind=_POSITION,
+        ),
         StoreOutput("prices", key=["asset"], query=_quotes_of, kind=_PRICE, partitions=2),
     ],
     questions=[
@@ -137,7 +172,10 @@ PIPELINE = Pipeline(
         ),
         Question(
             "Bid and ask of one asset",
-            "SELECT bid_cents, ask_cents, quoted_at, quotes, lowest_bid_cents, highest_ask_cents, spread_cents FROM prices WHERE asset = 'AKX'",
+            (
+                "SELECT bid_cents, ask_cents, quoted_at, quotes, lowest_bid_cents, highest_ask_cents, "
+                "spread_cents FROM prices WHERE asset = 'AKX'"
+            ),
         ),
         Question(
             "The assets with the largest exposure",

@@ -112,7 +112,8 @@ def _start_session(name: str, jars: Sequence[str]) -> SparkSession:
         # Files of a few hundred rows are read several to a task.
         "spark.sql.files.openCostInBytes": "0",
         "spark.sql.files.minPartitionNum": "1",
-        # The quick compiler and collector pay for batches of some thousand rows, and leave the cores to the rest.
+        # The quick compiler and collector pay for batches of some thousand rows, and leave the cores to the
+        # rest.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.log.level": "ERROR",
     }
@@ -127,10 +128,14 @@ def _start_session(name: str, jars: Sequence[str]) -> SparkSession:
     except PySparkRuntimeError as error:
         if error.getCondition() != _NO_JAVA:
             raise
-        raise Unavailable("Spark did not start: it needs Java 17 or newer; install a JDK or set JAVA_HOME.") from error
+        raise Unavailable(
+            "Spark did not start: it needs Java 17 or newer; install a JDK or set JAVA_HOME."
+        ) from error
 
 
-def run_until(stop: Stop, query: StreamingQuery, duration: float | None, look: Callable[[float], None]) -> None:
+def run_until(
+    stop: Stop, query: StreamingQuery, duration: float | None, look: Callable[[float], None]
+) -> None:
     """Let a query run until it is to stop, its time is over, or it ends by itself.
 
     Args:

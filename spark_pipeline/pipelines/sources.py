@@ -1,4 +1,6 @@
-"""Where a pipeline's events come from: Spark's rate source, a directory of files that grows, or Kafka. They are the same events everywhere."""
+"""Where a pipeline's events come from: Spark's rate source, a directory of files that grows, or Kafka. They
+are the same events everywhere.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,12 @@ class RateSource:
     def read(self, spark: SparkSession, topic: Topic) -> DataFrame:
         """See `Source`."""
         rows = max(1, round(self.rows_per_second * topic.share))
-        counted = spark.readStream.format("rate").option("rowsPerSecond", rows).option("numPartitions", 1).load()
-        return counted.select("value").mapInArrow(_Maker(topic.make, arrow_schema(topic.spark_schema, store=topic.name), self.seed), topic.columns)
+        counted = (
+            spark.readStream.format("rate").option("rowsPerSecond", rows).option("numPartitions", 1).load()
+        )
+        return counted.select("value").mapInArrow(
+            _Maker(topic.make, arrow_schema(topic.spark_schema, store=topic.name), self.seed), topic.columns
+        )
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,8 @@ class KafkaSource:
         return _events(self._messages(spark, topic), topic).where("value IS NOT NULL").select("event.*")
 
     def read_compacted(self, spark: SparkSession, topic: Topic) -> DataFrame:
-        """A compacted topic as rows for a store with `tombstone_column`: a message without a value removes its key.
+        """A compacted topic as rows for a store with `tombstone_column`: a message without a value removes
+        its key.
 
         Args:
             spark: The session.
@@ -106,10 +113,16 @@ class KafkaSource:
         kinds = topic.spark_schema
         key = F.col("key").cast("string").cast(kinds[topic.key].dataType).alias(topic.key)
         others = [F.col("event")[name].alias(name) for name in kinds.names if name != topic.key]
-        return _events(self._messages(spark, topic), topic).select(key, *others, F.col("value").isNull().alias(REMOVED))
+        return _events(self._messages(spark, topic), topic).select(
+            key, *others, F.col("value").isNull().alias(REMOVED)
+        )
 
     def _messages(self, spark: SparkSession, topic: Topic) -> DataFrame:
-        reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", self.bootstrap).option("subscribe", topic.name)
+        reader = (
+            spark.readStream.format("kafka")
+            .option("kafka.bootstrap.servers", self.bootstrap)
+            .option("subscribe", topic.name)
+        )
         if self.messages_per_batch is not None:
             reader = reader.option("maxOffsetsPerTrigger", self.messages_per_batch)
         # Only a new checkpoint starts here; from then on offsets are Spark's, in the checkpoint.

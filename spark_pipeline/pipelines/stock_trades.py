@@ -1,12 +1,14 @@
-"""Stock trade statistics, as Kafka Streams' talk on state computes them: windows of 5 seconds, a new one every second.
+"""Stock trade statistics, as Kafka Streams' talk on state computes them: windows of 5 seconds, a new one
+every second.
 
     stock_trades (symbol, price_cents, shares, event_time)
         │  window(event_time, 5 seconds, 1 second): each trade is in five windows
         ▼
-    store trade_windows (symbol, window_start, window_end: trades, average_cents, lowest_cents, highest_cents), for an hour
+    store trade_windows (symbol, window_start, window_end: trades, average_cents, lowest_cents,
+    highest_cents), for an hour
 
-A window store has the windows of a symbol on one partition, sorted by time: "this symbol, this minute" is one slice of it, and "all symbols, this
-minute" skips all else. Trades may be up to 8 seconds late.
+A window store has the windows of a symbol on one partition, sorted by time: "this symbol, this minute" is one
+slice of it, and "all symbols, this minute" skips all else. Trades may be up to 8 seconds late.
 """
 
 from __future__ import annotations
@@ -59,7 +61,14 @@ def aggregate(trades: DataFrame) -> DataFrame:
 PIPELINE = Pipeline(
     name="stock_trades",
     summary="Stock trade statistics: windows of 5 seconds every second, with their average price.",
-    topics=[Topic("stock_trades", "symbol string, price_cents bigint, shares bigint, event_time timestamp", key="symbol", make=_trades)],
+    topics=[
+        Topic(
+            "stock_trades",
+            "symbol string, price_cents bigint, shares bigint, event_time timestamp",
+            key="symbol",
+            make=_trades,
+        )
+    ],
     frame=lambda streams, _: aggregate(streams["stock_trades"]),
     output_mode="update",
     stores=[StoreOutput("trade_windows", key=["symbol"], window="window", retention=RETENTION)],

@@ -5,8 +5,9 @@
         ▼
     store sessions (user_id, session_start: session_end, events, last_page), by user on one partition
 
-The store joins fragments that lie no further apart than the gap, so a session is there while it lasts, and a late event that falls
-between two of them makes one of both. `session_end` is the last activity: a session goes on if it is less than the gap ago.
+The store joins fragments that lie no further apart than the gap, so a session is there while it lasts, and a
+late event that falls between two of them makes one of both. `session_end` is the last activity: a session
+goes on if it is less than the gap ago.
 """
 
 from __future__ import annotations
@@ -41,20 +42,29 @@ def _activity(draws: Draws) -> Mapping[str, Any]:
 PIPELINE = Pipeline(
     name="user_sessions",
     summary="User sessions that 30 idle minutes end: start, count, last activity, active now.",
-    topics=[Topic("activity", "user_id bigint, page string, event_time timestamp", key="user_id", make=_activity)],
+    topics=[
+        Topic("activity", "user_id bigint, page string, event_time timestamp", key="user_id", make=_activity)
+    ],
     frame=lambda streams, _: streams["activity"],
     stores=[
         StoreOutput(
             "sessions",
             key=["user_id"],
-            kind=Session(GAP_MICROSECONDS, merged.named_columns(events=merged.count(), last_page=merged.last("page", by="event_time"))),
+            kind=Session(
+                GAP_MICROSECONDS,
+                merged.named_columns(events=merged.count(), last_page=merged.last("page", by="event_time")),
+            ),
             time="event_time",
         )
     ],
     questions=[
         Question(
             "One user's sessions",
-            "SELECT session_start, session_end, events, last_page FROM sessions WHERE user_id = 42 ORDER BY session_start DESC LIMIT 10",
+            (
+                "SELECT session_start, session_end, events, last_page FROM sessions WHERE user_id = 42 ORDER "
+                "BY "
+                "session_start DESC LIMIT 10"
+            ),
         ),
         Question(
             "Active now, which is when the newest event was",

@@ -36,7 +36,9 @@ def shapes() -> list[StoreDefinition]:
     """What the store is at each generation; the third migration is of another store of its group."""
     created = definition()
     one = migrated(created, [AddColumn("n", pa.int32(), "7")], 1)
-    two = migrated(one, [WidenColumn("n", pa.int64()), RenameColumn("k", "key"), AddColumn("last", pa.string())], 2)
+    two = migrated(
+        one, [WidenColumn("n", pa.int64()), RenameColumn("k", "key"), AddColumn("last", pa.string())], 2
+    )
     return [created, one, two, two, migrated(two, [DropColumn("v")], 4)]
 
 
@@ -49,7 +51,12 @@ def at(epoch: int) -> Migrated:
 def rows_of(epoch: int) -> pa.RecordBatch:
     """The same rows for the same epoch in every process: upserts of some keys, tombstones of others."""
     keys = [(epoch * 7 + place * 3) % 41 for place in range(20)]
-    values = {"k": keys, "v": [f"{epoch}/{key}" for key in keys], "n": [epoch] * 20, "last": [str(key) for key in keys]}
+    values = {
+        "k": keys,
+        "v": [f"{epoch}/{key}" for key in keys],
+        "n": [epoch] * 20,
+        "last": [str(key) for key in keys],
+    }
     schema = at(epoch).definition.row_schema
     columns = [pa.array(values["k" if field.name == "key" else field.name], field.type) for field in schema]
     removed = [(key + epoch) % 5 == 0 for key in keys]
@@ -77,7 +84,9 @@ def rows_until(epoch: int) -> dict[int, str]:
 def open_store(directory: Path) -> PartitionStore:
     """The partition, in the shape that it has on the disk."""
     cache = ColumnCache(OPTIONS.cache_bytes)
-    return PartitionStore(definition(), PartitionId(0), directory, cache, OPTIONS, definition_at=shapes().__getitem__)
+    return PartitionStore(
+        definition(), PartitionId(0), directory, cache, OPTIONS, definition_at=shapes().__getitem__
+    )
 
 
 def die_at_call(number: int, *, dies_after: bool) -> None:

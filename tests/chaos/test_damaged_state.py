@@ -1,4 +1,6 @@
-"""Damage on the disk under a partition: an error of the right kind that says what to do, and never a wrong answer."""
+"""Damage on the disk under a partition: an error of the right kind that says what to do, and never a wrong
+answer.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ def manifest_of(path: Path) -> Manifest:
     return Manifest.from_bytes(data)
 
 
-@pytest.mark.parametrize("value", [b"", b"no manifest", b"[]", b"{}", b'{"format": 1}', b'{"format": 99, "segments": []}'])
+@pytest.mark.parametrize(
+    "value", [b"", b"no manifest", b"[]", b"{}", b'{"format": 1}', b'{"format": 99, "segments": []}']
+)
 def test_a_damaged_manifest(path: Path, value: bytes) -> None:
     overwrite(path, MANIFEST, value)
     with pytest.raises(Corrupt, match=r"format 2: upgrade|manifest is damaged; delete") as caught:
@@ -97,7 +101,9 @@ def test_a_partition_that_is_open_elsewhere_is_refused(path: Path) -> None:
 
 def test_flipped_bytes_are_an_error_or_change_nothing(path: Path) -> None:
     """RocksDB's checksums stand between the disk and an answer."""
-    files = sorted(file for file in path.iterdir() if file.suffix in {".log", ".sst", ".blob"} and file.stat().st_size)
+    files = sorted(
+        file for file in path.iterdir() if file.suffix in {".log", ".sst", ".blob"} and file.stat().st_size
+    )
     assert files
     for file in files:
         whole = file.read_bytes()
@@ -146,7 +152,13 @@ print(epoch)
 
 def test_a_full_disk_leaves_the_last_whole_epoch(tmp_path: Path) -> None:
     """A limit on file sizes is what a full disk looks like without root."""
-    run = subprocess.run([sys.executable, "-c", FULL, str(tmp_path / "0")], capture_output=True, text=True, timeout=60, check=False)
+    run = subprocess.run(
+        [sys.executable, "-c", FULL, str(tmp_path / "0")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert run.returncode == 0, run.stderr
     epoch = int(run.stdout)
     assert epoch > 3

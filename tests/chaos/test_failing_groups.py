@@ -1,4 +1,6 @@
-"""Whatever a step of one group's way raises, at the start or later, the other groups go on, and so does this one when it is over."""
+"""Whatever a step of one group's way raises, at the start or later, the other groups go on, and so does this
+one when it is over.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,13 @@ from tests.support.waiting import PATIENCE_SECONDS, wait_until
 SCHEMA = pa.schema([("account", pa.int64()), ("amount", pa.int64())])
 FAILING, SOUND = GroupName("a failing one"), GroupName("sound")
 """The failing one comes first in every order."""
-STORES = {name: define_store(f"store of {name}", SCHEMA, ["account"], partitions=2, group=name) for name in (FAILING, SOUND)}
-SNAPSHOTS = SnapshotOptions(6 * EPOCH_WEIGHT, SnapshotRetention(kept=1, tail_seconds=0), look_seconds=0.01, retry_seconds=0.05)
+STORES = {
+    name: define_store(f"store of {name}", SCHEMA, ["account"], partitions=2, group=name)
+    for name in (FAILING, SOUND)
+}
+SNAPSHOTS = SnapshotOptions(
+    6 * EPOCH_WEIGHT, SnapshotRetention(kept=1, tail_seconds=0), look_seconds=0.01, retry_seconds=0.05
+)
 FOLLOWING = replace(OPTIONS, snapshots=SNAPSHOTS)
 SECRET = "/a/path"
 
@@ -79,7 +86,9 @@ class World:
     """Two groups, their writers, and what they must contain."""
 
     def __init__(self, changelog: Changelog) -> None:
-        self.appenders: dict[GroupName, StoreAppender] = {name: open_appender(changelog, [store]) for name, store in STORES.items()}
+        self.appenders: dict[GroupName, StoreAppender] = {
+            name: open_appender(changelog, [store]) for name, store in STORES.items()
+        }
         self.rows: dict[int, int] = {}
         self.writers: set[int] = set()
         self._next = 0
@@ -92,7 +101,9 @@ class World:
             self._next += 1
             self.rows |= dict.fromkeys(accounts, self._next)
             for name, appender in self.appenders.items():
-                appender.append({STORES[name].name: pa.table({"account": accounts, "amount": [self._next] * 2}, SCHEMA)})
+                appender.append(
+                    {STORES[name].name: pa.table({"account": accounts, "amount": [self._next] * 2}, SCHEMA)}
+                )
         self.writers.clear()
 
     def newest(self, group: GroupName) -> Epoch:
@@ -109,7 +120,11 @@ def problem(follower: Follower, group: GroupName) -> str:
     return next(row.problem for row in follower.status() if row.group == group)
 
 
-@pytest.mark.parametrize(("step", "failure"), [(step, FAILURES[place % len(FAILURES)]) for place, step in enumerate(STEPS)], ids=list(STEPS))
+@pytest.mark.parametrize(
+    ("step", "failure"),
+    [(step, FAILURES[place % len(FAILURES)]) for place, step in enumerate(STEPS)],
+    ids=list(STEPS),
+)
 def test_a_failing_group_stops_itself_alone(
     changelog: Changelog,
     tmp_path: Path,
@@ -159,11 +174,17 @@ def test_a_failing_group_stops_itself_alone(
 
 
 def check_told(follower: Follower, caplog: pytest.LogCaptureFixture, error: BaseException) -> None:
-    """See that the failing group says what is wrong, to clients without and to the log with all that there is, and no other does."""
+    """See that the failing group says what is wrong, to clients without and to the log with all that there
+    is, and no other does.
+    """
     said = problem(follower, FAILING)
     assert problem(follower, SOUND) == ""
     assert SECRET not in said
-    records = [record for record in caplog.records if "is not getting on" in record.message or "nobody expected" in record.message]
+    records = [
+        record
+        for record in caplog.records
+        if "is not getting on" in record.message or "nobody expected" in record.message
+    ]
     assert records
     assert all(FAILING in record.message for record in records)
     if isinstance(error, LivestateError):
@@ -177,7 +198,9 @@ def check_told(follower: Follower, caplog: pytest.LogCaptureFixture, error: Base
     assert len({record.message for record in records}) == len(records)
 
 
-def test_who_is_told_of_changes_and_fails_stops_nobody(changelog: Changelog, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_who_is_told_of_changes_and_fails_stops_nobody(
+    changelog: Changelog, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     def fail() -> None:
         raise RuntimeError("a defect")
 

@@ -1,4 +1,6 @@
-"""A host process without a disk is asked from its first moment on, killed on its way, and asked again: no answer is from before its start."""
+"""A host process without a disk is asked from its first moment on, killed on its way, and asked again: no
+answer is from before its start.
+"""
 
 from __future__ import annotations
 
@@ -93,5 +95,7 @@ def test_no_answer_is_from_before_the_start(directory: Path) -> None:
                     process.kill()
                 for each in asking:
                     each.result(PATIENCE_SECONDS)
-            assert all(epoch >= least[GroupName(group)] for epochs in answers for group, epoch in epochs.items()), (least, answers)
+            assert all(
+                epoch >= least[GroupName(group)] for epochs in answers for group, epoch in epochs.items()
+            ), (least, answers)
     assert len(answers) == ASKERS * ANSWERS, "a host that is left alone did not answer"

@@ -1,4 +1,6 @@
-"""A host that is killed while epochs and migrations land: after each restart it answers a whole epoch, never an older one, and loses nothing."""
+"""A host that is killed while epochs and migrations land: after each restart it answers a whole epoch, never
+an older one, and loses nothing.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,13 @@ ACCOUNTS, SEED = 200, 20261120
 MINUTE = 60_000_000
 TIME = pa.timestamp("us", "UTC")
 AMOUNTS = [
-    define_store(name, pa.schema([("account", pa.int64()), ("amount", pa.int64())]), ["account"], partitions=4, group="bank")
+    define_store(
+        name,
+        pa.schema([("account", pa.int64()), ("amount", pa.int64())]),
+        ["account"],
+        partitions=4,
+        group="bank",
+    )
     for name in ("debit", "credit")
 ]
 FLOWS = define_store(
@@ -37,7 +45,9 @@ FLOWS = define_store(
 )
 VISITS = define_store(
     "visits",
-    pa.schema([("account", pa.int64()), ("session_start", TIME), ("session_end", TIME), ("moves", pa.int64())]),
+    pa.schema(
+        [("account", pa.int64()), ("session_start", TIME), ("session_end", TIME), ("moves", pa.int64())]
+    ),
     ["account"],
     partitions=4,
     group="bank",
@@ -55,7 +65,8 @@ MIGRATIONS: list[list[Change]] = [
 
 
 class Producer:
-    """Moves amounts between accounts, an epoch a move, in a thread: all amounts of both stores always sum to zero, and so do all flows.
+    """Moves amounts between accounts, an epoch a move, in a thread: all amounts of both stores always sum to
+    zero, and so do all flows.
 
     Attributes:
         flows: What each account has got and given in all, and how often.
@@ -86,14 +97,20 @@ class Producer:
 
     def _folded(self, accounts: list[int], amounts: list[int]) -> dict[str, pa.Table]:
         """Each account gets its amount, and the next one gives it, at any minute of a day."""
-        moved = [*zip(accounts, amounts, strict=True), *((account + 1, -amount) for account, amount in zip(accounts, amounts, strict=True))]
+        moved = [
+            *zip(accounts, amounts, strict=True),
+            *((account + 1, -amount) for account, amount in zip(accounts, amounts, strict=True)),
+        ]
         for account, amount in moved:
             total, moves = self.flows.get(account, (0, 0))
             self.flows[account] = total + amount, moves + 1
         who, once = [account for account, _ in moved], [1] * len(moved)
         times = pa.array([self._random.randrange(1440) * MINUTE for _ in moved]).cast(TIME)
         flows = pa.table({"account": who, "total": [amount for _, amount in moved], "moves": once})
-        return {"flows": flows, "visits": pa.table({"account": who, "session_start": times, "session_end": times, "moves": once})}
+        return {
+            "flows": flows,
+            "visits": pa.table({"account": who, "session_start": times, "session_end": times, "moves": once}),
+        }
 
 
 TOTAL = """SELECT (SELECT coalesce(sum(amount), 0) FROM debit) + (SELECT coalesce(sum(amount), 0) FROM credit) AS total,
@@ -139,7 +156,9 @@ def test_killed_while_epochs_land(tmp_path: Path) -> None:
 
 
 def answers(client: Client) -> list[object]:
-    return [client.query(f"SELECT * FROM {store.name} ORDER BY ALL").read_all().to_pylist() for store in STORES]
+    return [
+        client.query(f"SELECT * FROM {store.name} ORDER BY ALL").read_all().to_pylist() for store in STORES
+    ]
 
 
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])

@@ -1,4 +1,6 @@
-"""A host that does not follow: an older epoch is read, and what is wished for newer is waited for, then refused with all names."""
+"""A host that does not follow: an older epoch is read, and what is wished for newer is waited for, then
+refused with all names.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,8 @@ def lagging(tmp_path: Path) -> Iterator[Lagging]:
             paused.set()
             assert go_on.wait(60)
 
-        # Whoever is told of a change keeps the follower waiting: with the next epoch that c applies, it stops.
+        # Whoever is told of a change keeps the follower waiting: with the next epoch that c applies, it
+        # stops.
         source = hosts[HostName("c")].source
         source.on_change(pause)
         try:
@@ -98,11 +101,21 @@ def test_without_a_wish_the_newest_epoch_that_all_have_is_read(lagging: Lagging)
 
 
 def test_an_epoch_that_one_host_lacks_is_waited_for_and_then_told(lagging: Lagging) -> None:
-    wanted = rf"Partition \d+ of store plays is at epoch {lagging.old} on host c, and epoch {lagging.new} is wanted"
-    for wish in (parse_wish(min_epoch=int(lagging.new)), parse_wish(as_of=int(lagging.new)), parse_wish(max_staleness=0.001)):
+    wanted = (
+        rf"Partition \d+ of store plays is at epoch {lagging.old} on host c, and epoch {lagging.new} is "
+        r"wanted"
+    )
+    for wish in (
+        parse_wish(min_epoch=int(lagging.new)),
+        parse_wish(as_of=int(lagging.new)),
+        parse_wish(max_staleness=0.001),
+    ):
         for name in "ac":
             begun = time.monotonic()
-            with lagging.client(name, TIMEOUT_SECONDS, wish) as client, pytest.raises(Unavailable, match=wanted):
+            with (
+                lagging.client(name, TIMEOUT_SECONDS, wish) as client,
+                pytest.raises(Unavailable, match=wanted),
+            ):
                 client.query(TOTAL)
             assert time.monotonic() - begun >= TIMEOUT_SECONDS * 0.9
 

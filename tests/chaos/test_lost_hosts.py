@@ -1,4 +1,6 @@
-"""Host processes that are killed or frozen while they work: what can be answered is, all else ends soon and says what is missing."""
+"""Host processes that are killed or frozen while they work: what can be answered is, all else ends soon and
+says what is missing.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ def double(double_hosts: HostProcesses) -> Iterator[HostProcesses]:
     wait_until(lambda: double_hosts.running() == [0, 0, 0])
 
 
-def begun(hosts: HostProcesses, pool: ThreadPoolExecutor, client: Client, sql: str, call_id: bytes = b"") -> Future[pa.Table]:
+def begun(
+    hosts: HostProcesses, pool: ThreadPoolExecutor, client: Client, sql: str, call_id: bytes = b""
+) -> Future[pa.Table]:
     """A statement that runs on all three hosts when this returns."""
     asked = pool.submit(lambda: client.query(sql, call_id=call_id).read_all())
     wait_until(lambda: all(hosts.running()) or asked.done())
@@ -108,7 +112,13 @@ def test_a_killed_host_is_told_with_its_partitions_and_comes_back(single: HostPr
             for uri in (single["a"].uri, single["b"].uri):
                 with Client(uri, timeout_seconds=0.3) as other:
                     assert not any(is_right(other, sql) for sql, _ in FAN_OUT)
-                    with pytest.raises(Unavailable, match=r"Partition \d+ of store plays .*host c is not alive, and epoch \d+ of group plays"):
+                    with pytest.raises(
+                        Unavailable,
+                        match=(
+                            r"Partition \d+ of store plays .*host c is not alive, and epoch \d+ of group "
+                            r"plays"
+                        ),
+                    ):
                         other.query(COUNT)
         finally:
             single["c"].start()
@@ -143,12 +153,18 @@ def test_a_frozen_host_is_late_first_and_then_given_up(single: HostProcesses) ->
             for lost in (asked, inputs):
                 with pytest.raises(Unavailable, match=NAMES_THE_LOST):
                     lost.result(PATIENT_SECONDS)
-            with Client(single["a"].uri, timeout_seconds=0.1) as hasty, pytest.raises(Unavailable, match="host c is not alive"):
+            with (
+                Client(single["a"].uri, timeout_seconds=0.1) as hasty,
+                pytest.raises(Unavailable, match="host c is not alive"),
+            ):
                 hasty.query(COUNT)
         assert is_right(client), "a patient query waits for the host"
 
 
-UPLOADING = "SELECT count(*) AS n FROM plays a JOIN plays b ON a.song = b.plays + b.song JOIN plays c ON c.song = a.plays + a.song"
+UPLOADING = (
+    "SELECT count(*) AS n FROM plays a JOIN plays b ON a.song = b.plays + b.song JOIN plays c ON "
+    "c.song = a.plays + a.song"
+)
 """Sends rows of some hosts to the others."""
 
 

@@ -1,4 +1,6 @@
-"""Three hosts, many clients: queries that fan out cannot block each other, and what nobody wants any more ends on every host."""
+"""Three hosts, many clients: queries that fan out cannot block each other, and what nobody wants any more
+ends on every host.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,15 @@ from tests.support.waiting import wait_until
 CLIENTS, QUERIES = 64, 6
 
 
-@pytest.mark.parametrize("limits", [ServerLimits(), ServerLimits(max_statements=4, max_fragments=2, max_wait_seconds=120)], ids=["default", "tight"])
+@pytest.mark.parametrize(
+    "limits",
+    [ServerLimits(), ServerLimits(max_statements=4, max_fragments=2, max_wait_seconds=120)],
+    ids=["default", "tight"],
+)
 def test_many_clients_of_all_hosts_cannot_block_each_other(tmp_path: Path, limits: ServerLimits) -> None:
-    """All begin at once, a third of them at each host; every statement needs all hosts, and its host's slot while it waits for them."""
+    """All begin at once, a third of them at each host; every statement needs all hosts, and its host's slot
+    while it waits for them.
+    """
     begin = threading.Barrier(CLIENTS)
     with three_hosts(tmp_path, limits) as hosts, ThreadPoolExecutor(CLIENTS) as pool:
         uris = [host.uri for host in hosts.values()]
@@ -42,7 +50,11 @@ def test_many_clients_of_all_hosts_cannot_block_each_other(tmp_path: Path, limit
 
 
 def test_a_cancel_ends_the_work_on_every_host(tmp_path: Path) -> None:
-    with three_hosts(tmp_path, ServerLimits()) as hosts, ThreadPoolExecutor(1) as pool, Client(hosts[HostName("a")].uri) as client:
+    with (
+        three_hosts(tmp_path, ServerLimits()) as hosts,
+        ThreadPoolExecutor(1) as pool,
+        Client(hosts[HostName("a")].uri) as client,
+    ):
         asked = pool.submit(lambda: client.query(ENDLESS, call_id=b"12345678").read_all())
         wait_until(lambda: all(host.running_queries for host in hosts.values()))
         client.cancel(b"12345678")
@@ -61,7 +73,9 @@ Client(sys.argv[1]).query(sys.argv[2]).read_all()
 
 def test_a_client_that_is_killed_leaves_no_work_behind(tmp_path: Path) -> None:
     with three_hosts(tmp_path, ServerLimits()) as hosts:
-        with subprocess.Popen([sys.executable, "-c", _ASK, hosts[HostName("b")].uri, ENDLESS], stdout=subprocess.PIPE) as client:
+        with subprocess.Popen(
+            [sys.executable, "-c", _ASK, hosts[HostName("b")].uri, ENDLESS], stdout=subprocess.PIPE
+        ) as client:
             assert client.stdout is not None
             assert client.stdout.readline() == b"asking\n"
             wait_until(lambda: all(host.running_queries for host in hosts.values()))
@@ -70,7 +84,10 @@ def test_a_client_that_is_killed_leaves_no_work_behind(tmp_path: Path) -> None:
 
 
 def test_a_host_that_goes_away_is_told_and_comes_back(tmp_path: Path) -> None:
-    with three_hosts(tmp_path, ServerLimits()) as hosts, Client(hosts[HostName("a")].uri, timeout_seconds=1) as client:
+    with (
+        three_hosts(tmp_path, ServerLimits()) as hosts,
+        Client(hosts[HostName("a")].uri, timeout_seconds=1) as client,
+    ):
         sql, answer = FAN_OUT[0]
         stopped = hosts[HostName("c")]
         assert stopped.stop()
@@ -84,13 +101,22 @@ def test_a_host_that_goes_away_is_told_and_comes_back(tmp_path: Path) -> None:
 
 
 def test_what_waits_for_a_slot_is_refused_in_time(tmp_path: Path) -> None:
-    with three_hosts(tmp_path, ServerLimits(max_statements=1)) as hosts, Client(hosts[HostName("a")].uri) as client, ThreadPoolExecutor(1) as pool:
+    with (
+        three_hosts(tmp_path, ServerLimits(max_statements=1)) as hosts,
+        Client(hosts[HostName("a")].uri) as client,
+        ThreadPoolExecutor(1) as pool,
+    ):
         asked = pool.submit(lambda: client.query(ENDLESS, call_id=b"12345678").read_all())
         wait_until(lambda: all(host.running_queries for host in hosts.values()))
-        with Client(client.uri, timeout_seconds=0.2) as other, pytest.raises(LivestateError, match="max_statements"):
+        with (
+            Client(client.uri, timeout_seconds=0.2) as other,
+            pytest.raises(LivestateError, match="max_statements"),
+        ):
             other.query("SELECT count(*) FROM plays").read_all()
         with Client(hosts[HostName("b")].uri, timeout_seconds=60) as other:
-            assert other.query(FAN_OUT[0][0]).read_all()["n"].to_pylist() == [ROWS], "another host has slots of its own"
+            assert other.query(FAN_OUT[0][0]).read_all()["n"].to_pylist() == [ROWS], (
+                "another host has slots of its own"
+            )
         client.cancel(b"12345678")
         with pytest.raises(Cancelled):
             asked.result(60)

@@ -1,4 +1,6 @@
-"""Two hosts that are asked without pause while a store is migrated and a name is switched: no query fails, and none sees two shapes or two stores."""
+"""Two hosts that are asked without pause while a store is migrated and a name is switched: no query fails,
+and none sees two shapes or two stores.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ TAGS = (None, "t", "t", "t", None, 7)
 
 
 def shape_of(table: pa.Table, rows: int) -> int:
-    """Which shape a result has; its rows are all there, whole, and of one epoch, as each epoch gives all songs a number of its own."""
+    """Which shape a result has; its rows are all there, whole, and of one epoch, as each epoch gives all
+    songs a number of its own.
+    """
     plain = pa.schema([(each.name, each.type) for each in table.schema])
     shape = SHAPES.index(plain)
     assert table.num_rows == rows
@@ -99,10 +103,17 @@ class Load:
     def by_key(self, uri: str) -> None:
         """A row by its key, of this host or the other one."""
         with Client(uri, timeout_seconds=60) as client:
-            self.repeat("by key", lambda count: shape_of(client.query("SELECT * FROM plays WHERE song = ?", [count % SONGS]).read_all(), 1))
+            self.repeat(
+                "by key",
+                lambda count: shape_of(
+                    client.query("SELECT * FROM plays WHERE song = ?", [count % SONGS]).read_all(), 1
+                ),
+            )
 
     def driver(self, uri: str) -> None:
-        """All rows by the ADBC driver, which prepares, is told the columns, and gets the rows in a call each."""
+        """All rows by the ADBC driver, which prepares, is told the columns, and gets the rows in
+        a call each.
+        """
         with flight_sql.connect(uri, autocommit=True) as connection:
 
             def ask(count: int) -> int:
@@ -125,7 +136,9 @@ class Load:
             self.repeat("prepared once", ask)
 
     def prepared_whole(self, uri: str) -> None:
-        """A statement whose columns would be others: it goes on with those that it had, as long as epochs of before the migration are retained."""
+        """A statement whose columns would be others: it goes on with those that it had, as long as epochs of
+        before the migration are retained.
+        """
         sql = "SELECT * FROM plays"
         with flight_sql.connect(uri, autocommit=True) as connection, prepared(connection, sql) as cursor:
 
@@ -156,7 +169,9 @@ def test_no_query_fails_or_sees_two_shapes(tmp_path: Path) -> None:
     numbers = itertools.count()
 
     def append() -> None:
-        epoch = pa.table({"song": pa.array(range(SONGS), pa.int64()), "n": pa.array([next(numbers)] * SONGS, pa.int32())})
+        epoch = pa.table(
+            {"song": pa.array(range(SONGS), pa.int64()), "n": pa.array([next(numbers)] * SONGS, pa.int32())}
+        )
         appender.append({"plays": epoch})
         pause.wait(SECONDS_AN_EPOCH)
 
@@ -164,7 +179,14 @@ def test_no_query_fails_or_sees_two_shapes(tmp_path: Path) -> None:
     changelog.switch(BEST, PLAYS.name)
     with host_processes(tmp_path, uri, "ab") as hosts, ThreadPoolExecutor(16) as pool:
         load = Load(changelog)
-        readers = [load.whole, load.by_key, load.driver, load.prepared_once, load.prepared_whole, load.switched]
+        readers = [
+            load.whole,
+            load.by_key,
+            load.driver,
+            load.prepared_once,
+            load.prepared_whole,
+            load.switched,
+        ]
         asking = [pool.submit(reader, uri) for reader in readers for uri in hosts.uris]
         try:
             for store, changes in zip(itertools.cycle((FIXED.name, PLAYS.name)), MIGRATIONS, strict=False):

@@ -1,4 +1,6 @@
-"""Host processes that are told to stop: at work and while they start, they close what they have opened, and say nothing about it."""
+"""Host processes that are told to stop: at work and while they start, they close what they have opened, and
+say nothing about it.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,10 @@ def test_hosts_that_answered_queries_of_all_kinds_stop_without_a_word(tmp_path: 
             with Client(host.uri) as client:
                 _ask(hosts, client)
         said = {host.name: host.stop() for host in hosts}
-    assert {name: [line for line in lines.splitlines() if not line.startswith(SERVES)] for name, lines in said.items()} == {"a": [], "b": []}
+    assert {
+        name: [line for line in lines.splitlines() if not line.startswith(SERVES)]
+        for name, lines in said.items()
+    } == {"a": [], "b": []}
 
 
 def _ask(hosts: HostProcesses, client: Client) -> None:
@@ -53,13 +58,28 @@ def _ask(hosts: HostProcesses, client: Client) -> None:
 
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
 def test_a_host_that_is_stopped_while_it_starts_ends_in_order(tmp_path: Path, stop: signal.Signals) -> None:
-    """Its deployment file is a pipe: it waits there, with all modules imported and the threads that these start."""
+    """Its deployment file is a pipe: it waits there, with all modules imported and the threads that these
+    start.
+    """
     append_table(Changelog.open(str(tmp_path / "changelog")), STORE, PLAYS)
     (port,) = free_ports("127.0.0.1", 0, 1)
-    deployment = Deployment(str(tmp_path / "changelog"), (HostEntry(HostName("a"), f"grpc://127.0.0.1:{port}", str(tmp_path / "data")),), 1)
+    deployment = Deployment(
+        str(tmp_path / "changelog"),
+        (HostEntry(HostName("a"), f"grpc://127.0.0.1:{port}", str(tmp_path / "data")),),
+        1,
+    )
     pipe = tmp_path / "livestate.toml"
     os.mkfifo(pipe)
-    command = [sys.executable, "-m", "flight_server.cli.main", "serve", "--deployment", str(pipe), "--host", "a"]
+    command = [
+        sys.executable,
+        "-m",
+        "flight_server.cli.main",
+        "serve",
+        "--deployment",
+        str(pipe),
+        "--host",
+        "a",
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:
             with pipe.open("w") as writer:

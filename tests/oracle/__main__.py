@@ -1,4 +1,6 @@
-"""Random queries over random stores, on a cluster and on plain DuckDB: `python -m tests.oracle --queries 50000`."""
+"""Random queries over random stores, on a cluster and on plain DuckDB: `python -m tests.oracle --queries
+50000`.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,28 @@ SYSTEMS = {"cluster": cluster_system, "split": split_system}
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.oracle", description=__doc__)
     parser.add_argument("--queries", type=int, default=1000, help="how many queries")
-    parser.add_argument("--seed", type=int, help="seed of the first query; by default one that no run had before")
+    parser.add_argument(
+        "--seed", type=int, help="seed of the first query; by default one that no run had before"
+    )
     parser.add_argument("--hosts", type=int, help="how many hosts; by default 1 to 4, as each dataset says")
     parser.add_argument("--minutes", type=float, help="stop after so many minutes")
     parser.add_argument("--replay", type=int, metavar="SEED", help="ask the query of one seed only")
-    parser.add_argument("--system", choices=SYSTEMS, default="cluster", help="a whole cluster, or the splitting of statements alone")
+    parser.add_argument(
+        "--system",
+        choices=SYSTEMS,
+        default="cluster",
+        help="a whole cluster, or the splitting of statements alone",
+    )
     parser.add_argument("--most-findings", type=int, default=20, help="stop after so many differences")
-    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="how many processes share the work; by default one a core")
-    parser.add_argument("--no-shrink", action="store_true", help="do not look for smaller queries that differ")
+    parser.add_argument(
+        "--processes",
+        type=int,
+        default=os.cpu_count() or 1,
+        help="how many processes share the work; by default one a core",
+    )
+    parser.add_argument(
+        "--no-shrink", action="store_true", help="do not look for smaller queries that differ"
+    )
     options = parser.parse_args()
     first = options.seed if options.seed is not None else time.time_ns() // 1_000_000_000 * 1000
     plan = Plan(
@@ -36,7 +52,12 @@ def main() -> int:
         processes=1 if options.replay is not None else options.processes,
     )
     print(f"seeds from {plan.first}", file=sys.stderr)
-    tally = run(plan, SYSTEMS[options.system], lambda finding: print("\n" + finding.describe() + "\n", flush=True), print_progress)
+    tally = run(
+        plan,
+        SYSTEMS[options.system],
+        lambda finding: print("\n" + finding.describe() + "\n", flush=True),
+        print_progress,
+    )
     print("\n" + tally.summary())
     return 1 if tally.differences else 0
 

@@ -38,10 +38,16 @@ class Aggregates:
             made = replace(made, sql=f"{made.sql} FILTER (WHERE {self.scalars.condition(1)})")
         return replace(made, name="")
 
-    def argument(self, families: Sequence[Family] = SIMPLE, *, tame: bool = False, trust: Trust = Trust.EQUAL) -> Expression | None:
+    def argument(
+        self, families: Sequence[Family] = SIMPLE, *, tame: bool = False, trust: Trust = Trust.EQUAL
+    ) -> Expression | None:
         """A column of some family, most often, or an expression of it."""
         random = self.scalars.random
-        found = [column for column in self.scalars.scope.readable(None, trust) if column.family in families and (column.is_tame or not tame)]
+        found = [
+            column
+            for column in self.scalars.scope.readable(None, trust)
+            if column.family in families and (column.is_tame or not tame)
+        ]
         if not found and random.random() < 0.7:
             return None
         if found and random.random() < 0.7:
@@ -51,7 +57,9 @@ class Aggregates:
 
     def reads(self, value: Expression) -> bool:
         """Whether an expression reads a column: an aggregate cannot be ordered by a literal."""
-        return any(column.sql in value.sql for column in (*self.scalars.scope.columns, *self.scalars.scope.outer))
+        return any(
+            column.sql in value.sql for column in (*self.scalars.scope.columns, *self.scalars.scope.outer)
+        )
 
     def order(self, first: Expression, *, descending: bool | None = None) -> str:
         """An ORDER BY in which rows that tie have the same value of an expression."""
@@ -61,7 +69,9 @@ class Aggregates:
         if other is not None and self.reads(other) and random.random() < 0.7:
             parts.append(other.sql)
         ordered = [*parts, first.sql]
-        return ", ".join(part + random.choice(("", "", " DESC", " DESC NULLS FIRST", " NULLS FIRST")) for part in ordered)
+        return ", ".join(
+            part + random.choice(("", "", " DESC", " DESC NULLS FIRST", " NULLS FIRST")) for part in ordered
+        )
 
 
 _Maker = Callable[[Aggregates], Expression | None]
@@ -69,7 +79,9 @@ _Maker = Callable[[Aggregates], Expression | None]
 
 def _count_rows(make: Aggregates) -> Expression:
     make.scalars.used.add("count")
-    return Expression(make.scalars.random.choice(("count(*)", "count(*)", "count()")), Family.INTEGER, "BIGINT")
+    return Expression(
+        make.scalars.random.choice(("count(*)", "count(*)", "count()")), Family.INTEGER, "BIGINT"
+    )
 
 
 def _count(make: Aggregates) -> Expression | None:
@@ -110,14 +122,22 @@ def _average(make: Aggregates) -> Expression | None:
     value = make.argument(NUMBERS, tame=True)
     make.scalars.used.add("avg")
     distinct = make.scalars.random.choice(("", "", "", "DISTINCT "))
-    return value and Expression(f"{make.scalars.random.choice(('avg', 'avg', 'mean'))}({distinct}{value.sql})", Family.FLOAT, trust=Trust.CLOSE)
+    return value and Expression(
+        f"{make.scalars.random.choice(('avg', 'avg', 'mean'))}({distinct}{value.sql})",
+        Family.FLOAT,
+        trust=Trust.CLOSE,
+    )
 
 
 def _extreme(make: Aggregates) -> Expression | None:
     value = make.argument()
     make.scalars.used.add("min, max")
     return value and replace(
-        value, sql=f"{make.scalars.random.choice(('min', 'max'))}({value.sql})", trust=_summed(value), kind="", is_tame=value.is_tame
+        value,
+        sql=f"{make.scalars.random.choice(('min', 'max'))}({value.sql})",
+        trust=_summed(value),
+        kind="",
+        is_tame=value.is_tame,
     )
 
 
@@ -125,25 +145,35 @@ def _nested_extreme(make: Aggregates) -> Expression | None:
     value = make.argument()
     make.scalars.used.add("min, max of n")
     return value and Expression(
-        f"{make.scalars.random.choice(('min', 'max'))}({value.sql}, {make.scalars.random.choice((1, 2, 3))})", Family.LIST, trust=_summed(value)
+        f"{make.scalars.random.choice(('min', 'max'))}({value.sql}, {make.scalars.random.choice((1, 2, 3))})",
+        Family.LIST,
+        trust=_summed(value),
     )
 
 
 def _boolean(make: Aggregates) -> Expression | None:
     value = make.argument((Family.BOOLEAN,))
     make.scalars.used.add("bool_and, bool_or")
-    return value and Expression(f"{make.scalars.random.choice(('bool_and', 'bool_or'))}({value.sql})", Family.BOOLEAN)
+    return value and Expression(
+        f"{make.scalars.random.choice(('bool_and', 'bool_or'))}({value.sql})", Family.BOOLEAN
+    )
 
 
 def _count_if(make: Aggregates) -> Expression:
     make.scalars.used.add("count_if")
-    return Expression(f"{make.scalars.random.choice(('count_if', 'countif'))}({make.scalars.condition(1)})", Family.INTEGER)
+    return Expression(
+        f"{make.scalars.random.choice(('count_if', 'countif'))}({make.scalars.condition(1)})", Family.INTEGER
+    )
 
 
 def _bits(make: Aggregates) -> Expression | None:
     value = make.argument((Family.INTEGER,))
     make.scalars.used.add("bit_and, bit_or, bit_xor")
-    return value and Expression(f"{make.scalars.random.choice(('bit_and', 'bit_or', 'bit_xor'))}({value.sql})", Family.INTEGER, is_tame=False)
+    return value and Expression(
+        f"{make.scalars.random.choice(('bit_and', 'bit_or', 'bit_xor'))}({value.sql})",
+        Family.INTEGER,
+        is_tame=False,
+    )
 
 
 def _any_value(make: Aggregates) -> Expression | None:
@@ -153,7 +183,10 @@ def _any_value(make: Aggregates) -> Expression | None:
         return None
     group = make.scalars.random.choice(plain)
     return replace(
-        group, sql=f"{make.scalars.random.choice(('any_value', 'first', 'last', 'arbitrary'))}({group.sql})", trust=_summed(group), kind=""
+        group,
+        sql=f"{make.scalars.random.choice(('any_value', 'first', 'last', 'arbitrary'))}({group.sql})",
+        trust=_summed(group),
+        kind="",
     )
 
 
@@ -164,14 +197,19 @@ def _first(make: Aggregates) -> Expression | None:
         return None
     return replace(
         value,
-        sql=f"{make.scalars.random.choice(('first', 'last', 'any_value'))}({value.sql} ORDER BY {make.order(value)})",
+        sql=(
+            f"{make.scalars.random.choice(('first', 'last', 'any_value'))}({value.sql} ORDER BY "
+            f"{make.order(value)})"
+        ),
         trust=_summed(value),
         kind="",
     )
 
 
 def _arg_extreme(make: Aggregates) -> Expression | None:
-    """By a key that no two rows have in common, or by a row that holds the value itself: rows that tie have the same value."""
+    """By a key that no two rows have in common, or by a row that holds the value itself: rows that tie have
+    the same value.
+    """
     value, by = make.argument(), make.argument()
     if value is None or by is None:
         return None
@@ -189,9 +227,13 @@ def _list(make: Aggregates) -> Expression | None:
         return None
     if make.scalars.random.random() < 0.3:
         order = make.scalars.random.choice(("", " DESC", " NULLS FIRST", " DESC NULLS LAST"))
-        return Expression(f"list(DISTINCT {value.sql} ORDER BY {value.sql}{order})", Family.LIST, trust=_summed(value))
+        return Expression(
+            f"list(DISTINCT {value.sql} ORDER BY {value.sql}{order})", Family.LIST, trust=_summed(value)
+        )
     return Expression(
-        f"{make.scalars.random.choice(('list', 'array_agg'))}({value.sql} ORDER BY {make.order(value)})", Family.LIST, trust=_summed(value)
+        f"{make.scalars.random.choice(('list', 'array_agg'))}({value.sql} ORDER BY {make.order(value)})",
+        Family.LIST,
+        trust=_summed(value),
     )
 
 
@@ -204,14 +246,29 @@ def _string_agg(make: Aggregates) -> Expression | None:
     if value is None or not make.reads(value):
         return None
     order = value.sql if distinct else make.order(value)
-    return Expression(f"{name}({'DISTINCT ' if distinct else ''}{value.sql}, {separator} ORDER BY {order})", Family.TEXT)
+    return Expression(
+        f"{name}({'DISTINCT ' if distinct else ''}{value.sql}, {separator} ORDER BY {order})", Family.TEXT
+    )
 
 
 def _spread(make: Aggregates) -> Expression | None:
     value = make.argument(NUMBERS, tame=True)
     make.scalars.used.add("stddev, variance")
-    names = ("stddev", "stddev_pop", "stddev_samp", "var_pop", "var_samp", "variance", "sem", "skewness", "kurtosis", "kurtosis_pop")
-    return value and Expression(f"{make.scalars.random.choice(names)}({_finite(value)})", Family.FLOAT, trust=Trust.CLOSE)
+    names = (
+        "stddev",
+        "stddev_pop",
+        "stddev_samp",
+        "var_pop",
+        "var_samp",
+        "variance",
+        "sem",
+        "skewness",
+        "kurtosis",
+        "kurtosis_pop",
+    )
+    return value and Expression(
+        f"{make.scalars.random.choice(names)}({_finite(value)})", Family.FLOAT, trust=Trust.CLOSE
+    )
 
 
 def _finite(value: Expression) -> str:
@@ -236,7 +293,11 @@ def _pair(make: Aggregates) -> Expression | None:
     )
     if first is None or second is None:
         return None
-    return Expression(f"{make.scalars.random.choice(names)}({_finite(first)}, {_finite(second)})", Family.FLOAT, trust=Trust.CLOSE)
+    return Expression(
+        f"{make.scalars.random.choice(names)}({_finite(first)}, {_finite(second)})",
+        Family.FLOAT,
+        trust=Trust.CLOSE,
+    )
 
 
 def _quantile(make: Aggregates) -> Expression | None:
@@ -244,7 +305,15 @@ def _quantile(make: Aggregates) -> Expression | None:
     make.scalars.used.add("quantiles")
     if value is None:
         return None
-    name = make.scalars.random.choice(("median({})", "quantile_cont({}, 0.25)", "quantile_disc({}, 0.5)", "quantile_disc({}, [0.1, 0.9])", "mad({})"))
+    name = make.scalars.random.choice(
+        (
+            "median({})",
+            "quantile_cont({}, 0.25)",
+            "quantile_disc({}, 0.5)",
+            "quantile_disc({}, [0.1, 0.9])",
+            "mad({})",
+        )
+    )
     return Expression(name.format(value.sql), Family.LIST if "[" in name else Family.FLOAT, trust=Trust.CLOSE)
 
 
@@ -265,11 +334,28 @@ def _others(make: Aggregates) -> Expression | None:
     make.scalars.used.add("product, entropy, fsum")
     if value is None:
         return None
-    name = make.scalars.random.choice(("entropy({})", "fsum({})", "favg({})", "product(CASE WHEN {} BETWEEN 1 AND 3 THEN 2 END)", "kahan_sum({})"))
+    name = make.scalars.random.choice(
+        (
+            "entropy({})",
+            "fsum({})",
+            "favg({})",
+            "product(CASE WHEN {} BETWEEN 1 AND 3 THEN 2 END)",
+            "kahan_sum({})",
+        )
+    )
     return Expression(name.format(value.sql), Family.FLOAT, trust=Trust.CLOSE)
 
 
-_WINDOWED: tuple[_Maker, ...] = (_count_rows, _count, _sum, _average, _extreme, _boolean, _bits, _count_distinct)
+_WINDOWED: tuple[_Maker, ...] = (
+    _count_rows,
+    _count,
+    _sum,
+    _average,
+    _extreme,
+    _boolean,
+    _bits,
+    _count_distinct,
+)
 _ALL: tuple[_Maker, ...] = (
     _count_rows,
     _count_rows,

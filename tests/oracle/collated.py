@@ -1,4 +1,6 @@
-"""Random queries over collated columns: what is equal, and which row is first, follows from a type that does not travel with values."""
+"""Random queries over collated columns: what is equal, and which row is first, follows from a type that does
+not travel with values.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,11 @@ from tests.oracle.relations import Relation
 from tests.oracle.selects import Query
 from tests.oracle.values import WORDS
 
-_COLLATIONS = {"NOCASE": "lower({})", "NOACCENT": "strip_accents({})", "NOCASE.NOACCENT": "lower(strip_accents({}))"}
+_COLLATIONS = {
+    "NOCASE": "lower({})",
+    "NOACCENT": "strip_accents({})",
+    "NOCASE.NOACCENT": "lower(strip_accents({}))",
+}
 """Each with the function that gives equal values one and the same text."""
 MANY = (Expression("many", Family.INTEGER, name="many"),)
 
@@ -35,7 +41,9 @@ class _Collated:
     store: Relation
 
 
-def collated_query(random: Random, used: set[str], store: Callable[[], Relation], condition: Callable[[Relation], str]) -> Query | None:
+def collated_query(
+    random: Random, used: set[str], store: Callable[[], Relation], condition: Callable[[Relation], str]
+) -> Query | None:
     """A query over a collated column of a derived table or a common table expression.
 
     Args:
@@ -59,22 +67,60 @@ def collated_query(random: Random, used: set[str], store: Callable[[], Relation]
     most = random.choice(("min", "max"))
     word = text_literal(random.choice(WORDS))
     texts: tuple[tuple[str, tuple[Expression, ...]], ...] = (
-        (f"SELECT {found.folded} AS x, count(*) AS many FROM {rows} AS d GROUP BY n, {found.folded}", (_text("x"), *MANY)),
+        (
+            f"SELECT {found.folded} AS x, count(*) AS many FROM {rows} AS d GROUP BY n, {found.folded}",
+            (_text("x"), *MANY),
+        ),
         (f"SELECT count(DISTINCT n) AS many FROM {rows} AS d", MANY),
         (f"SELECT count(*) AS many FROM (SELECT DISTINCT n FROM {rows} AS d) AS e", MANY),
         (f"SELECT count(*) AS many FROM {rows} AS d JOIN {other.sql} ON d.n = {other_text}", MANY),
-        (f"SELECT count(*) AS many FROM {rows} AS d {random.choice(('SEMI', 'ANTI', 'LEFT'))} JOIN {other.sql} ON d.n = {other_text}", MANY),
-        (f"SELECT count(*) AS many FROM {rows} AS d WHERE n {random.choice(('', 'NOT '))}IN {others_rows}", MANY),
-        (f"SELECT count(*) AS many FROM {rows} AS d WHERE EXISTS (SELECT 1 FROM {other.sql} WHERE {other_text} = d.n)", MANY),
-        (f"SELECT count(*) AS many FROM (SELECT n FROM {rows} AS d {random.choice(('UNION', 'EXCEPT', 'INTERSECT'))} {others_rows}) AS e", MANY),
+        (
+            (
+                f"SELECT count(*) AS many FROM {rows} AS d {random.choice(('SEMI', 'ANTI', 'LEFT'))} JOIN "
+                f"{other.sql} ON d.n = {other_text}"
+            ),
+            MANY,
+        ),
+        (
+            f"SELECT count(*) AS many FROM {rows} AS d WHERE n {random.choice(('', 'NOT '))}IN {others_rows}",
+            MANY,
+        ),
+        (
+            (
+                f"SELECT count(*) AS many FROM {rows} AS d WHERE EXISTS (SELECT 1 FROM {other.sql} WHERE "
+                f"{other_text} = d.n)"
+            ),
+            MANY,
+        ),
+        (
+            (
+                f"SELECT count(*) AS many FROM (SELECT n FROM {rows} AS d "
+                f"{random.choice(('UNION', 'EXCEPT', 'INTERSECT'))} {others_rows}) AS e"
+            ),
+            MANY,
+        ),
         (f"SELECT {keys}, count(*) OVER (PARTITION BY n) AS many FROM {rows} AS d", (*found.columns, *MANY)),
-        (f"SELECT {keys}, rank() OVER (ORDER BY n, {keys}) AS many FROM {rows} AS d", (*found.columns, *MANY)),
-        (f"SELECT {keys} FROM {rows} AS d ORDER BY n {random.choice(('', 'DESC'))}, {keys} LIMIT {random.choice((1, 3, 10))}", found.columns),
-        (f"SELECT count(*) AS many FROM {rows} AS d WHERE n {random.choice(('=', '<', '>=', '<>'))} {word}", MANY),
+        (
+            f"SELECT {keys}, rank() OVER (ORDER BY n, {keys}) AS many FROM {rows} AS d",
+            (*found.columns, *MANY),
+        ),
+        (
+            (
+                f"SELECT {keys} FROM {rows} AS d ORDER BY n {random.choice(('', 'DESC'))}, {keys} LIMIT "
+                f"{random.choice((1, 3, 10))}"
+            ),
+            found.columns,
+        ),
+        (
+            f"SELECT count(*) AS many FROM {rows} AS d WHERE n {random.choice(('=', '<', '>=', '<>'))} {word}",
+            MANY,
+        ),
         (f"SELECT {found.folded.replace('(n)', f'({most}(n))')} AS x FROM {rows} AS d", (_text("x"),)),
     )
     text, columns = random.choice(texts)
-    return Query(text if body is None else f"WITH z AS ({body}) {text}", columns, (), found.store.rows, is_limited=True)
+    return Query(
+        text if body is None else f"WITH z AS ({body}) {text}", columns, (), found.store.rows, is_limited=True
+    )
 
 
 def _text(name: str) -> Expression:

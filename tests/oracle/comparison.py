@@ -13,10 +13,14 @@ from tests.oracle.kinds import Trust
 _DAY_NANOSECONDS = 86_400_000_000_000
 RELATIVE = 1e-9
 ABSOLUTE = 1e-9
-"""Sums of rounded values may cancel out: next to zero nothing but their size counts. The generator's numbers are up to some thousands."""
+"""Sums of rounded values may cancel out: next to zero nothing but their size counts. The generator's numbers
+are up to some thousands.
+"""
 
 
-def difference(expected: pa.Table, found: pa.Table, trusts: Sequence[Trust], ordered: Sequence[int]) -> str | None:
+def difference(
+    expected: pa.Table, found: pa.Table, trusts: Sequence[Trust], ordered: Sequence[int]
+) -> str | None:
     """How an answer differs from the expected one.
 
     Args:
@@ -26,13 +30,17 @@ def difference(expected: pa.Table, found: pa.Table, trusts: Sequence[Trust], ord
         ordered: Places of columns that rows are ordered by.
 
     Returns:
-        One line that says what differs; None for equal answers. Names and types are compared exactly, rows as a multiset, their order as
-        far as the ordered columns show it. -0.0 differs from 0.0 in columns that are exact, floats may be rounded in columns that are close.
+        One line that says what differs; None for equal answers. Names and types are compared exactly, rows as
+        a multiset, their order as far as the ordered columns show it. -0.0 differs from 0.0 in columns that
+        are exact, floats may be rounded in columns that are close.
     """
     if expected.schema.names != found.schema.names:
         return f"columns {found.schema.names} instead of {expected.schema.names}"
     if expected.schema.types != found.schema.types:
-        return f"types {[str(kind) for kind in found.schema.types]} instead of {[str(kind) for kind in expected.schema.types]}"
+        return (
+            f"types {[str(kind) for kind in found.schema.types]} instead of "
+            f"{[str(kind) for kind in expected.schema.types]}"
+        )
     if expected.num_rows != found.num_rows:
         return f"{found.num_rows} rows instead of {expected.num_rows}"
     wanted, got = rows_of(expected, trusts), rows_of(found, trusts)
@@ -48,7 +56,9 @@ def _tie(one: Any, other: Any) -> bool:
     return bool(one == other or {one, other} == {"-0.0", 0.0})
 
 
-def _unordered(wanted: list[tuple[Any, ...]], got: list[tuple[Any, ...]], trusts: Sequence[Trust]) -> str | None:
+def _unordered(
+    wanted: list[tuple[Any, ...]], got: list[tuple[Any, ...]], trusts: Sequence[Trust]
+) -> str | None:
     exact = [place for place, trust in enumerate(trusts) if trust is not Trust.CLOSE]
 
     def order(row: tuple[Any, ...]) -> tuple[str, str]:
@@ -69,7 +79,9 @@ def _rounded(value: Any) -> Any:
 
 
 def rows_of(table: pa.Table, trusts: Sequence[Trust] = ()) -> list[tuple[Any, ...]]:
-    """Rows as values that are equal if and only if they mean the same: NaN is itself, and -0.0 is not 0.0, nor a day 24 hours, unless they may be."""
+    """Rows as values that are equal if and only if they mean the same: NaN is itself, and -0.0 is not 0.0,
+    nor a day 24 hours, unless they may be.
+    """
     columns = []
     for place, column in enumerate(table.columns):
         is_exact = place >= len(trusts) or trusts[place] is Trust.EXACT
@@ -84,7 +96,9 @@ def _countable(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return column.cast(pa.int32())
     if pa.types.is_timestamp(kind) or pa.types.is_time64(kind):
         return column.cast(pa.int64())
-    if pa.types.is_list(kind) and (pa.types.is_date32(kind.value_type) or pa.types.is_timestamp(kind.value_type)):
+    if pa.types.is_list(kind) and (
+        pa.types.is_date32(kind.value_type) or pa.types.is_timestamp(kind.value_type)
+    ):
         return column.cast(pa.list_(pa.int32() if pa.types.is_date32(kind.value_type) else pa.int64()))
     return column
 

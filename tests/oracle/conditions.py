@@ -67,11 +67,17 @@ class Conditions:
                 return self._in_list(column)
             case 3 if len(self.key) > 1:
                 pair = random.sample(self.key, 2)
-                rows = ", ".join(f"({self.scalars.sample(pair[0])}, {self.scalars.sample(pair[1])})" for _ in range(random.randrange(1, 4)))
+                rows = ", ".join(
+                    f"({self.scalars.sample(pair[0])}, {self.scalars.sample(pair[1])})"
+                    for _ in range(random.randrange(1, 4))
+                )
                 self.scalars.used.add("row value")
                 return f"({pair[0].sql}, {pair[1].sql}) IN ({rows})"
             case 4:
-                return f"({column.sql} = {self.scalars.sample(column)} OR {column.sql} = {self.scalars.sample(column)})"
+                return (
+                    f"({column.sql} = {self.scalars.sample(column)} OR {column.sql} = "
+                    f"{self.scalars.sample(column)})"
+                )
             case _:
                 return f"{column.sql} {random.choice(COMPARISONS)} {self.scalars.sample(column)}"
 
@@ -129,7 +135,9 @@ class Conditions:
         if column is None or column.family is Family.BOOLEAN:
             return None
         negation = self.scalars.random.choice(("", "", "NOT "))
-        return f"{column.sql} {negation}BETWEEN {self.scalars.sample(column)} AND {self.scalars.sample(column)}"
+        return (
+            f"{column.sql} {negation}BETWEEN {self.scalars.sample(column)} AND {self.scalars.sample(column)}"
+        )
 
     def _null(self, depth: int) -> str | None:
         columns = self.scalars.scope.columns
@@ -144,8 +152,13 @@ class Conditions:
         random = self.scalars.random
         self.scalars.used.add("like")
         if random.random() < 0.15:
-            return f"{random.choice(('starts_with', 'contains', 'ends_with'))}({column.sql}, {text_literal(random.choice(('a', 'b', '', 'Z')))})"
-        return f"{column.sql} {random.choice(('LIKE', 'LIKE', 'NOT LIKE', 'ILIKE'))} '{random.choice(PATTERNS)}'"
+            return (
+                f"{random.choice(('starts_with', 'contains', 'ends_with'))}({column.sql}, "
+                f"{text_literal(random.choice(('a', 'b', '', 'Z')))})"
+            )
+        return (
+            f"{column.sql} {random.choice(('LIKE', 'LIKE', 'NOT LIKE', 'ILIKE'))} '{random.choice(PATTERNS)}'"
+        )
 
     def _columns(self, depth: int) -> str | None:
         left = self._any_column()
@@ -158,12 +171,22 @@ class Conditions:
         left = self._any_column()
         if left is None:
             return None
-        right = self.scalars.sample(left) if self.scalars.random.random() < 0.5 else self.scalars.leaf(left.family).sql
+        right = (
+            self.scalars.sample(left)
+            if self.scalars.random.random() < 0.5
+            else self.scalars.leaf(left.family).sql
+        )
         return f"{left.sql} IS {self.scalars.random.choice(('', 'NOT '))}DISTINCT FROM {right}"
 
     def _boolean(self, depth: int) -> str | None:
         column = self.scalars.column(Family.BOOLEAN)
-        return None if column is None else self.scalars.random.choice((column.sql, f"(NOT {column.sql})", f"({column.sql} IS NOT TRUE)"))
+        return (
+            None
+            if column is None
+            else self.scalars.random.choice(
+                (column.sql, f"(NOT {column.sql})", f"({column.sql} IS NOT TRUE)")
+            )
+        )
 
     def _expression(self, depth: int) -> str | None:
         left = self.scalars.any(2)
@@ -189,6 +212,8 @@ class Conditions:
             return None
         if kind == 1:
             self.scalars.used.add("any, all")
-            return f"{column.sql} {random.choice(('=', '<>', '<', '>='))} {random.choice(('ANY', 'ALL'))} {rows}"
+            return (
+                f"{column.sql} {random.choice(('=', '<>', '<', '>='))} {random.choice(('ANY', 'ALL'))} {rows}"
+            )
         self.scalars.used.add("in subquery")
         return f"{column.sql} {random.choice(('', '', 'NOT '))}IN {rows}"

@@ -138,12 +138,29 @@ def make_dataset(seed: int, hosts: int | None = None) -> Dataset:
     return Dataset(seed, tuple(stores), hosts or chosen)
 
 
-def _store(random: Random, name: str, group: str, partitions: int, shared: tuple[str, pa.DataType], *, is_global: bool) -> Store:
+def _store(
+    random: Random,
+    name: str,
+    group: str,
+    partitions: int,
+    shared: tuple[str, pa.DataType],
+    *,
+    is_global: bool,
+) -> Store:
     first = shared if random.random() < 0.8 else (random.choice(KEY_NAMES[:4]), random.choice(_KEY_KINDS))
     if random.random() < 0.2:
         first = (random.choice(KEY_NAMES[:4]), first[1])
-    key = [first, *((other, random.choice(_KEY_KINDS)) for other in random.sample(KEY_NAMES[4:], random.choice((0, 0, 0, 1, 1, 2))))]
-    values = [(column, random.choice(_VALUE_KINDS)) for column in random.sample(COLUMN_NAMES, random.randrange(2, 9))]
+    key = [
+        first,
+        *(
+            (other, random.choice(_KEY_KINDS))
+            for other in random.sample(KEY_NAMES[4:], random.choice((0, 0, 0, 1, 1, 2)))
+        ),
+    ]
+    values = [
+        (column, random.choice(_VALUE_KINDS))
+        for column in random.sample(COLUMN_NAMES, random.randrange(2, 9))
+    ]
     columns = key + values
     if random.random() < 0.3:
         random.shuffle(columns)
@@ -161,12 +178,20 @@ def _store(random: Random, name: str, group: str, partitions: int, shared: tuple
 
 
 def _filled(random: Random, definition: StoreDefinition) -> Store:
-    makers = {field.name: _maker(random, field.type, is_key=field.name in definition.key) for field in definition.schema}
+    makers = {
+        field.name: _maker(random, field.type, is_key=field.name in definition.key)
+        for field in definition.schema
+    }
     some = random.randrange(10, MAX_ROWS)
     count = random.choice((0, random.choice((1, 3)), some, some, some, some, some, MAX_ROWS, MAX_ROWS))
     live = _table(definition, _rows(random, definition, makers, count))
     dead = _table(definition, _rows(random, definition, makers, random.choice((0, 0, 5, count // 2))))
-    return Store(definition, live, dead, tuple(_column(random, field, makers[field.name], live) for field in definition.schema))
+    return Store(
+        definition,
+        live,
+        dead,
+        tuple(_column(random, field, makers[field.name], live) for field in definition.schema),
+    )
 
 
 @dataclass(frozen=True)
@@ -202,7 +227,9 @@ def _maker(random: Random, kind: pa.DataType, *, is_key: bool) -> _Maker:
     return _Maker(kind, make, nulls, favourite)
 
 
-def _rows(random: Random, definition: StoreDefinition, makers: Mapping[str, _Maker], count: int) -> list[tuple[Any, ...]]:
+def _rows(
+    random: Random, definition: StoreDefinition, makers: Mapping[str, _Maker], count: int
+) -> list[tuple[Any, ...]]:
     rows: dict[tuple[Any, ...], tuple[Any, ...]] = {}
     for _ in range(count):
         row = {name: maker.value(random) for name, maker in makers.items()}
@@ -212,7 +239,9 @@ def _rows(random: Random, definition: StoreDefinition, makers: Mapping[str, _Mak
 
 def _table(definition: StoreDefinition, rows: list[tuple[Any, ...]]) -> pa.Table:
     columns = list(zip(*rows, strict=True)) or [()] * len(definition.schema)
-    arrays = [pa.array(list(values), field.type) for values, field in zip(columns, definition.schema, strict=True)]
+    arrays = [
+        pa.array(list(values), field.type) for values, field in zip(columns, definition.schema, strict=True)
+    ]
     return pa.Table.from_arrays(arrays, schema=definition.schema)
 
 
@@ -222,9 +251,19 @@ def _column(random: Random, field: pa.Field, maker: _Maker, live: pa.Table) -> E
     samples: list[str] = []
     if family in SIMPLE:
         column = live.column(field.name)
-        raw = column.cast(pa.int32()) if family is Family.DATE else column.cast(pa.int64()) if pa.types.is_timestamp(field.type) else column
+        raw = (
+            column.cast(pa.int32())
+            if family is Family.DATE
+            else column.cast(pa.int64())
+            if pa.types.is_timestamp(field.type)
+            else column
+        )
         present = [value for value in raw.to_pylist() if value is not None]
-        chosen = random.sample(present, min(SAMPLES, len(present))) + [maker.make(field.type, random) for _ in range(2)]
+        chosen = random.sample(present, min(SAMPLES, len(present))) + [
+            maker.make(field.type, random) for _ in range(2)
+        ]
         samples = [literal(value, field.type) for value in chosen]
-    tame = maker.make is tame_value or not (pa.types.is_primitive(field.type) or pa.types.is_decimal(field.type))
+    tame = maker.make is tame_value or not (
+        pa.types.is_primitive(field.type) or pa.types.is_decimal(field.type)
+    )
     return Expression(quoted(field.name), family, name, is_tame=tame, samples=tuple(samples), name=field.name)

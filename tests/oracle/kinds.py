@@ -1,4 +1,6 @@
-"""What the generator knows of a value: its family, its type, how surely its bits are determined, and whether sums of it are exact."""
+"""What the generator knows of a value: its family, its type, how surely its bits are determined, and whether
+sums of it are exact.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,8 @@ class Family(Enum):
 class Trust(IntEnum):
     """How surely a value is determined by the query, whatever the order in which rows are read.
 
-    `EXACT`: bit for bit. `EQUAL`: up to SQL's equality, for which -0.0 is 0.0 and a day is 24 hours. `CLOSE`: up to rounding, so that nothing but
-    the answer may depend on it.
+    `EXACT`: bit for bit. `EQUAL`: up to SQL's equality, for which -0.0 is 0.0 and a day is 24 hours. `CLOSE`:
+    up to rounding, so that nothing but the answer may depend on it.
     """
 
     EXACT = 0
@@ -40,7 +42,17 @@ class Trust(IntEnum):
 
 
 NUMBERS = (Family.INTEGER, Family.DECIMAL, Family.FLOAT)
-SIMPLE = (*NUMBERS, Family.TEXT, Family.BLOB, Family.BOOLEAN, Family.DATE, Family.TIMESTAMP, Family.TIMESTAMPTZ, Family.TIME, Family.INTERVAL)
+SIMPLE = (
+    *NUMBERS,
+    Family.TEXT,
+    Family.BLOB,
+    Family.BOOLEAN,
+    Family.DATE,
+    Family.TIMESTAMP,
+    Family.TIMESTAMPTZ,
+    Family.TIME,
+    Family.INTERVAL,
+)
 LOOSE = (Family.FLOAT, Family.INTERVAL)
 """Families with values that are equal and not the same: -0.0 and 0.0, a day and 24 hours."""
 NESTED = (Family.LIST, Family.STRUCT, Family.MAP)
@@ -103,7 +115,9 @@ def family_of(kind: pa.DataType, name: str) -> Family:
 
 
 _PLAIN_NAMES = frozenset("abcdefghijklmnopqrstuvwxyz_0123456789")
-_WORDS = frozenset({"order", "select", "group", "by", "end", "all", "table", "in", "on", "at", "as", "to", "do", "or", "is"})
+_WORDS = frozenset(
+    {"order", "select", "group", "by", "end", "all", "table", "in", "on", "at", "as", "to", "do", "or", "is"}
+)
 
 
 def quoted(name: str) -> str:

@@ -43,7 +43,8 @@ class PlainDuckDB:
             self._connection.unregister("__rows")
 
     def answer(self, sql: str, parameters: Sequence[str] = ()) -> pa.Table:
-        """The answer of a query, in the types that results have; asked again at once, the same without asking DuckDB.
+        """The answer of a query, in the types that results have; asked again at once, the same without asking
+        DuckDB.
 
         Raises:
             duckdb.Error: The query is not valid, or fails.
@@ -79,7 +80,13 @@ class PlainDuckDB:
 
 def reordered(tables: Mapping[str, pa.Table]) -> Iterator[Mapping[str, pa.Table]]:
     """The same rows in other orders: an answer that changes with them is not determined."""
-    yield {name: rows.take(pa.array(range(rows.num_rows - 1, -1, -1), pa.int64())) for name, rows in tables.items()}
+    yield {
+        name: rows.take(pa.array(range(rows.num_rows - 1, -1, -1), pa.int64()))
+        for name, rows in tables.items()
+    }
     for seed in range(3):
         random = Random(seed)
-        yield {name: rows.take(pa.array(random.sample(range(rows.num_rows), rows.num_rows), pa.int64())) for name, rows in tables.items()}
+        yield {
+            name: rows.take(pa.array(random.sample(range(rows.num_rows), rows.num_rows), pa.int64()))
+            for name, rows in tables.items()
+        }

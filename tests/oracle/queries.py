@@ -26,7 +26,8 @@ class Generated:
         parameters: Their values as SQL literals.
         trusts: How surely each column of the answer is determined.
         named: Places of the columns whose names it says.
-        ordered: Places of the columns that rows must be ordered by, as far as they are; all of them for a total order.
+        ordered: Places of the columns that rows must be ordered by, as far as they are; all of them for a
+            total order.
         features: What it has.
     """
 
@@ -70,7 +71,10 @@ class _Generator:
         if random.random() < 0.12:
             self.parameters = []
             self.used.add("parameters")
-        if random.random() < 0.02 and (collated := collated_query(random, self.used, self._store, self._condition)) is not None:
+        if (
+            random.random() < 0.02
+            and (collated := collated_query(random, self.used, self._store, self._condition)) is not None
+        ):
             return Generated(
                 *_numbered(collated.sql, self.parameters or ()),
                 tuple(c.trust for c in collated.columns),
@@ -85,7 +89,14 @@ class _Generator:
             self.used.add("cte")
         sql, parameters = _numbered(with_clause + query.sql, self.parameters or ())
         named = frozenset(place for place, column in enumerate(query.columns) if column.name)
-        return Generated(sql, parameters, tuple(column.trust for column in query.columns), named, ordered, frozenset(self.used))
+        return Generated(
+            sql,
+            parameters,
+            tuple(column.trust for column in query.columns),
+            named,
+            ordered,
+            frozenset(self.used),
+        )
 
     def _condition(self, relation: Relation) -> str:
         return self.conditions(relation, (), 0).make(1)
@@ -111,7 +122,11 @@ class _Generator:
         random = self.random
         if query.is_limited or random.random() < 0.5:
             return query, query.ordered
-        places = [place for place, column in enumerate(query.columns) if column.family in SIMPLE and column.trust <= Trust.EQUAL and column.name]
+        places = [
+            place
+            for place, column in enumerate(query.columns)
+            if column.family in SIMPLE and column.trust <= Trust.EQUAL and column.name
+        ]
         if not places:
             return query, ()
         chosen = random.sample(places, random.randrange(1, min(3, len(places)) + 1))
@@ -122,19 +137,35 @@ class _Generator:
                 return query, ()
             chosen += missing
         self.used.add("order by, limit" if limited else "order by")
-        names = [str(place + 1) if random.random() < 0.2 or not query.columns[place].name else quoted(query.columns[place].name) for place in chosen]
-        order = ", ".join(name + random.choice(("", "", " DESC", " NULLS FIRST", " DESC NULLS LAST")) for name in names)
+        names = [
+            str(place + 1)
+            if random.random() < 0.2 or not query.columns[place].name
+            else quoted(query.columns[place].name)
+            for place in chosen
+        ]
+        order = ", ".join(
+            name + random.choice(("", "", " DESC", " NULLS FIRST", " DESC NULLS LAST")) for name in names
+        )
         text = f"{query.sql} ORDER BY {order}"
         if limited:
-            text += f" LIMIT {random.choice((0, 1, 3, 5, 10, 40))}" + (f" OFFSET {random.choice((0, 1, 4, 20))}" if random.random() < 0.35 else "")
-        columns = tuple(column.loosened(Trust.EQUAL) for column in query.columns) if limited and not query.total else query.columns
+            text += f" LIMIT {random.choice((0, 1, 3, 5, 10, 40))}" + (
+                f" OFFSET {random.choice((0, 1, 4, 20))}" if random.random() < 0.35 else ""
+            )
+        columns = (
+            tuple(column.loosened(Trust.EQUAL) for column in query.columns)
+            if limited and not query.total
+            else query.columns
+        )
         return replace(query, sql=text, columns=columns, is_limited=limited), tuple(chosen)
 
     def _missing(self, query: Query, chosen: Sequence[int]) -> list[int] | None:
         """Columns that an order lacks to be total; None if none can be."""
         if query.total:
             return [place for place in query.total if place not in chosen]
-        if any(column.trust is Trust.CLOSE or not column.name or column.family is Family.MAP for column in query.columns):
+        if any(
+            column.trust is Trust.CLOSE or not column.name or column.family is Family.MAP
+            for column in query.columns
+        ):
             return None
         return [place for place in range(len(query.columns)) if place not in chosen]
 
@@ -149,7 +180,13 @@ class _Generator:
         return f"{prefix}{self.names}"
 
     def scalars(self, columns: tuple[Expression, ...], outer: tuple[Expression, ...]) -> Scalars:
-        return Scalars(self.random, Scope(columns, outer), is_reckless=self.random.random() < 0.02, used=self.used, parameters=self.parameters)
+        return Scalars(
+            self.random,
+            Scope(columns, outer),
+            is_reckless=self.random.random() < 0.02,
+            used=self.used,
+            parameters=self.parameters,
+        )
 
     def conditions(self, relation: Relation, outer: tuple[Expression, ...], depth: int) -> Conditions:
         subqueries = _Subqueries(self, relation.columns, depth) if depth > 0 else None
@@ -158,7 +195,9 @@ class _Generator:
     def select(self, depth: int, outer: tuple[Expression, ...] = (), *, is_top: bool = False) -> Query:
         relation = self.relation(depth, outer)
         conditions = self.conditions(relation, outer, depth)
-        return Selects(conditions.scalars, relation, conditions, is_top=is_top, subqueries=conditions.subqueries).make()
+        return Selects(
+            conditions.scalars, relation, conditions, is_top=is_top, subqueries=conditions.subqueries
+        ).make()
 
     def columns_of(self, families: Sequence[Family], depth: int) -> Query:
         """A plain SELECT of given families."""
@@ -171,14 +210,24 @@ class _Generator:
         left = self.columns_of([random.choice(SIMPLE) for _ in range(random.randrange(1, 4))], depth)
         if random.random() < 0.3:
             made = self.select(depth)
-            if all(column.family in SIMPLE and column.trust < Trust.CLOSE for column in made.columns) and not made.is_limited and not made.ordered:
+            if (
+                all(column.family in SIMPLE and column.trust < Trust.CLOSE for column in made.columns)
+                and not made.is_limited
+                and not made.ordered
+            ):
                 left = made
         right = self.columns_of([column.family for column in left.columns], depth)
-        operator = random.choice(("UNION", "UNION ALL", "UNION ALL", "INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL"))
+        operator = random.choice(
+            ("UNION", "UNION ALL", "UNION ALL", "INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL")
+        )
         self.used.add(operator.lower())
         trust = max((column.trust for column in (*left.columns, *right.columns)), default=Trust.EXACT)
         columns = tuple(
-            replace(one.loosened(max(trust, Trust.EQUAL if one.family in LOOSE else Trust.EXACT)), is_tame=one.is_tame and other.is_tame, kind="")
+            replace(
+                one.loosened(max(trust, Trust.EQUAL if one.family in LOOSE else Trust.EXACT)),
+                is_tame=one.is_tame and other.is_tame,
+                kind="",
+            )
             for one, other in zip(left.columns, right.columns, strict=True)
         )
         total = () if operator.endswith("ALL") else tuple(range(len(columns)))
@@ -230,7 +279,13 @@ class _Generator:
         columns = tuple(replace(column, sql=f"{alias}.{column.sql}") for column in store.columns)
         keys = tuple(column for column in columns if column.name in store.definition.key)
         total = tuple(next(column for column in keys if column.name == name) for name in store.definition.key)
-        return Relation(f"{quoted(store.definition.name)} {self.random.choice(('', 'AS '))}{alias}", columns, total, keys, store.live.num_rows)
+        return Relation(
+            f"{quoted(store.definition.name)} {self.random.choice(('', 'AS '))}{alias}",
+            columns,
+            total,
+            keys,
+            store.live.num_rows,
+        )
 
     def _lateral(self, left: Relation) -> Relation | None:
         inner = _Subqueries(self, left.columns, 1).lateral()
@@ -241,7 +296,11 @@ class _Generator:
         columns = tuple(column.under(alias, column.name) for column in inner.columns)
         kind = self.random.choice(("CROSS JOIN LATERAL", "LEFT JOIN LATERAL"))
         condition = " ON TRUE" if kind.startswith("LEFT") else ""
-        return replace(left, sql=f"{left.sql} {kind} ({inner.sql}) AS {alias}{condition}", columns=(*left.columns, *columns))
+        return replace(
+            left,
+            sql=f"{left.sql} {kind} ({inner.sql}) AS {alias}{condition}",
+            columns=(*left.columns, *columns),
+        )
 
 
 @dataclass(frozen=True)
@@ -256,7 +315,9 @@ class _Subqueries:
         """A FROM clause, and a WHERE that mostly ties it to the query around."""
         make = self.generator
         random = make.random
-        relation = make.relation(self.depth - 1, ()) if random.random() < 0.3 else make.factor(self.depth - 1, ())
+        relation = (
+            make.relation(self.depth - 1, ()) if random.random() < 0.3 else make.factor(self.depth - 1, ())
+        )
         outer = self.around if random.random() < 0.6 else ()
         conditions = make.conditions(relation, outer, self.depth - 1)
         parts = [*relation.ties]
@@ -270,7 +331,9 @@ class _Subqueries:
 
     def scalar(self, family: Family) -> Expression | None:
         relation, conditions, where = self._relation()
-        columns = [column for column in conditions.scalars.scope.readable(family) if column in relation.columns]
+        columns = [
+            column for column in conditions.scalars.scope.readable(family) if column in relation.columns
+        ]
         if family is Family.INTEGER and self.generator.random.random() < 0.3:
             return Expression(f"(SELECT count(*) FROM {relation.sql}{where})", family)
         if not columns:
@@ -285,30 +348,44 @@ class _Subqueries:
             return Expression(f"(SELECT bool_or({column.sql}) FROM {relation.sql}{where})", family)
         return replace(
             column.loosened(trust),
-            sql=f"(SELECT {self.generator.random.choice(('min', 'max'))}({column.sql}) FROM {relation.sql}{where})",
+            sql=(
+                f"(SELECT {self.generator.random.choice(('min', 'max'))}({column.sql}) FROM "
+                f"{relation.sql}{where})"
+            ),
             kind="",
             name="",
         )
 
     def column(self, family: Family) -> str | None:
         relation, conditions, where = self._relation()
-        columns = [column for column in conditions.scalars.scope.readable(family) if column in relation.columns]
+        columns = [
+            column for column in conditions.scalars.scope.readable(family) if column in relation.columns
+        ]
         if not columns:
             return None
         column = self.generator.random.choice(columns)
         distinct = self.generator.random.choice(("", "", "", "DISTINCT "))
         if self.generator.random.random() < 0.15:
-            return f"(SELECT {column.sql} FROM {relation.sql}{where} GROUP BY {column.sql} HAVING count(*) > 1)"
+            return (
+                f"(SELECT {column.sql} FROM {relation.sql}{where} GROUP BY {column.sql} HAVING count(*) > 1)"
+            )
         return f"(SELECT {distinct}{column.sql} FROM {relation.sql}{where})"
 
     def rows(self) -> str | None:
         relation, _, where = self._relation()
-        return f"(SELECT {self.generator.random.choice(('1', '*', relation.columns[0].sql))} FROM {relation.sql}{where})"
+        return (
+            f"(SELECT {self.generator.random.choice(('1', '*', relation.columns[0].sql))} FROM "
+            f"{relation.sql}{where})"
+        )
 
     def lateral(self) -> Query | None:
-        """Rows that depend on those of the FROM clause before them: one row, for its rows keep what sets them apart."""
+        """Rows that depend on those of the FROM clause before them: one row, for its rows keep what sets them
+        apart.
+        """
         relation, _, where = self._relation()
-        found = [column for column in relation.columns if column.family in SIMPLE and column.trust < Trust.CLOSE]
+        found = [
+            column for column in relation.columns if column.family in SIMPLE and column.trust < Trust.CLOSE
+        ]
         if not found:
             return None
         column = self.generator.random.choice(found)
@@ -317,4 +394,6 @@ class _Subqueries:
             Expression("", Family.INTEGER, name="many"),
             replace(column.loosened(trust), sql="", kind="", name="most"),
         )
-        return Query(f"SELECT count(*) AS many, max({column.sql}) AS most FROM {relation.sql}{where}", outputs, (), 1)
+        return Query(
+            f"SELECT count(*) AS many, max({column.sql}) AS most FROM {relation.sql}{where}", outputs, (), 1
+        )

@@ -25,7 +25,8 @@ class Relation:
         total: Columns that no two rows have in common; empty where rows may be equal.
         keys: Columns of stores' keys.
         rows: How many rows there may be, roughly.
-        is_merged: A join with USING made one column of two, or a comma stands in it: no star, and no more joins.
+        is_merged: A join with USING made one column of two, or a comma stands in it: no star, and no more
+            joins.
         ties: Conditions of its joins that stand in WHERE.
     """
 
@@ -93,19 +94,31 @@ class Joins:
         condition = self._condition(left, right)
         if condition is None:
             return None
-        kind = self.random.choice(("JOIN", "JOIN", "INNER JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"))
+        kind = self.random.choice(
+            ("JOIN", "JOIN", "INNER JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN")
+        )
         self.used.add(kind.lower().replace("inner ", ""))
         return self._both(left, right, f"{left.sql} {kind} {right.sql} ON {condition}")
 
     def _both(self, left: Relation, right: Relation, sql: str, rows: int | None = None) -> Relation:
         total = (*left.total, *right.total) if left.total and right.total else ()
         count = max(left.rows, right.rows, left.rows * right.rows // 6) if rows is None else rows
-        return Relation(sql, (*left.columns, *right.columns), total, (*left.keys, *right.keys), count, left.is_merged or right.is_merged)
+        return Relation(
+            sql,
+            (*left.columns, *right.columns),
+            total,
+            (*left.keys, *right.keys),
+            count,
+            left.is_merged or right.is_merged,
+        )
 
     def _merged(self, left: Relation, right: Relation) -> Relation | None:
         """USING and NATURAL: columns of one name become one."""
         shared = [
-            column for column in left.columns if column.name and any(_fits(column, other) and column.name == other.name for other in right.columns)
+            column
+            for column in left.columns
+            if column.name
+            and any(_fits(column, other) and column.name == other.name for other in right.columns)
         ]
         names = {column.name for column in left.columns} & {column.name for column in right.columns}
         once = [column for column in shared if sum(other.name == column.name for other in left.columns) == 1]
@@ -118,7 +131,9 @@ class Joins:
         else:
             self.used.add("using")
             chosen = self.random.sample(once, self.random.randrange(1, min(2, len(once)) + 1))
-            sql = f"{left.sql} {kind} {right.sql} USING ({', '.join(quoted(column.name) for column in chosen)})"
+            sql = (
+                f"{left.sql} {kind} {right.sql} USING ({', '.join(quoted(column.name) for column in chosen)})"
+            )
         ties = {column.name for column in chosen}
         merged = [replace(column, sql=quoted(column.name), kind="") for column in chosen]
         joined = self._both(left, right, sql)
@@ -142,13 +157,23 @@ class Joins:
     def _compared(self, left: Relation, right: Relation) -> Relation | None:
         if left.rows * right.rows > MOST_ROWS:
             return None
-        pairs = [(one, other) for one in left.columns for other in right.columns if _fits(one, other) and one.family is not Family.BOOLEAN]
+        pairs = [
+            (one, other)
+            for one in left.columns
+            for other in right.columns
+            if _fits(one, other) and one.family is not Family.BOOLEAN
+        ]
         if not pairs:
             return None
         one, other = self.random.choice(pairs)
         self.used.add("non-equi join")
         kind, operator = self.random.choice(("JOIN", "LEFT JOIN")), self.random.choice(("<", "<=", ">", "<>"))
-        return self._both(left, right, f"{left.sql} {kind} {right.sql} ON {one.sql} {operator} {other.sql}", left.rows * right.rows)
+        return self._both(
+            left,
+            right,
+            f"{left.sql} {kind} {right.sql} ON {one.sql} {operator} {other.sql}",
+            left.rows * right.rows,
+        )
 
     def _comma(self, left: Relation, right: Relation) -> Relation | None:
         """A join whose condition stands in WHERE."""

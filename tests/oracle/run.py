@@ -49,7 +49,10 @@ class Finding:
         """All that a person needs, in some lines."""
         whole = with_literals(self.query.sql, self.query.parameters)
         lines = [
-            f"==== {self.verdict.outcome.value}: seed {self.seed} (python -m tests.oracle --replay {self.seed} --hosts {self.dataset.hosts})",
+            (
+                f"==== {self.verdict.outcome.value}: seed {self.seed} (python -m tests.oracle --replay "
+                f"{self.seed} --hosts {self.dataset.hosts})"
+            ),
             self.dataset.describe(),
             f"query:    {self.query.sql}",
             *([f"literals: {whole}"] if self.query.parameters else []),
@@ -59,7 +62,10 @@ class Finding:
         ]
         for name, table in (("expected", self.verdict.expected), ("found", self.verdict.found)):
             if table is not None:
-                lines.append(f"{name}: {table.num_rows} rows of {', '.join(f'{each.name} {each.type}' for each in table.schema)}")
+                lines.append(
+                    f"{name}: {table.num_rows} rows of "
+                    f"{', '.join(f'{each.name} {each.type}' for each in table.schema)}"
+                )
                 lines += [f"    {row}" for row in rows_of(table.slice(0, ROWS_SHOWN))]
         return "\n".join(lines)
 
@@ -127,7 +133,9 @@ def judging(dataset: Dataset, system_of: SystemOf) -> Iterator[Judge]:
         oracle.close()
 
 
-def ask(judge: Judge, dataset: Dataset, seed: int, *, shrink: bool = True) -> tuple[Generated, Verdict, Finding | None]:
+def ask(
+    judge: Judge, dataset: Dataset, seed: int, *, shrink: bool = True
+) -> tuple[Generated, Verdict, Finding | None]:
     """Ask the query of a seed.
 
     Args:
@@ -146,7 +154,12 @@ def ask(judge: Judge, dataset: Dataset, seed: int, *, shrink: bool = True) -> tu
     text = with_literals(query.sql, query.parameters)
     if shrink and verdict.outcome is Outcome.DIFFERENT:
         same_kind = verdict.found is None
-        text = shrunk(text, lambda smaller: _differs_alike(judge.judged(smaller, (), None, (), (), seed), is_failure=same_kind))
+        text = shrunk(
+            text,
+            lambda smaller: _differs_alike(
+                judge.judged(smaller, (), None, (), (), seed), is_failure=same_kind
+            ),
+        )
     return query, verdict, Finding(seed, dataset, query, text, verdict)
 
 
@@ -186,7 +199,12 @@ class Plan:
     processes: int = 1
 
 
-def run(plan: Plan, system_of: SystemOf, report: Callable[[Finding], None], progress: Callable[[Tally, float], None] | None = None) -> Tally:
+def run(
+    plan: Plan,
+    system_of: SystemOf,
+    report: Callable[[Finding], None],
+    progress: Callable[[Tally, float], None] | None = None,
+) -> Tally:
     """Ask many queries.
 
     Args:
@@ -208,7 +226,9 @@ def run(plan: Plan, system_of: SystemOf, report: Callable[[Finding], None], prog
             seconds = time.monotonic() - started
             if progress is not None:
                 progress(tally, seconds)
-            if len(tally.differences) >= plan.most_findings or (plan.seconds is not None and seconds > plan.seconds):
+            if len(tally.differences) >= plan.most_findings or (
+                plan.seconds is not None and seconds > plan.seconds
+            ):
                 break
     return tally
 
@@ -216,8 +236,13 @@ def run(plan: Plan, system_of: SystemOf, report: Callable[[Finding], None], prog
 def _in_parts(plan: Plan, system_of: SystemOf, resources: ExitStack) -> Iterator[Tally]:
     """A tally for each dataset, in the order of the seeds."""
     last = plan.first + plan.queries
-    starts = [plan.first, *range((plan.first // QUERIES_A_DATASET + 1) * QUERIES_A_DATASET, last, QUERIES_A_DATASET)]
-    parts = [range(first, min(last, (first // QUERIES_A_DATASET + 1) * QUERIES_A_DATASET)) for first in starts]
+    starts = [
+        plan.first,
+        *range((plan.first // QUERIES_A_DATASET + 1) * QUERIES_A_DATASET, last, QUERIES_A_DATASET),
+    ]
+    parts = [
+        range(first, min(last, (first // QUERIES_A_DATASET + 1) * QUERIES_A_DATASET)) for first in starts
+    ]
     if plan.processes == 1:
         return (ask_of_one_dataset(plan, system_of, seeds) for seeds in parts)
     workers = resources.enter_context(ProcessPoolExecutor(plan.processes, get_context("spawn")))
@@ -243,7 +268,11 @@ def ask_of_one_dataset(plan: Plan, system_of: SystemOf, seeds: range) -> Tally:
 def print_progress(tally: Tally, seconds: float) -> None:
     """One line that is written anew."""
     print(
-        f"\r{tally.queries} queries, {len(tally.differences)} differences, {tally.queries / seconds:.0f} a second ",
+        (
+            f"\r{tally.queries} queries, {len(tally.differences)} differences, {tally.queries / seconds:.0f} "
+            "a "
+            "second "
+        ),
         end="",
         file=sys.stderr,
         flush=True,

@@ -16,14 +16,26 @@ _LITERALS: dict[Family, Callable[[Random], str]] = {
     Family.INTEGER: lambda random: str(random.choice((0, 1, 2, 3, 5, 7, 10, -1, -3, 12, 60))),
     Family.DECIMAL: lambda random: random.choice(("0.5", "1.25", "0.00", "-2.5", "10.1", "3.0")),
     Family.FLOAT: lambda random: random.choice(
-        ("1.5e0", "0e0", "-2.25e0", "CAST('nan' AS DOUBLE)", "CAST('inf' AS DOUBLE)", "CAST(-0.0 AS DOUBLE)", "0.125e0")
+        (
+            "1.5e0",
+            "0e0",
+            "-2.25e0",
+            "CAST('nan' AS DOUBLE)",
+            "CAST('inf' AS DOUBLE)",
+            "CAST(-0.0 AS DOUBLE)",
+            "0.125e0",
+        )
     ),
     Family.TEXT: lambda random: text_literal(random.choice(WORDS)),
-    Family.BLOB: lambda random: random.choice(("CAST('a' AS BLOB)", "CAST('' AS BLOB)", "CAST('\\xFF' AS BLOB)", "x'61'", "X'ff'", "x''")),
+    Family.BLOB: lambda random: random.choice(
+        ("CAST('a' AS BLOB)", "CAST('' AS BLOB)", "CAST('\\xFF' AS BLOB)", "x'61'", "X'ff'", "x''")
+    ),
     Family.BOOLEAN: lambda random: random.choice(("TRUE", "FALSE")),
     Family.DATE: lambda random: f"DATE '{random.choice(_DATES)}'",
     Family.TIMESTAMP: lambda random: f"TIMESTAMP '{random.choice(_DATES)} 0{random.randrange(3)}:00:00'",
-    Family.TIMESTAMPTZ: lambda random: f"TIMESTAMPTZ '{random.choice(_DATES)} 00:00:00+0{random.randrange(3)}'",
+    Family.TIMESTAMPTZ: lambda random: (
+        f"TIMESTAMPTZ '{random.choice(_DATES)} 00:00:00+0{random.randrange(3)}'"
+    ),
     Family.TIME: lambda random: f"TIME '{random.choice(_TIMES)}'",
     Family.INTERVAL: lambda random: f"INTERVAL '{random.choice(_INTERVALS)}'",
 }
@@ -43,10 +55,19 @@ _TYPES = {
 
 
 _OTHER_TYPES: dict[Family, tuple[str, ...]] = {
-    Family.INTEGER: ("CAST({0} AS DOUBLE)", "(CAST({0} AS DOUBLE) + 0.5)", "CAST({0} AS DECIMAL(38,2))", "(CAST({0} AS DECIMAL(38,2)) - 0.25)"),
+    Family.INTEGER: (
+        "CAST({0} AS DOUBLE)",
+        "(CAST({0} AS DOUBLE) + 0.5)",
+        "CAST({0} AS DECIMAL(38,2))",
+        "(CAST({0} AS DECIMAL(38,2)) - 0.25)",
+    ),
     Family.DECIMAL: ("CAST({0} AS DOUBLE)", "(CAST({0} AS DOUBLE) + 0.004)"),
     Family.FLOAT: ("CAST({0} AS DOUBLE)", "(CAST({0} AS DOUBLE) + 0.001)"),
-    Family.DATE: ("CAST({0} AS TIMESTAMP)", "(CAST({0} AS TIMESTAMP) + INTERVAL 12 HOUR)", "CAST({0} AS TIMESTAMPTZ)"),
+    Family.DATE: (
+        "CAST({0} AS TIMESTAMP)",
+        "(CAST({0} AS TIMESTAMP) + INTERVAL 12 HOUR)",
+        "CAST({0} AS TIMESTAMPTZ)",
+    ),
     Family.TIMESTAMP: ("CAST({0} AS DATE)", "CAST({0} AS TIMESTAMPTZ)"),
     Family.TIMESTAMPTZ: ("CAST({0} AS DATE)", "CAST({0} AS TIMESTAMP)"),
 }
@@ -108,7 +129,11 @@ class Scalars:
     def column(self, family: Family, *, tame: bool = False, trust: Trust = Trust.EQUAL) -> Expression | None:
         """A column of the FROM clause; now and then one of a query around."""
         found = [column for column in self.scope.readable(family, trust) if column.is_tame or not tame]
-        around = [column for column in self.scope.outer if column.family is family and column.trust <= trust and (column.is_tame or not tame)]
+        around = [
+            column
+            for column in self.scope.outer
+            if column.family is family and column.trust <= trust and (column.is_tame or not tame)
+        ]
         if around and (not found or self.random.random() < 0.15):
             self.used.add("correlated")
             return self.random.choice(around)
@@ -118,7 +143,11 @@ class Scalars:
         """A column, or else a literal."""
         if self.random.random() < 0.04:
             return self.null(family)
-        found = self.column(family, tame=tame and not self.is_reckless, trust=trust) if self.random.random() < 0.85 else None
+        found = (
+            self.column(family, tame=tame and not self.is_reckless, trust=trust)
+            if self.random.random() < 0.85
+            else None
+        )
         if found is None and family in _MADE and self.random.random() < 0.7:
             # No store has columns of these types.
             return _MADE[family](self, 0)
@@ -157,7 +186,11 @@ class Scalars:
         if self.random.random() < 0.3:
             return self._choice(family, depth, tame=tame, trust=trust)
         made = _COMPOSERS[family](self, depth - 1)
-        return made if made.trust <= trust and (made.is_tame or not tame) else self.leaf(family, tame=tame, trust=trust)
+        return (
+            made
+            if made.trust <= trust and (made.is_tame or not tame)
+            else self.leaf(family, tame=tame, trust=trust)
+        )
 
     def _choice(self, family: Family, depth: int, *, tame: bool, trust: Trust) -> Expression:
         """CASE, COALESCE, NULLIF: of every family."""
@@ -198,9 +231,15 @@ class Scalars:
             case 0:
                 return f"{column.sql} IS {self.random.choice(('', 'NOT '))}NULL"
             case 1 if depth > 0:
-                return f"({self.condition(depth - 1)} {self.random.choice(('AND', 'OR'))} {self.condition(depth - 1)})"
+                return (
+                    f"({self.condition(depth - 1)} {self.random.choice(('AND', 'OR'))} "
+                    f"{self.condition(depth - 1)})"
+                )
             case _:
-                return f"({column.sql} {self.random.choice(('=', '<>', '<', '<=', '>', '>='))} {self.sample(column)})"
+                return (
+                    f"({column.sql} {self.random.choice(('=', '<>', '<', '<=', '>', '>='))} "
+                    f"{self.sample(column)})"
+                )
 
 
 def _wide(part: Expression) -> str:
@@ -215,22 +254,47 @@ def _integer(make: Scalars, depth: int) -> Expression:
         6: (Family.TEXT, ("length({})", "strlen({})", "ascii({})")),
         7: (Family.DATE, ("year({})", "month({})", "day({})", "dayofweek({})", "dayofyear({})")),
         8: (Family.BOOLEAN, ("CAST({} AS INTEGER)",)),
-        9: (Family.TIMESTAMP, ("extract(hour FROM {})", "extract(minute FROM {})", "extract(year FROM {})", "date_part('month', {})")),
+        9: (
+            Family.TIMESTAMP,
+            (
+                "extract(hour FROM {})",
+                "extract(minute FROM {})",
+                "extract(year FROM {})",
+                "date_part('month', {})",
+            ),
+        ),
     }
     if kind in sources:
         family, forms = sources[kind]
-        return Expression(make.random.choice(forms).format(make.of(family, depth if family is Family.TEXT else 0).sql), Family.INTEGER)
+        return Expression(
+            make.random.choice(forms).format(make.of(family, depth if family is Family.TEXT else 0).sql),
+            Family.INTEGER,
+        )
     if kind == 10:
         nested = [column for column in make.scope.columns if column.family is Family.LIST]
-        return Expression(f"len({make.random.choice(nested).sql})", Family.INTEGER) if nested else make.leaf(Family.INTEGER)
+        return (
+            Expression(f"len({make.random.choice(nested).sql})", Family.INTEGER)
+            if nested
+            else make.leaf(Family.INTEGER)
+        )
     if kind == 11:
-        operand = make.random.choice((str(make.random.randrange(6)), f"(CAST({make.of(Family.INTEGER, 0, tame=True).sql} AS INTEGER) % 5)"))
+        operand = make.random.choice(
+            (
+                str(make.random.randrange(6)),
+                f"(CAST({make.of(Family.INTEGER, 0, tame=True).sql} AS INTEGER) % 5)",
+            )
+        )
         return Expression(f"CAST({operand}! AS BIGINT)", Family.INTEGER)
     if kind == 12:
         size = f"least(greatest({_wide(make.of(Family.INTEGER, 0, tame=True))}, 0), 9)"
-        return Expression(make.random.choice(("len(range({}))", "list_sum(generate_series({}))::BIGINT")).format(size), Family.INTEGER)
+        return Expression(
+            make.random.choice(("len(range({}))", "list_sum(generate_series({}))::BIGINT")).format(size),
+            Family.INTEGER,
+        )
     left, right = (make.of(Family.INTEGER, depth, tame=True) for _ in range(2))
-    return Expression(f"{make.random.choice(('greatest', 'least'))}({_wide(left)}, {_wide(right)})", Family.INTEGER)
+    return Expression(
+        f"{make.random.choice(('greatest', 'least'))}({_wide(left)}, {_wide(right)})", Family.INTEGER
+    )
 
 
 def _arithmetic(make: Scalars, depth: int, kind: int) -> Expression:
@@ -240,7 +304,10 @@ def _arithmetic(make: Scalars, depth: int, kind: int) -> Expression:
         return Expression(text, Family.INTEGER, is_tame=left.is_tame)
     left = make.of(Family.INTEGER, depth, tame=True)
     if kind < 3:
-        return Expression(f"({_wide(left)} {make.random.choice('+-')} {_wide(make.of(Family.INTEGER, depth, tame=True))})", Family.INTEGER)
+        return Expression(
+            f"({_wide(left)} {make.random.choice('+-')} {_wide(make.of(Family.INTEGER, depth, tame=True))})",
+            Family.INTEGER,
+        )
     if kind == 3:
         return Expression(f"({_wide(left)} * {make.random.choice((2, 3, -1, 10))})", Family.INTEGER)
     return Expression(f"{make.random.choice(('abs', 'sign'))}({_wide(left)})", Family.INTEGER)
@@ -255,7 +322,9 @@ def _decimal(make: Scalars, depth: int) -> Expression:
         case 1:
             return Expression(f"round({left.sql}, {make.random.choice((0, 1))})", Family.DECIMAL)
         case 2:
-            return Expression(f"CAST({make.of(Family.INTEGER, 0, tame=True).sql} AS DECIMAL(12,2))", Family.DECIMAL)
+            return Expression(
+                f"CAST({make.of(Family.INTEGER, 0, tame=True).sql} AS DECIMAL(12,2))", Family.DECIMAL
+            )
         case 3:
             return Expression(f"abs({left.sql})", Family.DECIMAL)
         case _:
@@ -267,18 +336,30 @@ def _float(make: Scalars, depth: int) -> Expression:
     match make.random.randrange(7):
         case 0 | 1:
             right = make.leaf(Family.FLOAT, tame=True)
-            return Expression(f"({left.sql} {make.random.choice('+-')} {right.sql})", Family.FLOAT, trust=max(left.trust, right.trust))
+            return Expression(
+                f"({left.sql} {make.random.choice('+-')} {right.sql})",
+                Family.FLOAT,
+                trust=max(left.trust, right.trust),
+            )
         case 2:
-            return Expression(f"({left.sql} {make.random.choice(('* 2', '* 0.5', '/ 2'))})", Family.FLOAT, trust=left.trust)
+            return Expression(
+                f"({left.sql} {make.random.choice(('* 2', '* 0.5', '/ 2'))})", Family.FLOAT, trust=left.trust
+            )
         case 3:
             top, bottom = make.of(Family.INTEGER, 0, tame=True), make.random.choice((3, 7, 10))
             return Expression(f"({top.sql} / {bottom})", Family.FLOAT, is_tame=False)
         case 4:
             return Expression(f"sqrt(abs({left.sql}))", Family.FLOAT, is_tame=False, trust=left.trust)
         case 5:
-            return Expression(f"CAST({make.of(Family.INTEGER, depth, tame=True).sql} AS DOUBLE)", Family.FLOAT)
+            return Expression(
+                f"CAST({make.of(Family.INTEGER, depth, tame=True).sql} AS DOUBLE)", Family.FLOAT
+            )
         case _:
-            return Expression(f"{make.random.choice(('floor', 'ceil', 'abs', 'round'))}({left.sql})", Family.FLOAT, trust=left.trust)
+            return Expression(
+                f"{make.random.choice(('floor', 'ceil', 'abs', 'round'))}({left.sql})",
+                Family.FLOAT,
+                trust=left.trust,
+            )
 
 
 def _text(make: Scalars, depth: int) -> Expression:
@@ -289,15 +370,27 @@ def _text(make: Scalars, depth: int) -> Expression:
         case 7:
             other = make.of(Family.TEXT, 0).sql
             made = make.random.choice(
-                ("repeat({}, 2)", "lpad({}, 4, '.')", "rpad({}, 6, 'ab')", "concat_ws('-', {}, {})", "format('<{{}}>', {})", "printf('%s!', {})")
+                (
+                    "repeat({}, 2)",
+                    "lpad({}, 4, '.')",
+                    "rpad({}, 6, 'ab')",
+                    "concat_ws('-', {}, {})",
+                    "format('<{{}}>', {})",
+                    "printf('%s!', {})",
+                )
             )
-            text = make.random.choice((made, "regexp_replace({}, '[a-m]', '*', 'g')", "array_to_string([{}, {}], ',')")).format(left.sql, other)
+            text = make.random.choice(
+                (made, "regexp_replace({}, '[a-m]', '*', 'g')", "array_to_string([{}, {}], ',')")
+            ).format(left.sql, other)
         case 1:
             text = f"substr({left.sql}, {make.random.choice((1, 2, -1))}, {make.random.choice((1, 2))})"
         case 2:
             text = f"replace({left.sql}, 'a', {text_literal(make.random.choice(WORDS))})"
         case 3:
-            return Expression(f"CAST({make.of(make.random.choice(NUMBERS), 0, trust=Trust.EXACT).sql} AS VARCHAR)", Family.TEXT)
+            return Expression(
+                f"CAST({make.of(make.random.choice(NUMBERS), 0, trust=Trust.EXACT).sql} AS VARCHAR)",
+                Family.TEXT,
+            )
         case 4:
             family = make.random.choice((Family.DATE, Family.BOOLEAN, Family.TIMESTAMP))
             return Expression(f"CAST({make.of(family, 0).sql} AS VARCHAR)", Family.TEXT)
@@ -321,9 +414,14 @@ def _date(make: Scalars, depth: int) -> Expression:
     left = make.of(Family.DATE, 0, tame=True)
     match make.random.randrange(3):
         case 0:
-            return Expression(f"({left.sql} {make.random.choice('+-')} {make.random.choice((1, 7, 31))})", Family.DATE)
+            return Expression(
+                f"({left.sql} {make.random.choice('+-')} {make.random.choice((1, 7, 31))})", Family.DATE
+            )
         case 1:
-            return Expression(f"CAST(date_trunc('{make.random.choice(('month', 'year', 'week'))}', {left.sql}) AS DATE)", Family.DATE)
+            return Expression(
+                f"CAST(date_trunc('{make.random.choice(('month', 'year', 'week'))}', {left.sql}) AS DATE)",
+                Family.DATE,
+            )
         case _:
             return Expression(f"CAST({make.of(Family.TIMESTAMP, 0, tame=True).sql} AS DATE)", Family.DATE)
 
@@ -335,20 +433,31 @@ def _timestamp(make: Scalars, depth: int) -> Expression:
             unit = make.random.choice(("1 HOUR", "1 DAY", "1 MONTH", "90 MINUTE"))
             return Expression(f"({left.sql} {make.random.choice('+-')} INTERVAL {unit})", Family.TIMESTAMP)
         case 1:
-            return Expression(f"date_trunc('{make.random.choice(('hour', 'day', 'month'))}', {left.sql})", Family.TIMESTAMP)
+            return Expression(
+                f"date_trunc('{make.random.choice(('hour', 'day', 'month'))}', {left.sql})", Family.TIMESTAMP
+            )
         case 2:
-            return Expression(f"({left.sql} {make.random.choice('+-')} {make.of(Family.INTERVAL, 0).sql})", Family.TIMESTAMP)
+            return Expression(
+                f"({left.sql} {make.random.choice('+-')} {make.of(Family.INTERVAL, 0).sql})", Family.TIMESTAMP
+            )
         case 3:
-            return Expression(f"({make.of(Family.DATE, 0, tame=True).sql} + {make.of(Family.TIME, 0).sql})", Family.TIMESTAMP)
+            return Expression(
+                f"({make.of(Family.DATE, 0, tame=True).sql} + {make.of(Family.TIME, 0).sql})",
+                Family.TIMESTAMP,
+            )
         case _:
-            return Expression(f"CAST({make.of(Family.DATE, 0, tame=True).sql} AS TIMESTAMP)", Family.TIMESTAMP)
+            return Expression(
+                f"CAST({make.of(Family.DATE, 0, tame=True).sql} AS TIMESTAMP)", Family.TIMESTAMP
+            )
 
 
 def _time(make: Scalars, depth: int) -> Expression:
     make.used.add("time")
     if make.random.random() < 0.7:
         return Expression(f"CAST({make.of(Family.TIMESTAMP, 0).sql} AS TIME)", Family.TIME)
-    return Expression(f"({make.literal(Family.TIME).sql} {make.random.choice('+-')} INTERVAL 90 MINUTE)", Family.TIME)
+    return Expression(
+        f"({make.literal(Family.TIME).sql} {make.random.choice('+-')} INTERVAL 90 MINUTE)", Family.TIME
+    )
 
 
 def _interval(make: Scalars, depth: int) -> Expression:

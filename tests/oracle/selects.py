@@ -84,12 +84,16 @@ class Selects:
             parts.append(self.conditions.make())
         return f" FROM {self.relation.sql}" + (f" WHERE {' AND '.join(parts)}" if parts else "")
 
-    def _named(self, outputs: Sequence[Expression], *, all_named: bool = False) -> tuple[str, tuple[Expression, ...]]:
+    def _named(
+        self, outputs: Sequence[Expression], *, all_named: bool = False
+    ) -> tuple[str, tuple[Expression, ...]]:
         """A SELECT list, with names as people choose them, none twice."""
         texts, columns = [], []
         taken: set[str] = set()
         # In ORDER BY an alias goes before a column that is written without its table.
-        bare_columns = {column.name.lower() for column in self.relation.columns if column.sql == quoted(column.name)}
+        bare_columns = {
+            column.name.lower() for column in self.relation.columns if column.sql == quoted(column.name)
+        }
         for place, output in enumerate(outputs):
             bare = self.is_top and not all_named and self._random.random() < 0.2
             if output.name and output.name.lower() not in taken and self._random.random() < 0.5:
@@ -122,7 +126,11 @@ class Selects:
         for _ in range(self._random.randrange(1, most + 1)):
             chance = self._random.random()
             if chance < 0.12:
-                strange = [column for column in self.relation.columns if column.family in NESTED or column.trust is Trust.CLOSE]
+                strange = [
+                    column
+                    for column in self.relation.columns
+                    if column.family in NESTED or column.trust is Trust.CLOSE
+                ]
                 if strange:
                     found.append(self._random.choice(strange))
                     continue
@@ -138,26 +146,47 @@ class Selects:
     def _of_subqueries(self, subqueries: Subqueries) -> Expression | None:
         """What a scalar subquery gives, or the first of several that gives something."""
         family = self._random.choice(SIMPLE)
-        values = [value for _ in range(self._random.choice((1, 1, 2, 3))) if (value := subqueries.scalar(family)) is not None]
+        values = [
+            value
+            for _ in range(self._random.choice((1, 1, 2, 3)))
+            if (value := subqueries.scalar(family)) is not None
+        ]
         if not values:
             return None
         self.scalars.used.add("scalar subquery" if len(values) == 1 else "scalar subqueries")
         merged = self.scalars.merged(*values)
-        return values[0] if len(values) == 1 else replace(merged, sql=f"coalesce({', '.join(value.sql for value in values)})")
+        return (
+            values[0]
+            if len(values) == 1
+            else replace(merged, sql=f"coalesce({', '.join(value.sql for value in values)})")
+        )
 
     def _places(self, outputs: Sequence[Expression], wanted: Sequence[Expression]) -> tuple[int, ...]:
         """Where some expressions are among outputs; empty unless all are."""
         texts = [output.sql for output in outputs]
-        return tuple(texts.index(each.sql) for each in wanted) if wanted and all(each.sql in texts for each in wanted) else ()
+        return (
+            tuple(texts.index(each.sql) for each in wanted)
+            if wanted and all(each.sql in texts for each in wanted)
+            else ()
+        )
 
     def _rows(self) -> Query:
         if not self.relation.is_merged and self._random.random() < 0.12 and self._can_star():
             self.scalars.used.add("star")
             columns = self.relation.columns
-            return Query(f"SELECT *{self._body()}", columns, self._places(columns, self.relation.total), self.relation.rows)
+            return Query(
+                f"SELECT *{self._body()}",
+                columns,
+                self._places(columns, self.relation.total),
+                self.relation.rows,
+            )
         outputs = self._outputs(5)
         if self._random.random() < 0.4:
-            outputs += [column for column in self.relation.total if column.sql not in [output.sql for output in outputs]]
+            outputs += [
+                column
+                for column in self.relation.total
+                if column.sql not in [output.sql for output in outputs]
+            ]
         total = self.relation.total
         lists = [column for column in self.relation.columns if element_family(column) is not None]
         if lists and self._random.random() < 0.15:
@@ -165,7 +194,9 @@ class Selects:
             outputs.append(self._rows_of(self._random.choice(lists)))
             total = ()
         text, columns = self._named(outputs)
-        return Query(f"SELECT {text}{self._body()}", columns, self._places(outputs, total), self.relation.rows)
+        return Query(
+            f"SELECT {text}{self._body()}", columns, self._places(outputs, total), self.relation.rows
+        )
 
     def _rows_of(self, column: Expression) -> Expression:
         """What makes a row of each element of a list, or of each part of a text."""
@@ -174,7 +205,9 @@ class Selects:
         if chance < 0.25:
             return Expression(f"generate_subscripts({column.sql}, 1)", Family.INTEGER, is_tame=False)
         if chance < 0.5 and texts:
-            return Expression(f"regexp_split_to_table({self._random.choice(texts).sql}, 'a')", Family.TEXT, is_tame=False)
+            return Expression(
+                f"regexp_split_to_table({self._random.choice(texts).sql}, 'a')", Family.TEXT, is_tame=False
+            )
         return Expression(f"unnest({column.sql})", element_family(column) or Family.TEXT, is_tame=False)
 
     def _can_star(self) -> bool:
@@ -199,11 +232,19 @@ class Selects:
             return aggregate
         match aggregate.family:
             case Family.INTEGER if aggregate.is_tame:
-                return replace(aggregate, sql=f"({aggregate.sql} {self._random.choice(('+ 1', '* 2', '% 3', '- count(*)'))})", kind="")
+                return replace(
+                    aggregate,
+                    sql=f"({aggregate.sql} {self._random.choice(('+ 1', '* 2', '% 3', '- count(*)'))})",
+                    kind="",
+                )
             case Family.TEXT:
                 return replace(aggregate, sql=f"upper({aggregate.sql})", kind="")
             case Family.FLOAT | Family.DECIMAL | Family.DATE:
-                return replace(aggregate, sql=f"coalesce({aggregate.sql}, {self.scalars.literal(aggregate.family).sql})", kind="")
+                return replace(
+                    aggregate,
+                    sql=f"coalesce({aggregate.sql}, {self.scalars.literal(aggregate.family).sql})",
+                    kind="",
+                )
             case _:
                 return aggregate
 
@@ -215,11 +256,18 @@ class Selects:
             readable = self.scalars.scope.readable()
             if not readable:
                 break
-            group = random.choice(self.relation.keys if self.relation.keys and random.random() < 0.4 else readable)
+            group = random.choice(
+                self.relation.keys if self.relation.keys and random.random() < 0.4 else readable
+            )
             if random.random() < 0.2:
                 made = self.scalars.any(2)
-                # A literal would be taken for a place in the SELECT list, and a subquery of its own is another expression each time.
-                if any(column.sql in made.sql for column in readable) and "SELECT" not in made.sql and "$" not in made.sql:
+                # A literal would be taken for a place in the SELECT list, and a subquery of its own is
+                # another expression each time.
+                if (
+                    any(column.sql in made.sql for column in readable)
+                    and "SELECT" not in made.sql
+                    and "$" not in made.sql
+                ):
                     group = replace(made, name="")
             if group.sql not in [each.sql for each in found] and group.trust < Trust.CLOSE:
                 found.append(group.loosened(Trust.EQUAL if group.family in LOOSE else Trust.EXACT))
@@ -234,7 +282,10 @@ class Selects:
         sets = self._grouping_sets(groups)
         aggregates = Aggregates(self.scalars, self.relation.total, () if sets else tuple(groups))
         shown = [group for group in groups if random.random() < 0.85]
-        outputs = [*shown, *(self._computed(aggregates.make()) for _ in range(random.randrange(0 if shown else 1, 4)))]
+        outputs = [
+            *shown,
+            *(self._computed(aggregates.make()) for _ in range(random.randrange(0 if shown else 1, 4))),
+        ]
         if sets and random.random() < 0.5:
             outputs.append(Expression(f"grouping({random.choice(groups).sql})", Family.INTEGER))
         if random.random() < 0.15:
@@ -254,8 +305,15 @@ class Selects:
         chance = random.random()
         if chance < 0.12:
             self.scalars.used.add("grouping sets")
-            subsets = [random.sample(texts, random.randrange(0, len(texts) + 1)) for _ in range(random.choice((2, 3)))]
-            return " GROUP BY GROUPING SETS (" + ", ".join(f"({', '.join(subset)})" for subset in (texts, *subsets)) + ")"
+            subsets = [
+                random.sample(texts, random.randrange(0, len(texts) + 1))
+                for _ in range(random.choice((2, 3)))
+            ]
+            return (
+                " GROUP BY GROUPING SETS ("
+                + ", ".join(f"({', '.join(subset)})" for subset in (texts, *subsets))
+                + ")"
+            )
         if chance < 0.2:
             name = random.choice(("ROLLUP", "CUBE"))
             self.scalars.used.add(name.lower())
@@ -274,7 +332,9 @@ class Selects:
         """A window over grouped rows."""
         self.scalars.used.add("window over groups")
         partition = f"PARTITION BY {self._random.choice(groups).sql}" if self._random.random() < 0.5 else ""
-        name = self._random.choice(("sum(count(*)) OVER ({})", "max(count(*)) OVER ({})", "rank() OVER ({} ORDER BY count(*))"))
+        name = self._random.choice(
+            ("sum(count(*)) OVER ({})", "max(count(*)) OVER ({})", "rank() OVER ({} ORDER BY count(*))")
+        )
         return Expression(name.format(partition), Family.INTEGER)
 
     def _having(self, aggregates: Aggregates, groups: Sequence[Expression]) -> str:
@@ -292,28 +352,48 @@ class Selects:
         qualify = ""
         if self._random.random() < 0.3:
             self.scalars.used.add("qualify")
-            qualify = f" QUALIFY {windows.rank().sql} {self._random.choice(('=', '<=', '<', '>'))} {self._random.choice((1, 2, 3))}"
+            qualify = (
+                f" QUALIFY {windows.rank().sql} {self._random.choice(('=', '<=', '<', '>'))} "
+                f"{self._random.choice((1, 2, 3))}"
+            )
         text, columns = self._named(outputs)
-        return Query(f"SELECT {text}{self._body()}{qualify}", columns, self._places(outputs, self.relation.total), self.relation.rows)
+        return Query(
+            f"SELECT {text}{self._body()}{qualify}",
+            columns,
+            self._places(outputs, self.relation.total),
+            self.relation.rows,
+        )
 
     def _distinct(self) -> Query | None:
         outputs = [output for output in self._outputs(3) if output.trust < Trust.CLOSE]
         if not outputs:
             return None
         self.scalars.used.add("distinct")
-        outputs = [output.loosened(Trust.EQUAL if output.family in (*LOOSE, Family.LIST, Family.STRUCT) else Trust.EXACT) for output in outputs]
+        outputs = [
+            output.loosened(
+                Trust.EQUAL if output.family in (*LOOSE, Family.LIST, Family.STRUCT) else Trust.EXACT
+            )
+            for output in outputs
+        ]
         text, columns = self._named(outputs)
-        return Query(f"SELECT DISTINCT {text}{self._body()}", columns, tuple(range(len(columns))), self.relation.rows)
+        return Query(
+            f"SELECT DISTINCT {text}{self._body()}", columns, tuple(range(len(columns))), self.relation.rows
+        )
 
     def _total_order(self) -> str | None:
-        """An ORDER BY, behind some of its columns, in which no two rows tie that differ in what can be read."""
+        """An ORDER BY, behind some of its columns, in which no two rows tie that differ in what
+        can be read.
+        """
         total = self.relation.total or self.relation.columns
         if any(column.trust is Trust.CLOSE or column.family is Family.MAP for column in total):
             return None
         readable = self.scalars.scope.readable()
         first = self._random.sample(readable, min(len(readable), self._random.randrange(0, 3)))
         texts = dict.fromkeys(column.sql for column in (*first, *total))
-        return ", ".join(text + self._random.choice(("", "", " DESC", " NULLS FIRST", " DESC NULLS LAST")) for text in texts)
+        return ", ".join(
+            text + self._random.choice(("", "", " DESC", " NULLS FIRST", " DESC NULLS LAST"))
+            for text in texts
+        )
 
     def _distinct_on(self) -> Query | None:
         groups, order = self._groups(2), self._total_order()
@@ -322,7 +402,13 @@ class Selects:
         self.scalars.used.add("distinct on")
         on = ", ".join(group.sql for group in groups)
         text, columns = self._named([output.loosened(Trust.EQUAL) for output in self._outputs(3)])
-        return Query(f"SELECT DISTINCT ON ({on}) {text}{self._body()} ORDER BY {on}, {order}", columns, (), self.relation.rows, is_limited=True)
+        return Query(
+            f"SELECT DISTINCT ON ({on}) {text}{self._body()} ORDER BY {on}, {order}",
+            columns,
+            (),
+            self.relation.rows,
+            is_limited=True,
+        )
 
     def _top(self) -> Query | None:
         """Rows ordered by columns that need not be shown, and limited."""
@@ -332,13 +418,30 @@ class Selects:
         self.scalars.used.add("order by, limit")
         outputs = [output.loosened(Trust.EQUAL) for output in self._outputs(4)]
         text, columns = self._named(outputs)
-        limit = f"LIMIT {self._random.choice((0, 1, 2, 5, 10, 50))}" + self._random.choice(("", "", " OFFSET 1", " OFFSET 7"))
+        limit = f"LIMIT {self._random.choice((0, 1, 2, 5, 10, 50))}" + self._random.choice(
+            ("", "", " OFFSET 1", " OFFSET 7")
+        )
         sql = f"SELECT {text}{self._body()} ORDER BY {order} {limit}"
-        return Query(sql, columns, self._places(outputs, self.relation.total), 50, is_limited=True, ordered=tuple(range(len(columns))))
+        return Query(
+            sql,
+            columns,
+            self._places(outputs, self.relation.total),
+            50,
+            is_limited=True,
+            ordered=tuple(range(len(columns))),
+        )
 
     def _counted(self) -> Query:
         """How many rows a LIMIT without an order leaves."""
         self.scalars.used.add("limit without order")
         column = self._random.choice(self.relation.columns).sql
-        inner = f"SELECT {column} AS c{self._body()} LIMIT {self._random.choice((0, 1, 5, 1000))}" + self._random.choice(("", " OFFSET 3"))
-        return Query(f"SELECT count(*) AS n FROM ({inner}) AS limited", (Expression("", Family.INTEGER, name="n"),), (0,), 1)
+        inner = (
+            f"SELECT {column} AS c{self._body()} LIMIT {self._random.choice((0, 1, 5, 1000))}"
+            + self._random.choice(("", " OFFSET 3"))
+        )
+        return Query(
+            f"SELECT count(*) AS n FROM ({inner}) AS limited",
+            (Expression("", Family.INTEGER, name="n"),),
+            (0,),
+            1,
+        )

@@ -65,7 +65,9 @@ def _cuts(tree: exp.Expr, place: int, node: exp.Expr) -> Iterator[exp.Expr]:
         count = len(node.args.get(name) or ())
         for item in range(count if count > fewest else 0):
             yield _changed(tree, place, partial(_without_item, name, item))
-    if isinstance(node, exp.Paren | exp.Not | exp.Alias | exp.Func | exp.Unary | exp.Filter | exp.Window) and isinstance(node.this, exp.Expr):
+    if isinstance(
+        node, exp.Paren | exp.Not | exp.Alias | exp.Func | exp.Unary | exp.Filter | exp.Window
+    ) and isinstance(node.this, exp.Expr):
         yield _changed(tree, place, lambda target: target.this.copy())
 
 

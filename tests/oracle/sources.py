@@ -1,4 +1,6 @@
-"""Random members of FROM clauses that are no plain stores: PIVOT and UNPIVOT, positional joins, UNNEST, VALUES, ranges, recursive queries."""
+"""Random members of FROM clauses that are no plain stores: PIVOT and UNPIVOT, positional joins, UNNEST,
+VALUES, ranges, recursive queries.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,13 @@ class Sources:
         family = element_family(column)
         assert family is not None
         self.used.add("unnest")
-        joined = self.random.choice((", UNNEST({0}) AS {1}(e)", " CROSS JOIN UNNEST({0}) AS {1}(e)", " LEFT JOIN UNNEST({0}) AS {1}(e) ON TRUE"))
+        joined = self.random.choice(
+            (
+                ", UNNEST({0}) AS {1}(e)",
+                " CROSS JOIN UNNEST({0}) AS {1}(e)",
+                " LEFT JOIN UNNEST({0}) AS {1}(e) ON TRUE",
+            )
+        )
         element = Expression(f"{alias}.e", family, is_tame=False, name="e")
         return replace(
             left,
@@ -56,11 +64,19 @@ class Sources:
         )
 
     def positional(self) -> Relation:
-        """The first rows of two stores side by side, the second ones, and so on, each in the order of its key."""
+        """The first rows of two stores side by side, the second ones, and so on, each in the order of its
+        key.
+        """
         self.used.add("positional join")
         left, right = self._in_order(self.store()), self._in_order(self.store())
         columns = (*left.columns, *right.columns)
-        return Relation(f"{left.sql} POSITIONAL JOIN {right.sql}", columns, (*left.total, *right.total), (), max(left.rows, right.rows))
+        return Relation(
+            f"{left.sql} POSITIONAL JOIN {right.sql}",
+            columns,
+            (*left.total, *right.total),
+            (),
+            max(left.rows, right.rows),
+        )
 
     def _in_order(self, store: Relation) -> Relation:
         alias = self.name("p")
@@ -68,7 +84,9 @@ class Sources:
         order = ", ".join(column.sql for column in store.total)
         columns = tuple(column.under(alias, column.name) for column in store.columns)
         total = tuple(column.under(alias, column.name) for column in store.total)
-        return Relation(f"(SELECT {text} FROM {store.sql} ORDER BY {order}) AS {alias}", columns, total, (), store.rows)
+        return Relation(
+            f"(SELECT {text} FROM {store.sql} ORDER BY {order}) AS {alias}", columns, total, (), store.rows
+        )
 
     def recursive(self) -> tuple[str, tuple[Expression, ...]]:
         """A query that may stand in WITH RECURSIVE, with `{0}` for its own name; and its columns."""
@@ -76,39 +94,69 @@ class Sources:
         first = self.store()
         followed = [column for column in first.columns if column.family in _FOLLOWED]
         if not followed or self.random.random() < 0.2:
-            return f"SELECT 0 AS n UNION ALL SELECT n + 1 FROM {{0}} WHERE n < {LEVELS}", (Expression("", Family.INTEGER, name="n"),)
+            return f"SELECT 0 AS n UNION ALL SELECT n + 1 FROM {{0}} WHERE n < {LEVELS}", (
+                Expression("", Family.INTEGER, name="n"),
+            )
         start = self.random.choice(followed)
         columns = (Expression("", Family.INTEGER, name="n"), replace(start, sql="", name="v", kind=""))
         base = f"SELECT 0 AS n, {start.sql} AS v FROM {first.sql}"
         if self.random.random() < 0.3:
-            return f"{base} {self.random.choice(('UNION', 'UNION ALL'))} SELECT n + 1, v FROM {{0}} WHERE n < {LEVELS}", columns
+            return (
+                (
+                    f"{base} {self.random.choice(('UNION', 'UNION ALL'))} SELECT n + 1, v FROM {{0}} WHERE n "
+                    "< "
+                    f"{LEVELS}"
+                ),
+                columns,
+            )
         second = self.store()
         alike = [column for column in second.columns if column.kind == start.kind]
         if not alike:
             return f"{base} UNION SELECT n + 1, v FROM {{0}} WHERE n < {LEVELS}", columns
         tie, value = self.random.choice(alike), self.random.choice(alike)
-        step = f"SELECT r.n + 1, {value.sql} FROM {{0}} AS r JOIN {second.sql} ON {tie.sql} = r.v WHERE r.n < {LEVELS}"
-        return f"{base} UNION {step}", (columns[0], replace(columns[1], is_tame=start.is_tame and value.is_tame))
+        step = (
+            f"SELECT r.n + 1, {value.sql} FROM {{0}} AS r JOIN {second.sql} ON {tie.sql} = r.v WHERE r.n "
+            f"< {LEVELS}"
+        )
+        return f"{base} UNION {step}", (
+            columns[0],
+            replace(columns[1], is_tame=start.is_tame and value.is_tame),
+        )
 
     def _values(self) -> Relation:
         alias = self.name("w")
-        rows = ", ".join(f"({place}, {text})" for place, text in enumerate(("'a'", "'b'", "NULL", "'ab'")[: self.random.randrange(1, 5)]))
+        rows = ", ".join(
+            f"({place}, {text})"
+            for place, text in enumerate(("'a'", "'b'", "NULL", "'ab'")[: self.random.randrange(1, 5)])
+        )
         self.used.add("values")
-        columns = (Expression(f"{alias}.n", Family.INTEGER, name="n"), Expression(f"{alias}.s", Family.TEXT, name="s"))
+        columns = (
+            Expression(f"{alias}.n", Family.INTEGER, name="n"),
+            Expression(f"{alias}.s", Family.TEXT, name="s"),
+        )
         return Relation(f"(VALUES {rows}) AS {alias}(n, s)", columns, columns[:1], (), 4)
 
     def _listed(self) -> Relation:
         alias = self.name("u")
         self.used.add("unnest")
         column = Expression(f"{alias}.e", Family.INTEGER, name="e")
-        return Relation(f"UNNEST([0, 1, {self.random.choice(('1', 'NULL', '7'))}]) AS {alias}(e)", (column,), (), (), 3)
+        return Relation(
+            f"UNNEST([0, 1, {self.random.choice(('1', 'NULL', '7'))}]) AS {alias}(e)", (column,), (), (), 3
+        )
 
     def _range(self) -> Relation:
         alias = self.name("r")
         self.used.add("range")
         column = Expression(f"{alias}.i", Family.INTEGER, name="i")
         return Relation(
-            f"{self.random.choice(('range', 'generate_series'))}(0, {self.random.choice((3, 12))}) AS {alias}(i)", (column,), (column,), (), 12
+            (
+                f"{self.random.choice(('range', 'generate_series'))}(0, {self.random.choice((3, 12))}) AS "
+                f"{alias}(i)"
+            ),
+            (column,),
+            (column,),
+            (),
+            12,
         )
 
     def _pivot(self) -> Relation | None:
@@ -123,14 +171,21 @@ class Sources:
         summed = self._one(store.columns, (Family.INTEGER, Family.DECIMAL), (on, group))
         aggregate, family, argument = "count(*)", Family.INTEGER, on
         if summed is not None and summed.is_tame and self.random.random() < 0.7:
-            aggregate, family, argument = self.random.choice(("sum(v)", "min(v)", "max(v)", "count(v)")), summed.family, summed
+            aggregate, family, argument = (
+                self.random.choice(("sum(v)", "min(v)", "max(v)", "count(v)")),
+                summed.family,
+                summed,
+            )
             family = Family.INTEGER if aggregate == "count(v)" else family
         if not values:
             return None
         self.used.add("pivot")
         alias = self.name("p")
         names = [f"c{place}" for place in range(len(values))]
-        columns = (group.under(alias, "g"), *(Expression(f"{alias}.{name}", family, name=name) for name in names))
+        columns = (
+            group.under(alias, "g"),
+            *(Expression(f"{alias}.{name}", family, name=name) for name in names),
+        )
         inner = f"SELECT {group.sql} AS g, {on.sql} AS o, {argument.sql} AS v FROM {store.sql}"
         if self.random.random() < 0.5:
             text = f"(PIVOT ({inner}) ON o IN ({', '.join(values)}) USING {aggregate} GROUP BY g)"
@@ -141,23 +196,37 @@ class Sources:
     def _unpivot(self) -> Relation | None:
         """A row for each of some columns of a row."""
         store = self.store()
-        numbers = [column for column in store.columns if column.kind in {"BIGINT", "INTEGER", "SMALLINT", "TINYINT", "UTINYINT"}]
+        numbers = [
+            column
+            for column in store.columns
+            if column.kind in {"BIGINT", "INTEGER", "SMALLINT", "TINYINT", "UTINYINT"}
+        ]
         if not numbers:
             return None
         self.used.add("unpivot")
         alias = self.name("p")
         chosen = self.random.sample(numbers, min(2, len(numbers)))
         keys = [column for column in store.total if column.name not in {"n", "v"}]
-        listed = [*(f"{column.sql} AS {quoted(column.name)}" for column in keys), *(f"CAST({c.sql} AS BIGINT) AS x{p}" for p, c in enumerate(chosen))]
+        listed = [
+            *(f"{column.sql} AS {quoted(column.name)}" for column in keys),
+            *(f"CAST({c.sql} AS BIGINT) AS x{p}" for p, c in enumerate(chosen)),
+        ]
         nulls = self.random.choice(("", " INCLUDE NULLS"))
-        inner = f"FROM (SELECT {', '.join(listed)} FROM {store.sql}) UNPIVOT{nulls} (v FOR n IN ({', '.join(f'x{p}' for p in range(len(chosen)))}))"
+        inner = (
+            f"FROM (SELECT {', '.join(listed)} FROM {store.sql}) UNPIVOT{nulls} (v FOR n IN "
+            f"({', '.join(f'x{p}' for p in range(len(chosen)))}))"
+        )
         found = tuple(column.under(alias, column.name) for column in keys)
         name = Expression(f"{alias}.n", Family.TEXT, name="n")
-        value = Expression(f"{alias}.v", Family.INTEGER, name="v", is_tame=all(column.is_tame for column in chosen))
+        value = Expression(
+            f"{alias}.v", Family.INTEGER, name="v", is_tame=all(column.is_tame for column in chosen)
+        )
         total = (*found, name) if len(keys) == len(store.total) else ()
         return Relation(f"({inner}) AS {alias}", (*found, name, value), total, (), 2 * store.rows)
 
-    def _one(self, columns: Sequence[Expression], families: Sequence[Family], but: Sequence[Expression]) -> Expression | None:
+    def _one(
+        self, columns: Sequence[Expression], families: Sequence[Family], but: Sequence[Expression]
+    ) -> Expression | None:
         found = [column for column in columns if column.family in families and column not in but]
         return self.random.choice(found) if found else None
 

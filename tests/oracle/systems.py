@@ -42,7 +42,8 @@ class Answer:
     Attributes:
         table: The rows.
         rules: Names of the rules that planned it.
-        unsplit_names: Gives the names that columns have on one host; None where the rows have no names of their own yet.
+        unsplit_names: Gives the names that columns have on one host; None where the rows have no names of
+            their own yet.
     """
 
     table: pa.Table
@@ -53,7 +54,9 @@ class Answer:
 class System(Protocol):
     """Answers queries over a dataset."""
 
-    def answer(self, sql: str, literals: Sequence[str], parameters: pa.RecordBatch | None, seed: int) -> Answer:
+    def answer(
+        self, sql: str, literals: Sequence[str], parameters: pa.RecordBatch | None, seed: int
+    ) -> Answer:
         """The answer of a query.
 
         Args:
@@ -79,21 +82,32 @@ class SplitSystem:
         self._stores = {store.definition.name: (store.definition, store.live) for store in dataset.stores}
         self._runner = SplitRunner(self._stores, dataset.hosts)
 
-    def answer(self, sql: str, literals: Sequence[str], parameters: pa.RecordBatch | None, seed: int) -> Answer:
+    def answer(
+        self, sql: str, literals: Sequence[str], parameters: pa.RecordBatch | None, seed: int
+    ) -> Answer:
         """As `System.answer`."""
         random = Random(seed)
-        sizes = Sizes(tuple((name, StoreSize(rows, 20 * rows)) for name in sorted(self._stores) if (rows := random.choice(_ROWS))))
+        sizes = Sizes(
+            tuple(
+                (name, StoreSize(rows, 20 * rows))
+                for name in sorted(self._stores)
+                if (rows := random.choice(_ROWS))
+            )
+        )
         bound = self._runner.bind(with_literals(sql, literals))
         plan = split(bound, sizes)
         try:
             found = self._runner.run(plan, bound)
         except ROW_FAILURES:
-            # As a coordinator does: an expression may meet rows before what would have left them out on one host.
+            # As a coordinator does: an expression may meet rows before what would have left them out on one
+            # host.
             plan = gather(bound)
             found = self._runner.run(plan, bound)
         schema = result_schema(found.schema)
         convert = conversion(found.schema, schema)
-        return Answer(pa.Table.from_batches([convert(batch) for batch in found.to_batches()], schema), plan.rules)
+        return Answer(
+            pa.Table.from_batches([convert(batch) for batch in found.to_batches()], schema), plan.rules
+        )
 
 
 class _Warnings(logging.Handler):
@@ -109,7 +123,8 @@ class _Warnings(logging.Handler):
 
 
 class ClusterSystem:
-    """A cluster in this process. That a coordinator must fall back to gathering is a finding, although its answers are right, unless a row failed.
+    """A cluster in this process. That a coordinator must fall back to gathering is a finding, although its
+    answers are right, unless a row failed.
 
     Args:
         cluster: Its hosts.
@@ -120,11 +135,16 @@ class ClusterSystem:
         self._cluster = cluster
         self._warnings = warnings
 
-    def answer(self, sql: str, literals: Sequence[str], parameters: pa.RecordBatch | None, seed: int) -> Answer:
-        """As `System.answer`. Any host is asked, one time in ten by a prepared statement, whose schema must be that of the result."""
+    def answer(
+        self, sql: str, literals: Sequence[str], parameters: pa.RecordBatch | None, seed: int
+    ) -> Answer:
+        """As `System.answer`. Any host is asked, one time in ten by a prepared statement, whose schema must
+        be that of the result.
+        """
         random = Random(seed)
         service = self._cluster.services[random.choice(self._cluster.hosts)]
-        # A parameter next to a derived column is taken for VARCHAR when it is prepared, which not every operator takes.
+        # A parameter next to a derived column is taken for VARCHAR when it is prepared, which not every
+        # operator takes.
         statement = service.prepare(sql) if parameters is None and random.random() < 0.1 else sql
         self._warnings.messages.clear()
         with service.execute(statement, parameters) as result:
@@ -132,8 +152,14 @@ class ClusterSystem:
         if self._warnings.messages:
             raise AssertionError(self._warnings.messages[0])
         if not isinstance(statement, str) and statement.schema != table.schema:
-            raise AssertionError(f"The prepared statement's schema is {statement.schema}, the result's is {table.schema}.")
-        return Answer(table, result.metadata.rules or (result.metadata.plan,), unsplit_names=lambda: tuple(service.prepare(sql).schema.names))
+            raise AssertionError(
+                f"The prepared statement's schema is {statement.schema}, the result's is {table.schema}."
+            )
+        return Answer(
+            table,
+            result.metadata.rules or (result.metadata.plan,),
+            unsplit_names=lambda: tuple(service.prepare(sql).schema.names),
+        )
 
 
 @contextmanager
@@ -144,8 +170,8 @@ def split_system(dataset: Dataset) -> Iterator[System]:
 
 @contextmanager
 def cluster_system(dataset: Dataset) -> Iterator[System]:
-    """`ClusterSystem` over a dataset: in memory, or for one dataset in four over partitions in RocksDB, written in several epochs.
-    In every second one merges read rows as they come.
+    """`ClusterSystem` over a dataset: in memory, or for one dataset in four over partitions in RocksDB,
+    written in several epochs. In every second one merges read rows as they come.
     """
     hosts = host_names(dataset.hosts)
     definitions = [store.definition for store in dataset.stores]
@@ -154,10 +180,14 @@ def cluster_system(dataset: Dataset) -> Iterator[System]:
         if dataset.seed % 4 == 3:
             directory = Path(resources.enter_context(TemporaryDirectory()))
             changelog, newest = _written(dataset, directory / "changelog")
-            cluster = resources.enter_context(following_cluster(changelog, directory / "data", hosts, FOLLOW, options))
+            cluster = resources.enter_context(
+                following_cluster(changelog, directory / "data", hosts, FOLLOW, options)
+            )
             cluster.wait_for(newest, WAIT_SECONDS)
         else:
-            cluster = resources.enter_context(memory_cluster(definitions, dataset.live, hosts, dataset.dead, options))
+            cluster = resources.enter_context(
+                memory_cluster(definitions, dataset.live, hosts, dataset.dead, options)
+            )
         warnings = _Warnings()
         for name in COORDINATOR_LOGS:
             logger = logging.getLogger(name)
@@ -167,14 +197,19 @@ def cluster_system(dataset: Dataset) -> Iterator[System]:
 
 
 def _written(dataset: Dataset, directory: Path) -> tuple[Changelog, Mapping[GroupName, Epoch]]:
-    """A dataset in a changelog: the dead rows first, then half of the live ones, then the others and tombstones for what is dead and gone."""
+    """A dataset in a changelog: the dead rows first, then half of the live ones, then the others and
+    tombstones for what is dead and gone.
+    """
     changelog = Changelog.open(str(directory))
     newest = {}
     for group in sorted({store.definition.group for store in dataset.stores}):
         stores = [store for store in dataset.stores if store.definition.group == group]
         appender = open_appender(changelog, [store.definition for store in stores])
         for tables in zip(*(_epochs(store) for store in stores), strict=True):
-            appender.append({store.definition.name: rows for store, rows in zip(stores, tables, strict=True)}, tombstone_column=_REMOVED)
+            appender.append(
+                {store.definition.name: rows for store, rows in zip(stores, tables, strict=True)},
+                tombstone_column=_REMOVED,
+            )
         newest[GroupName(group)] = appender.epoch
     return changelog, newest
 
@@ -182,8 +217,16 @@ def _written(dataset: Dataset, directory: Path) -> tuple[Changelog, Mapping[Grou
 def _epochs(store: Store) -> tuple[pa.Table, pa.Table, pa.Table]:
     half = store.live.num_rows // 2
     keys = {tuple(row.values()) for row in store.live.select(list(store.definition.key)).to_pylist()}
-    gone = pa.array([tuple(row.values()) not in keys for row in store.dead.select(list(store.definition.key)).to_pylist()], pa.bool_())
-    last = pa.concat_tables([_marked(store.live.slice(half), removed=False), _marked(store.dead.filter(gone), removed=True)])
+    gone = pa.array(
+        [
+            tuple(row.values()) not in keys
+            for row in store.dead.select(list(store.definition.key)).to_pylist()
+        ],
+        pa.bool_(),
+    )
+    last = pa.concat_tables(
+        [_marked(store.live.slice(half), removed=False), _marked(store.dead.filter(gone), removed=True)]
+    )
     return _marked(store.dead, removed=False), _marked(store.live.slice(0, half), removed=False), last
 
 

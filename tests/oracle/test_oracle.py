@@ -1,4 +1,6 @@
-"""Random queries with fixed seeds: a cluster answers as plain DuckDB does. `python -m tests.oracle` asks more, with new seeds."""
+"""Random queries with fixed seeds: a cluster answers as plain DuckDB does. `python -m tests.oracle` asks
+more, with new seeds.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,10 @@ QUERIES = 50
 
 @pytest.mark.parametrize("dataset", range(20))
 def test_a_cluster_answers_as_one_duckdb(dataset: int) -> None:
-    tally = run(Plan(first=dataset * QUERIES_A_DATASET, queries=QUERIES, most_findings=1), cluster_system, lambda finding: None)
+    tally = run(
+        Plan(first=dataset * QUERIES_A_DATASET, queries=QUERIES, most_findings=1),
+        cluster_system,
+        lambda finding: None,
+    )
     assert not tally.differences, "\n" + tally.differences[0].describe()
     assert tally.queries == QUERIES

@@ -42,7 +42,9 @@ def test_whoever_wrote_an_epoch_reads_it_on_any_host(tmp_path: Path) -> None:
         for number in range(12):
             session = Session(wish=EpochWish(min_epoch=bank.step()))
             service = cluster.services[cluster.hosts[number % 3]]
-            with service.execute("SELECT max(version) AS v, sum(balance) AS s FROM accounts", session=session) as result:
+            with service.execute(
+                "SELECT max(version) AS v, sum(balance) AS s FROM accounts", session=session
+            ) as result:
                 assert result.read_all().to_pylist() == [{"v": bank.version, "s": 0}]
 
 
@@ -61,7 +63,9 @@ def test_an_answer_of_two_epochs_would_be_noticed(tmp_path: Path) -> None:
 
 def _half(older: pa.Table, newer: pa.Table) -> pa.Table:
     def partitions(rows: pa.Table, odd: bool) -> pa.Table:
-        return rows.filter(pa.array(partition_of([rows.column("account")], ACCOUNTS.partitions) % 2 == int(odd)))
+        return rows.filter(
+            pa.array(partition_of([rows.column("account")], ACCOUNTS.partitions) % 2 == int(odd))
+        )
 
     return pa.concat_tables([partitions(older, odd=True), partitions(newer, odd=False)])
 

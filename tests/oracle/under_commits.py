@@ -1,7 +1,8 @@
 """Queries while epochs land. No answer may mix two epochs, or lack rows.
 
-`python -m tests.oracle.under_commits --queries 10000` asks hosts in one process; with `--processes` every host is a process of its own, and with
-`--processes --kill` every partition is on two of them, and one is killed and started again all the time.
+`python -m tests.oracle.under_commits --queries 10000` asks hosts in one process; with `--processes` every
+host is a process of its own, and with `--processes --kill` every partition is on two of them, and one is
+killed and started again all the time.
 """
 
 from __future__ import annotations
@@ -178,7 +179,9 @@ def takes_part(witness: Client, host: HostName) -> bool:
     return bool(rows) and all(row["alive"] and row["coming"] == 0 for row in rows)
 
 
-def ask_processes(directory: Path, hosts: int, queries: int, clients: int, kill: bool, seed: int = 0) -> tuple[Seen, int]:
+def ask_processes(
+    directory: Path, hosts: int, queries: int, clients: int, kill: bool, seed: int = 0
+) -> tuple[Seen, int]:
     """Ask invariants of host processes while epochs land.
 
     Args:
@@ -198,9 +201,14 @@ def ask_processes(directory: Path, hosts: int, queries: int, clients: int, kill:
     """
     with bank_processes(directory, hosts, 2 if kill else 1) as (bank, processes), ExitStack() as resources:
         *asked, last = processes
-        connected = [resources.enter_context(Client(host.uri, timeout_seconds=WAIT_SECONDS)) for host in (asked if kill else processes)]
+        connected = [
+            resources.enter_context(Client(host.uri, timeout_seconds=WAIT_SECONDS))
+            for host in (asked if kill else processes)
+        ]
         losses = resources.enter_context(losing(last, connected[0])) if kill else Losses()
-        seen = ask_under_commits(bank, [ask_of_client(client) for client in connected], queries, clients, seed)
+        seen = ask_under_commits(
+            bank, [ask_of_client(client) for client in connected], queries, clients, seed
+        )
     return seen, losses.count
 
 
@@ -210,7 +218,9 @@ def main() -> int:
     parser.add_argument("--hosts", type=int, default=3)
     parser.add_argument("--clients", type=int, default=4)
     parser.add_argument("--processes", action="store_true", help="every host is a process")
-    parser.add_argument("--kill", action="store_true", help="with --processes: one is killed and started again all the time")
+    parser.add_argument(
+        "--kill", action="store_true", help="with --processes: one is killed and started again all the time"
+    )
     options = parser.parse_args()
     if options.kill and not options.processes:
         parser.error("--kill needs --processes")
@@ -218,7 +228,14 @@ def main() -> int:
     losses = 0
     if options.processes:
         with TemporaryDirectory() as directory:
-            seen, losses = ask_processes(Path(directory), options.hosts, options.queries, options.clients, options.kill, seed=time.time_ns())
+            seen, losses = ask_processes(
+                Path(directory),
+                options.hosts,
+                options.queries,
+                options.clients,
+                options.kill,
+                seed=time.time_ns(),
+            )
         return _say(seen, losses, time.monotonic() - started)
     with TemporaryDirectory() as directory, bank_cluster(Path(directory), options.hosts) as (bank, cluster):
         asks = [ask_of(cluster.services[host]) for host in cluster.hosts]
@@ -228,7 +245,10 @@ def main() -> int:
 
 def _say(seen: Seen, losses: int, seconds: float) -> int:
     lost = f" and a host was lost {losses} times" if losses else ""
-    print(f"{seen.queries} queries in {seconds:.0f} s while {seen.epochs} epochs landed{lost}: every answer is whole and of one epoch")
+    print(
+        f"{seen.queries} queries in {seconds:.0f} s while {seen.epochs} epochs landed{lost}: every answer is "
+        "whole and of one epoch"
+    )
     return 0
 
 

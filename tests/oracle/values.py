@@ -1,4 +1,6 @@
-"""Random values of every type of a store's columns: small ones that meet each other in joins, and the strangest of each type."""
+"""Random values of every type of a store's columns: small ones that meet each other in joins, and the
+strangest of each type.
+"""
 
 from __future__ import annotations
 
@@ -41,24 +43,53 @@ WORDS = (
 )
 BLOBS = (b"", b"\x00", b"a", b"a\x00", b"\xff", b"\xff\xfe", b"abc")
 FLOATS = (float("nan"), float("inf"), float("-inf"), -0.0, 0.0)
-WILD_FLOATS = (*FLOATS, 1e300, -1e300, 5e-324, 0.1, 1 / 3, 1.7976931348623157e308, -1.7976931348623157e308, 16777217.0)
+WILD_FLOATS = (
+    *FLOATS,
+    1e300,
+    -1e300,
+    5e-324,
+    0.1,
+    1 / 3,
+    1.7976931348623157e308,
+    -1.7976931348623157e308,
+    16777217.0,
+)
 WILD_SMALL_FLOATS = (*FLOATS, 3.0e38, -3.0e38, 1e-45, 0.1, 16777216.0)
 DAY_ZERO = dt.date(1970, 1, 1)
 TAME_DAYS = (-1, 0, 1, 58, 59, 60, 364, 365, 366, 19722, 19723, 19782, 19783)
 WILD_DAYS = (-719162, -719161, 2932896, 2932895, -25509, 10957)
 DAY_MICROSECONDS = 86_400_000_000
-WILD_MICROSECONDS = (-62135596800000000, 253402300799999999, -1, 0, 1, 999999, 951782400000000 - 1, 951782400000000, 1711846800000000)
+WILD_MICROSECONDS = (
+    -62135596800000000,
+    253402300799999999,
+    -1,
+    0,
+    1,
+    999999,
+    951782400000000 - 1,
+    951782400000000,
+    1711846800000000,
+)
 
 
 def tame_value(kind: pa.DataType, random: Random) -> Any:
     """A value among few, so that rows of several stores meet, small enough for any arithmetic."""
     if pa.types.is_integer(kind):
-        return random.randrange(0, 13) if pa.types.is_unsigned_integer(kind) or random.random() < 0.8 else random.randrange(-12, 0)
+        return (
+            random.randrange(0, 13)
+            if pa.types.is_unsigned_integer(kind) or random.random() < 0.8
+            else random.randrange(-12, 0)
+        )
     if pa.types.is_floating(kind):
         return random.choice(FLOATS) if random.random() < 0.15 else random.randrange(-80, 81) / 8
     if pa.types.is_decimal(kind):
         digits = min(kind.precision, 5)
-        return _decimal(random.randrange(-(10**digits) + 1, 10**digits) if random.random() < 0.5 else random.randrange(10), kind.scale)
+        return _decimal(
+            random.randrange(-(10**digits) + 1, 10**digits)
+            if random.random() < 0.5
+            else random.randrange(10),
+            kind.scale,
+        )
     return _value(kind, random, tame_value, TAME_DAYS)
 
 
@@ -83,12 +114,20 @@ def _decimal(unscaled: int, scale: int) -> Decimal:
 def bounds(kind: pa.DataType) -> tuple[int, int]:
     """The least and greatest value of an integer type."""
     bits = kind.bit_width
-    return (0, 2**bits - 1) if pa.types.is_unsigned_integer(kind) else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    return (
+        (0, 2**bits - 1) if pa.types.is_unsigned_integer(kind) else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    )
 
 
-def _value(kind: pa.DataType, random: Random, inner: Callable[[pa.DataType, Random], Any], days: tuple[int, ...]) -> Any:
+def _value(
+    kind: pa.DataType, random: Random, inner: Callable[[pa.DataType, Random], Any], days: tuple[int, ...]
+) -> Any:
     if pa.types.is_string(kind):
-        return random.choice(WORDS) if random.random() < 0.8 else "".join(random.choice(WORDS) for _ in range(random.randrange(6)))
+        return (
+            random.choice(WORDS)
+            if random.random() < 0.8
+            else "".join(random.choice(WORDS) for _ in range(random.randrange(6)))
+        )
     if pa.types.is_binary(kind):
         return random.choice(BLOBS)
     if pa.types.is_boolean(kind):
@@ -98,7 +137,9 @@ def _value(kind: pa.DataType, random: Random, inner: Callable[[pa.DataType, Rand
     if pa.types.is_timestamp(kind):
         if days is not TAME_DAYS and random.random() < 0.4:
             return random.choice(WILD_MICROSECONDS)
-        return random.choice(TAME_DAYS) * DAY_MICROSECONDS + random.choice((0, 0, 3_600_000_000, 1, 86_399_999_999, 43_200_000_000, 1_500_000))
+        return random.choice(TAME_DAYS) * DAY_MICROSECONDS + random.choice(
+            (0, 0, 3_600_000_000, 1, 86_399_999_999, 43_200_000_000, 1_500_000)
+        )
     return _nested(kind, random, inner)
 
 

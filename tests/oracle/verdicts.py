@@ -1,11 +1,12 @@
 """One query, asked of the oracle and of a system: do they agree?
 
-Where plain DuckDB refuses a statement (it does not parse or bind), the system must refuse it. Where DuckDB fails while it runs, because
-of some row (an overflow, a cast), the system may fail or answer: a host that prunes rows, or evaluates an expression behind a filter
-rather than before it, does not meet that row, as DuckDB itself would not with another plan. The kind of error is not compared.
-Where DuckDB answers, the system must answer, and the same, unless DuckDB too fails when rows come in another order. A difference that DuckDB
-has with itself is no finding: when its answer changes with the order of the rows (the generator's fault), or when it is the system's answer that
-DuckDB gives without its optimizer (DuckDB's).
+Where plain DuckDB refuses a statement (it does not parse or bind), the system must refuse it. Where DuckDB
+fails while it runs, because of some row (an overflow, a cast), the system may fail or answer: a host that
+prunes rows, or evaluates an expression behind a filter rather than before it, does not meet that row, as
+DuckDB itself would not with another plan. The kind of error is not compared. Where DuckDB answers, the system
+must answer, and the same, unless DuckDB too fails when rows come in another order. A difference that DuckDB
+has with itself is no finding: when its answer changes with the order of the rows (the generator's fault), or
+when it is the system's answer that DuckDB gives without its optimizer (DuckDB's).
 """
 
 from __future__ import annotations
@@ -104,7 +105,13 @@ class Judge:
         return self.judged(query.sql, query.parameters, query.trusts, query.named, query.ordered, seed)
 
     def judged(
-        self, sql: str, parameters: Sequence[str], trusts: Sequence[Trust] | None, named: Collection[int], ordered: Sequence[int], seed: int
+        self,
+        sql: str,
+        parameters: Sequence[str],
+        trusts: Sequence[Trust] | None,
+        named: Collection[int],
+        ordered: Sequence[int],
+        seed: int,
     ) -> Verdict:
         """Ask a text, and compare.
 
@@ -117,13 +124,19 @@ class Judge:
             seed: Chooses among ways to ask.
         """
         expected, failure = _asked(lambda: self.oracle.answer(sql, parameters))
-        answer, error = _asked(lambda: self.system.answer(sql, parameters, self.oracle.row_of_literals(parameters), seed))
+        answer, error = _asked(
+            lambda: self.system.answer(sql, parameters, self.oracle.row_of_literals(parameters), seed)
+        )
         rules = () if answer is None else answer.rules
         if expected is None:
             if answer is None:
-                return Verdict(Outcome.REFUSED if isinstance(failure, REFUSALS) else Outcome.FAILED, str(failure))
+                return Verdict(
+                    Outcome.REFUSED if isinstance(failure, REFUSALS) else Outcome.FAILED, str(failure)
+                )
             if isinstance(failure, REFUSALS):
-                return Verdict(Outcome.DIFFERENT, f"answered where DuckDB refuses: {failure}", rules, None, answer.table)
+                return Verdict(
+                    Outcome.DIFFERENT, f"answered where DuckDB refuses: {failure}", rules, None, answer.table
+                )
             return Verdict(Outcome.ONLY_HERE, str(failure), rules, None, answer.table)
         if answer is None:
             return self._failed(sql, parameters, expected, error)
@@ -139,22 +152,51 @@ class Judge:
             outcome = Outcome.CONTRADICTED
         return Verdict(outcome, found, rules, expected, answer.table)
 
-    def _failed(self, sql: str, parameters: Sequence[str], expected: pa.Table, error: Exception | None) -> Verdict:
-        """The system failed where DuckDB answers; maybe DuckDB fails too when rows are in another order, as a sum that overflows and comes back."""
-        if isinstance(error, ROW_FAILURES) and any(_asked(partial(other.answer, sql, parameters))[0] is None for other in self.others()):
+    def _failed(
+        self, sql: str, parameters: Sequence[str], expected: pa.Table, error: Exception | None
+    ) -> Verdict:
+        """The system failed where DuckDB answers; maybe DuckDB fails too when rows are in another order, as a
+        sum that overflows and comes back.
+        """
+        if isinstance(error, ROW_FAILURES) and any(
+            _asked(partial(other.answer, sql, parameters))[0] is None for other in self.others()
+        ):
             return Verdict(Outcome.FAILED, str(error))
-        return Verdict(Outcome.DIFFERENT, f"failed where DuckDB answers: {type(error).__name__}: {error}", (), expected)
+        return Verdict(
+            Outcome.DIFFERENT, f"failed where DuckDB answers: {type(error).__name__}: {error}", (), expected
+        )
 
-    def _says_literally(self, sql: str, parameters: Sequence[str], table: pa.Table, trusts: Sequence[Trust], ordered: Sequence[int]) -> bool:
+    def _says_literally(
+        self,
+        sql: str,
+        parameters: Sequence[str],
+        table: pa.Table,
+        trusts: Sequence[Trust],
+        ordered: Sequence[int],
+    ) -> bool:
         """Whether an answer is what DuckDB says without its optimizer."""
         answer, _ = _asked(lambda: self.literal().answer(sql, parameters))
-        return answer is not None and difference(answer.rename_columns(table.schema.names), table, trusts, ordered) is None
+        return (
+            answer is not None
+            and difference(answer.rename_columns(table.schema.names), table, trusts, ordered) is None
+        )
 
-    def _is_determined(self, sql: str, parameters: Sequence[str], expected: pa.Table, trusts: Sequence[Trust], ordered: Sequence[int]) -> bool:
+    def _is_determined(
+        self,
+        sql: str,
+        parameters: Sequence[str],
+        expected: pa.Table,
+        trusts: Sequence[Trust],
+        ordered: Sequence[int],
+    ) -> bool:
         """Whether DuckDB says the same whatever the order of the rows."""
         for other in self.others():
             answer, _ = _asked(partial(other.answer, sql, parameters))
-            if answer is None or difference(expected.rename_columns(answer.schema.names), answer, trusts, ordered) is not None:
+            if (
+                answer is None
+                or difference(expected.rename_columns(answer.schema.names), answer, trusts, ordered)
+                is not None
+            ):
                 return False
         return True
 
@@ -167,7 +209,9 @@ def _asked(ask: Callable[[], Answered]) -> tuple[Answered | None, Exception | No
 
 
 def _under_one_name(expected: pa.Table, answer: Answer, named: Collection[int]) -> tuple[pa.Table, pa.Table]:
-    """The expected answer and the system's under the names that they should have; under the system's where these cannot be told."""
+    """The expected answer and the system's under the names that they should have; under the system's where
+    these cannot be told.
+    """
     table = answer.table
     if answer.unsplit_names is None:
         return expected, _finished(table, expected.schema)
@@ -182,7 +226,8 @@ def _under_one_name(expected: pa.Table, answer: Answer, named: Collection[int]) 
 def _merged_names(names: Sequence[str], named: Collection[int], unsplit: Sequence[str]) -> list[str]:
     """What columns are to be called: as the text says, else as on one host.
 
-    DuckDB names an expression by its text, and livestate hands it the text that sqlglot makes of the tree: CAST(x AS TEXT) for VARCHAR.
+    DuckDB names an expression by its text, and livestate hands it the text that sqlglot makes of the tree:
+    CAST(x AS TEXT) for VARCHAR.
     """
     return [name if place in named else unsplit[place] for place, name in enumerate(names)]
 

@@ -43,12 +43,16 @@ class Windows:
     def _ranked(self, *, numbers: bool = False) -> Expression:
         """Functions of the order alone: rows that tie get the same value."""
         random = self.scalars.random
-        name = random.choice(("rank", "dense_rank") if numbers else ("rank", "dense_rank", "percent_rank", "cume_dist"))
+        name = random.choice(
+            ("rank", "dense_rank") if numbers else ("rank", "dense_rank", "percent_rank", "cume_dist")
+        )
         order = self._order(self._some(2) or list(self.total))
         if not order:
             return Expression("count(*) OVER ()", Family.INTEGER)
         family = Family.INTEGER if "rank" in name and "percent" not in name else Family.FLOAT
-        return Expression(f"{name}() OVER ({self._partition()}{order})", family, is_tame=family is Family.INTEGER)
+        return Expression(
+            f"{name}() OVER ({self._partition()}{order})", family, is_tame=family is Family.INTEGER
+        )
 
     def _aggregate(self) -> Expression:
         """Aggregates of the partition, or of all rows up to those that tie with a row."""
@@ -61,12 +65,20 @@ class Windows:
             order, frame = (
                 total,
                 " ROWS BETWEEN "
-                + random.choice(("2 PRECEDING AND CURRENT ROW", "UNBOUNDED PRECEDING AND 1 FOLLOWING", "1 PRECEDING AND 1 FOLLOWING")),
+                + random.choice(
+                    (
+                        "2 PRECEDING AND CURRENT ROW",
+                        "UNBOUNDED PRECEDING AND 1 FOLLOWING",
+                        "1 PRECEDING AND 1 FOLLOWING",
+                    )
+                ),
             )
         elif kind == 1 and "DISTINCT" not in aggregate.sql:
             order = self._order(self._some(1))
         trust = Trust.EQUAL if aggregate.family in LOOSE else Trust.EXACT
-        return replace(aggregate.loosened(trust), sql=f"{aggregate.sql} OVER ({self._partition()}{order}{frame})")
+        return replace(
+            aggregate.loosened(trust), sql=f"{aggregate.sql} OVER ({self._partition()}{order}{frame})"
+        )
 
     def _placed(self, *, numbers: bool = False) -> Expression | None:
         """Functions of a row's place, over a total order."""
@@ -75,20 +87,34 @@ class Windows:
             return None
         random = self.scalars.random
         over = f"OVER ({self._partition()}{order})"
-        name = "row_number" if numbers else random.choice(("row_number", "ntile", "lag", "lead", "first_value", "last_value", "nth_value"))
+        name = (
+            "row_number"
+            if numbers
+            else random.choice(
+                ("row_number", "ntile", "lag", "lead", "first_value", "last_value", "nth_value")
+            )
+        )
         if name == "row_number":
             return Expression(f"row_number() {over}", Family.INTEGER)
         if name == "ntile":
             return Expression(f"ntile({random.choice((2, 3))}) {over}", Family.INTEGER)
         value = self.scalars.any(1)
-        arguments = {"lag": random.choice(("", ", 2")), "lead": random.choice(("", ", 1")), "nth_value": ", 2"}.get(name, "")
+        arguments = {
+            "lag": random.choice(("", ", 2")),
+            "lead": random.choice(("", ", 1")),
+            "nth_value": ", 2",
+        }.get(name, "")
         nulls = random.choice(("", "", " IGNORE NULLS"))
         trust = Trust.EQUAL if value.family in LOOSE else Trust.EXACT
-        return replace(value.loosened(trust), sql=f"{name}({value.sql}{arguments}{nulls}) {over}", kind="", name="")
+        return replace(
+            value.loosened(trust), sql=f"{name}({value.sql}{arguments}{nulls}) {over}", kind="", name=""
+        )
 
     def _some(self, most: int) -> list[Expression]:
         columns = self.scalars.scope.readable()
-        return self.scalars.random.sample(columns, min(len(columns), self.scalars.random.randrange(1, most + 1)))
+        return self.scalars.random.sample(
+            columns, min(len(columns), self.scalars.random.randrange(1, most + 1))
+        )
 
     def _partition(self) -> str:
         random = self.scalars.random
@@ -100,11 +126,15 @@ class Windows:
     def _order(self, columns: list[Expression]) -> str:
         if not columns:
             return ""
-        return "ORDER BY " + ", ".join(column.sql + self.scalars.random.choice(_DIRECTIONS) for column in columns)
+        return "ORDER BY " + ", ".join(
+            column.sql + self.scalars.random.choice(_DIRECTIONS) for column in columns
+        )
 
     def _total_order(self) -> str:
         """An order in which no two rows tie, or only rows that are equal in all that can be read."""
         columns = self.scalars.scope.columns
-        if not self.total and any(column.family not in SIMPLE or column.trust is Trust.CLOSE for column in columns):
+        if not self.total and any(
+            column.family not in SIMPLE or column.trust is Trust.CLOSE for column in columns
+        ):
             return ""
         return self._order([*self._some(1), *(self.total or columns)])

@@ -1,4 +1,6 @@
-"""Retention: whatever epochs are applied one by one or together, and wherever a host stops, the same rows are gone."""
+"""Retention: whatever epochs are applied one by one or together, and wherever a host stops, the same rows are
+gone.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,14 @@ KEPT = STEPS
 """Microseconds: a cutoff then moves by one."""
 START = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 COLUMNS = pa.schema([("k", pa.int64()), ("seen", pa.timestamp("us", "UTC")), ("n", pa.int64())])
-BY_EVENT = define_store("by event", COLUMNS, ["k"], partitions=1, group=GROUP, behaviour=Behaviour(retention=Retention(KEPT, "seen")))
+BY_EVENT = define_store(
+    "by event",
+    COLUMNS,
+    ["k"],
+    partitions=1,
+    group=GROUP,
+    behaviour=Behaviour(retention=Retention(KEPT, "seen")),
+)
 FOR_EVER = define_store("for ever", COLUMNS, ["k"], partitions=1, group=GROUP)
 
 
@@ -40,7 +49,11 @@ class Commit:
 times = st.one_of(st.none(), st.integers(0, 200))
 rows = st.lists(st.tuples(st.integers(0, 6), times, st.booleans()), max_size=5).map(tuple)
 commits = st.builds(
-    Commit, rows, st.one_of(st.none(), st.integers(0, 250)), st.sampled_from([False] * 5 + [True]), st.sampled_from([True, False, False])
+    Commit,
+    rows,
+    st.one_of(st.none(), st.integers(0, 250)),
+    st.sampled_from([False] * 5 + [True]),
+    st.sampled_from([True, False, False]),
 )
 
 
@@ -52,17 +65,23 @@ def commit_to(appender: StoreAppender, commit: Commit, number: int) -> Epoch:
     table = pa.table(
         {
             "k": pa.array([key for key, _, _ in commit.rows], pa.int64()),
-            "seen": pa.array([time for _, time, _ in commit.rows], pa.int64()).cast(pa.timestamp("us", "UTC")),
+            "seen": pa.array([time for _, time, _ in commit.rows], pa.int64()).cast(
+                pa.timestamp("us", "UTC")
+            ),
             "n": pa.array([number] * len(commit.rows), pa.int64()),
             "gone": pa.array([gone for _, _, gone in commit.rows], pa.bool_()),
         }
     )
     tables: dict[str, pa.Table] = {BY_EVENT.name: table, FOR_EVER.name: table}
     replaced = [BY_EVENT.name] if commit.replaces else []
-    return appender.append(tables, tombstone_column="gone", replaced=replaced, watermark=moment(commit.watermark)).epoch
+    return appender.append(
+        tables, tombstone_column="gone", replaced=replaced, watermark=moment(commit.watermark)
+    ).epoch
 
 
-def after(state: dict[int, tuple[int | None, int]], cutoff: int | None, commit: Commit, number: int) -> dict[int, tuple[int | None, int]]:
+def after(
+    state: dict[int, tuple[int | None, int]], cutoff: int | None, commit: Commit, number: int
+) -> dict[int, tuple[int | None, int]]:
     """What a dict would do."""
 
     def is_old(time: int | None) -> bool:
@@ -79,8 +98,20 @@ def after(state: dict[int, tuple[int | None, int]], cutoff: int | None, commit: 
 
 @settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(commits, min_size=1, max_size=8))
-@example([Commit(((1, 100, False),), None, False, False), Commit((), 120, False, False), Commit(((1, 1, False),), None, False, True)])
-@example([Commit(((1, 100, False), (2, 10, False)), None, False, True), Commit(((2, None, True),), 150, False, False), Commit((), 200, False, True)])
+@example(
+    [
+        Commit(((1, 100, False),), None, False, False),
+        Commit((), 120, False, False),
+        Commit(((1, 1, False),), None, False, True),
+    ]
+)
+@example(
+    [
+        Commit(((1, 100, False), (2, 10, False)), None, False, True),
+        Commit(((2, None, True),), 150, False, False),
+        Commit((), 200, False, True),
+    ]
+)
 def test_the_same_rows_are_gone_however_epochs_are_taken(plan: list[Commit]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         changelog = Changelog.open(str(Path(directory) / "changelog"))
@@ -90,7 +121,9 @@ def test_the_same_rows_are_gone_however_epochs_are_taken(plan: list[Commit]) -> 
             for number, commit in enumerate(plan):
                 epoch = commit_to(appender, commit, number)
                 if commit.watermark is not None:
-                    cutoff = max(commit.watermark - KEPT, commit.watermark - KEPT if cutoff is None else cutoff)
+                    cutoff = max(
+                        commit.watermark - KEPT, commit.watermark - KEPT if cutoff is None else cutoff
+                    )
                 expected = after(expected, cutoff, commit, number)
                 if commit.is_followed or number == len(plan) - 1:
                     assert found(changelog, Path(directory) / "data", BY_EVENT, epoch) == expected
@@ -98,17 +131,29 @@ def test_the_same_rows_are_gone_however_epochs_are_taken(plan: list[Commit]) -> 
         assert found(changelog, Path(directory) / "other", BY_EVENT, epoch) == expected
 
 
-def found(changelog: Changelog, directory: Path, store: StoreDefinition, epoch: Epoch) -> dict[int, tuple[int | None, int]]:
+def found(
+    changelog: Changelog, directory: Path, store: StoreDefinition, epoch: Epoch
+) -> dict[int, tuple[int | None, int]]:
     with following(changelog, directory, OPTIONS) as follower:
         assert follower.wait_for(GROUP, epoch, 60.0)
         with follower.snapshot([store.name]) as views:
             table = live_rows(views[store.name])
     seen = table["seen"].cast(pa.int64()).to_pylist()
-    return {key: (time, n) for key, time, n in zip(table["k"].to_pylist(), seen, table["n"].to_pylist(), strict=True)}
+    return {
+        key: (time, n)
+        for key, time, n in zip(table["k"].to_pylist(), seen, table["n"].to_pylist(), strict=True)
+    }
 
 
 def test_rows_go_by_their_commit(tmp_path: Path) -> None:
-    store = define_store("plain", pa.schema([("k", pa.int64())]), ["k"], partitions=1, group=GROUP, behaviour=Behaviour(retention=Retention(KEPT)))
+    store = define_store(
+        "plain",
+        pa.schema([("k", pa.int64())]),
+        ["k"],
+        partitions=1,
+        group=GROUP,
+        behaviour=Behaviour(retention=Retention(KEPT)),
+    )
     changelog = Changelog.open(str(tmp_path / "changelog"))
     with open_appender(changelog, [store]) as appender:
         appender.append({"plain": pa.table({"k": [1, 2]})})
@@ -117,7 +162,8 @@ def test_rows_go_by_their_commit(tmp_path: Path) -> None:
             assert follower.wait_for(GROUP, kept.epoch, 60.0)
             with follower.snapshot([store.name]) as views:
                 assert live_rows(views[store.name]).num_rows in (2, 3)
-        # The clock that counts is that of the commits: a millisecond later everything before is past its retention.
+        # The clock that counts is that of the commits: a millisecond later everything before is past its
+        # retention.
         later = changelog.writer(GROUP, "later").append({}, cutoffs={store.name: kept.committed_at})
         with following(changelog, tmp_path / "after", OPTIONS) as follower:
             assert follower.wait_for(GROUP, later.epoch, 60.0)
@@ -142,5 +188,8 @@ def test_cutoffs_rise_only() -> None:
 
 
 def test_a_watermark_without_a_zone_is_refused(tmp_path: Path) -> None:
-    with open_appender(Changelog.open(str(tmp_path)), [FOR_EVER]) as appender, pytest.raises(Exception, match="needs a time zone"):
+    with (
+        open_appender(Changelog.open(str(tmp_path)), [FOR_EVER]) as appender,
+        pytest.raises(Exception, match="needs a time zone"),
+    ):
         appender.append({}, watermark=dt.datetime(2026, 1, 1))  # noqa: DTZ001 - what is refused

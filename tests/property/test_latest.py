@@ -1,4 +1,6 @@
-"""Key-value stores that keep the latest row by an order column, against a dict that takes one row after the other."""
+"""Key-value stores that keep the latest row by an order column, against a dict that takes one row after the
+other.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ from tests.support.partitions import in_pieces, new_partition, open_partition, v
 
 SCHEMA = pa.schema([("k", pa.int64()), ("seen", pa.timestamp("us")), ("n", pa.int64())])
 FOR_EVER = define_store("store", SCHEMA, ["k"], partitions=1, behaviour=Behaviour(KeyValue("seen")))
-FOR_A_TIME = define_store("store", SCHEMA, ["k"], partitions=1, behaviour=Behaviour(KeyValue("seen"), Retention(1, "seen")))
+FOR_A_TIME = define_store(
+    "store", SCHEMA, ["k"], partitions=1, behaviour=Behaviour(KeyValue("seen"), Retention(1, "seen"))
+)
 
 
 @dataclass(frozen=True)
@@ -98,10 +102,14 @@ def batch_of(rows: Sequence[Row], first: int) -> pa.RecordBatch | None:
     if not rows:
         return None
     columns = [[row.key for row in rows], [row.seen for row in rows], list(range(first, first + len(rows)))]
-    batch = pa.RecordBatch.from_arrays([pa.array(values, pa.int64()) for values in columns], ["k", "seen", "n"]).cast(FOR_EVER.row_schema)
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array(values, pa.int64()) for values in columns], ["k", "seen", "n"]
+    ).cast(FOR_EVER.row_schema)
     if not any(row.gone for row in rows):
         return batch
-    return batch.append_column(pa.field(TOMBSTONE_COLUMN, pa.bool_(), nullable=False), pa.array([row.gone for row in rows]))
+    return batch.append_column(
+        pa.field(TOMBSTONE_COLUMN, pa.bool_(), nullable=False), pa.array([row.gone for row in rows])
+    )
 
 
 def contents(definition: StoreDefinition, store: PartitionStore) -> dict[int, tuple[int | None, int]]:
@@ -113,10 +121,33 @@ def contents(definition: StoreDefinition, store: PartitionStore) -> dict[int, tu
 
 @settings(max_examples=40)
 @given(STEPS, st.booleans())
-@example([Step((Row(1, 5),)), Step((Row(1, 7, gone=True),)), Step((Row(1, 6),), then="move"), Step((Row(1, 6),)), Step((Row(1, 7),))], False)
+@example(
+    [
+        Step((Row(1, 5),)),
+        Step((Row(1, 7, gone=True),)),
+        Step((Row(1, 6),), then="move"),
+        Step((Row(1, 6),)),
+        Step((Row(1, 7),)),
+    ],
+    False,
+)
 @example([Step((Row(1, 5, gone=True), Row(1, None, gone=True), Row(1, 1)), then="compact")], False)
-@example([Step((Row(1, 5, gone=True), Row(1, 6), Row(1, 7, gone=True), Row(2, 1)), then="restart", is_cut=True), Step((Row(1, 6),))], False)
-@example([Step((Row(1, 5, gone=True),)), Step((Row(1, 6),), cutoff=6), Step((Row(1, 6, gone=True),)), Step((Row(1, 7),), cutoff=8)], True)
+@example(
+    [
+        Step((Row(1, 5, gone=True), Row(1, 6), Row(1, 7, gone=True), Row(2, 1)), then="restart", is_cut=True),
+        Step((Row(1, 6),)),
+    ],
+    False,
+)
+@example(
+    [
+        Step((Row(1, 5, gone=True),)),
+        Step((Row(1, 6),), cutoff=6),
+        Step((Row(1, 6, gone=True),)),
+        Step((Row(1, 7),), cutoff=8),
+    ],
+    True,
+)
 def test_the_latest_row_wins_in_any_order_of_arrival(steps: list[Step], expires: bool) -> None:
     definition = FOR_A_TIME if expires else FOR_EVER
     model, number = Model(), 0
@@ -174,13 +205,27 @@ def test_any_cut_into_epochs_gives_the_same_rows(rows: list[Row], cuts: list[boo
     ],
 )
 def test_orders_of_every_type(tmp_path: Path, kind: pa.DataType, rising: list[Any]) -> None:
-    definition = define_store("store", pa.schema([("k", pa.int64()), ("at", kind)]), ["k"], partitions=1, behaviour=Behaviour(KeyValue("at")))
+    definition = define_store(
+        "store",
+        pa.schema([("k", pa.int64()), ("at", kind)]),
+        ["k"],
+        partitions=1,
+        behaviour=Behaviour(KeyValue("at")),
+    )
     values = pa.array([*rising, None], None if pa.types.is_floating(kind) else pa.string()).cast(kind)
     store = open_partition(definition, tmp_path)
     for epoch, place in enumerate([1, 0, len(rising) - 1, len(rising), 1]):
-        store.apply(Epoch(epoch + 1), pa.RecordBatch.from_arrays([pa.array([1]), values[place : place + 1]], schema=definition.row_schema))
+        store.apply(
+            Epoch(epoch + 1),
+            pa.RecordBatch.from_arrays(
+                [pa.array([1]), values[place : place + 1]], schema=definition.row_schema
+            ),
+        )
     (entry,) = (entry for entry in store.version.segments if entry.live_rows)
-    assert entry.segment.column(1, 0).equals(values[len(rising) - 1 : len(rising)]) or pc.all(pc.is_nan(entry.segment.column(1, 0))).as_py()
+    assert (
+        entry.segment.column(1, 0).equals(values[len(rising) - 1 : len(rising)])
+        or pc.all(pc.is_nan(entry.segment.column(1, 0))).as_py()
+    )
     store.close()
 
 
@@ -208,7 +253,12 @@ def test_a_snapshot_has_graves(tmp_path: Path) -> None:
     store, other = open_partition(FOR_EVER, tmp_path / "store"), open_partition(FOR_EVER, tmp_path / "other")
     store.apply(commit.epoch, batch_of(rows, 0))
     snapshots, place = changelog.snapshots(FOR_EVER.group), (FOR_EVER.name, PartitionId(0))
-    snapshots.write_part(commit.epoch, {FOR_EVER.name: FOR_EVER}, [place], ((place, batch) for batch in live_rows(store.version, 100)))
+    snapshots.write_part(
+        commit.epoch,
+        {FOR_EVER.name: FOR_EVER},
+        [place],
+        ((place, batch) for batch in live_rows(store.version, 100)),
+    )
     assert snapshots.commit(commit, [place])
     snapshot = snapshots.read(commit.epoch)
     assert snapshot is not None

@@ -1,4 +1,6 @@
-"""Merge stores, however their commits are cut into epochs, with compactions and restarts in between, equal a plain recomputation."""
+"""Merge stores, however their commits are cut into epochs, with compactions and restarts in between, equal a
+plain recomputation.
+"""
 
 from __future__ import annotations
 
@@ -72,10 +74,14 @@ EXACT = decimal.Context(prec=60)
 
 
 def _decimals(most: int, places: int) -> st.SearchStrategy[Decimal]:
-    return st.sampled_from([-most, -1, 0, 3, most]).map(lambda unscaled: EXACT.scaleb(Decimal(unscaled), -places))
+    return st.sampled_from([-most, -1, 0, 3, most]).map(
+        lambda unscaled: EXACT.scaleb(Decimal(unscaled), -places)
+    )
 
 
-FLOATS = st.sampled_from([0.0, -0.0, 0.1, 0.2, -0.7, 1e300, -1e300, 3.0, float("inf"), float("-inf"), float("nan")])
+FLOATS = st.sampled_from(
+    [0.0, -0.0, 0.1, 0.2, -0.7, 1e300, -1e300, 3.0, float("inf"), float("-inf"), float("nan")]
+)
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "total": st.sampled_from([BIG, -BIG - 1, BIG // 2, 1, -5, 7]),
     "narrow": st.integers(-128, 127),
@@ -95,7 +101,9 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "flag": st.booleans(),
     "day": st.dates(dt.date(2020, 1, 1), dt.date(2020, 1, 3)),
     "first_title": st.text("ab", max_size=2),
-    "__first_title_at": st.sampled_from([f"2020-01-01T00:00:00.00000{micros}" for micros in range(3)]).map(dt.datetime.fromisoformat),
+    "__first_title_at": st.sampled_from([f"2020-01-01T00:00:00.00000{micros}" for micros in range(3)]).map(
+        dt.datetime.fromisoformat
+    ),
     "title": st.text("ab", max_size=2),
     "__title_at": FLOATS,
     "tags": st.lists(st.integers(0, 3), max_size=2),
@@ -110,21 +118,29 @@ ROWS = st.lists(st.tuples(KEYS, PARTIALS | PARTIALS | PARTIALS | st.none()), min
 
 def define() -> StoreDefinition:
     schema = pa.schema([("name", pa.string()), ("number", pa.int32()), *TYPES.items()])
-    return define_store("store", schema, ["name", "number"], partitions=1, behaviour=Behaviour(Merge(COLUMNS)))
+    return define_store(
+        "store", schema, ["name", "number"], partitions=1, behaviour=Behaviour(Merge(COLUMNS))
+    )
 
 
 DEFINITION = define()
 
 
 def batch_of(rows: Sequence[Row]) -> pa.RecordBatch:
-    columns = [pa.array([key[place] for key, _ in rows], kind) for place, kind in enumerate([pa.string(), pa.int32()])]
+    columns = [
+        pa.array([key[place] for key, _ in rows], kind)
+        for place, kind in enumerate([pa.string(), pa.int32()])
+    ]
     for name, kind in TYPES.items():
         columns.append(pa.array([None if partial is None else partial[name] for _, partial in rows], kind))
     batch = pa.RecordBatch.from_arrays(columns, ["name", "number", *TYPES])
     batch = batch.cast(DEFINITION.row_schema)
     if all(partial is not None for _, partial in rows):
         return batch
-    return batch.append_column(pa.field(TOMBSTONE_COLUMN, pa.bool_(), nullable=False), pa.array([partial is None for _, partial in rows]))
+    return batch.append_column(
+        pa.field(TOMBSTONE_COLUMN, pa.bool_(), nullable=False),
+        pa.array([partial is None for _, partial in rows]),
+    )
 
 
 def recomputed(rows: Sequence[Row]) -> dict[tuple[str, int], dict[str, Any]]:
@@ -141,13 +157,19 @@ def recomputed(rows: Sequence[Row]) -> dict[tuple[str, int], dict[str, Any]]:
 
 def contents(store: PartitionStore) -> dict[tuple[str, int], dict[str, Any]]:
     view = view_of(store, DEFINITION)
-    seen = {(row["name"], row["number"]): row for row in view.scan(DEFINITION.schema.names).to_table().to_pylist() if row.pop(LIVE_COLUMN, 1)}
+    seen = {
+        (row["name"], row["number"]): row
+        for row in view.scan(DEFINITION.schema.names).to_table().to_pylist()
+        if row.pop(LIVE_COLUMN, 1)
+    }
     hidden: dict[tuple[str, int], dict[str, Any]] = {}
     for entry in store.version.segments:
         for block in range(entry.segment.blocks):
             arrays = entry.segment.columns(range(len(DEFINITION.stored_schema)), block)
             start, _ = entry.segment.block_span(block)
-            for place, row in enumerate(pa.RecordBatch.from_arrays(arrays, schema=DEFINITION.stored_schema).to_pylist()):
+            for place, row in enumerate(
+                pa.RecordBatch.from_arrays(arrays, schema=DEFINITION.stored_schema).to_pylist()
+            ):
                 if entry.live is None or entry.live[start + place]:
                     hidden[row["name"], row["number"]] = row
     assert hidden.keys() == seen.keys()
@@ -159,7 +181,11 @@ def check(store: PartitionStore, rows: Sequence[Row]) -> None:
     found, expected = contents(store), recomputed(rows)
     assert found.keys() == expected.keys()
     for key, row in expected.items():
-        wrong = {name: (found[key][name], value) for name, value in row.items() if not same(found[key][name], value)}
+        wrong = {
+            name: (found[key][name], value)
+            for name, value in row.items()
+            if not same(found[key][name], value)
+        }
         assert not wrong, (key, wrong)
 
 

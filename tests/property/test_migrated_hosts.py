@@ -1,6 +1,8 @@
-"""Migrations, snapshots, drops, restarts, lost disks, deaths and failures between epochs: hosts have the rows and the shapes of a plain model.
+"""Migrations, snapshots, drops, restarts, lost disks, deaths and failures between epochs: hosts have the rows
+and the shapes of a plain model.
 
-Writers write in the newest shape or in older ones, stores are created when others have been migrated already, and views of before stay as they were.
+Writers write in the newest shape or in older ones, stores are created when others have been migrated already,
+and views of before stay as they were.
 """
 
 from __future__ import annotations
@@ -45,11 +47,25 @@ Action = tuple[Any, ...]
 HOSTS = st.sampled_from(sorted(HELD))
 PARTS = st.sampled_from(["amounts/0", "amounts/1", "late/0"])
 ACTIONS = st.one_of(
-    st.tuples(st.just("append"), st.sampled_from(STORES), st.dictionaries(KEYS, st.none() | st.integers(0, 99), max_size=3), st.integers(0, 3)),
-    st.tuples(st.just("replace"), st.sampled_from(STORES), st.dictionaries(KEYS, st.integers(0, 99), max_size=3), st.integers(0, 3)),
+    st.tuples(
+        st.just("append"),
+        st.sampled_from(STORES),
+        st.dictionaries(KEYS, st.none() | st.integers(0, 99), max_size=3),
+        st.integers(0, 3),
+    ),
+    st.tuples(
+        st.just("replace"),
+        st.sampled_from(STORES),
+        st.dictionaries(KEYS, st.integers(0, 99), max_size=3),
+        st.integers(0, 3),
+    ),
     st.tuples(st.just("append many"), st.integers(1, 9)),
-    st.tuples(st.just("migrate"), st.sampled_from(STORES[:2]), st.sampled_from(["add", "drop", "rename", "widen"])),
-    st.tuples(st.just("migrate"), st.sampled_from(STORES), st.sampled_from(["add", "drop", "rename", "widen"])),
+    st.tuples(
+        st.just("migrate"), st.sampled_from(STORES[:2]), st.sampled_from(["add", "drop", "rename", "widen"])
+    ),
+    st.tuples(
+        st.just("migrate"), st.sampled_from(STORES), st.sampled_from(["add", "drop", "rename", "widen"])
+    ),
     st.tuples(st.just("new writer")),
     st.tuples(st.just("follow"), HOSTS),
     st.tuples(st.just("look"), HOSTS),
@@ -98,7 +114,15 @@ class Store:
         definition = self.shapes[-1]
         table = pa.Table.from_pylist(list(self.rows.values()), schema=definition.row_schema)
         placed = partition_rows(definition, table)
-        return in_order([row for number in partitions if number in placed for row in placed[PartitionId(number)].to_pylist()], definition)
+        return in_order(
+            [
+                row
+                for number in partitions
+                if number in placed
+                for row in placed[PartitionId(number)].to_pylist()
+            ],
+            definition,
+        )
 
 
 @dataclass
@@ -199,11 +223,20 @@ class World:
 
     def store(self, name: str) -> Store:
         if name not in self.stores:
-            definition = define_store(name, CREATED, ["key"], partitions=2, group=GROUP, behaviour=Behaviour(in_memory=name == IN_MEMORY))
+            definition = define_store(
+                name,
+                CREATED,
+                ["key"],
+                partitions=2,
+                group=GROUP,
+                behaviour=Behaviour(in_memory=name == IN_MEMORY),
+            )
             self.stores[name] = Store([self.changelog.create_store(definition)])
         return self.stores[name]
 
-    def append(self, name: str, changes: Mapping[int, int | None], age: int, *, replaces: bool = False) -> None:
+    def append(
+        self, name: str, changes: Mapping[int, int | None], age: int, *, replaces: bool = False
+    ) -> None:
         store = self.store(name)
         place = max(0, len(store.shapes) - 1 - age)
         shape = store.shapes[place]
@@ -278,7 +311,9 @@ class World:
 
     def drop(self, kept: int, changes: int) -> None:
         with suppress(Stopped):
-            Changelog("memory://", {}, StoppingObjects(self.objects, changes)).drop(GROUP, SnapshotRetention(kept=kept, tail_seconds=0), LATER)
+            Changelog("memory://", {}, StoppingObjects(self.objects, changes)).drop(
+                GROUP, SnapshotRetention(kept=kept, tail_seconds=0), LATER
+            )
 
     def check(self) -> None:
         self.writer.append({})  # takes up the migrations that no commit has taken up yet

@@ -1,6 +1,8 @@
-"""Random migrations of a partition between random epochs: its rows are those of a partition that always had the newest shape.
+"""Random migrations of a partition between random epochs: its rows are those of a partition that always had
+the newest shape.
 
-Compactions, restarts, epochs that come again and rebuilds from what a snapshot has come in between, and views of before stay as they were.
+Compactions, restarts, epochs that come again and rebuilds from what a snapshot has come in between, and views
+of before stay as they were.
 """
 
 from __future__ import annotations
@@ -37,7 +39,16 @@ from tests.support.quick_directory import quick_directory
 Row = dict[str, Any]
 
 TINY_CACHE = replace(SMALL, cache_bytes=300, dead_share=0.2)
-CREATED = pa.schema([("k", pa.int64()), ("o", pa.int64()), ("at", pa.timestamp("us")), ("a", pa.int16()), ("s", pa.string()), ("f", pa.float32())])
+CREATED = pa.schema(
+    [
+        ("k", pa.int64()),
+        ("o", pa.int64()),
+        ("at", pa.timestamp("us")),
+        ("a", pa.int16()),
+        ("s", pa.string()),
+        ("f", pa.float32()),
+    ]
+)
 STORES: Mapping[str, tuple[Sequence[str], Behaviour]] = {
     "plain": (["k"], PLAIN),
     "two key columns": (["s", "k"], PLAIN),
@@ -52,7 +63,15 @@ WIDER: Mapping[pa.DataType, Sequence[pa.DataType]] = {
     pa.float32(): [pa.float64()],
     pa.decimal128(9, 2): [pa.decimal128(12, 3)],
 }
-NEW_KINDS = [pa.int16(), pa.string(), pa.float32(), pa.date32(), pa.bool_(), pa.decimal128(9, 2), pa.list_(pa.int64())]
+NEW_KINDS = [
+    pa.int16(),
+    pa.string(),
+    pa.float32(),
+    pa.date32(),
+    pa.bool_(),
+    pa.decimal128(9, 2),
+    pa.list_(pa.int64()),
+]
 NEW_NAMES = ["a", "b", "c", "s", "f", "o", "k", "at", "k2"]
 NOON = dt.datetime.fromisoformat("2026-01-01 12:00")
 SMALL_NUMBERS = st.integers(-3, 9)
@@ -71,7 +90,11 @@ def values_of(kind: pa.DataType) -> st.SearchStrategy[Any]:
         return st.lists(SMALL_NUMBERS, max_size=2)
     if pa.types.is_floating(kind):
         return SMALL_NUMBERS.map(lambda number: number / 4)
-    return SMALL_NUMBERS.map(lambda number: Decimal(number) / 4) if pa.types.is_decimal(kind) and kind.scale else SMALL_NUMBERS
+    return (
+        SMALL_NUMBERS.map(lambda number: Decimal(number) / 4)
+        if pa.types.is_decimal(kind) and kind.scale
+        else SMALL_NUMBERS
+    )
 
 
 @dataclass
@@ -119,7 +142,14 @@ class Run:
 
     def _open(self) -> PartitionStore:
         path = self.directory / "partition"
-        return PartitionStore(self.shapes[0], PartitionId(0), path, ColumnCache(self.options.cache_bytes), self.options, definition_at=self._at)
+        return PartitionStore(
+            self.shapes[0],
+            PartitionId(0),
+            path,
+            ColumnCache(self.options.cache_bytes),
+            self.options,
+            definition_at=self._at,
+        )
 
     def migrate(self, changes: Sequence[Change]) -> None:
         """Have the next epoch bring a migration; of another store of the group where nothing changes."""
@@ -133,7 +163,13 @@ class Run:
     def epoch(self, written: Written, *, again: bool) -> None:
         self.written.append(written)
         for _ in range(1 + again):
-            take(self.store, self.definition, len(self.written), written, Migrated(self.definition, self.generation))
+            take(
+                self.store,
+                self.definition,
+                len(self.written),
+                written,
+                Migrated(self.definition, self.generation),
+            )
 
     def restart(self) -> None:
         self.pinned.clear()
@@ -159,9 +195,16 @@ class Run:
         """The rows of a partition that was created in the newest shape."""
         now = self.definition
         created = define_store(
-            now.name, now.row_schema, now.key, partition_by=now.partition_by, partitions=1, behaviour=replace(now.behaviour, in_memory=True)
+            now.name,
+            now.row_schema,
+            now.key,
+            partition_by=now.partition_by,
+            partitions=1,
+            behaviour=replace(now.behaviour, in_memory=True),
         )
-        with closing(PartitionStore(created, PartitionId(0), self.directory, ColumnCache(1 << 20), SMALL)) as store:
+        with closing(
+            PartitionStore(created, PartitionId(0), self.directory, ColumnCache(1 << 20), SMALL)
+        ) as store:
             for epoch, written in enumerate(self.written, 1):
                 take(store, created, epoch, written, None)
             return scanned(view_of(store, created))
@@ -183,12 +226,18 @@ class Run:
                 if pa.types.is_nested(column.type) or not values:
                     continue
                 low, high = (pa.scalar(bound, column.type) for bound in (min(values), max(values)))
-                for interval in (Interval(low=low, high=low), Interval(low=high), Interval(low=low, high=high)):
+                for interval in (
+                    Interval(low=low, high=low),
+                    Interval(low=high),
+                    Interval(low=low, high=high),
+                ):
                     found = scanned(view, Wanted(intervals={column.name: interval}))
                     assert all(row in found for row in rows if lies_in(row[column.name], interval))
 
 
-def take(store: PartitionStore, definition: StoreDefinition, epoch: int, written: Written, change: Migrated | None) -> None:
+def take(
+    store: PartitionStore, definition: StoreDefinition, epoch: int, written: Written, change: Migrated | None
+) -> None:
     batch = written_at(batch_of(definition, written.rows), definition, epoch) if written.rows else None
     store.apply(Epoch(epoch), batch, replaces=written.replaces, cutoff=written.cutoff, migrated=change)
 
@@ -197,7 +246,11 @@ def batch_of(definition: StoreDefinition, rows: Sequence[Row]) -> pa.RecordBatch
     columns = [pa.array([row[column.name] for row in rows], column.type) for column in definition.row_schema]
     batch = pa.RecordBatch.from_arrays(columns, schema=definition.row_schema)
     gone = [row[TOMBSTONE_COLUMN] for row in rows]
-    return batch.append_column(pa.field(TOMBSTONE_COLUMN, pa.bool_(), nullable=False), pa.array(gone)) if any(gone) else batch
+    return (
+        batch.append_column(pa.field(TOMBSTONE_COLUMN, pa.bool_(), nullable=False), pa.array(gone))
+        if any(gone)
+        else batch
+    )
 
 
 def migrated_row(row: Row, changes: Sequence[Change]) -> Row:
@@ -220,19 +273,29 @@ def scanned(view: StateView, wanted: Wanted | None = None) -> list[Row]:
     scan = view.scan(view.definition.schema.names, wanted or Wanted())
     assert scan.nbytes >= 0
     found = seen(view, [row for row in scan.to_table().to_pylist() if row.pop(LIVE_COLUMN, 1)])
-    assert found == seen(view, [row for batch in scan.batches() for row in batch.to_pylist() if row.pop(LIVE_COLUMN, 1)])
+    assert found == seen(
+        view, [row for batch in scan.batches() for row in batch.to_pylist() if row.pop(LIVE_COLUMN, 1)]
+    )
     return found
 
 
 def looked_up(view: StateView) -> list[Row]:
     """All rows, found by their keys."""
     keys = view.scan(view.definition.key).to_table()
-    batch = pa.RecordBatch.from_arrays([column.combine_chunks() for column in keys.select(list(view.definition.key)).columns], view.definition.key)
+    batch = pa.RecordBatch.from_arrays(
+        [column.combine_chunks() for column in keys.select(list(view.definition.key)).columns],
+        view.definition.key,
+    )
     found = view.lookup(view.definition.schema.names, batch).to_pylist()
     if len(view.definition.key) == 1:
         schema = view.definition.schema
-        rows = [view.row(key, range(len(schema)), schema) for key in {row[view.definition.key[0]] for row in found}]
-        assert seen(view, [each for row in rows if row is not None for each in row.to_pylist()]) == seen(view, found)
+        rows = [
+            view.row(key, range(len(schema)), schema)
+            for key in {row[view.definition.key[0]] for row in found}
+        ]
+        assert seen(view, [each for row in rows if row is not None for each in row.to_pylist()]) == seen(
+            view, found
+        )
     return seen(view, found)
 
 
@@ -246,7 +309,11 @@ def seen(view: StateView, rows: list[Row]) -> list[Row]:
 
 def lies_in(value: Any, interval: Interval) -> bool:
     low, high = interval.low, interval.high
-    return value is not None and (low is None or value >= low.as_py()) and (high is None or value <= high.as_py())
+    return (
+        value is not None
+        and (low is None or value >= low.as_py())
+        and (high is None or value <= high.as_py())
+    )
 
 
 # ---- what happens
@@ -269,11 +336,17 @@ def draw_change(data: st.DataObject, definition: StoreDefinition) -> Change | No
     what = data.draw(st.sampled_from(["add", "drop", "rename", "widen"]), "change")
     free = [name for name in NEW_NAMES if name not in definition.stored_schema.names]
     if what == "rename" and free:
-        return RenameColumn(data.draw(st.sampled_from(rows.names), "renamed"), data.draw(st.sampled_from(free), "to"))
+        return RenameColumn(
+            data.draw(st.sampled_from(rows.names), "renamed"), data.draw(st.sampled_from(free), "to")
+        )
     if what == "add" and free:
         kind = data.draw(st.sampled_from(NEW_KINDS), "kind")
         default = None if pa.types.is_nested(kind) else data.draw(st.none() | values_of(kind), "default")
-        return AddColumn(data.draw(st.sampled_from(free), "added"), kind, None if default is None else text_of(pa.scalar(default, kind)))
+        return AddColumn(
+            data.draw(st.sampled_from(free), "added"),
+            kind,
+            None if default is None else text_of(pa.scalar(default, kind)),
+        )
     others = [column for column in rows if column.name not in used]
     if what == "drop" and others:
         return DropColumn(data.draw(st.sampled_from(others), "dropped").name)
@@ -301,14 +374,20 @@ def draw_epoch(data: st.DataObject, definition: StoreDefinition) -> Written:
 def run_of(store: str, options: StateOptions) -> Iterator[Run]:
     key, behaviour = STORES[store]
     with quick_directory() as directory:
-        run = Run(directory, [define_store("store", CREATED, key, partitions=1, behaviour=behaviour)], options)
+        run = Run(
+            directory, [define_store("store", CREATED, key, partitions=1, behaviour=behaviour)], options
+        )
         try:
             yield run
         finally:
             run.store.close()
 
 
-STEPS = ["epoch"] * 5 + ["migrate"] * 3 + ["compact", "compact", "compact fully", "restart", "rebuild", "pin", "unpin"]
+STEPS = (
+    ["epoch"] * 5
+    + ["migrate"] * 3
+    + ["compact", "compact", "compact fully", "restart", "rebuild", "pin", "unpin"]
+)
 
 
 def do(run: Run, step: str, data: st.DataObject) -> None:
@@ -337,7 +416,9 @@ def do(run: Run, step: str, data: st.DataObject) -> None:
 @pytest.mark.parametrize("store", STORES)
 @settings(max_examples=25)
 @given(data=st.data())
-def test_rows_are_those_of_a_store_that_always_had_the_newest_shape(store: str, options: StateOptions, data: st.DataObject) -> None:
+def test_rows_are_those_of_a_store_that_always_had_the_newest_shape(
+    store: str, options: StateOptions, data: st.DataObject
+) -> None:
     with run_of(store, options) as run:
         for step in data.draw(st.lists(st.sampled_from(STEPS), max_size=12), "steps"):
             do(run, step, data)

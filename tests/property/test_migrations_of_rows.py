@@ -1,4 +1,5 @@
-"""Random migrations, epochs and writers in old and new shapes: what the changelog gives back is what a plain model has.
+"""Random migrations, epochs and writers in old and new shapes: what the changelog gives back is what a plain
+model has.
 
 The model tells columns apart by objects, never by names, places or numbers.
 """
@@ -22,11 +23,27 @@ from engine.changelog.objects import open_objects
 from engine.errors import InvalidInput
 from engine.model.kinds import PLAIN, Behaviour, KeyValue, Retention, Versioned
 from engine.model.migration import AddColumn, Change, DropColumn, RenameColumn, WidenColumn
-from engine.model.schema import TOMBSTONE_COLUMN, Epoch, GroupName, PartitionId, StoreDefinition, StoreName, define_store
+from engine.model.schema import (
+    TOMBSTONE_COLUMN,
+    Epoch,
+    GroupName,
+    PartitionId,
+    StoreDefinition,
+    StoreName,
+    define_store,
+)
 
 GROUP = GroupName("g")
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
-CREATED = pa.schema([("k", pa.int64()), ("o", pa.int64()), ("a", pa.int32()), ("s", pa.string()), ("at", pa.timestamp("us", "UTC"))])
+CREATED = pa.schema(
+    [
+        ("k", pa.int64()),
+        ("o", pa.int64()),
+        ("a", pa.int32()),
+        ("s", pa.string()),
+        ("at", pa.timestamp("us", "UTC")),
+    ]
+)
 BEHAVIOURS = {
     "plain": PLAIN,
     "latest": Behaviour(KeyValue(order_by="o")),
@@ -34,7 +51,13 @@ BEHAVIOURS = {
     "retained by time": Behaviour(retention=Retention(10**15, "at")),
     "versioned": Behaviour(Versioned("at")),
 }
-FIXED = {"plain": set[str](), "latest": {"o"}, "retained by commit": set[str](), "retained by time": {"at"}, "versioned": {"at"}}
+FIXED = {
+    "plain": set[str](),
+    "latest": {"o"},
+    "retained by commit": set[str](),
+    "retained by time": {"at"},
+    "versioned": {"at"},
+}
 WIDER: Mapping[pa.DataType, Sequence[pa.DataType]] = {
     pa.int32(): [pa.int64(), pa.float64(), pa.decimal128(12, 2)],
     pa.int64(): [pa.decimal128(20, 0)],
@@ -107,7 +130,11 @@ class Model:
 
     def taken_for(self, shape: Shape) -> Shape:
         """Of the shapes that look like one, the newest."""
-        return [other for _, other in self.shapes if [(c.name, c.kind) for c in other] == [(c.name, c.kind) for c in shape]][-1]
+        return [
+            other
+            for _, other in self.shapes
+            if [(c.name, c.kind) for c in other] == [(c.name, c.kind) for c in shape]
+        ][-1]
 
 
 def value(kind: pa.DataType, seed: int) -> Any:
@@ -136,13 +163,17 @@ class Run:
     def __init__(self, behaviour: str) -> None:
         self._objects = open_objects("memory://", {})
         self._fixed = FIXED[behaviour]
-        self._store = define_store("t", CREATED, ["k"], partitions=2, group=GROUP, behaviour=BEHAVIOURS[behaviour])
+        self._store = define_store(
+            "t", CREATED, ["k"], partitions=2, group=GROUP, behaviour=BEHAVIOURS[behaviour]
+        )
         self._other = define_store("other", pa.schema([("k", pa.int64())]), ["k"], partitions=1, group=GROUP)
         self._changelog = self._reopened()
         for store in (self._store, self._other):
             self._changelog.create_store(store)
         shape = tuple(Known(field.name, field.type, Identity()) for field in self._store.row_schema)
-        self.model = Model([(0, shape)], {c.identity for c in shape if c.name in self._fixed or c.name in self._store.key})
+        self.model = Model(
+            [(0, shape)], {c.identity for c in shape if c.name in self._fixed or c.name in self._store.key}
+        )
         self._numbers = itertools.count()
         self._writer: Writer
         self.new_writer(0)
@@ -180,18 +211,28 @@ class Run:
             return AddColumn(name, kind, text), (*shape, Known(name, kind, Identity(default)))
         if seed % 4 == 1 and free:
             name = free[seed // 5 % len(free)]
-            return RenameColumn(column.name, name), (*shape[:place], replace(column, name=name), *shape[place + 1 :])
+            return RenameColumn(column.name, name), (
+                *shape[:place],
+                replace(column, name=name),
+                *shape[place + 1 :],
+            )
         if column.identity in self.model.fixed:
             return None, shape
         if seed % 4 == 2 and column.kind in WIDER:
             wider = WIDER[column.kind][seed // 5 % len(WIDER[column.kind])]
-            return WidenColumn(column.name, wider), (*shape[:place], replace(column, kind=wider), *shape[place + 1 :])
+            return WidenColumn(column.name, wider), (
+                *shape[:place],
+                replace(column, kind=wider),
+                *shape[place + 1 :],
+            )
         if seed % 4 == 3:
             return DropColumn(column.name), (*shape[:place], *shape[place + 1 :])
         return None, shape
 
     def migrate_other(self, seed: int) -> None:
-        self._reopened().migrate_store(self._other.name, [AddColumn(f"c{seed}_{next(self._numbers)}", pa.int64(), "1")])
+        self._reopened().migrate_store(
+            self._other.name, [AddColumn(f"c{seed}_{next(self._numbers)}", pa.int64(), "1")]
+        )
         self.model.generation += 1
 
     def _rows(self, seed: int) -> tuple[dict[PartitionId, pa.RecordBatch], list[Row]]:
@@ -200,7 +241,10 @@ class Run:
         definition = self._reopened().definition_at(self._store.name, since)
         assert definition is not None
         count = seed // 7 % 4
-        values = {c.name: [value(c.kind, seed + 31 * row + 7 * place) for row in range(count)] for place, c in enumerate(shape)}
+        values = {
+            c.name: [value(c.kind, seed + 31 * row + 7 * place) for row in range(count)]
+            for place, c in enumerate(shape)
+        }
         for place, c in enumerate(shape):
             if c.identity not in self.model.fixed and seed % 5 == place:
                 values[c.name] = [None] * count
@@ -208,7 +252,10 @@ class Run:
         values[definition.key[0]] = keys
         table = pa.table({c.name: pa.array(values[c.name], c.kind) for c in reversed(shape)})
         meant = self.model.taken_for(shape)
-        rows: list[Row] = [{m.identity: values[c.name][row] for c, m in zip(shape, meant, strict=True)} for row in range(count)]
+        rows: list[Row] = [
+            {m.identity: values[c.name][row] for c, m in zip(shape, meant, strict=True)}
+            for row in range(count)
+        ]
         return partition_rows(definition, table), rows
 
     def append(self, seed: int) -> None:
@@ -242,12 +289,20 @@ class Run:
             assert commit.generation == generation
             then = reader.definition_at(self._store.name, generation)
             assert then is not None
-            for definitions, shape in (({then.name: then}, self.model.shape_at(generation)), (newest, self.model.shape_at(self.model.generation))):
-                expected = [{c.name: as_kind(row.get(c.identity, c.identity.default), c.kind) for c in shape} for row in rows]
+            for definitions, shape in (
+                ({then.name: then}, self.model.shape_at(generation)),
+                (newest, self.model.shape_at(self.model.generation)),
+            ):
+                expected = [
+                    {c.name: as_kind(row.get(c.identity, c.identity.default), c.kind) for c in shape}
+                    for row in rows
+                ]
                 assert found(reader, commit, definitions, self._store.name) == sorted(expected, key=repr)
 
 
-def found(changelog: Changelog, commit: Commit, definitions: Mapping[StoreName, StoreDefinition], store: StoreName) -> list[dict[str, Any]]:
+def found(
+    changelog: Changelog, commit: Commit, definitions: Mapping[StoreName, StoreDefinition], store: StoreName
+) -> list[dict[str, Any]]:
     """The rows of a store in a commit."""
     batches = changelog.read_rows(commit, definitions).values()
     assert all(batch.schema == definitions[store].row_schema for batch in batches)
@@ -279,7 +334,9 @@ def test_tombstones_of_an_old_shape_stay_tombstones() -> None:
     changelog = Changelog.open("memory://")
     store = changelog.create_store(define_store("t", CREATED, ["k"], partitions=1))
     changelog.migrate_store(store.name, [AddColumn("b", pa.int64(), "1"), DropColumn("a")])
-    table = pa.table({"k": [1, 2], "o": [1, 2], "a": [1, 2], "s": ["x", "y"], "at": [START, START], "gone": [True, False]})
+    table = pa.table(
+        {"k": [1, 2], "o": [1, 2], "a": [1, 2], "s": ["x", "y"], "at": [START, START], "gone": [True, False]}
+    )
     placed = partition_rows(store, table, tombstone_column="gone")
     commit = changelog.writer(store.group, "w").append({store.name: placed})
     (batch,) = changelog.read_rows(commit, changelog.definitions()).values()
@@ -292,9 +349,15 @@ def test_rows_of_no_shape_are_refused() -> None:
     store = changelog.create_store(define_store("t", CREATED, ["k"], partitions=1))
     writer = changelog.writer(store.group, "w")
     changelog.migrate_store(store.name, [DropColumn("a")])
-    strange = pa.RecordBatch.from_pydict({"k": [1], "s": ["x"]}, pa.schema([pa.field("k", pa.int64(), nullable=False), ("s", pa.string())]))
+    strange = pa.RecordBatch.from_pydict(
+        {"k": [1], "s": ["x"]}, pa.schema([pa.field("k", pa.int64(), nullable=False), ("s", pa.string())])
+    )
     with pytest.raises(
-        InvalidInput, match=r"the column o, at is missing.*the store is t \(k BIGINT, o BIGINT, s VARCHAR, at TIMESTAMP WITH TIME ZONE\)"
+        InvalidInput,
+        match=(
+            r"the column o, at is missing.*the store is t \(k BIGINT, o BIGINT, s VARCHAR, at TIMESTAMP "
+            r"WITH TIME ZONE\)"
+        ),
     ):
         writer.append({store.name: {PartitionId(0): strange}})
     assert writer.append({}).generation == 1

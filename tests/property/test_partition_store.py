@@ -1,4 +1,6 @@
-"""Upserts and tombstones in any order and batching, with compactions, restarts and evictions in between, equal a dict."""
+"""Upserts and tombstones in any order and batching, with compactions, restarts and evictions in between,
+equal a dict.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ from tests.support.partitions import in_pieces
 
 Key = tuple[Any, ...]
 SMALL = StateOptions(cache_bytes=1 << 20, block_rows=4, block_bytes=1 << 20, fan_out=3)
-TINY_CACHE = StateOptions(cache_bytes=200, block_rows=2, block_bytes=64, fan_out=2, dead_share=0.2, apply_bytes=60)
+TINY_CACHE = StateOptions(
+    cache_bytes=200, block_rows=2, block_bytes=64, fan_out=2, dead_share=0.2, apply_bytes=60
+)
 """An epoch is applied in pieces of two or three rows."""
 
 DATES = st.dates(dt.date(1, 1, 1), dt.date(9999, 12, 31))
@@ -41,10 +45,18 @@ KEY_KINDS: Mapping[str, tuple[list[pa.DataType], list[st.SearchStrategy[Any]]]] 
     "date": ([pa.date32()], [DATES]),
     "timestamp": ([pa.timestamp("us")], [TIMES]),
     "decimal": ([pa.decimal128(5, 2)], [st.decimals(-99, 99, places=2)]),
-    "composite": ([pa.string(), pa.int32(), pa.binary()], [st.text("a\x00\x01", max_size=2), st.integers(-2, 2), st.binary(max_size=2)]),
+    "composite": (
+        [pa.string(), pa.int32(), pa.binary()],
+        [st.text("a\x00\x01", max_size=2), st.integers(-2, 2), st.binary(max_size=2)],
+    ),
     "composite of numbers": (
         [pa.int16(), pa.bool_(), pa.decimal128(4, 1), pa.date32()],
-        [st.integers(-2, 2), st.booleans(), st.sampled_from([decimal.Decimal("-1.5"), decimal.Decimal("2.5")]), st.just(dt.date(2020, 1, 1))],
+        [
+            st.integers(-2, 2),
+            st.booleans(),
+            st.sampled_from([decimal.Decimal("-1.5"), decimal.Decimal("2.5")]),
+            st.just(dt.date(2020, 1, 1)),
+        ],
     ),
 }
 
@@ -75,8 +87,14 @@ class Model:
             self.rows.pop(key, None)
             if not is_tombstone:
                 self.rows[key] = value
-        columns = [pa.array([change[0][place] for change in changes], f.type) for place, f in enumerate(self.definition.key_schema)]
-        columns += [pa.array([change[1] for change in changes], pa.int64()), pa.array([change[2] for change in changes], pa.bool_())]
+        columns = [
+            pa.array([change[0][place] for change in changes], f.type)
+            for place, f in enumerate(self.definition.key_schema)
+        ]
+        columns += [
+            pa.array([change[1] for change in changes], pa.int64()),
+            pa.array([change[2] for change in changes], pa.bool_()),
+        ]
         batch = pa.RecordBatch.from_arrays(columns, [*self.definition.key, "value", TOMBSTONE_COLUMN])
         self.store.apply(Epoch(self.epoch), in_pieces(batch), replaces=replaces)
 
@@ -119,7 +137,9 @@ def model(kind: str, options: StateOptions) -> Iterator[Model]:
 
 def batches_of(kind: str) -> st.SearchStrategy[list[tuple[Key, Any, bool]]]:
     key = st.tuples(*KEY_KINDS[kind][1])
-    return st.lists(st.tuples(key, st.none() | st.integers(0, 9), st.sampled_from([False, False, True])), max_size=12)
+    return st.lists(
+        st.tuples(key, st.none() | st.integers(0, 9), st.sampled_from([False, False, True])), max_size=12
+    )
 
 
 def apply_some(pair: Model, kind: str, data: st.DataObject) -> None:
@@ -168,17 +188,30 @@ def test_lookups_find_exactly_their_rows(kind: str, data: st.DataObject) -> None
         leading = data.draw(st.integers(1, len(pair.definition.key)), "leading key columns")
         known = sorted({key[:leading] for key in pair.rows}, key=repr)
         asked = data.draw(
-            st.lists(st.tuples(*KEY_KINDS[kind][1][:leading]) | (st.sampled_from(known) if known else st.nothing()), max_size=8), "points"
+            st.lists(
+                st.tuples(*KEY_KINDS[kind][1][:leading])
+                | (st.sampled_from(known) if known else st.nothing()),
+                max_size=8,
+            ),
+            "points",
         )
         fields = list(pair.definition.key_schema)[:leading]
-        points = pa.RecordBatch.from_arrays([pa.array([point[p] for point in asked], f.type) for p, f in enumerate(fields)], [f.name for f in fields])
+        points = pa.RecordBatch.from_arrays(
+            [pa.array([point[p] for point in asked], f.type) for p, f in enumerate(fields)],
+            [f.name for f in fields],
+        )
         found = view.lookup(pair.definition.schema.names, points).to_pylist()
         expected = [key for key in pair.rows if key[:leading] in set(asked)]
-        assert sorted((tuple(row[name] for name in pair.definition.key) for row in found), key=repr) == sorted(expected, key=repr)
+        assert sorted(
+            (tuple(row[name] for name in pair.definition.key) for row in found), key=repr
+        ) == sorted(expected, key=repr)
         if kind in {"bigint", "ubigint", "varchar"}:
             schema = pair.definition.schema
             place = schema.get_field_index("value")
-            rows = {key: view.row(key, (place,), pa.schema([schema.field(place)])) for (key,) in [*asked, *pair.rows]}
+            rows = {
+                key: view.row(key, (place,), pa.schema([schema.field(place)]))
+                for (key,) in [*asked, *pair.rows]
+            }
             assert {key: row.to_pylist() for key, row in rows.items() if row} == {
                 key: [{"value": pair.rows[key,]}] for key in rows if (key,) in pair.rows
             }
@@ -200,9 +233,15 @@ def test_intervals_never_lose_a_row(kind: str, data: st.DataObject) -> None:
         type_ = pair.definition.schema.field(name).type
         bounds = [None if bound is None else pa.scalar(bound, type_) for bound in (low, high)]
         scan = view_of(pair.store.version, pair.definition).scan(
-            pair.definition.schema.names, Wanted(intervals={name: Interval(bounds[0], bounds[1], low_open, high_open)})
+            pair.definition.schema.names,
+            Wanted(intervals={name: Interval(bounds[0], bounds[1], low_open, high_open)}),
         )
-        got = {tuple(row[k] for k in pair.definition.key) for batch in scan.batches() for row in batch.to_pylist() if row.get(LIVE_COLUMN, 1)}
+        got = {
+            tuple(row[k] for k in pair.definition.key)
+            for batch in scan.batches()
+            for row in batch.to_pylist()
+            if row.get(LIVE_COLUMN, 1)
+        }
         for key, value in pair.rows.items():
             held = value if column is None else key[column]
             above = held is not None and (low is None or held > low or (held == low and not low_open))

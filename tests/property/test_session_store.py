@@ -1,4 +1,6 @@
-"""Session stores, however their commits are cut into epochs and whatever is past its retention, equal a plain recomputation."""
+"""Session stores, however their commits are cut into epochs and whatever is past its retention, equal a plain
+recomputation.
+"""
 
 from __future__ import annotations
 
@@ -39,12 +41,22 @@ TYPES = {
     "page": pa.string(),
     "__page_at": TIME,
 }
-SCHEMA = pa.schema([("country", pa.string()), ("user", pa.int32()), ("session_start", TIME), ("session_end", TIME), *TYPES.items()])
+SCHEMA = pa.schema(
+    [
+        ("country", pa.string()),
+        ("user", pa.int32()),
+        ("session_start", TIME),
+        ("session_end", TIME),
+        *TYPES.items(),
+    ]
+)
 
 
 def define(retention: Retention | None = None) -> StoreDefinition:
     behaviour = Behaviour(Session(GAP, COLUMNS), retention)
-    return define_store("sessions", SCHEMA, ["country", "user"], partition_by=["country"], partitions=1, behaviour=behaviour)
+    return define_store(
+        "sessions", SCHEMA, ["country", "user"], partition_by=["country"], partitions=1, behaviour=behaviour
+    )
 
 
 @dataclass(frozen=True)
@@ -76,16 +88,26 @@ def after(sessions: Sequence[Live], fragment: Fragment, schema: pa.Schema) -> li
     if fragment.partials is None:
         return [session for session in sessions if not session.meets(fragment.user, fragment.start, end)]
     joined = sorted(
-        (session for session in sessions if session.meets(fragment.user, fragment.start - GAP, end + GAP)), key=lambda session: session.start
+        (session for session in sessions if session.meets(fragment.user, fragment.start - GAP, end + GAP)),
+        key=lambda session: session.start,
     )
-    partials = folded(COLUMNS, [*(session.partials for session in joined), dict(zip(TYPES, fragment.partials, strict=True))], schema)
+    partials = folded(
+        COLUMNS,
+        [*(session.partials for session in joined), dict(zip(TYPES, fragment.partials, strict=True))],
+        schema,
+    )
     start, end = min([fragment.start, *(s.start for s in joined)]), max([end, *(s.end for s in joined)])
-    return [*(session for session in sessions if session not in joined), Live(fragment.user, start, end, partials)]
+    return [
+        *(session for session in sessions if session not in joined),
+        Live(fragment.user, start, end, partials),
+    ]
 
 
 FLOATS = st.sampled_from([0.1, 0.2, 0.3, -0.7, 1e16, -1e16])
 PAGES = (st.none() | st.text("abc", max_size=3), st.none() | st.integers(0, 1))
-PARTIALS = st.tuples(st.integers(1, 3), st.none() | FLOATS, st.none() | FLOATS, st.integers(0, 2), *PAGES, *PAGES)
+PARTIALS = st.tuples(
+    st.integers(1, 3), st.none() | FLOATS, st.none() | FLOATS, st.integers(0, 2), *PAGES, *PAGES
+)
 USERS = st.sampled_from([("a", 0), ("a", 0), ("a", 1), ("a\x00", 0)])
 TIMES = st.integers(0, 50)
 
@@ -101,11 +123,21 @@ FRAGMENTS = fragments(st.integers(-2, 8) | st.integers(0, 2) | st.none())
 def batch_of(rows: Sequence[Fragment], definition: StoreDefinition) -> pa.RecordBatch:
     partials = [row.partials or (None,) * len(TYPES) for row in rows]
     times = [pa.array([row.start for row in rows], TIME), pa.array([row.end for row in rows], TIME)]
-    columns = [pa.array([row.user[place] for row in rows], kind) for place, kind in enumerate([pa.string(), pa.int32()])]
-    columns += [*times, *(pa.array([row[place] for row in partials], kind) for place, kind in enumerate(TYPES.values()))]
+    columns = [
+        pa.array([row.user[place] for row in rows], kind)
+        for place, kind in enumerate([pa.string(), pa.int32()])
+    ]
+    columns += [
+        *times,
+        *(pa.array([row[place] for row in partials], kind) for place, kind in enumerate(TYPES.values())),
+    ]
     batch = pa.RecordBatch.from_arrays(columns, schema=definition.row_schema)
     flags = [row.partials is None for row in rows]
-    return batch.append_column(pa.field(TOMBSTONE_COLUMN, pa.bool_(), nullable=False), pa.array(flags)) if any(flags) else batch
+    return (
+        batch.append_column(pa.field(TOMBSTONE_COLUMN, pa.bool_(), nullable=False), pa.array(flags))
+        if any(flags)
+        else batch
+    )
 
 
 def contents(store: PartitionStore, definition: StoreDefinition) -> dict[tuple[Any, ...], dict[str, Any]]:
@@ -113,15 +145,25 @@ def contents(store: PartitionStore, definition: StoreDefinition) -> dict[tuple[A
     for name in ("session_start", "session_end"):
         table = table.set_column(table.schema.get_field_index(name), name, table[name].cast(pa.int64()))
     rows = table.to_pylist()
-    return {tuple(row.pop(name) for name in ("country", "user", "session_start", "session_end")): row for row in rows}
+    return {
+        tuple(row.pop(name) for name in ("country", "user", "session_start", "session_end")): row
+        for row in rows
+    }
 
 
 def check(store: PartitionStore, definition: StoreDefinition, expected: Sequence[Live]) -> None:
     found = contents(store, definition)
-    wanted = {(*session.user, session.start, session.end): finished(COLUMNS, session.partials) for session in expected}
+    wanted = {
+        (*session.user, session.start, session.end): finished(COLUMNS, session.partials)
+        for session in expected
+    }
     assert found.keys() == wanted.keys()
     for key, row in wanted.items():
-        wrong = {name: (found[key][name], value) for name, value in row.items() if not same(found[key][name], value)}
+        wrong = {
+            name: (found[key][name], value)
+            for name, value in row.items()
+            if not same(found[key][name], value)
+        }
         assert not wrong, (key, wrong)
 
 
@@ -130,11 +172,18 @@ PLAIN = (1, 0.1, 0.2, 1, "a", 1, "a", 1)
 
 def at(start: int, end: int | None = None, *, is_tombstone: bool = False) -> Fragment:
     """A fragment whose page is the first or last one of its session only if it is folded first or last."""
-    return Fragment(("a", 0), start, end, None if is_tombstone else (1, start / 10, 1e16 / (start + 1), 1, *(str(start), 1) * 2))
+    return Fragment(
+        ("a", 0),
+        start,
+        end,
+        None if is_tombstone else (1, start / 10, 1e16 / (start + 1), 1, *(str(start), 1) * 2),
+    )
 
 
 @settings(max_examples=80)
-@given(st.lists(FRAGMENTS, min_size=1, max_size=16), st.lists(st.sampled_from(STEPS), min_size=16, max_size=16))
+@given(
+    st.lists(FRAGMENTS, min_size=1, max_size=16), st.lists(st.sampled_from(STEPS), min_size=16, max_size=16)
+)
 @example([at(0), at(5), at(11)], ["go on"] * 16)
 @example([at(10), at(0), at(1), at(11), at(6)], ["go on"] * 16)
 @example([at(20), at(0), at(12), at(6), at(16)], ["go on"] * 16)
@@ -183,7 +232,9 @@ COMMITS = st.builds(Commit, st.lists(FRAGMENTS, max_size=4).map(tuple), st.none(
 
 @settings(max_examples=40)
 @given(st.sampled_from(["session_start", "session_end"]), st.lists(COMMITS, min_size=1, max_size=8))
-@example("session_end", [Commit((at(0, 3), at(20)), None), Commit((at(8), at(14)), 5), Commit((at(2, 9),), None)])
+@example(
+    "session_end", [Commit((at(0, 3), at(20)), None), Commit((at(8), at(14)), 5), Commit((at(2, 9),), None)]
+)
 def test_what_is_past_its_retention_is_gone(column: str, commits: list[Commit]) -> None:
     definition = define(Retention(10, column))
     expected: list[Live] = []
@@ -197,15 +248,23 @@ def test_what_is_past_its_retention_is_gone(column: str, commits: list[Commit]) 
                     together.apply(Epoch(number - 1), batch_of(waiting, definition), cutoff=known)
                     waiting = []
                 known = cutoff = commit.cutoff
-                expected = [session for session in expected if (session.start if column == "session_start" else session.end) >= cutoff]
+                expected = [
+                    session
+                    for session in expected
+                    if (session.start if column == "session_start" else session.end) >= cutoff
+                ]
             for row in commit.rows:
                 time = row.start if column == "session_start" else row.end
                 if row.partials is None or cutoff is None or time is None or time >= cutoff:
                     expected = after(expected, row, definition.row_schema)
-            alone.apply(Epoch(number), batch_of(commit.rows, definition) if commit.rows else None, cutoff=cutoff)
+            alone.apply(
+                Epoch(number), batch_of(commit.rows, definition) if commit.rows else None, cutoff=cutoff
+            )
             waiting += commit.rows
             check(alone, definition, expected)
-        together.apply(Epoch(len(commits)), in_pieces(batch_of(waiting, definition)) if waiting else None, cutoff=known)
+        together.apply(
+            Epoch(len(commits)), in_pieces(batch_of(waiting, definition)) if waiting else None, cutoff=known
+        )
         check(together, definition, expected)
 
 

@@ -1,7 +1,9 @@
-"""Epochs, snapshots, drops, restarts, lost disks, deaths and failures in any order: hosts have the rows that a dict has.
+"""Epochs, snapshots, drops, restarts, lost disks, deaths and failures in any order: hosts have the rows that
+a dict has.
 
-Hosts move only when the test says so, one step at a time. They die between any two changes of the changelog, and stumble at any call of the
-changelog or of RocksDB, in any way. Whatever they show meanwhile is a whole epoch: none from before their start, and none older than before.
+Hosts move only when the test says so, one step at a time. They die between any two changes of the changelog,
+and stumble at any call of the changelog or of RocksDB, in any way. Whatever they show meanwhile is a whole
+epoch: none from before their start, and none older than before.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ from tests.support.quick_directory import quick_directory
 from tests.support.stopping_objects import Stopped, StoppingObjects
 
 GROUP = GroupName("g")
-AMOUNTS = define_store("amounts", pa.schema([("key", pa.int64()), ("amount", pa.int64())]), ["key"], partitions=2, group=GROUP)
+AMOUNTS = define_store(
+    "amounts", pa.schema([("key", pa.int64()), ("amount", pa.int64())]), ["key"], partitions=2, group=GROUP
+)
 RATINGS = define_store(
     "ratings",
     pa.schema([("key", pa.int64()), ("__rating_sum", pa.float64()), ("__rating_count", pa.int64())]),
@@ -64,7 +68,9 @@ LONG = 1000.0
 Action = tuple[Any, ...]
 KEYS = st.integers(0, 5)
 ACTIONS = st.one_of(
-    st.tuples(st.just("append"), st.dictionaries(KEYS, st.none() | st.integers(0, 99), max_size=3), st.booleans()),
+    st.tuples(
+        st.just("append"), st.dictionaries(KEYS, st.none() | st.integers(0, 99), max_size=3), st.booleans()
+    ),
     st.tuples(st.just("append many"), st.integers(1, 9)),
     st.tuples(st.just("repeat")),
     st.tuples(st.just("new writer")),
@@ -72,9 +78,18 @@ ACTIONS = st.one_of(
     st.tuples(st.just("snapshot"), st.sampled_from(sorted(HELD)), st.sampled_from([0.0, LONG])),
     st.tuples(st.just("restart"), st.sampled_from(sorted(HELD))),
     st.tuples(st.just("lose disk"), st.sampled_from(sorted(HELD))),
-    st.tuples(st.just("lose partition"), st.sampled_from(sorted(HELD)), st.sampled_from(["amounts/0", "amounts/1", "ratings/0"])),
+    st.tuples(
+        st.just("lose partition"),
+        st.sampled_from(sorted(HELD)),
+        st.sampled_from(["amounts/0", "amounts/1", "ratings/0"]),
+    ),
     st.tuples(st.just("die"), st.sampled_from(sorted(HELD)), st.integers(0, UNTIL_DEAD)),
-    st.tuples(st.just("stumble"), st.sampled_from(sorted(HELD)), st.integers(0, UNTIL_STUMBLE), st.sampled_from(FAILURES)),
+    st.tuples(
+        st.just("stumble"),
+        st.sampled_from(sorted(HELD)),
+        st.integers(0, UNTIL_STUMBLE),
+        st.sampled_from(FAILURES),
+    ),
     st.tuples(st.just("drop"), st.integers(1, 2), st.integers(0, UNTIL_DEAD)),
 )
 
@@ -104,8 +119,15 @@ class StumblingSetup(GroupSetup):
 
     faults: Faults = field(default_factory=Faults)
 
-    def open(self, definition: StoreDefinition, partition: PartitionId, definition_at: Callable[[int], StoreDefinition]) -> PartitionStore:
-        with mock.patch("engine.state.partition.Rocks", lambda *settings: Failing(Rocks(*settings), self.faults)):
+    def open(
+        self,
+        definition: StoreDefinition,
+        partition: PartitionId,
+        definition_at: Callable[[int], StoreDefinition],
+    ) -> PartitionStore:
+        with mock.patch(
+            "engine.state.partition.Rocks", lambda *settings: Failing(Rocks(*settings), self.faults)
+        ):
             return super().open(definition, partition, definition_at)
 
 
@@ -132,7 +154,12 @@ class Host:
         self.state: GroupState | None = None
         self._has_stores = False
         self._least = Epoch(0)
-        options = SnapshotOptions(SNAPSHOT_AFTER, SnapshotRetention(kept=1, tail_seconds=0), rank=partial(self._rank, name), patience_seconds=LONG)
+        options = SnapshotOptions(
+            SNAPSHOT_AFTER,
+            SnapshotRetention(kept=1, tail_seconds=0),
+            rank=partial(self._rank, name),
+            patience_seconds=LONG,
+        )
         self._maker = SnapshotMaker(self._changelog, options, lambda: LATER, Event())
 
     @staticmethod
@@ -176,7 +203,9 @@ class Host:
     def look_at_view(self) -> None:
         view = None if self.state is None else self.state.view
         if view is not None:
-            assert view.epoch >= self._least, "it shows what was not the newest when it started, or less than before"
+            assert view.epoch >= self._least, (
+                "it shows what was not the newest when it started, or less than before"
+            )
             self._least = view.epoch
             self.watch(view)
 
@@ -233,7 +262,12 @@ class Host:
         assert view.epoch == self._changelog.newest_epoch(GROUP)
         amounts = live_rows(view.store(AMOUNTS.name, self._held)).to_pylist()
         versions = view.store(RATINGS.name, self._held).versions.values()
-        ratings = [row for version in versions for batch in stored_rows(version, 1 << 20) for row in batch.to_pylist()]
+        ratings = [
+            row
+            for version in versions
+            for batch in stored_rows(version, 1 << 20)
+            for row in batch.to_pylist()
+        ]
         found = {row["key"]: (row["rating"], row["__rating_sum"], row["__rating_count"]) for row in ratings}
         return {row["key"]: row["amount"] for row in amounts}, found
 
@@ -260,11 +294,17 @@ class World:
 
     def check_view(self, host: Host, view: GroupView) -> None:
         """See that a view shows what the model was at its epoch."""
-        there = [PartitionId(number) for number in sorted(view.stores[AMOUNTS.name].versions)] if AMOUNTS.name in view.stores else []
+        there = (
+            [PartitionId(number) for number in sorted(view.stores[AMOUNTS.name].versions)]
+            if AMOUNTS.name in view.stores
+            else []
+        )
         if not there:
             return
         model = self.models[max((epoch for epoch in self.models if epoch <= view.epoch), default=Epoch(0))]
-        wanted = {key: amount for number in there for key, amount in _of_partition(model, number).amounts.items()}
+        wanted = {
+            key: amount for number in there for key, amount in _of_partition(model, number).amounts.items()
+        }
         amounts = live_rows(view.store(AMOUNTS.name, there)).to_pylist()
         assert {row["key"]: row["amount"] for row in amounts} == wanted
 
@@ -272,14 +312,18 @@ class World:
         self.batch += 1
         placed = {AMOUNTS.name: partition_rows(AMOUNTS, _amounts(changes), tombstone_column="gone")}
         placed[RATINGS.name] = partition_rows(RATINGS, _ratings(changes))
-        commit = self.writer.append(placed, query_id="q", batch_id=self.batch, replaced=[AMOUNTS.name] if replaces else [])
+        commit = self.writer.append(
+            placed, query_id="q", batch_id=self.batch, replaced=[AMOUNTS.name] if replaces else []
+        )
         self.model.apply(changes, replaces=replaces)
         self.models[commit.epoch] = copy.deepcopy(self.model)
 
     def repeat(self) -> None:
         if self.batch:
             rows = {AMOUNTS.name: partition_rows(AMOUNTS, _amounts({0: 1000}), tombstone_column="gone")}
-            assert self.writer.append(rows, query_id="q", batch_id=self.batch).epoch == self.writer.committed("q", self.batch)
+            assert self.writer.append(rows, query_id="q", batch_id=self.batch).epoch == self.writer.committed(
+                "q", self.batch
+            )
 
     def run(self, action: Action) -> None:
         what, *given = action
@@ -313,7 +357,9 @@ class World:
     def drop(self, kept: int, changes: int) -> None:
         objects = StoppingObjects(self.objects, changes)
         with suppress(Stopped):
-            Changelog("memory://", {}, objects).drop(GROUP, SnapshotRetention(kept=kept, tail_seconds=0), LATER)
+            Changelog("memory://", {}, objects).drop(
+                GROUP, SnapshotRetention(kept=kept, tail_seconds=0), LATER
+            )
 
     def check(self) -> None:
         everything = Host(self.objects, self.directory / "new", "second")
@@ -323,27 +369,38 @@ class World:
                 held = host is everything or host is self.hosts["second"]
                 wanted = self.model if held else _of_partition(self.model, 0)
                 assert amounts == wanted.amounts
-                assert ratings == {key: (total / count, total, count) for key, (total, count) in wanted.ratings.items()}
+                assert ratings == {
+                    key: (total / count, total, count) for key, (total, count) in wanted.ratings.items()
+                }
         finally:
             everything.close()
 
 
 def _amounts(changes: Mapping[int, int | None]) -> pa.Table:
     gone = pa.array([amount is None for amount in changes.values()], pa.bool_())
-    return pa.table({"key": pa.array(changes, pa.int64()), "amount": pa.array(changes.values(), pa.int64()), "gone": gone})
+    return pa.table(
+        {"key": pa.array(changes, pa.int64()), "amount": pa.array(changes.values(), pa.int64()), "gone": gone}
+    )
 
 
 def _ratings(changes: Mapping[int, int | None]) -> pa.Table:
     rated = {key: amount for key, amount in changes.items() if amount is not None}
     sums = pa.array([float(amount) for amount in rated.values()], pa.float64())
-    return pa.table({"key": pa.array(rated, pa.int64()), "__rating_sum": sums, "__rating_count": pa.array([1] * len(rated), pa.int64())})
+    return pa.table(
+        {
+            "key": pa.array(rated, pa.int64()),
+            "__rating_sum": sums,
+            "__rating_count": pa.array([1] * len(rated), pa.int64()),
+        }
+    )
 
 
 def _of_partition(model: Model, number: int) -> Model:
     placed = partition_rows(AMOUNTS, _amounts(dict.fromkeys(range(6), 0)), tombstone_column="gone")
     keys = set(placed[PartitionId(number)].column("key").to_pylist()) if number in placed else set()
     return Model(
-        {key: value for key, value in model.amounts.items() if key in keys}, {key: value for key, value in model.ratings.items() if key in keys}
+        {key: value for key, value in model.amounts.items() if key in keys},
+        {key: value for key, value in model.ratings.items() if key in keys},
     )
 
 

@@ -1,4 +1,6 @@
-"""Versioned stores, however their commits are cut into epochs and whatever is past its retention, equal a plain recomputation."""
+"""Versioned stores, however their commits are cut into epochs and whatever is past its retention, equal a
+plain recomputation.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,15 @@ from tests.support.following import live_rows
 from tests.support.partitions import STEPS, apply_in_epochs, in_pieces, new_partition, open_partition, view_of
 
 TIME = pa.timestamp("us")
-SCHEMA = pa.schema([("price", pa.float64()), ("symbol", pa.string()), ("at", TIME), ("tags", pa.list_(pa.int64()))])
+SCHEMA = pa.schema(
+    [("price", pa.float64()), ("symbol", pa.string()), ("at", TIME), ("tags", pa.list_(pa.int64()))]
+)
 
 
 def define(retention: Retention | None = None) -> StoreDefinition:
-    return define_store("prices", SCHEMA, ["symbol"], partitions=1, behaviour=Behaviour(Versioned("at"), retention))
+    return define_store(
+        "prices", SCHEMA, ["symbol"], partitions=1, behaviour=Behaviour(Versioned("at"), retention)
+    )
 
 
 @dataclass(frozen=True)
@@ -80,7 +86,11 @@ def batch_of(rows: Sequence[Row], definition: StoreDefinition) -> pa.RecordBatch
     ]
     batch = pa.RecordBatch.from_arrays(columns, SCHEMA.names).cast(definition.row_schema)
     flags = [row.is_tombstone for row in rows]
-    return batch.append_column(pa.field(TOMBSTONE_COLUMN, pa.bool_(), nullable=False), pa.array(flags)) if any(flags) else batch
+    return (
+        batch.append_column(pa.field(TOMBSTONE_COLUMN, pa.bool_(), nullable=False), pa.array(flags))
+        if any(flags)
+        else batch
+    )
 
 
 def contents(store: PartitionStore, definition: StoreDefinition) -> Seen:
@@ -88,12 +98,17 @@ def contents(store: PartitionStore, definition: StoreDefinition) -> Seen:
     assert table.schema.names == [*SCHEMA.names, "valid_to"]
     for name in ("at", "valid_to"):
         table = table.set_column(table.schema.get_field_index(name), name, table[name].cast(pa.int64()))
-    return {(row["symbol"], row["at"]): (row["price"], row["tags"], row["valid_to"]) for row in table.to_pylist()}
+    return {
+        (row["symbol"], row["at"]): (row["price"], row["tags"], row["valid_to"]) for row in table.to_pylist()
+    }
 
 
 @settings(max_examples=80)
 @given(st.lists(ROWS, min_size=1, max_size=14), st.lists(st.sampled_from(STEPS), min_size=14, max_size=14))
-@example([Row("a", 5, 1.0, None), Row("a", 9, 1.0, None), Row("a", 7, 0.5, (), True), Row("a", 6, 0.5, None)], ["epoch"] * 14)
+@example(
+    [Row("a", 5, 1.0, None), Row("a", 9, 1.0, None), Row("a", 7, 0.5, (), True), Row("a", 6, 0.5, None)],
+    ["epoch"] * 14,
+)
 @example([Row("a", 5, 1.0, (1,), True), Row("a", 5, 1.0, None), Row("a", 5, 0.5, (2,))], ["go on"] * 14)
 def test_any_cut_into_epochs_equals_a_recomputation(rows: list[Row], steps: list[str]) -> None:
     definition = define()
@@ -105,15 +120,28 @@ def test_any_cut_into_epochs_equals_a_recomputation(rows: list[Row], steps: list
 
 
 def kept(store: Store, cutoff: int | None) -> Store:
-    """The versions that are not past a cutoff; they go one by one with what they know of those behind them."""
+    """The versions that are not past a cutoff; they go one by one with what they know of those
+    behind them.
+    """
     stops = {key: row[2] for key, row in seen(store).items()}
-    return {key: row for key, row in store.items() if cutoff is None or stops[key] is None or stops[key] >= cutoff}
+    return {
+        key: row for key, row in store.items() if cutoff is None or stops[key] is None or stops[key] >= cutoff
+    }
 
 
 @settings(max_examples=60)
-@given(st.lists(st.tuples(st.lists(ROWS, max_size=4), st.none() | st.integers(0, 12)), min_size=1, max_size=8))
+@given(
+    st.lists(st.tuples(st.lists(ROWS, max_size=4), st.none() | st.integers(0, 12)), min_size=1, max_size=8)
+)
 @example([([Row("a", 3, 1.0, None), Row("a", 5, 1.0, None, True), Row("a", 1, 0.5, None)], 6)])
-@example([([Row("a", 1, 1.0, None), Row("a", 5, 0.5, None)], 6), ([Row("a", 3, 1.0, None), Row("a", 9, 1.0, None)], None), ([], 9), ([], 10)])
+@example(
+    [
+        ([Row("a", 1, 1.0, None), Row("a", 5, 0.5, None)], 6),
+        ([Row("a", 3, 1.0, None), Row("a", 9, 1.0, None)], None),
+        ([], 9),
+        ([], 10),
+    ]
+)
 def test_versions_that_ended_before_the_cutoff_are_gone(commits: list[tuple[list[Row], int | None]]) -> None:
     definition = define(Retention(10, "valid_to"))
     expected: Store = {}
@@ -133,7 +161,9 @@ def test_a_version_that_is_followed_later_keeps_the_time_of_its_own_commit(tmp_p
     definition = define(Retention(10))
 
     def written(when: int, row: Row) -> pa.RecordBatch:
-        return batch_of([row], definition).append_column(definition.stored_schema.field(WRITTEN_COLUMN), pa.array([when], pa.timestamp("us", "UTC")))
+        return batch_of([row], definition).append_column(
+            definition.stored_schema.field(WRITTEN_COLUMN), pa.array([when], pa.timestamp("us", "UTC"))
+        )
 
     with closing(open_partition(definition, tmp_path)) as store:
         store.apply(Epoch(1), written(100, Row("a", 1, 1.0, None)))

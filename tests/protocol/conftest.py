@@ -38,11 +38,22 @@ SONGS = pa.table({"song_id": [1, 2, 3], "title": ["one", "two", "three"], "plays
 
 
 def fill(changelog: Changelog) -> None:
-    """Three stores: `songs`, `typed` with a column of each type, and `big` of some 20 MB; and one whose name needs quotes."""
+    """Three stores: `songs`, `typed` with a column of each type, and `big` of some 20 MB; and one whose name
+    needs quotes.
+    """
     append_table(changelog, define_store("songs", SONGS.schema, ["song_id"], partitions=4), SONGS)
-    append_table(changelog, define_store("typed", TYPED, ["id"], partitions=2), pa.Table.from_pylist(TYPED_ROWS, TYPED))
+    append_table(
+        changelog, define_store("typed", TYPED, ["id"], partitions=2), pa.Table.from_pylist(TYPED_ROWS, TYPED)
+    )
     numbers = pa.array(range(BIG_ROWS), pa.int64())
-    big = pa.table({"id": numbers, "twin": numbers, "text": numbers.cast(pa.string()).cast(pa.binary()), "pad": ["x" * 64] * BIG_ROWS})
+    big = pa.table(
+        {
+            "id": numbers,
+            "twin": numbers,
+            "text": numbers.cast(pa.string()).cast(pa.binary()),
+            "pad": ["x" * 64] * BIG_ROWS,
+        }
+    )
     append_table(changelog, define_store("big", big.schema, ["id"], partitions=2), big)
     odd = pa.table({"a key": ["k"], 'va"lue': [1]})
     append_table(changelog, define_store("Odd 100%_name", odd.schema, ["a key"], partitions=1), odd)
@@ -81,8 +92,13 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
         pytest.skip("openssl is needed to make a certificate")
     directory: Path = tmp_path_factory.mktemp("certificate")
     chain, key = directory / "certificate.pem", directory / "key.pem"
-    request = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
-    subprocess.run([openssl, *request.split(), "-out", chain, "-keyout", key], check=True, capture_output=True)
+    request = (
+        "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost "
+        "-addext subjectAltName=IP:127.0.0.1"
+    )
+    subprocess.run(
+        [openssl, *request.split(), "-out", chain, "-keyout", key], check=True, capture_output=True
+    )
     return Certificate(chain.read_bytes(), key.read_bytes())
 
 

@@ -42,7 +42,9 @@ class Stores(MemorySource):
 
     def report(self) -> tuple[Mapping[GroupName, GroupReport], Mapping[StoreName, StoreReport]]:
         readable = (ReadableEpoch(Epoch(self.epoch), self.epoch),)
-        return {GROUP: GroupReport(readable, Epoch(self.epoch))}, {StoreName("songs"): StoreReport((PartitionId(0),))}
+        return {GROUP: GroupReport(readable, Epoch(self.epoch))}, {
+            StoreName("songs"): StoreReport((PartitionId(0),))
+        }
 
 
 class Runner:
@@ -68,7 +70,9 @@ class Runner:
             self._ended()
             raise
 
-    def _result(self, word: str, rest: str, request: FragmentRequest, cancelled: Callable[[], bool]) -> QueryResult:
+    def _result(
+        self, word: str, rest: str, request: FragmentRequest, cancelled: Callable[[], bool]
+    ) -> QueryResult:
         metadata = QueryMetadata("engine", dict(request.epochs), rows_read=3)
         match word:
             case "inputs":
@@ -119,12 +123,18 @@ class PeerHost:
 def entries(*names: str) -> tuple[HostEntry, ...]:
     """Hosts on free ports of this machine."""
     ports = free_ports("127.0.0.1", 0, len(names))
-    return tuple(HostEntry(HostName(name), f"grpc://127.0.0.1:{port}") for name, port in zip(names, ports, strict=True))
+    return tuple(
+        HostEntry(HostName(name), f"grpc://127.0.0.1:{port}") for name, port in zip(names, ports, strict=True)
+    )
 
 
 @contextmanager
 def peer_host(
-    hosts: tuple[HostEntry, ...], name: str, options: PeerOptions = OPTIONS, limits: ServerLimits | None = None, changelog: str = "id"
+    hosts: tuple[HostEntry, ...],
+    name: str,
+    options: PeerOptions = OPTIONS,
+    limits: ServerLimits | None = None,
+    changelog: str = "id",
 ) -> Iterator[PeerHost]:
     """Start one of the hosts; stop it at the end."""
     stores, runner = Stores(), Runner()
@@ -134,7 +144,15 @@ def peer_host(
         service = QueryService(stores)
         resources.callback(service.close)
         uri = deployment.host(name).uri
-        server = LivestateServer(uri, service, lambda group: None, token=options.token, limits=limits, cluster=cluster, fragments=runner)
+        server = LivestateServer(
+            uri,
+            service,
+            lambda group: None,
+            token=options.token,
+            limits=limits,
+            cluster=cluster,
+            fragments=runner,
+        )
         resources.callback(server.stop, 5.0)
         cluster.start()
         resources.callback(cluster.stop)

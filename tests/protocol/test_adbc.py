@@ -26,7 +26,9 @@ def test_rows_come_as_tuples_arrow_and_pandas(adbc: Connection) -> None:
         assert [column[0] for column in cursor.description or ()] == ["title", "plays"]
         assert cursor.fetchall() == [("three", 30), ("two", 20)]
         cursor.execute("SELECT * FROM songs ORDER BY song_id")
-        assert cursor.fetch_arrow_table().equals(SONGS.cast(cursor.adbc_execute_schema("SELECT * FROM songs")))
+        assert cursor.fetch_arrow_table().equals(
+            SONGS.cast(cursor.adbc_execute_schema("SELECT * FROM songs"))
+        )
         cursor.execute("SELECT title, plays FROM songs ORDER BY song_id")
         frame = cursor.fetch_df()
         assert list(frame["title"]) == ["one", "two", "three"]
@@ -65,7 +67,9 @@ PARAMETERS: list[tuple[str, Any]] = [
 @pytest.mark.parametrize(("condition", "value"), PARAMETERS, ids=[case[0] for case in PARAMETERS])
 def test_parameters_of_every_type(adbc: Connection, condition: str, value: Any) -> None:
     with adbc.cursor() as cursor:
-        cursor.execute(f"SELECT id FROM typed WHERE {condition}", value if isinstance(value, tuple) else (value,))
+        cursor.execute(
+            f"SELECT id FROM typed WHERE {condition}", value if isinstance(value, tuple) else (value,)
+        )
         assert cursor.fetchall() == [(1,)]
 
 
@@ -112,7 +116,9 @@ def test_writing_is_refused(adbc: Connection) -> None:
         assert cursor.fetchone() == (3,)
 
 
-@pytest.mark.parametrize("sql", ["SELECT FROM WHERE", "SELECT 1 +", "", "SELECT nothing FROM songs", "SELECT * FROM nowhere"])
+@pytest.mark.parametrize(
+    "sql", ["SELECT FROM WHERE", "SELECT 1 +", "", "SELECT nothing FROM songs", "SELECT * FROM nowhere"]
+)
 def test_sql_that_cannot_run_is_a_programming_error_without_traceback(adbc: Connection, sql: str) -> None:
     with adbc.cursor() as cursor:
         with pytest.raises(ProgrammingError) as caught:
@@ -129,7 +135,11 @@ def test_objects_tables_and_their_schemas(adbc: Connection) -> None:
     (schema,) = catalog["catalog_db_schemas"]
     tables = {table["table_name"]: table for table in schema["db_schema_tables"]}
     assert set(tables) >= {"songs", "typed", "big", "Odd 100%_name"}
-    assert [column["column_name"] for column in tables["songs"]["table_columns"]] == ["song_id", "title", "plays"]
+    assert [column["column_name"] for column in tables["songs"]["table_columns"]] == [
+        "song_id",
+        "title",
+        "plays",
+    ]
     assert adbc.adbc_get_table_schema("typed").equals(TYPED)
     assert adbc.adbc_get_table_types() == ["TABLE"]
     assert adbc.adbc_get_info()["vendor_name"] == "livestate"
@@ -141,7 +151,12 @@ def test_objects_tables_and_their_schemas(adbc: Connection) -> None:
 def test_objects_can_be_narrowed(adbc: Connection) -> None:
     def names(**filters: Any) -> list[str]:
         found = adbc.adbc_get_objects(depth="tables", **filters).read_all().to_pylist()
-        return [table["table_name"] for catalog in found for schema in catalog["catalog_db_schemas"] for table in schema["db_schema_tables"] or ()]
+        return [
+            table["table_name"]
+            for catalog in found
+            for schema in catalog["catalog_db_schemas"]
+            for table in schema["db_schema_tables"] or ()
+        ]
 
     assert names(table_name_filter="song_") == ["songs"]
     assert names(table_name_filter="s%", db_schema_filter="ma%") == ["songs"]
@@ -209,7 +224,10 @@ def test_cancel_interrupts_a_running_query(adbc: Connection, host: Host) -> None
 
 def test_a_call_timeout_ends_the_query(uri: str, host: Host) -> None:
     options = {"adbc.flight.sql.rpc.timeout_seconds.fetch": "0.5"}
-    with flight_sql.connect(uri, conn_kwargs=options, autocommit=True) as connection, connection.cursor() as cursor:
+    with (
+        flight_sql.connect(uri, conn_kwargs=options, autocommit=True) as connection,
+        connection.cursor() as cursor,
+    ):
         with pytest.raises(OperationalError):
             cursor.execute("SELECT count(*) FROM big a, big b, big c WHERE a.id + b.id + c.id = -1")
             cursor.fetchall()
@@ -217,7 +235,12 @@ def test_a_call_timeout_ends_the_query(uri: str, host: Host) -> None:
 
 
 def test_a_user_and_password_are_taken_by_an_open_host(uri: str) -> None:
-    with flight_sql.connect(uri, db_kwargs={"username": "me", "password": "any"}, autocommit=True) as connection, connection.cursor() as cursor:
+    with (
+        flight_sql.connect(
+            uri, db_kwargs={"username": "me", "password": "any"}, autocommit=True
+        ) as connection,
+        connection.cursor() as cursor,
+    ):
         cursor.execute("SELECT count(*) FROM songs")
         assert cursor.fetchone() == (3,)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -39,10 +40,19 @@ COMMANDS: dict[str, tuple[bytes, str]] = {
     "text": (b"SELECT 1", "damaged|no Flight SQL"),
     "noise": (b"\xff" * 50, "damaged"),
     "cut off": (pack(new("CommandStatementQuery", query="SELECT 1"))[:-3], "damaged"),
-    "unknown type": (new("Any", type_url=TYPE_PREFIX + "CommandFlyToTheMoon").SerializeToString(), "CommandFlyToTheMoon"),
-    "foreign type": (new("Any", type_url="type.googleapis.com/google.protobuf.Empty").SerializeToString(), "google.protobuf.Empty"),
+    "unknown type": (
+        new("Any", type_url=TYPE_PREFIX + "CommandFlyToTheMoon").SerializeToString(),
+        "CommandFlyToTheMoon",
+    ),
+    "foreign type": (
+        new("Any", type_url="type.googleapis.com/google.protobuf.Empty").SerializeToString(),
+        "google.protobuf.Empty",
+    ),
     "long type": (new("Any", type_url="x" * 10_000).SerializeToString(), "no Flight SQL"),
-    "damaged body": (new("Any", type_url=TYPE_PREFIX + "CommandGetTables", value=b"\xff\xff").SerializeToString(), "CommandGetTables"),
+    "damaged body": (
+        new("Any", type_url=TYPE_PREFIX + "CommandGetTables", value=b"\xff\xff").SerializeToString(),
+        "CommandGetTables",
+    ),
     "action": (pack(new("ActionCreatePreparedStatementRequest", query="SELECT 1")), "does not belong"),
     "own message": (pack(new("StatementHandle", sql="SELECT 1")), "does not belong"),
     "update": (pack(new("CommandStatementUpdate", query="DELETE FROM songs")), "read-only"),
@@ -50,8 +60,14 @@ COMMANDS: dict[str, tuple[bytes, str]] = {
     "substrait": (pack(new("CommandStatementSubstraitPlan")), "Substrait"),
     "transaction": (pack(new("CommandStatementQuery", query="SELECT 1", transaction_id=b"t")), "transaction"),
     "no handle": (pack(new("CommandPreparedStatementQuery")), "handle"),
-    "forged handle": (pack(new("CommandPreparedStatementQuery", prepared_statement_handle=b"\x00Q\xff\xff")), "damaged"),
-    "sql as handle": (pack(new("CommandPreparedStatementQuery", prepared_statement_handle=b"SELECT 1")), "handle"),
+    "forged handle": (
+        pack(new("CommandPreparedStatementQuery", prepared_statement_handle=b"\x00Q\xff\xff")),
+        "damaged",
+    ),
+    "sql as handle": (
+        pack(new("CommandPreparedStatementQuery", prepared_statement_handle=b"SELECT 1")),
+        "handle",
+    ),
 }
 
 
@@ -98,7 +114,11 @@ def test_parameters_that_make_no_sense_are_refused(plain: flight.FlightClient) -
 def _run(client: flight.FlightClient, answer: bytes) -> list[str]:
     # The answer is a raw message with one field: a tag, a length of one or two bytes, and the handle.
     handle = answer[answer.index(b"\x00Q") :]
-    info = client.get_flight_info(flight.FlightDescriptor.for_command(pack(new("CommandPreparedStatementQuery", prepared_statement_handle=handle))))
+    info = client.get_flight_info(
+        flight.FlightDescriptor.for_command(
+            pack(new("CommandPreparedStatementQuery", prepared_statement_handle=handle))
+        )
+    )
     titles: list[str] = client.do_get(info.endpoints[0].ticket).read_all()["title"].to_pylist()
     return titles
 
@@ -109,10 +129,22 @@ def _run(client: flight.FlightClient, answer: bytes) -> list[str]:
         ("CreatePreparedStatement", b"\xff", "damaged"),
         ("CreatePreparedStatement", b"", "no Flight SQL"),
         ("CreatePreparedStatement", pack(new("CommandGetCatalogs")), "must be a"),
-        ("CreatePreparedStatement", pack(new("ActionCreatePreparedStatementRequest", query="SELECT 1", transaction_id=b"t")), "transaction"),
-        ("ClosePreparedStatement", pack(new("ActionClosePreparedStatementRequest", prepared_statement_handle=b"x")), "handle"),
+        (
+            "CreatePreparedStatement",
+            pack(new("ActionCreatePreparedStatementRequest", query="SELECT 1", transaction_id=b"t")),
+            "transaction",
+        ),
+        (
+            "ClosePreparedStatement",
+            pack(new("ActionClosePreparedStatementRequest", prepared_statement_handle=b"x")),
+            "handle",
+        ),
         ("CancelFlightInfo", b"\xff", "damaged"),
-        ("CancelFlightInfo", new("CancelFlightInfoRequest", info=b"\xff").SerializeToString(), "no FlightInfo"),
+        (
+            "CancelFlightInfo",
+            new("CancelFlightInfoRequest", info=b"\xff").SerializeToString(),
+            "no FlightInfo",
+        ),
         ("CancelFlightInfo", b"", "no FlightInfo"),
         ("CancelQuery", pack(new("ActionCancelQueryRequest", info=b"\xff")), "no FlightInfo"),
         ("SetSessionOptions", b"\xff", "damaged"),
@@ -129,7 +161,9 @@ def _run(client: flight.FlightClient, answer: bytes) -> list[str]:
         ("x" * 100_000, b"", "There is no action"),
     ],
 )
-def test_actions_that_make_no_sense_are_refused(plain: flight.FlightClient, name: str, body: bytes, words: str) -> None:
+def test_actions_that_make_no_sense_are_refused(
+    plain: flight.FlightClient, name: str, body: bytes, words: str
+) -> None:
     _refused(lambda: list(plain.do_action(flight.Action(name, body))), words)
 
 
@@ -146,14 +180,18 @@ def test_what_there_is_not_is_refused(plain: flight.FlightClient) -> None:
 
 
 def test_a_lone_host_runs_no_fragments_of_others(plain: flight.FlightClient) -> None:
-    descriptor = flight.FlightDescriptor.for_command(b'{"sql": "SELECT title FROM songs", "endpoints": "partitions"}')
+    descriptor = flight.FlightDescriptor.for_command(
+        b'{"sql": "SELECT title FROM songs", "endpoints": "partitions"}'
+    )
     info = plain.get_flight_info(descriptor)
     tickets = [endpoint.ticket for endpoint in info.endpoints]
     assert len(tickets) > 1
     # Those of its own plans are for whoever reads its results.
     found = [title for ticket in tickets for title in plain.do_get(ticket).read_all()["title"].to_pylist()]
     assert sorted(found) == ["one", "three", "two"]
-    with_inputs = FragmentTicket(FragmentRequest('SELECT * FROM "__part_0"', {}, {}), ("__part_0",)).to_bytes()
+    with_inputs = FragmentTicket(
+        FragmentRequest('SELECT * FROM "__part_0"', {}, {}), ("__part_0",)
+    ).to_bytes()
 
     def exchange(command: bytes) -> None:
         writer, reader = plain.do_exchange(flight.FlightDescriptor.for_command(command))
@@ -161,7 +199,10 @@ def test_a_lone_host_runs_no_fragments_of_others(plain: flight.FlightClient) -> 
             reader.read_chunk()
 
     for command in (tickets[0].ticket, with_inputs):
-        _refused(lambda command=command: exchange(command), "belongs to no deployment, so it runs no fragments: send SQL with DoGet")  # type: ignore[misc]
+        _refused(
+            partial(exchange, command),
+            "belongs to no deployment, so it runs no fragments: send SQL with DoGet",
+        )
     _refused(lambda: plain.do_get(flight.Ticket(with_inputs)), "inputs, which a DoGet cannot bring")
 
 
@@ -177,9 +218,15 @@ def test_no_bytes_bring_the_host_out_of_step(plain: flight.FlightClient, noise: 
 
 @given(st.data())
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_handle_with_a_flipped_byte_is_refused_or_answered(plain: flight.FlightClient, data: st.DataObject) -> None:
+def test_a_handle_with_a_flipped_byte_is_refused_or_answered(
+    plain: flight.FlightClient, data: st.DataObject
+) -> None:
     value = data.draw(st.sampled_from([pa.array([1]), pa.array(["a"]), pa.array([1], pa.int32())]))
-    handle = bytearray(Statement("SELECT title FROM songs WHERE song_id = ?").bound(pa.record_batch([value], ["1"])).to_bytes())
+    handle = bytearray(
+        Statement("SELECT title FROM songs WHERE song_id = ?")
+        .bound(pa.record_batch([value], ["1"]))
+        .to_bytes()
+    )
     place = data.draw(st.integers(2, len(handle) - 1))
     handle[place] ^= data.draw(st.integers(1, 255))
     with contextlib.suppress(*_FAILURES):
@@ -187,7 +234,9 @@ def test_a_handle_with_a_flipped_byte_is_refused_or_answered(plain: flight.Fligh
 
 
 def test_messages_read_back() -> None:
-    name, message = unpack(pack(new("CommandGetTables", catalog="", table_types=["a", "b"], include_schema=True)))
+    name, message = unpack(
+        pack(new("CommandGetTables", catalog="", table_types=["a", "b"], include_schema=True))
+    )
     assert name == "CommandGetTables"
     assert message.HasField("catalog")
     assert not message.HasField("db_schema_filter_pattern")
@@ -196,13 +245,22 @@ def test_messages_read_back() -> None:
 
 def test_messages_have_the_bytes_of_the_protocol() -> None:
     # By hand, from format/FlightSql.proto: tag = field number << 3 | wire type.
-    assert new("CommandStatementQuery", query="ab", transaction_id=b"c").SerializeToString() == b"\x0a\x02ab\x12\x01c"
+    assert (
+        new("CommandStatementQuery", query="ab", transaction_id=b"c").SerializeToString()
+        == b"\x0a\x02ab\x12\x01c"
+    )
     assert new("CommandGetSqlInfo", info=[8, 300]).SerializeToString() == b"\x0a\x03\x08\xac\x02"
     assert new("CommandGetTables", include_schema=True).SerializeToString() == b"\x28\x01"
     assert (
-        new("ActionCreatePreparedStatementResult", prepared_statement_handle=b"h", parameter_schema=b"p").SerializeToString() == b"\x0a\x01h\x1a\x01p"
+        new(
+            "ActionCreatePreparedStatementResult", prepared_statement_handle=b"h", parameter_schema=b"p"
+        ).SerializeToString()
+        == b"\x0a\x01h\x1a\x01p"
     )
     value = new("SessionOptionValue", int64_value=1)
     assert value.SerializeToString() == b"\x19" + b"\x01" + b"\x00" * 7
     entry = b"\x0a\x01k" + b"\x12\x09" + value.SerializeToString()
-    assert new("SetSessionOptionsRequest", session_options={"k": value}).SerializeToString() == b"\x0a" + bytes([len(entry)]) + entry
+    assert (
+        new("SetSessionOptionsRequest", session_options={"k": value}).SerializeToString()
+        == b"\x0a" + bytes([len(entry)]) + entry
+    )

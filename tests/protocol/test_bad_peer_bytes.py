@@ -1,4 +1,6 @@
-"""What one host sends another, damaged or forged: refused in one sentence, nothing kept of it, and the host goes on."""
+"""What one host sends another, damaged or forged: refused in one sentence, nothing kept of it, and the host
+goes on.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,13 @@ from tests.support.waiting import wait_until
 
 ROWS = pa.table({"n": pa.array([1, 2], pa.int64())})
 TICKET = FragmentTicket.of(
-    FragmentRequest("inputs", {GROUP: Epoch(7)}, {StoreName("songs"): (PartitionId(0),)}, inputs={"one": ROWS}, timeout_seconds=20)
+    FragmentRequest(
+        "inputs",
+        {GROUP: Epoch(7)},
+        {StoreName("songs"): (PartitionId(0),)},
+        inputs={"one": ROWS},
+        timeout_seconds=20,
+    )
 )
 PIECE = next(upload_pieces({"one": ROWS}))
 REPORT = SentReport(HostReport(HostName("a"), *Stores().report()), "id", 5, 7).to_bytes()
@@ -48,7 +56,9 @@ def peer(served: tuple[PeerHost, flight.FlightClient]) -> Iterator[flight.Flight
     assert exchanged(client, TICKET.to_bytes(), [PIECE]).equals(ROWS)
 
 
-def exchanged(client: flight.FlightClient, command: bytes, pieces: Sequence[bytes | pa.Buffer | pa.RecordBatch]) -> pa.Table:
+def exchanged(
+    client: flight.FlightClient, command: bytes, pieces: Sequence[bytes | pa.Buffer | pa.RecordBatch]
+) -> pa.Table:
     """What a host answers to a fragment with this upload. Hosts send pieces, and never batches."""
     writer, reader = client.do_exchange(flight.FlightDescriptor.for_command(command))
     try:
@@ -103,7 +113,15 @@ def test_uploads_that_make_no_sense_are_refused(peer: flight.FlightClient, name:
 
 
 @pytest.mark.parametrize(
-    "command", [b"", b"x", FRAGMENT_MARK, FRAGMENT_MARK + b"\xff" * 20, TICKET.to_bytes()[:-3], replace(TICKET, inputs=("one", "one")).to_bytes()]
+    "command",
+    [
+        b"",
+        b"x",
+        FRAGMENT_MARK,
+        FRAGMENT_MARK + b"\xff" * 20,
+        TICKET.to_bytes()[:-3],
+        replace(TICKET, inputs=("one", "one")).to_bytes(),
+    ],
 )
 def test_commands_that_make_no_sense_are_refused(peer: flight.FlightClient, command: bytes) -> None:
     refused(lambda: exchanged(peer, command, [PIECE]), "fragment|damaged|inputs")
@@ -121,7 +139,9 @@ def test_an_upload_that_is_given_up_leaves_nothing_behind(peer: flight.FlightCli
 
 @given(data=st.data())
 @OFTEN
-def test_a_piece_with_a_flipped_byte_is_refused_or_read(peer: flight.FlightClient, data: st.DataObject) -> None:
+def test_a_piece_with_a_flipped_byte_is_refused_or_read(
+    peer: flight.FlightClient, data: st.DataObject
+) -> None:
     body = bytearray(STREAM)
     body[data.draw(st.integers(0, len(body) - 1))] ^= data.draw(st.integers(1, 255))
     with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -130,9 +150,15 @@ def test_a_piece_with_a_flipped_byte_is_refused_or_read(peer: flight.FlightClien
 
 @given(data=st.data())
 @OFTEN
-def test_a_fragment_with_a_flipped_byte_is_refused_or_run(peer: flight.FlightClient, data: st.DataObject) -> None:
+def test_a_fragment_with_a_flipped_byte_is_refused_or_run(
+    peer: flight.FlightClient, data: st.DataObject
+) -> None:
     # Behind the text, so that the stand-in that runs it knows its word.
-    ticket = bytearray(replace(TICKET, inputs=(), request=replace(TICKET.request, sql="rows 1", timeout_seconds=None)).to_bytes())
+    ticket = bytearray(
+        replace(
+            TICKET, inputs=(), request=replace(TICKET.request, sql="rows 1", timeout_seconds=None)
+        ).to_bytes()
+    )
     begin = ticket.index(b"rows 1") + 6
     ticket[data.draw(st.integers(begin, len(ticket) - 1))] ^= data.draw(st.integers(1, 255))
     with suppress(pa.ArrowInvalid):
@@ -150,7 +176,9 @@ def test_no_bytes_bring_a_host_out_of_step(peer: flight.FlightClient, noise: byt
 
 @given(data=st.data())
 @OFTEN
-def test_a_damaged_report_is_refused_or_another_report(peer: flight.FlightClient, data: st.DataObject) -> None:
+def test_a_damaged_report_is_refused_or_another_report(
+    peer: flight.FlightClient, data: st.DataObject
+) -> None:
     body = bytearray(json.dumps({**json.loads(REPORT), "host": "b"}).encode())
     body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
     with suppress(pa.ArrowInvalid):

@@ -1,4 +1,6 @@
-"""Values of every type and at its edges, bound by JDBC, ADBC and plain Flight: each finds the rows that have it, or is refused."""
+"""Values of every type and at its edges, bound by JDBC, ADBC and plain Flight: each finds the rows that have
+it, or is refused.
+"""
 
 from __future__ import annotations
 
@@ -47,23 +49,46 @@ EDGES: dict[str, tuple[pa.DataType, Sequence[Any]]] = {
     "ubig": (pa.uint64(), (0, 2**64 - 1, 2**63, 5)),
     "single": (pa.float32(), (0.1, -3.4e38, 1e-45, 1.5)),
     "double": (pa.float64(), (0.1, -1.7976931348623157e308, 5e-324, 1.5)),
-    "amount": (pa.decimal128(12, 3), (Decimal("12345.678"), Decimal("-999999999.999"), Decimal("0.001"), Decimal("1.250"))),
+    "amount": (
+        pa.decimal128(12, 3),
+        (Decimal("12345.678"), Decimal("-999999999.999"), Decimal("0.001"), Decimal("1.250")),
+    ),
     "wide": (pa.decimal128(38, 0), (Decimal(10**38 - 1), Decimal(-(10**38) + 1), Decimal(0), Decimal(5))),
     "name": (pa.string(), ("", "Ærø 🎵", "it's", "2024-01-01")),
     "raw": (pa.binary(), (b"", b"\x00\xff", b"'", b"a")),
     "flag": (pa.bool_(), (True, False, None, None)),
     "day": (pa.date32(), (date(1, 1, 1), date(9999, 12, 31), date(1969, 12, 31), date(2024, 2, 29))),
-    "moment": (pa.timestamp("us"), (naive(1, 1, 1), naive(*LAST), naive(1969, 12, 31, 23, 59, 59, 999000), naive(2024, 3, 10, 1, 30, 0, 123456))),
-    "instant": (pa.timestamp("us", "UTC"), (utc(1, 1, 1), utc(*LAST), utc(1969, 12, 31, 23, 59, 59, 999000), utc(2024, 3, 10, 1, 30, 0, 123456))),
+    "moment": (
+        pa.timestamp("us"),
+        (
+            naive(1, 1, 1),
+            naive(*LAST),
+            naive(1969, 12, 31, 23, 59, 59, 999000),
+            naive(2024, 3, 10, 1, 30, 0, 123456),
+        ),
+    ),
+    "instant": (
+        pa.timestamp("us", "UTC"),
+        (utc(1, 1, 1), utc(*LAST), utc(1969, 12, 31, 23, 59, 59, 999000), utc(2024, 3, 10, 1, 30, 0, 123456)),
+    ),
 }
-ROWS = pa.table({"k": pa.array(range(4), pa.int64())} | {name: pa.array(values, kind) for name, (kind, values) in EDGES.items()})
+ROWS = pa.table(
+    {"k": pa.array(range(4), pa.int64())}
+    | {name: pa.array(values, kind) for name, (kind, values) in EDGES.items()}
+)
 
 
 @pytest.fixture(scope="module")
 def uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     directory = tmp_path_factory.mktemp("edges")
-    append_table(Changelog.open(str(directory / "changelog")), define_store("edges", ROWS.schema, ["k"], partitions=2), ROWS)
-    with started(HostOptions(changelog=str(directory / "changelog"), data=directory / "data", port=0)) as host:
+    append_table(
+        Changelog.open(str(directory / "changelog")),
+        define_store("edges", ROWS.schema, ["k"], partitions=2),
+        ROWS,
+    )
+    with started(
+        HostOptions(changelog=str(directory / "changelog"), data=directory / "data", port=0)
+    ) as host:
         yield host.uri
 
 
@@ -83,10 +108,16 @@ class Case:
 
 
 def keys_of(column: str, value: Any) -> frozenset[int]:
-    return frozenset(key for key, found in enumerate(EDGES[column][1]) if found is not None and found == value)
+    return frozenset(
+        key for key, found in enumerate(EDGES[column][1]) if found is not None and found == value
+    )
 
 
-CASES = [Case(name, pa.scalar(value, kind), keys_of(name, value)) for name, (kind, values) in EDGES.items() for value in (*values, None)]
+CASES = [
+    Case(name, pa.scalar(value, kind), keys_of(name, value))
+    for name, (kind, values) in EDGES.items()
+    for value in (*values, None)
+]
 OTHER_TYPES = [
     Case("tiny", pa.scalar(300, pa.int64()), frozenset()),
     Case("utiny", pa.scalar(-1, pa.int8()), frozenset()),
@@ -100,7 +131,11 @@ OTHER_TYPES = [
     Case("moment", pa.scalar(date(1, 1, 1), pa.date32()), frozenset({0})),
     Case("day", pa.scalar(naive(2024, 2, 29), pa.timestamp("us")), frozenset({3})),
     Case("day", pa.scalar(naive(2024, 2, 29, 12), pa.timestamp("us")), frozenset()),
-    Case("instant", pa.scalar(utc(2024, 3, 10, 1, 30, 0, 123456), pa.timestamp("us", "America/New_York")), frozenset({3})),
+    Case(
+        "instant",
+        pa.scalar(utc(2024, 3, 10, 1, 30, 0, 123456), pa.timestamp("us", "America/New_York")),
+        frozenset({3}),
+    ),
     Case("name", pa.scalar("", pa.large_string()), frozenset({0})),
     Case("raw", pa.scalar(b"\x00\xff", pa.binary(2)), frozenset({1})),
 ]
@@ -111,10 +146,15 @@ def test_adbc_binds_every_type(uri: str) -> None:
     with flight_sql.connect(uri, autocommit=True) as connection, connection.cursor() as cursor:
 
         def keys(case: Case) -> frozenset[int]:
-            cursor.execute(f"SELECT k FROM edges WHERE {case.column} = ?", pa.record_batch([pa.array([case.value])], ["1"]))
+            cursor.execute(
+                f"SELECT k FROM edges WHERE {case.column} = ?",
+                pa.record_batch([pa.array([case.value])], ["1"]),
+            )
             return frozenset(cursor.fetch_arrow_table()["k"].to_pylist())
 
-        assert {case: keys(case) for case in (*CASES, *OTHER_TYPES)} == {case: case.keys for case in (*CASES, *OTHER_TYPES)}
+        assert {case: keys(case) for case in (*CASES, *OTHER_TYPES)} == {
+            case: case.keys for case in (*CASES, *OTHER_TYPES)
+        }
         with pytest.raises(Error, match=r"Parameter 1 of type timestamp\[ns\] cannot be converted"):
             keys(Case("moment", BELOW_MICROSECONDS, frozenset()))
 
@@ -130,13 +170,23 @@ def test_plain_flight_binds_every_type(uri: str) -> None:
     with flight.connect(uri) as client:
 
         def keys(case: Case) -> frozenset[int]:
-            ticket = {"sql": f"SELECT k FROM edges WHERE {case.column} = $v", "parameters": {"v": json_value(case.value)}}
-            return frozenset(client.do_get(flight.Ticket(json.dumps(ticket).encode())).read_all()["k"].to_pylist())
+            ticket = {
+                "sql": f"SELECT k FROM edges WHERE {case.column} = $v",
+                "parameters": {"v": json_value(case.value)},
+            }
+            return frozenset(
+                client.do_get(flight.Ticket(json.dumps(ticket).encode())).read_all()["k"].to_pylist()
+            )
 
         # JSON has no bytes, and its numbers beyond DOUBLE are read as integers.
         asked = [case for case in CASES if case.column != "raw"]
         assert {case: keys(case) for case in asked} == {case: case.keys for case in asked}
-        for column, text in (("moment", "2024-03-10 01:30:00.1234567"), ("day", "2024-02-30"), ("instant", "soon"), ("amount", "1.25x")):
+        for column, text in (
+            ("moment", "2024-03-10 01:30:00.1234567"),
+            ("day", "2024-02-30"),
+            ("instant", "soon"),
+            ("amount", "1.25x"),
+        ):
             with pytest.raises((flight.FlightError, pa.ArrowInvalid)):
                 keys(Case(column, pa.scalar(text), frozenset()))
 
@@ -176,7 +226,12 @@ def jdbc_lines() -> Iterator[tuple[str, str, str, str]]:
             # The driver writes milliseconds, so such a value cannot be asked for.
             yield case.column, setters[case.column], str(value), "[]"
         else:
-            yield case.column, setters[case.column], f"{value:f}" if isinstance(value, Decimal) else str(value), found
+            yield (
+                case.column,
+                setters[case.column],
+                f"{value:f}" if isinstance(value, Decimal) else str(value),
+                found,
+            )
     yield "tiny", "long", "300", "[]"
     yield "utiny", "long", "-1", "[]"
     yield "ubig", "long", "5", REFUSED
@@ -196,7 +251,9 @@ def jdbc_lines() -> Iterator[tuple[str, str, str, str]]:
 def test_jdbc_binds_every_type(uri: str, zone: str) -> None:
     lines = list(jdbc_lines())
     asked = "".join(f"{column}\t{setter}\t{value}\n" for column, setter, value, _ in lines)
-    answer = subprocess.run(java_command(PROGRAM, uri, zone), input=asked.encode(), capture_output=True, check=False, timeout=120)
+    answer = subprocess.run(
+        java_command(PROGRAM, uri, zone), input=asked.encode(), capture_output=True, check=False, timeout=120
+    )
     found = answer.stdout.decode().splitlines()
     assert len(found) == len(lines), answer.stderr.decode()
     differing = [(*line, got) for line, got in zip(lines, found, strict=True) if got != line[3]]

@@ -23,7 +23,13 @@ _TEXT, _INT = pa.string(), pa.int32()
 
 def _schema(text: str) -> pa.Schema:
     """`name type` or `name type!` for one that is never null, separated by commas."""
-    kinds = {"utf8": pa.string(), "binary": pa.binary(), "int32": pa.int32(), "uint8": pa.uint8(), "bool": pa.bool_()}
+    kinds = {
+        "utf8": pa.string(),
+        "binary": pa.binary(),
+        "int32": pa.int32(),
+        "uint8": pa.uint8(),
+        "bool": pa.bool_(),
+    }
     fields = []
     for part in text.split(","):
         name, kind = part.split()
@@ -32,13 +38,18 @@ def _schema(text: str) -> pa.Schema:
 
 
 _FOREIGN_KEYS = _schema(
-    "pk_catalog_name utf8, pk_db_schema_name utf8, pk_table_name utf8!, pk_column_name utf8!, fk_catalog_name utf8, fk_db_schema_name utf8,"
-    "fk_table_name utf8!, fk_column_name utf8!, key_sequence int32!, fk_key_name utf8, pk_key_name utf8, update_rule uint8!, delete_rule uint8!"
+    "pk_catalog_name utf8, pk_db_schema_name utf8, pk_table_name utf8!, pk_column_name utf8!, "
+    "fk_catalog_name utf8, fk_db_schema_name utf8,"
+    "fk_table_name utf8!, fk_column_name utf8!, key_sequence int32!, fk_key_name utf8, pk_key_name utf8, "
+    "update_rule uint8!, delete_rule uint8!"
 )
 _XDBC = _schema(
-    "type_name utf8!, data_type int32!, column_size int32, literal_prefix utf8, literal_suffix utf8, create_params utf8, nullable int32!,"
-    "case_sensitive bool!, searchable int32!, unsigned_attribute bool, fixed_prec_scale bool!, auto_increment bool, local_type_name utf8,"
-    "minimum_scale int32, maximum_scale int32, sql_data_type int32!, datetime_subcode int32, num_prec_radix int32, interval_precision int32"
+    "type_name utf8!, data_type int32!, column_size int32, literal_prefix utf8, literal_suffix utf8, "
+    "create_params utf8, nullable int32!,"
+    "case_sensitive bool!, searchable int32!, unsigned_attribute bool, fixed_prec_scale bool!, "
+    "auto_increment bool, local_type_name utf8,"
+    "minimum_scale int32, maximum_scale int32, sql_data_type int32!, datetime_subcode int32, num_prec_radix "
+    "int32, interval_precision int32"
 ).set(5, pa.field("create_params", pa.list_(pa.field("item", pa.string(), nullable=False))))
 _SQL_INFO = pa.schema(
     [
@@ -65,11 +76,17 @@ SCHEMAS: dict[str, tuple[Any, pa.Schema]] = {
     "schemas": (new("CommandGetDbSchemas"), _schema("catalog_name utf8, db_schema_name utf8!")),
     "tables": (new("CommandGetTables"), _TABLES),
     "no tables": (new("CommandGetTables", table_name_filter_pattern="nowhere"), _TABLES),
-    "tables with schema": (new("CommandGetTables", include_schema=True), _TABLES.append(pa.field("table_schema", pa.binary(), nullable=False))),
+    "tables with schema": (
+        new("CommandGetTables", include_schema=True),
+        _TABLES.append(pa.field("table_schema", pa.binary(), nullable=False)),
+    ),
     "table types": (new("CommandGetTableTypes"), _schema("table_type utf8!")),
     "primary keys": (
         new("CommandGetPrimaryKeys", table="songs"),
-        _schema("catalog_name utf8, db_schema_name utf8, table_name utf8!, column_name utf8!, key_name utf8, key_sequence int32!"),
+        _schema(
+            "catalog_name utf8, db_schema_name utf8, table_name utf8!, column_name utf8!, key_name utf8, "
+            "key_sequence int32!"
+        ),
     ),
     "exported keys": (new("CommandGetExportedKeys", table="songs"), _FOREIGN_KEYS),
     "imported keys": (new("CommandGetImportedKeys", table="songs"), _FOREIGN_KEYS),
@@ -91,7 +108,9 @@ def ask(client: flight.FlightClient, command: Any) -> pa.Table:
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_the_schema_is_the_same_in_every_call_and_the_protocols(plain: flight.FlightClient, name: str) -> None:
+def test_the_schema_is_the_same_in_every_call_and_the_protocols(
+    plain: flight.FlightClient, name: str
+) -> None:
     command, schema = SCHEMAS[name]
     descriptor = flight.FlightDescriptor.for_command(pack(command))
     assert plain.get_flight_info(descriptor).schema.equals(schema, check_metadata=True)
@@ -100,7 +119,9 @@ def test_the_schema_is_the_same_in_every_call_and_the_protocols(plain: flight.Fl
 
 
 def test_tables_carry_their_schema_and_what_jdbc_wants_of_a_column(plain: flight.FlightClient) -> None:
-    (row,) = ask(plain, new("CommandGetTables", table_name_filter_pattern="typed", include_schema=True)).to_pylist()
+    (row,) = ask(
+        plain, new("CommandGetTables", table_name_filter_pattern="typed", include_schema=True)
+    ).to_pylist()
     schema = pa.ipc.read_schema(pa.py_buffer(row["table_schema"]))
     assert schema.equals(TYPED)
     metadata = schema.field("amount").metadata
@@ -116,7 +137,14 @@ def test_tables_carry_their_schema_and_what_jdbc_wants_of_a_column(plain: flight
         ({"table_name_filter_pattern": "%g%"}, ["big", "songs"]),
         ({"table_name_filter_pattern": "_ig"}, ["big"]),
         ({"table_name_filter_pattern": "Odd 100\\%\\_name"}, ["Odd 100%_name"]),
-        ({"table_name_filter_pattern": "songs", "catalog": "livestate", "db_schema_filter_pattern": "main"}, ["songs"]),
+        (
+            {
+                "table_name_filter_pattern": "songs",
+                "catalog": "livestate",
+                "db_schema_filter_pattern": "main",
+            },
+            ["songs"],
+        ),
         ({"catalog": ""}, []),
         ({"catalog": "other"}, []),
         ({"db_schema_filter_pattern": "other"}, []),
@@ -124,7 +152,9 @@ def test_tables_carry_their_schema_and_what_jdbc_wants_of_a_column(plain: flight
         ({"table_types": ["VIEW", "TABLE"], "table_name_filter_pattern": "songs"}, ["songs"]),
     ],
 )
-def test_tables_can_be_narrowed(plain: flight.FlightClient, filters: dict[str, Any], names: list[str]) -> None:
+def test_tables_can_be_narrowed(
+    plain: flight.FlightClient, filters: dict[str, Any], names: list[str]
+) -> None:
     assert ask(plain, new("CommandGetTables", **filters))["table_name"].to_pylist() == names
 
 
@@ -147,15 +177,32 @@ def test_a_store_that_keeps_versions_is_a_table_of_two_schemas() -> None:
         return [tuple(row.values())[1:4] for row in table.to_pylist()]
 
     assert found("CommandGetDbSchemas") == [("history",), ("main",)]
-    assert found("CommandGetTables") == [("history", "prices", "TABLE"), ("main", "prices", "TABLE"), ("main", "songs", "TABLE")]
+    assert found("CommandGetTables") == [
+        ("history", "prices", "TABLE"),
+        ("main", "prices", "TABLE"),
+        ("main", "songs", "TABLE"),
+    ]
     assert found("CommandGetTables", db_schema_filter_pattern="hist%") == [("history", "prices", "TABLE")]
-    assert found("CommandGetPrimaryKeys", table="prices", db_schema="history") == [("history", "prices", "symbol"), ("history", "prices", "at")]
+    assert found("CommandGetPrimaryKeys", table="prices", db_schema="history") == [
+        ("history", "prices", "symbol"),
+        ("history", "prices", "at"),
+    ]
     assert found("CommandGetPrimaryKeys", table="songs", db_schema="history") == []
 
     source.switches = {StoreName("songs"): prices.name}
-    assert found("CommandGetTables", table_name_filter_pattern="s%") == [("history", "songs", "TABLE"), ("main", "songs", "TABLE")]
-    assert found("CommandGetPrimaryKeys", table="songs") == [("main", "songs", "symbol"), ("main", "songs", "at")]
-    table = command_table("CommandGetTables", new("CommandGetTables", table_name_filter_pattern="songs", include_schema=True), source)
+    assert found("CommandGetTables", table_name_filter_pattern="s%") == [
+        ("history", "songs", "TABLE"),
+        ("main", "songs", "TABLE"),
+    ]
+    assert found("CommandGetPrimaryKeys", table="songs") == [
+        ("main", "songs", "symbol"),
+        ("main", "songs", "at"),
+    ]
+    table = command_table(
+        "CommandGetTables",
+        new("CommandGetTables", table_name_filter_pattern="songs", include_schema=True),
+        source,
+    )
     assert table is not None
     schema = pa.ipc.read_schema(pa.py_buffer(table["table_schema"][0].as_py()))
     assert schema.names == prices.schema.names
@@ -172,8 +219,12 @@ def test_facts_come_whole_or_as_asked_for(plain: flight.FlightClient) -> None:
 
 def test_types_are_ordered_and_can_be_narrowed(plain: flight.FlightClient) -> None:
     rows = ask(plain, new("CommandGetXdbcTypeInfo")).to_pylist()
-    assert [(row["data_type"], row["type_name"]) for row in rows] == sorted((row["data_type"], row["type_name"]) for row in rows)
-    assert [row["type_name"] for row in ask(plain, new("CommandGetXdbcTypeInfo", data_type=12)).to_pylist()] == ["VARCHAR"]
+    assert [(row["data_type"], row["type_name"]) for row in rows] == sorted(
+        (row["data_type"], row["type_name"]) for row in rows
+    )
+    assert [
+        row["type_name"] for row in ask(plain, new("CommandGetXdbcTypeInfo", data_type=12)).to_pylist()
+    ] == ["VARCHAR"]
 
 
 @pytest.mark.parametrize(
@@ -210,12 +261,21 @@ def test_patterns_are_those_of_regular_expressions(pattern: str, name: str) -> N
 
 @pytest.mark.parametrize(
     ("pattern", "matches"),
-    [("%_" * 40 + "b", False), ("%_" * 40, True), ("%" * 1000, True), ("_%" * 100 + "b%", False), ("%a%a" * 250, False), ("%b" * 100, False)],
+    [
+        ("%_" * 40 + "b", False),
+        ("%_" * 40, True),
+        ("%" * 1000, True),
+        ("_%" * 100 + "b%", False),
+        ("%a%a" * 250, False),
+        ("%b" * 100, False),
+    ],
 )
 def test_a_pattern_of_many_marks_takes_few_steps(pattern: str, matches: bool) -> None:
     definition = define_store("a" * 200, SONGS.schema, ["song_id"])
     source = MemorySource([memory_view(definition, SONGS)])
-    found = command_table("CommandGetTables", new("CommandGetTables", table_name_filter_pattern=pattern), source)
+    found = command_table(
+        "CommandGetTables", new("CommandGetTables", table_name_filter_pattern=pattern), source
+    )
     assert found is not None
     assert (found.num_rows == 1) == matches
 

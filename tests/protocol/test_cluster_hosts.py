@@ -45,13 +45,27 @@ def pair(directory: Path, scheme: str = "grpc", **options: Any) -> Iterator[Sequ
     """Two hosts with all rows between them."""
     add(directory, 1)
     ports = free_ports("127.0.0.1", 0, 2)
-    entries = tuple(HostEntry(HostName(name), f"{scheme}://127.0.0.1:{port}") for name, port in zip("ab", ports, strict=True))
+    entries = tuple(
+        HostEntry(HostName(name), f"{scheme}://127.0.0.1:{port}")
+        for name, port in zip("ab", ports, strict=True)
+    )
     deployment = Deployment(str(directory / "changelog"), entries)
     with ExitStack() as resources:
         hosts = []
         for entry, port in zip(entries, ports, strict=True):
             data = directory / entry.name
-            hosts.append(Host(HostOptions(deployment.changelog, data, port=port, deployment=deployment, name=entry.name, **options)))
+            hosts.append(
+                Host(
+                    HostOptions(
+                        deployment.changelog,
+                        data,
+                        port=port,
+                        deployment=deployment,
+                        name=entry.name,
+                        **options,
+                    )
+                )
+            )
             resources.callback(hosts[-1].stop)
             hosts[-1].start()
         yield hosts
@@ -87,14 +101,21 @@ def test_a_client_reads_its_writes_and_an_older_epoch(tmp_path: Path) -> None:
         client.wish = parse_wish(as_of={"numbers": first})
         assert total(client) == 1000
         cookies = {DatabaseOptions.WITH_COOKIE_MIDDLEWARE.value: "true"}
-        with flight_sql.connect(hosts[1].uri, db_kwargs=cookies, autocommit=True) as connection, connection.cursor() as cursor:
+        with (
+            flight_sql.connect(hosts[1].uri, db_kwargs=cookies, autocommit=True) as connection,
+            connection.cursor() as cursor,
+        ):
             connection.adbc_connection.set_options(**{"adbc.flight.sql.session.option.as_of": str(epochs[3])})
             cursor.execute(TOTAL)
             assert cursor.fetchall() == [(3000,)]
 
 
 def test_an_epoch_that_does_not_come_is_waited_for_and_then_told(tmp_path: Path) -> None:
-    with pair(tmp_path) as hosts, Client(hosts[1].uri, timeout_seconds=60) as client, ThreadPoolExecutor(1) as pool:
+    with (
+        pair(tmp_path) as hosts,
+        Client(hosts[1].uri, timeout_seconds=60) as client,
+        ThreadPoolExecutor(1) as pool,
+    ):
         assert total(client) == 1000
         epoch = client.query(TOTAL).metadata["epochs"]["numbers"]
         client.wish = parse_wish(min_epoch=epoch + 1)
@@ -102,7 +123,10 @@ def test_an_epoch_that_does_not_come_is_waited_for_and_then_told(tmp_path: Path)
         wait_until(lambda: hosts[1].running_queries == 1)
         add(tmp_path, 5)
         assert waiting.result(60) >= 1000
-        with Client(client.uri, timeout_seconds=0.2, wish=parse_wish(min_epoch=epoch + 1000)) as other, pytest.raises(LivestateError, match="epoch"):
+        with (
+            Client(client.uri, timeout_seconds=0.2, wish=parse_wish(min_epoch=epoch + 1000)) as other,
+            pytest.raises(LivestateError, match="epoch"),
+        ):
             total(other)
 
 
@@ -135,12 +159,20 @@ def test_a_missing_host_is_named(tmp_path: Path) -> None:
 
 
 def _info(client: flight.FlightClient, sql: str, *, parallel: bool) -> flight.FlightInfo:
-    options = flight.FlightCallOptions(headers=[(b"livestate-parallel-endpoints", b"true" if parallel else b"false")])
-    return client.get_flight_info(flight.FlightDescriptor.for_command(pack(new("CommandStatementQuery", query=sql))), options)
+    options = flight.FlightCallOptions(
+        headers=[(b"livestate-parallel-endpoints", b"true" if parallel else b"false")]
+    )
+    return client.get_flight_info(
+        flight.FlightDescriptor.for_command(pack(new("CommandStatementQuery", query=sql))), options
+    )
 
 
 def test_rows_in_no_order_can_be_read_from_each_host(tmp_path: Path) -> None:
-    with pair(tmp_path) as hosts, Client(hosts[0].uri, timeout_seconds=60) as waiting, flight.connect(hosts[0].uri) as client:
+    with (
+        pair(tmp_path) as hosts,
+        Client(hosts[0].uri, timeout_seconds=60) as waiting,
+        flight.connect(hosts[0].uri) as client,
+    ):
         assert total(waiting) == 1000
         for sql in (
             "SELECT * FROM numbers",
@@ -148,7 +180,9 @@ def test_rows_in_no_order_can_be_read_from_each_host(tmp_path: Path) -> None:
             "SELECT id, sum(n) AS total FROM numbers GROUP BY id",
         ):
             info = _info(client, sql, parallel=True)
-            assert [endpoint.locations[0].uri.decode() for endpoint in info.endpoints] == [host.uri for host in hosts], sql
+            assert [endpoint.locations[0].uri.decode() for endpoint in info.endpoints] == [
+                host.uri for host in hosts
+            ], sql
             parts = []
             for endpoint in info.endpoints:
                 with flight.connect(endpoint.locations[0]) as there:
@@ -162,7 +196,11 @@ def test_rows_in_no_order_can_be_read_from_each_host(tmp_path: Path) -> None:
 
 
 def test_what_has_to_be_put_together_has_one_endpoint(tmp_path: Path) -> None:
-    with pair(tmp_path) as hosts, Client(hosts[0].uri, timeout_seconds=60) as waiting, flight.connect(hosts[0].uri) as client:
+    with (
+        pair(tmp_path) as hosts,
+        Client(hosts[0].uri, timeout_seconds=60) as waiting,
+        flight.connect(hosts[0].uri) as client,
+    ):
         assert total(waiting) == 1000
         for sql in (
             TOTAL,
@@ -180,6 +218,9 @@ def test_drivers_read_all_endpoints(tmp_path: Path) -> None:
     with pair(tmp_path) as hosts, Client(hosts[0].uri, timeout_seconds=60) as waiting:
         assert total(waiting) == 1000
         headers = {DatabaseOptions.RPC_CALL_HEADER_PREFIX.value + "livestate-parallel-endpoints": "true"}
-        with flight_sql.connect(hosts[1].uri, db_kwargs=headers, autocommit=True) as connection, connection.cursor() as cursor:
+        with (
+            flight_sql.connect(hosts[1].uri, db_kwargs=headers, autocommit=True) as connection,
+            connection.cursor() as cursor,
+        ):
             cursor.execute("SELECT id FROM numbers WHERE n = ?", (1,))
             assert sorted(cursor.fetch_arrow_table()["id"].to_pylist()) == list(range(1000))

@@ -68,7 +68,9 @@ def test_a_connection_may_be_closed_under_statements(uri: str) -> None:
             asking = [pool.submit(ask) for _ in range(3)]
             started.wait()
             client.close()
-            assert {done.result() for done in asking} == {f"The connection to {uri} is closed; open another one."}
+            assert {done.result() for done in asking} == {
+                f"The connection to {uri} is closed; open another one."
+            }
 
 
 def test_rows_that_were_begun_are_read_to_their_end_after_closing(uri: str) -> None:

@@ -18,9 +18,13 @@ A, B, C = HostName("a"), HostName("b"), HostName("c")
 GROUP = GroupName("songs")
 
 
-def report(host: HostName, epoch: int, newest: int | None = None, unread_since: int | None = None) -> HostReport:
+def report(
+    host: HostName, epoch: int, newest: int | None = None, unread_since: int | None = None
+) -> HostReport:
     readable = (ReadableEpoch(Epoch(epoch), epoch * 1000),)
-    return HostReport(host, {GROUP: GroupReport(readable, Epoch(epoch if newest is None else newest), unread_since)})
+    return HostReport(
+        host, {GROUP: GroupReport(readable, Epoch(epoch if newest is None else newest), unread_since)}
+    )
 
 
 def sent(host: HostName, epoch: int, number: int, started: int = 1) -> SentReport:
@@ -65,7 +69,9 @@ def test_a_report_that_was_overtaken_says_nothing_new(contacts: Contacts) -> Non
 
 def test_a_host_that_was_started_again_begins_anew(contacts: Contacts) -> None:
     contacts.heard(sent(B, 9, number=100, started=50), 0.0, answered=True)
-    assert contacts.heard(sent(B, 1, number=0, started=40), 1.0, answered=True), "its clock may have been set back"
+    assert contacts.heard(sent(B, 1, number=0, started=40), 1.0, answered=True), (
+        "its clock may have been set back"
+    )
     assert contacts.alive(1.0) == {B: report(B, 1)}
 
 
@@ -78,18 +84,31 @@ def test_reports_of_strangers_and_doubles_are_refused(contacts: Contacts) -> Non
 
 
 DEFINITION = define_store("songs", SONGS.schema, ["song_id"], partitions=8)
-DEPLOYMENT = Deployment("changelog", tuple(HostEntry(name, f"grpc://127.0.0.1:{port}") for port, name in enumerate((A, B, C), 1)), replication=2)
+DEPLOYMENT = Deployment(
+    "changelog",
+    tuple(HostEntry(name, f"grpc://127.0.0.1:{port}") for port, name in enumerate((A, B, C), 1)),
+    replication=2,
+)
 NOW = 10_000_000
 
 
 def test_the_table_of_hosts_says_how_far_each_is() -> None:
     held = DEPLOYMENT.assignment.held(B, DEFINITION)
     standings = {
-        A: Standing(alive=True, report=HostReport(A, report(A, 7).groups, {StoreName("songs"): StoreReport(())})),
-        B: Standing(alive=False, report=HostReport(B, report(B, 5, 6, NOW - 1_500_000).groups, {StoreName("songs"): StoreReport(held)})),
+        A: Standing(
+            alive=True, report=HostReport(A, report(A, 7).groups, {StoreName("songs"): StoreReport(())})
+        ),
+        B: Standing(
+            alive=False,
+            report=HostReport(
+                B, report(B, 5, 6, NOW - 1_500_000).groups, {StoreName("songs"): StoreReport(held)}
+            ),
+        ),
         C: Standing(alive=False, report=None),
     }
-    rows = hosts_table({entry.name: entry.uri for entry in DEPLOYMENT.hosts}, standings, {DEFINITION.name: DEFINITION}, NOW).to_pylist()
+    rows = hosts_table(
+        {entry.name: entry.uri for entry in DEPLOYMENT.hosts}, standings, {DEFINITION.name: DEFINITION}, NOW
+    ).to_pylist()
     names = ("host", "alive", "epoch", "newest_epoch", "lag_seconds", "partitions")
     assert [tuple(row[name] for name in names) for row in rows] == [
         ("a", True, 7, 7, 0.0, 0),
@@ -105,10 +124,25 @@ def test_the_table_of_replicas_says_what_moves() -> None:
     held = tuple(sorted((*assigned[1:], other)))
     standings = {
         A: Standing(alive=True, report=report(A, 7)),
-        B: Standing(alive=True, report=HostReport(B, report(B, 5).groups, {StoreName("songs"): StoreReport(held, 4, 40)})),
+        B: Standing(
+            alive=True,
+            report=HostReport(B, report(B, 5).groups, {StoreName("songs"): StoreReport(held, 4, 40)}),
+        ),
         C: Standing(alive=False, report=None),
     }
-    rows = {row["host"]: row for row in replicas_table(DEPLOYMENT, standings, {DEFINITION.name: DEFINITION}, NOW).to_pylist()}
-    assert (rows["b"]["partitions"], rows["b"]["coming"], rows["b"]["leaving"], rows["b"]["rows"]) == (list(held), 1, 1, 4)
-    assert (rows["a"]["coming"], rows["a"]["epoch"], rows["a"]["rows"]) == (len(DEPLOYMENT.assignment.held(A, DEFINITION)), 7, None)
+    rows = {
+        row["host"]: row
+        for row in replicas_table(DEPLOYMENT, standings, {DEFINITION.name: DEFINITION}, NOW).to_pylist()
+    }
+    assert (rows["b"]["partitions"], rows["b"]["coming"], rows["b"]["leaving"], rows["b"]["rows"]) == (
+        list(held),
+        1,
+        1,
+        4,
+    )
+    assert (rows["a"]["coming"], rows["a"]["epoch"], rows["a"]["rows"]) == (
+        len(DEPLOYMENT.assignment.held(A, DEFINITION)),
+        7,
+        None,
+    )
     assert (rows["c"]["alive"], rows["c"]["epoch"]) == (False, None)

@@ -41,7 +41,11 @@ def read(info: flight.FlightInfo, client: flight.FlightClient) -> list[pa.Table]
 
 
 def hold(client: flight.FlightClient, body: object) -> None:
-    list(client.do_action(flight.Action("livestate.hold", body if isinstance(body, bytes) else json.dumps(body).encode())))
+    list(
+        client.do_action(
+            flight.Action("livestate.hold", body if isinstance(body, bytes) else json.dumps(body).encode())
+        )
+    )
 
 
 def test_a_host_alone_divides_by_partition(plain: flight.FlightClient) -> None:
@@ -55,13 +59,22 @@ def test_a_host_alone_divides_by_partition(plain: flight.FlightClient) -> None:
 
 def test_each_partition_is_at_the_host_that_holds_it(three: dict[str, Host]) -> None:
     with flight.connect(three["a"].uri) as client:
-        info = planned(client, sql="SELECT song, plays FROM plays WHERE genre < ?", parameters=[9], endpoints="partitions")
+        info = planned(
+            client,
+            sql="SELECT song, plays FROM plays WHERE genre < ?",
+            parameters=[9],
+            endpoints="partitions",
+        )
         assert len(info.endpoints) == PARTITIONS
-        assert {endpoint.locations[0].uri.decode() for endpoint in info.endpoints} == {host.uri for host in three.values()}
+        assert {endpoint.locations[0].uri.decode() for endpoint in info.endpoints} == {
+            host.uri for host in three.values()
+        }
         assert sum(table.num_rows for table in read(info, client)) == ROWS // 10 * 9
 
 
-@pytest.mark.parametrize("sql", ["SELECT count(*) AS n FROM plays", "SELECT genre AS n FROM plays ORDER BY song LIMIT 3"])
+@pytest.mark.parametrize(
+    "sql", ["SELECT count(*) AS n FROM plays", "SELECT genre AS n FROM plays ORDER BY song LIMIT 3"]
+)
 def test_what_cannot_be_divided_is_one_ticket_at_that_epoch(three: dict[str, Host], sql: str) -> None:
     with flight.connect(three["b"].uri) as client:
         info = planned(client, sql=sql, endpoints="partitions")
@@ -69,7 +82,10 @@ def test_what_cannot_be_divided_is_one_ticket_at_that_epoch(three: dict[str, Hos
         assert len(endpoint.locations) == 3
         whole = client.do_get(endpoint.ticket).read_all()
         assert read(info, client) == [whole]
-        assert json.loads(whole.schema.metadata[b"livestate"])["epochs"] == json.loads(info.app_metadata)["epochs"]
+        assert (
+            json.loads(whole.schema.metadata[b"livestate"])["epochs"]
+            == json.loads(info.app_metadata)["epochs"]
+        )
 
 
 def test_one_endpoint_is_the_default(plain: flight.FlightClient) -> None:
@@ -78,8 +94,15 @@ def test_one_endpoint_is_the_default(plain: flight.FlightClient) -> None:
 
 
 def test_points_leave_partitions_out(plain: flight.FlightClient) -> None:
-    assert [table.num_rows for table in read(planned(plain, sql="SELECT * FROM songs WHERE song_id = 2", endpoints="partitions"), plain)] == [1]
-    assert not read(planned(plain, sql="SELECT * FROM songs WHERE song_id IN (NULL)", endpoints="partitions"), plain)
+    assert [
+        table.num_rows
+        for table in read(
+            planned(plain, sql="SELECT * FROM songs WHERE song_id = 2", endpoints="partitions"), plain
+        )
+    ] == [1]
+    assert not read(
+        planned(plain, sql="SELECT * FROM songs WHERE song_id IN (NULL)", endpoints="partitions"), plain
+    )
 
 
 @pytest.mark.parametrize(
@@ -100,7 +123,10 @@ def test_wrong_descriptors(plain: flight.FlightClient, command: bytes, message: 
 def test_holds(plain: flight.FlightClient) -> None:
     hold(plain, {"epochs": {}, "seconds": 1})
     hold(plain, {"epochs": {"songs": 2, "big": 2}, "seconds": 0.5})
-    with pytest.raises(flight.FlightUnavailableError, match="Group songs cannot be read at epoch 7 on this host; the epochs there are: "):
+    with pytest.raises(
+        flight.FlightUnavailableError,
+        match="Group songs cannot be read at epoch 7 on this host; the epochs there are: ",
+    ):
         hold(plain, {"epochs": {"songs": 7}, "seconds": 1})
     with pytest.raises(KeyError, match="no store group nothing"):
         hold(plain, {"epochs": {"nothing": 1}, "seconds": 1})

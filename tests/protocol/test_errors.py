@@ -35,7 +35,10 @@ KINDS: dict[str, tuple[LivestateError, type[Exception]]] = {
     "Unsupported": (Unsupported("livestate is read-only."), pa.ArrowNotImplementedError),
     "Unauthenticated": (Unauthenticated("Say who you are."), flight.FlightUnauthenticatedError),
     "Unavailable": (Unavailable("Partition 3 of plays cannot be read now."), flight.FlightUnavailableError),
-    "DeadlineExceeded": (DeadlineExceeded("The query took longer than 5 seconds."), flight.FlightTimedOutError),
+    "DeadlineExceeded": (
+        DeadlineExceeded("The query took longer than 5 seconds."),
+        flight.FlightTimedOutError,
+    ),
     "Cancelled": (Cancelled("The query was cancelled."), flight.FlightCancelledError),
     "LimitExceeded": (LimitExceeded("The query needs more memory than 1 GiB."), flight.FlightServerError),
     "Fenced": (Fenced("Token 4 is older than token 5."), flight.FlightServerError),
@@ -52,7 +55,13 @@ class _Failing(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no 
         if name == "long":
             raise InvalidInput("x" * 100_000)
         message = f"{name}: cannot open {SECRET}"
-        raise {"os": OSError, "key": KeyError, "value": ValueError, "flight": flight.FlightUnavailableError, "memory": MemoryError}[name](message)
+        raise {
+            "os": OSError,
+            "key": KeyError,
+            "value": ValueError,
+            "flight": flight.FlightUnavailableError,
+            "memory": MemoryError,
+        }[name](message)
 
     @guarded
     def do_get(self, context: Any, ticket: flight.Ticket) -> None:
@@ -77,7 +86,14 @@ class _Failing(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no 
 
 def _name(text: bytes) -> str:
     # livestate's own client sends a statement handle; its text is the name.
-    return next((name for name in (*KINDS, "long", "os", "key", "value", "flight", "memory") if name.encode() in text), "")
+    return next(
+        (
+            name
+            for name in (*KINDS, "long", "os", "key", "value", "flight", "memory")
+            if name.encode() in text
+        ),
+        "",
+    )
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +128,10 @@ def _no_leak(error: Exception) -> None:
 @pytest.mark.parametrize("name", KINDS)
 def test_a_kind_arrives_as_its_class_with_its_message_alone(failing: str, name: str, call: str) -> None:
     error, expected = KINDS[name]
-    with flight.connect(failing) as client, pytest.raises((flight.FlightError, pa.ArrowException, OSError)) as caught:
+    with (
+        flight.connect(failing) as client,
+        pytest.raises((flight.FlightError, pa.ArrowException, OSError)) as caught,
+    ):
         CALLS[call](client, name)
     assert error.message.rstrip(".") in str(caught.value)
     _no_leak(caught.value)
@@ -137,8 +156,14 @@ def test_our_client_gets_the_very_error_back(failing: str, name: str) -> None:
 
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("name", ["os", "key", "value", "flight", "memory"])
-def test_what_nobody_expected_is_told_by_an_incident_only(failing: str, name: str, call: str, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.ERROR), flight.connect(failing) as client, pytest.raises((flight.FlightError, pa.ArrowException)) as caught:
+def test_what_nobody_expected_is_told_by_an_incident_only(
+    failing: str, name: str, call: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with (
+        caplog.at_level(logging.ERROR),
+        flight.connect(failing) as client,
+        pytest.raises((flight.FlightError, pa.ArrowException)) as caught,
+    ):
         CALLS[call](client, name)
     _no_leak(caught.value)
     (incident,) = [word.rstrip(".") for word in str(caught.value).split("incident ")[1:2]]
@@ -154,7 +179,19 @@ def test_a_long_message_is_cut(failing: str) -> None:
     assert len(caught.value.message) == MAX_MESSAGE_CHARACTERS + 1
 
 
-@pytest.mark.parametrize("detail", [None, b"", b"\xff", b"[]", b"{}", b'{"kind": "Nonsense"}', b'{"kind": {}}', b'{"kind": "LivestateErro"}'])
+@pytest.mark.parametrize(
+    "detail",
+    [
+        None,
+        b"",
+        b"\xff",
+        b"[]",
+        b"{}",
+        b'{"kind": "Nonsense"}',
+        b'{"kind": {}}',
+        b'{"kind": "LivestateErro"}',
+    ],
+)
 def test_a_trailer_that_makes_no_sense_leaves_the_class(detail: bytes | None) -> None:
     found = livestate_error(flight.FlightUnavailableError("gone"), detail)
     assert type(found) is Unavailable

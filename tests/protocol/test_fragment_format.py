@@ -16,14 +16,26 @@ from engine.cluster.fragments import FragmentRequest
 from engine.cluster.reports import GroupReport, HostName, HostReport, ReadableEpoch, StoreReport
 from engine.errors import InvalidInput, LimitExceeded
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreName
-from flight_server.wire.fragments import FORMAT, FRAGMENT_MARK, UPLOAD_SCHEMA, FragmentTicket, InputSpace, Upload, parse_fragment, upload_pieces
+from flight_server.wire.fragments import (
+    FORMAT,
+    FRAGMENT_MARK,
+    UPLOAD_SCHEMA,
+    FragmentTicket,
+    InputSpace,
+    Upload,
+    parse_fragment,
+    upload_pieces,
+)
 from flight_server.wire.messages import new
 from flight_server.wire.reports import SentReport, parse_report
 
 REQUEST = FragmentRequest(
     sql='SELECT sum("n") FROM "plays", "__part_0"',
     epochs={GroupName("music"): Epoch(2**40), GroupName("other"): Epoch(0)},
-    partitions={StoreName("plays"): (PartitionId(0), PartitionId(7), PartitionId(4095)), StoreName("none"): ()},
+    partitions={
+        StoreName("plays"): (PartitionId(0), PartitionId(7), PartitionId(4095)),
+        StoreName("none"): (),
+    },
     parameters=pa.record_batch({"1": [5], "2": ["x"]}),
     timeout_seconds=2.5,
     generations={GroupName("music"): 3},
@@ -32,10 +44,16 @@ REPORT = SentReport(
     HostReport(
         HostName("a"),
         {
-            GroupName("music"): GroupReport((ReadableEpoch(Epoch(41), 10), ReadableEpoch(Epoch(42), 20, 2)), Epoch(43), 30, 40),
+            GroupName("music"): GroupReport(
+                (ReadableEpoch(Epoch(41), 10), ReadableEpoch(Epoch(42), 20, 2)), Epoch(43), 30, 40
+            ),
             GroupName("new"): GroupReport((), Epoch(0)),
         },
-        {StoreName("plays"): StoreReport((PartitionId(0), PartitionId(3)), 10, 200, 3, 12, Epoch(5), (PartitionId(1),))},
+        {
+            StoreName("plays"): StoreReport(
+                (PartitionId(0), PartitionId(3)), 10, 200, 3, 12, Epoch(5), (PartitionId(1),)
+            )
+        },
     ),
     changelog="id",
     started=5,
@@ -46,11 +64,15 @@ REPORT = SentReport(
 def test_a_request_survives_the_trip() -> None:
     assert parse_fragment(FragmentTicket.of(REQUEST).to_bytes()) == FragmentTicket(REQUEST)
     bare = FragmentRequest("SELECT 1", {}, {})
-    assert parse_fragment(FragmentTicket(bare, ("__part_0",), b"12345678").to_bytes()) == FragmentTicket(bare, ("__part_0",), b"12345678")
+    assert parse_fragment(FragmentTicket(bare, ("__part_0",), b"12345678").to_bytes()) == FragmentTicket(
+        bare, ("__part_0",), b"12345678"
+    )
 
 
 def _forged(**fields: Any) -> bytes:
-    return FRAGMENT_MARK + bytes(new("FragmentRequest", **{"format": FORMAT, "sql": "SELECT 1", **fields}).SerializeToString())
+    return FRAGMENT_MARK + bytes(
+        new("FragmentRequest", **{"format": FORMAT, "sql": "SELECT 1", **fields}).SerializeToString()
+    )
 
 
 @pytest.mark.parametrize(
@@ -83,7 +105,9 @@ def test_a_request_that_cannot_be_is_refused(data: bytes, words: str) -> None:
 def test_a_damaged_request_is_refused_or_another_request(data: st.DataObject) -> None:
     whole = FragmentTicket.of(REQUEST).to_bytes()
     place = data.draw(st.integers(2, len(whole) - 1))
-    damaged = whole[:place] + data.draw(st.sampled_from([b"", b"\x00", b"\xff", whole[place + 1 :], b"\x7f" + whole[place + 1 :]]))
+    damaged = whole[:place] + data.draw(
+        st.sampled_from([b"", b"\x00", b"\xff", whole[place + 1 :], b"\x7f" + whole[place + 1 :]])
+    )
     try:
         parsed = parse_fragment(damaged)
     except InvalidInput as error:
@@ -116,7 +140,9 @@ class _Reader:
         return iter(self._chunks)
 
 
-def _uploaded(names: list[str], pieces: Iterable[pa.Buffer], limit: int = 1 << 30) -> tuple[dict[str, pa.Table], InputSpace]:
+def _uploaded(
+    names: list[str], pieces: Iterable[pa.Buffer], limit: int = 1 << 30
+) -> tuple[dict[str, pa.Table], InputSpace]:
     space = InputSpace(limit)
     with Upload(names, space) as upload:
         found = dict(upload.read(_Reader(*pieces), lambda: None))

@@ -63,7 +63,16 @@ def test_a_ticket_is_the_handle_with_an_id() -> None:
     assert (parsed.sql, parsed.parameters, parsed.told) == ("SELECT ?", PlainValue(1), None)
 
 
-@pytest.mark.parametrize("told", [(), (TableShape(StoreName("plays"), StoreName("new plays"), 3), TableShape(StoreName("x"), StoreName("x"), 2**40))])
+@pytest.mark.parametrize(
+    "told",
+    [
+        (),
+        (
+            TableShape(StoreName("plays"), StoreName("new plays"), 3),
+            TableShape(StoreName("x"), StoreName("x"), 2**40),
+        ),
+    ],
+)
 def test_what_a_client_was_told_goes_with_its_statement(told: tuple[TableShape, ...]) -> None:
     assert parse_handle(execution_ticket(STATEMENT.to_bytes(), told)).told == told
     bound = replace(STATEMENT, told=told).bound(pa.record_batch({"1": [1]}))

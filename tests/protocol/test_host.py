@@ -58,9 +58,15 @@ def options(tmp_path: Path) -> HostOptions:
 def test_a_host_serves_what_comes_once_it_is_notified(options: HostOptions) -> None:
     with started(options) as host, Client(host.uri) as client:
         assert client.query("SELECT sum(plays) AS n FROM songs").read_all()["n"].to_pylist() == [60]
-        append_table(Changelog.open(options.changelog), DEFINITION, pa.table({"song_id": [4], "title": ["four"], "plays": [40]}))
+        append_table(
+            Changelog.open(options.changelog),
+            DEFINITION,
+            pa.table({"song_id": [4], "title": ["four"], "plays": [40]}),
+        )
         client.notify("songs")
-        wait_until(lambda: client.query("SELECT sum(plays) AS n FROM songs").read_all()["n"].to_pylist() == [100])
+        wait_until(
+            lambda: client.query("SELECT sum(plays) AS n FROM songs").read_all()["n"].to_pylist() == [100]
+        )
         assert client.health()["ready"]
 
 
@@ -104,7 +110,9 @@ def test_a_taken_port_is_told(options: HostOptions, tmp_path: Path) -> None:
         ({"changelog": "what://is/this"}, "what"),
     ],
 )
-def test_options_that_cannot_be_are_refused(options: HostOptions, change: dict[str, object], words: str) -> None:
+def test_options_that_cannot_be_are_refused(
+    options: HostOptions, change: dict[str, object], words: str
+) -> None:
     host = Host(HostOptions(**{**vars(options), **change}))
     with pytest.raises(LivestateError, match=words):
         host.start()
@@ -126,12 +134,19 @@ def test_a_host_that_is_not_started_has_no_address(options: HostOptions) -> None
 
 
 def test_a_host_speaks_tls(options: HostOptions, certificate: Certificate) -> None:
-    with started(HostOptions(**{**vars(options), "tls_certificate": certificate.chain, "tls_key": certificate.key})) as host:
+    with started(
+        HostOptions(**{**vars(options), "tls_certificate": certificate.chain, "tls_key": certificate.key})
+    ) as host:
         assert host.uri.startswith("grpc+tls://127.0.0.1:")
         with flight.connect(host.uri, tls_root_certs=certificate.chain) as client:
-            assert client.do_get(flight.Ticket("SELECT count(*) AS n FROM songs")).read_all()["n"].to_pylist() == [3]
+            assert client.do_get(flight.Ticket("SELECT count(*) AS n FROM songs")).read_all()[
+                "n"
+            ].to_pylist() == [3]
         trusted = {DatabaseOptions.TLS_ROOT_CERTS.value: certificate.chain.decode()}
-        with flight_sql.connect(host.uri, db_kwargs=trusted, autocommit=True) as connection, connection.cursor() as cursor:
+        with (
+            flight_sql.connect(host.uri, db_kwargs=trusted, autocommit=True) as connection,
+            connection.cursor() as cursor,
+        ):
             cursor.execute("SELECT count(*) FROM songs")
             assert cursor.fetchone() == (3,)
 
@@ -163,7 +178,9 @@ def test_a_signal_ends_the_process_cleanly(options: HostOptions, number: signal.
 def test_a_client_that_does_not_read_cannot_hold_a_stop_up(options: HostOptions) -> None:
     with process(options) as (running, uri), flight.connect(uri) as client:
         wait_until(lambda: Client(uri).health() == {"ready": True, "stores": 1, "running": 0})
-        reader = client.do_get(flight.Ticket("SELECT a.*, repeat('x', 100) AS pad FROM songs a, range(3000000)"))
+        reader = client.do_get(
+            flight.Ticket("SELECT a.*, repeat('x', 100) AS pad FROM songs a, range(3000000)")
+        )
         reader.read_chunk()
         running.send_signal(signal.SIGTERM)
         _, errors = running.communicate(timeout=30)

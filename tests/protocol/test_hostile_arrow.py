@@ -82,7 +82,9 @@ class Served:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     directory: Path = tmp_path_factory.mktemp("hostile")
     changelog = (directory / "changelog").as_uri()
-    append_table(Changelog.open(changelog), define_store("songs", SONGS.schema, ["song_id"], partitions=2), SONGS)
+    append_table(
+        Changelog.open(changelog), define_store("songs", SONGS.schema, ["song_id"], partitions=2), SONGS
+    )
     with host_processes(directory, changelog, "a") as hosts:
         served = Served(hosts["a"])
         yield served
@@ -94,7 +96,9 @@ def host(served: Served) -> Iterator[Served]:
     """The host, which goes on whatever happens."""
     yield served
     wait_until(lambda: running(served) == 0)
-    assert titles(served, Statement(SQL).bound(pa.record_batch([pa.array([2], pa.int32())], ["1"]))) == ["two"]
+    assert titles(served, Statement(SQL).bound(pa.record_batch([pa.array([2], pa.int32())], ["1"]))) == [
+        "two"
+    ]
 
 
 def running(host: Served) -> int:
@@ -163,7 +167,9 @@ def exchanged_values(row: Message) -> Refused:
 
 def cancelled(row: Message) -> Refused:
     """The values in a ticket that is to be cancelled."""
-    info = flight.FlightInfo(pa.schema([]), flight.FlightDescriptor.for_command(b""), [flight.FlightEndpoint(fragment(row), [])])
+    info = flight.FlightInfo(
+        pa.schema([]), flight.FlightDescriptor.for_command(b""), [flight.FlightEndpoint(fragment(row), [])]
+    )
     body = new("CancelFlightInfoRequest", info=info.serialize()).SerializeToString()
     return lambda client: list(client.do_action(flight.Action("CancelFlightInfo", body)))
 
@@ -171,11 +177,14 @@ def cancelled(row: Message) -> Refused:
 def uploaded(row: Message) -> Refused:
     """Rows that come along with a fragment."""
     command = new("FragmentRequest", format=FORMAT, sql='SELECT * FROM "one"', inputs=["one"], timeout=20.0)
-    return lambda client: exchange(client, FRAGMENT_MARK + bytes(command.SerializeToString()), [bytes(8) + row.stream])
+    return lambda client: exchange(
+        client, FRAGMENT_MARK + bytes(command.SerializeToString()), [bytes(8) + row.stream]
+    )
 
 
 ENTRANCES: Mapping[str, Callable[[Message], Refused]] = {
-    made.__name__: made for made in (ticket, prepared, planned, endpoint, exchanged_values, cancelled, uploaded)
+    made.__name__: made
+    for made in (ticket, prepared, planned, endpoint, exchanged_values, cancelled, uploaded)
 }
 
 
@@ -204,7 +213,10 @@ def test_no_entrance_takes_hostile_rows(host: Served, entrance: str) -> None:
 
 @pytest.mark.parametrize("entrance", ENTRANCES)
 def test_no_entrance_takes_hostile_rows_of_many_at_once(host: Served, entrance: str) -> None:
-    bombs = [HOSTILE[name] for name in ("zstd", "zstd, once for each column", "a dictionary of one", "nulls", "a list of nulls")]
+    bombs = [
+        HOSTILE[name]
+        for name in ("zstd", "zstd, once for each column", "a dictionary of one", "nulls", "a list of nulls")
+    ]
 
     def send() -> None:
         with flight.connect(host.process.uri) as client:
@@ -241,7 +253,9 @@ def bound(host: Served, values: pa.Array | pa.RecordBatch, compression: str | No
 
 
 def text_of_zeros(size: int) -> pa.Array:
-    return pa.Array.from_buffers(pa.binary(), 1, [None, pa.py_buffer(struct.pack("<ii", 0, size)), pa.py_buffer(bytes(size))])
+    return pa.Array.from_buffers(
+        pa.binary(), 1, [None, pa.py_buffer(struct.pack("<ii", 0, size)), pa.py_buffer(bytes(size))]
+    )
 
 
 def test_values_that_unfold_are_not_bound(host: Served) -> None:
@@ -298,9 +312,13 @@ def test_the_bombs_are_such_as_arrow_reads() -> None:
         "runs",
     ):
         batch = pa.ipc.open_stream(HOSTILE[name].stream).read_next_batch()
-        assert max(batch.num_rows, batch.num_columns, len(batch.column(0).values) if name == "runs" else 0) > 800, name
+        assert (
+            max(batch.num_rows, batch.num_columns, len(batch.column(0).values) if name == "runs" else 0) > 800
+        ), name
     for name in ("a list of nulls", "views", "views of lists", "a dictionary", "a union"):
-        assert len(pa.ipc.open_stream(HOSTILE[name].stream).read_next_batch().column(0).values) >= 100_000, name
+        assert len(pa.ipc.open_stream(HOSTILE[name].stream).read_next_batch().column(0).values) >= 100_000, (
+            name
+        )
     assert pa.ipc.open_stream(HOSTILE["zstd"].stream).read_next_batch().nbytes > 256 << 20
 
 
@@ -320,7 +338,9 @@ def test_what_hosts_send_is_read() -> None:
 
 def test_a_parameter_has_not_too_many_values() -> None:
     def packed(values: int) -> Parameters:
-        return Parameters.of(pa.record_batch([pa.ListArray.from_arrays([0, values], pa.array([True] * values))], ["1"]))
+        return Parameters.of(
+            pa.record_batch([pa.ListArray.from_arrays([0, values], pa.array([True] * values))], ["1"])
+        )
 
     assert packed(MAX_PARAMETER_VALUES - 1).batch().num_rows == 1
     with pytest.raises(InvalidInput, match="more than 2,097,152 values"):
@@ -330,7 +350,8 @@ def test_a_parameter_has_not_too_many_values() -> None:
 NUMBERS = st.lists(
     st.tuples(
         st.integers(0, 1 << 20),
-        st.sampled_from([0, 1, 2, 3, 7, 8, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0x00100000]) | st.integers(0, (1 << 32) - 1),
+        st.sampled_from([0, 1, 2, 3, 7, 8, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0x00100000])
+        | st.integers(0, (1 << 32) - 1),
     ),
     min_size=1,
     max_size=3,
@@ -340,7 +361,9 @@ MESSAGES = [written(column) for column in harmless_rows()]
 
 @given(st.sampled_from(MESSAGES), NUMBERS, st.booleans())
 @settings(max_examples=1500)
-def test_damaged_rows_are_refused_or_no_larger_than_they_are(message: Message, numbers: list[tuple[int, int]], in_schema: bool) -> None:
+def test_damaged_rows_are_refused_or_no_larger_than_they_are(
+    message: Message, numbers: list[tuple[int, int]], in_schema: bool
+) -> None:
     places, values = zip(*numbers, strict=True)
     schema = damaged(message.schema, places, values) if in_schema else message.schema
     row = message.row if in_schema else damaged(message.row, places, values)
@@ -352,6 +375,10 @@ def test_damaged_rows_are_refused_or_no_larger_than_they_are(message: Message, n
 
 
 def _size(rows: pa.RecordBatch | pa.Table) -> int:
-    columns = rows.columns if isinstance(rows, pa.RecordBatch) else [chunk for column in rows.columns for chunk in column.chunks]
+    columns = (
+        rows.columns
+        if isinstance(rows, pa.RecordBatch)
+        else [chunk for column in rows.columns for chunk in column.chunks]
+    )
     assert len(str(rows.schema)) < 10_000
     return sum(buffer.size for column in columns for buffer in column.buffers() if buffer is not None)

@@ -48,8 +48,15 @@ def java_command(program: Path, uri: str, zone: str = "UTC") -> list[str]:
     """
     java, driver = shutil.which("java"), _driver()
     if java is None or driver is None:
-        pytest.skip(f"the JDBC driver is not on this machine: {FETCH}, or say where it is in LIVESTATE_JDBC_DRIVER")
-    options = ["--add-opens=java.base/java.nio=ALL-UNNAMED", f"-Duser.timezone={zone}", "-Dstdout.encoding=UTF-8", "-Dfile.encoding=UTF-8"]
+        pytest.skip(
+            f"the JDBC driver is not on this machine: {FETCH}, or say where it is in LIVESTATE_JDBC_DRIVER"
+        )
+    options = [
+        "--add-opens=java.base/java.nio=ALL-UNNAMED",
+        f"-Duser.timezone={zone}",
+        "-Dstdout.encoding=UTF-8",
+        "-Dfile.encoding=UTF-8",
+    ]
     return [java, *options, "-cp", str(driver), str(program), uri.removeprefix("grpc://")]
 
 

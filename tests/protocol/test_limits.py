@@ -110,7 +110,13 @@ def test_a_slot_is_free_while_its_holder_waits_for_news() -> None:
     with first.idle(None):
         assert slots.held == 0
         second = slots.hold()
-        with pytest.raises(LimitExceeded, match=r"1 requests of this kind wait for epochs that are to come \(max_statements\)"), second.idle(None):
+        with (
+            pytest.raises(
+                LimitExceeded,
+                match=r"1 requests of this kind wait for epochs that are to come \(max_statements\)",
+            ),
+            second.idle(None),
+        ):
             pass
         assert slots.held == 1
         second.give()

@@ -16,7 +16,14 @@ from engine import errors
 from engine.cluster.deployment import HostEntry
 from engine.cluster.fragments import FragmentRequest
 from engine.cluster.reports import HostName
-from engine.errors import Cancelled, DeadlineExceeded, LimitExceeded, LivestateError, Unauthenticated, Unavailable
+from engine.errors import (
+    Cancelled,
+    DeadlineExceeded,
+    LimitExceeded,
+    LivestateError,
+    Unauthenticated,
+    Unavailable,
+)
 from engine.model.schema import Epoch, PartitionId, StoreName
 from flight_server.client.client import Client
 from flight_server.peers.peers import FlightPeers
@@ -29,11 +36,15 @@ from tests.support.waiting import wait_until
 A, B = HostName("a"), HostName("b")
 STORE = StoreName("songs")
 TIMES = 5
-"""How often what must be quick is tried: on a busy machine a thread now and then waits for long, and most often it does not."""
+"""How often what must be quick is tried: on a busy machine a thread now and then waits for long, and most
+often it does not.
+"""
 
 
 def fragment(sql: str, **inputs: pa.Table) -> FragmentRequest:
-    return FragmentRequest(sql, {GROUP: Epoch(7)}, {STORE: (PartitionId(0),)}, inputs=inputs, timeout_seconds=20)
+    return FragmentRequest(
+        sql, {GROUP: Epoch(7)}, {STORE: (PartitionId(0),)}, inputs=inputs, timeout_seconds=20
+    )
 
 
 @pytest.fixture
@@ -67,14 +78,30 @@ def test_a_fragment_runs_on_another_host(pair: tuple[PeerHost, PeerHost]) -> Non
 def test_inputs_go_along(pair: tuple[PeerHost, PeerHost]) -> None:
     a, b = pair
     big = pa.table({"n": pa.array(range(2_000_000), pa.int64())})
-    rows = a.cluster.peers.run(B, fragment("inputs", one=big, two=pa.table({"n": pa.array([], pa.int64())}), three=pa.table({"n": [-1]})))
+    rows = a.cluster.peers.run(
+        B,
+        fragment(
+            "inputs", one=big, two=pa.table({"n": pa.array([], pa.int64())}), three=pa.table({"n": [-1]})
+        ),
+    )
     found = pa.Table.from_batches(list(rows), rows.schema)
     assert found.equals(pa.concat_tables([big, pa.table({"n": [-1]})]))
     assert list(b.runner.requests[0].inputs) == ["one", "two", "three"]
 
 
 @pytest.mark.parametrize(
-    "kind", ["InvalidInput", "NotFound", "Unsupported", "Unavailable", "DeadlineExceeded", "Cancelled", "LimitExceeded", "Corrupt", "Defect"]
+    "kind",
+    [
+        "InvalidInput",
+        "NotFound",
+        "Unsupported",
+        "Unavailable",
+        "DeadlineExceeded",
+        "Cancelled",
+        "LimitExceeded",
+        "Corrupt",
+        "Defect",
+    ],
 )
 def test_errors_keep_their_kind(pair: tuple[PeerHost, PeerHost], kind: str) -> None:
     a, b = pair
@@ -82,7 +109,13 @@ def test_errors_keep_their_kind(pair: tuple[PeerHost, PeerHost], kind: str) -> N
         a.cluster.peers.run(B, fragment(f"{kind} Partition 3 is not here."))
     assert type(caught.value).__name__ == kind
     with pytest.raises(getattr(errors, kind), match="Partition 3 is not here"):
-        a.cluster.peers.run(B, fragment(f"{kind} Partition 3 is not here.", more=pa.table({"n": pa.array(range(3_000_000), pa.int64())})))
+        a.cluster.peers.run(
+            B,
+            fragment(
+                f"{kind} Partition 3 is not here.",
+                more=pa.table({"n": pa.array(range(3_000_000), pa.int64())}),
+            ),
+        )
     rows = a.cluster.peers.run(B, fragment(f"breaks {kind}"))
     with pytest.raises(getattr(errors, kind), match="in the midst"):
         list(rows)
@@ -127,7 +160,9 @@ def test_a_cancel_before_the_schema_stops_the_work_too(pair: tuple[PeerHost, Pee
             wait_until(lambda: b.runner.running == b.server.running == 0)
 
 
-def test_a_forgotten_fragment_is_closed(pair: tuple[PeerHost, PeerHost], capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_forgotten_fragment_is_closed(
+    pair: tuple[PeerHost, PeerHost], capfd: pytest.CaptureFixture[str]
+) -> None:
     a, b = pair
     rows = a.cluster.peers.run(B, fragment("rows 100000"))
     assert rows.schema is not None
@@ -222,7 +257,11 @@ def test_a_host_of_another_changelog_is_refused(caplog: pytest.LogCaptureFixture
 def test_the_token_goes_along() -> None:
     hosts = entries("a", "b", "c")
     right, wrong = replace(OPTIONS, token="secret"), replace(OPTIONS, token="guess")
-    with peer_host(hosts, "a", right) as a, peer_host(hosts, "b", right) as b, peer_host(hosts, "c", wrong) as c:
+    with (
+        peer_host(hosts, "a", right) as a,
+        peer_host(hosts, "b", right) as b,
+        peer_host(hosts, "c", wrong) as c,
+    ):
         knows(a, B)
         knows(b, A)
         assert len(list(a.cluster.peers.run(B, fragment("rows 1")))) == 1
@@ -234,7 +273,12 @@ def test_the_token_goes_along() -> None:
 def test_fragments_wait_for_a_slot_and_not_for_those_who_read_slowly() -> None:
     hosts = entries("a", "b")
     limits = ServerLimits(max_fragments=1)
-    with peer_host(hosts, "a") as a, peer_host(hosts, "b", limits=limits) as b, ExitStack() as unread, ThreadPoolExecutor(1) as pool:
+    with (
+        peer_host(hosts, "a") as a,
+        peer_host(hosts, "b", limits=limits) as b,
+        ExitStack() as unread,
+        ThreadPoolExecutor(1) as pool,
+    ):
         knows(a, B)
         for _ in range(5):
             rows = a.cluster.peers.run(B, fragment("rows 100000"))

@@ -57,13 +57,21 @@ def test_the_result_says_which_epoch_it_read(plain: flight.FlightClient) -> None
         ("instant = ?", "2024-05-17T12:30:15.123456Z"),
     ],
 )
-def test_json_carries_parameters_of_any_type(plain: flight.FlightClient, condition: str, value: object) -> None:
-    assert get(plain, {"sql": f"SELECT id FROM typed WHERE {condition}", "parameters": [value]})["id"].to_pylist() == [1]
+def test_json_carries_parameters_of_any_type(
+    plain: flight.FlightClient, condition: str, value: object
+) -> None:
+    assert get(plain, {"sql": f"SELECT id FROM typed WHERE {condition}", "parameters": [value]})[
+        "id"
+    ].to_pylist() == [1]
 
 
 def test_json_carries_named_parameters_dialect_and_timeout(plain: flight.FlightClient, host: Host) -> None:
-    assert get(plain, {"sql": "SELECT title FROM songs WHERE song_id = $song", "parameters": {"song": 2}})["title"].to_pylist() == ["two"]
-    assert get(plain, {"sql": "SELECT `title` FROM songs WHERE song_id = 2", "dialect": "spark"})["title"].to_pylist() == ["two"]
+    assert get(plain, {"sql": "SELECT title FROM songs WHERE song_id = $song", "parameters": {"song": 2}})[
+        "title"
+    ].to_pylist() == ["two"]
+    assert get(plain, {"sql": "SELECT `title` FROM songs WHERE song_id = 2", "dialect": "spark"})[
+        "title"
+    ].to_pylist() == ["two"]
     with pytest.raises(flight.FlightTimedOutError):
         get(plain, {"sql": SLOW, "timeout": 0.3})
     wait_until(lambda: host.running_queries == 0)
@@ -112,7 +120,11 @@ def test_our_client_reads_streams_and_tables(uri: str) -> None:
         batches = list(rows)
         assert sum(batch.num_rows for batch in batches) == BIG_ROWS
         assert batches[0].schema.equals(rows.schema, check_metadata=True)
-        assert client.query("SELECT song_id FROM songs ORDER BY 1").read_all()["song_id"].to_pylist() == [1, 2, 3]
+        assert client.query("SELECT song_id FROM songs ORDER BY 1").read_all()["song_id"].to_pylist() == [
+            1,
+            2,
+            3,
+        ]
         assert client.query("SELECT 1 AS one WHERE false").read_all().num_rows == 0
         assert client.stores()["store"].to_pylist() == ["Odd 100%_name", "big", "songs", "typed"]
         assert client.health() == {"ready": True, "stores": 4, "running": 0}
@@ -133,9 +145,13 @@ def test_our_client_reads_streams_and_tables(uri: str) -> None:
 )
 def test_our_client_binds_python_values(uri: str, condition: str, value: object) -> None:
     with Client(uri) as client:
-        assert client.query(f"SELECT id FROM typed WHERE {condition}", [value]).read_all()["id"].to_pylist() == [1]
+        assert client.query(f"SELECT id FROM typed WHERE {condition}", [value]).read_all()[
+            "id"
+        ].to_pylist() == [1]
         name = condition.replace("?", "$value")
-        assert client.query(f"SELECT id FROM typed WHERE {name}", {"value": value}).read_all()["id"].to_pylist() == [1]
+        assert client.query(f"SELECT id FROM typed WHERE {name}", {"value": value}).read_all()[
+            "id"
+        ].to_pylist() == [1]
 
 
 def test_our_client_raises_the_kinds_of_the_host(uri: str) -> None:

@@ -48,7 +48,10 @@ class _Jar(flight.ClientMiddleware):  # type: ignore[misc] # pyarrow has no type
 
 
 def _set(client: flight.FlightClient, **options: Any) -> dict[str, int]:
-    values = {name: new("SessionOptionValue", **({kind: value} if kind else {})) for name, (kind, value) in options.items()}
+    values = {
+        name: new("SessionOptionValue", **({kind: value} if kind else {}))
+        for name, (kind, value) in options.items()
+    }
     body = new("SetSessionOptionsRequest", session_options=values).SerializeToString()
     (result,) = client.do_action(flight.Action("SetSessionOptions", body))
     answer = parse("SetSessionOptionsResult", result.body.to_pybytes())
@@ -64,7 +67,15 @@ def _get(client: flight.FlightClient) -> dict[str, Any]:
 def test_options_stick_to_the_cookie(uri: str) -> None:
     with flight.connect(uri, middleware=[_Cookies()]) as client:
         assert _get(client) == {"catalog": "livestate", "schema": "main", "dialect": "duckdb"}
-        assert _set(client, dialect=("string_value", "spark"), timeout=("double_value", 2.5), catalog=("string_value", "livestate")) == {}
+        assert (
+            _set(
+                client,
+                dialect=("string_value", "spark"),
+                timeout=("double_value", 2.5),
+                catalog=("string_value", "livestate"),
+            )
+            == {}
+        )
         assert _get(client) == {"catalog": "livestate", "schema": "main", "dialect": "spark", "timeout": 2.5}
         assert client.do_get(flight.Ticket(SPARK_SQL)).read_all()["title"].to_pylist() == ["one"]
         assert _set(client, dialect=(None, None), timeout=("string_value", "7")) == {}
@@ -91,7 +102,9 @@ def test_options_that_cannot_be_are_named_and_the_others_hold(uri: str) -> None:
 
 def test_headers_are_options_too(uri: str) -> None:
     def options(**headers: str) -> flight.FlightCallOptions:
-        return flight.FlightCallOptions(headers=[(f"livestate-{name}".encode(), value.encode()) for name, value in headers.items()])
+        return flight.FlightCallOptions(
+            headers=[(f"livestate-{name}".encode(), value.encode()) for name, value in headers.items()]
+        )
 
     with flight.connect(uri) as client:
         assert client.do_get(flight.Ticket(SPARK_SQL), options(dialect="spark")).read_all().num_rows == 1
@@ -103,11 +116,17 @@ def test_headers_are_options_too(uri: str) -> None:
 
 def test_adbc_sends_options_as_headers_or_cookies(uri: str) -> None:
     headers = {DatabaseOptions.RPC_CALL_HEADER_PREFIX.value + "livestate-dialect": "spark"}
-    with flight_sql.connect(uri, db_kwargs=headers, autocommit=True) as connection, connection.cursor() as cursor:
+    with (
+        flight_sql.connect(uri, db_kwargs=headers, autocommit=True) as connection,
+        connection.cursor() as cursor,
+    ):
         cursor.execute(SPARK_SQL)
         assert cursor.fetchall() == [("one",)]
     cookies = {DatabaseOptions.WITH_COOKIE_MIDDLEWARE.value: "true"}
-    with flight_sql.connect(uri, db_kwargs=cookies, autocommit=True) as connection, connection.cursor() as cursor:
+    with (
+        flight_sql.connect(uri, db_kwargs=cookies, autocommit=True) as connection,
+        connection.cursor() as cursor,
+    ):
         connection.adbc_connection.set_options(**{"adbc.flight.sql.session.option.dialect": "spark"})
         cursor.execute(SPARK_SQL)
         assert cursor.fetchall() == [("one",)]
@@ -115,7 +134,12 @@ def test_adbc_sends_options_as_headers_or_cookies(uri: str) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["!", "e30", base64.urlsafe_b64encode(b"[]").decode(), base64.urlsafe_b64encode(b'{"dialect": 1, "timeout_seconds": null}').decode()],
+    [
+        "!",
+        "e30",
+        base64.urlsafe_b64encode(b"[]").decode(),
+        base64.urlsafe_b64encode(b'{"dialect": 1, "timeout_seconds": null}').decode(),
+    ],
 )
 def test_a_forged_cookie_is_refused(uri: str, value: str) -> None:
     options = flight.FlightCallOptions(headers=[(b"cookie", f"{COOKIE}={value}".encode())])
@@ -126,7 +150,9 @@ def test_a_forged_cookie_is_refused(uri: str, value: str) -> None:
 def test_a_forged_timeout_in_a_cookie_is_refused(uri: str) -> None:
     cookie = SessionOptions(timeout_seconds=float("nan")).to_cookie().partition(";")[0]
     with flight.connect(uri) as client, pytest.raises(pa.ArrowInvalid, match="timeout"):
-        client.do_get(flight.Ticket("SELECT 1"), flight.FlightCallOptions(headers=[(b"cookie", cookie.encode())]))
+        client.do_get(
+            flight.Ticket("SELECT 1"), flight.FlightCallOptions(headers=[(b"cookie", cookie.encode())])
+        )
 
 
 TOKEN = "correct horse: battery"
@@ -149,15 +175,34 @@ def test_the_token_opens_as_bearer_and_as_password(guarded_uri: str) -> None:
         {"username": "me", "password": TOKEN},
         {DatabaseOptions.AUTHORIZATION_HEADER.value: f"Bearer {TOKEN}"},
     ):
-        with flight_sql.connect(guarded_uri, db_kwargs=credentials, autocommit=True) as connection, connection.cursor() as cursor:
+        with (
+            flight_sql.connect(guarded_uri, db_kwargs=credentials, autocommit=True) as connection,
+            connection.cursor() as cursor,
+        ):
             cursor.execute("SELECT count(*) FROM songs")
             assert cursor.fetchone() == (3,)
     with flight.connect(guarded_uri) as client:
         header = client.authenticate_basic_token("me", TOKEN)
-        assert client.do_get(flight.Ticket("SELECT 1 AS one"), flight.FlightCallOptions(headers=[header])).read_all().num_rows == 1
+        assert (
+            client.do_get(flight.Ticket("SELECT 1 AS one"), flight.FlightCallOptions(headers=[header]))
+            .read_all()
+            .num_rows
+            == 1
+        )
 
 
-@pytest.mark.parametrize("header", [None, b"Bearer wrong", b"Bearer ", b"Basic !!!", b"Basic " + base64.b64encode(b"me:wrong"), b"Digest x", b""])
+@pytest.mark.parametrize(
+    "header",
+    [
+        None,
+        b"Bearer wrong",
+        b"Bearer ",
+        b"Basic !!!",
+        b"Basic " + base64.b64encode(b"me:wrong"),
+        b"Digest x",
+        b"",
+    ],
+)
 def test_nothing_else_opens(guarded_uri: str, header: bytes | None) -> None:
     options = flight.FlightCallOptions(headers=[(b"authorization", header)] if header is not None else [])
     with flight.connect(guarded_uri) as client:

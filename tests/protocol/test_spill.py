@@ -25,7 +25,10 @@ def options(tmp_path: Path) -> HostOptions:
     definition = define_store("numbers", NUMBERS.schema, ["id"], partitions=2)
     append_table(Changelog.open(str(tmp_path / "changelog")), definition, NUMBERS)
     return HostOptions(
-        changelog=str(tmp_path / "changelog"), data=tmp_path / "data", port=0, queries=QueryOptions(memory_limit_bytes=80 << 20, threads=2)
+        changelog=str(tmp_path / "changelog"),
+        data=tmp_path / "data",
+        port=0,
+        queries=QueryOptions(memory_limit_bytes=80 << 20, threads=2),
     )
 
 
@@ -51,14 +54,20 @@ def test_without_spilling_the_limit_is_an_error(options: HostOptions) -> None:
     try:
         host.wait_until_ready(60)
         assert not (options.data / "spill").exists()
-        with Client(host.uri, timeout_seconds=60) as client, pytest.raises(LimitExceeded, match=r"memory_limit_bytes.*spill_limit_bytes"):
+        with (
+            Client(host.uri, timeout_seconds=60) as client,
+            pytest.raises(LimitExceeded, match=r"memory_limit_bytes.*spill_limit_bytes"),
+        ):
             client.query(SORTED).read_all()
     finally:
         host.stop()
 
 
 def test_drivers_prepare_parameters_that_only_the_engine_can_type(options: HostOptions) -> None:
-    sql = "SELECT id FROM (SELECT id, [id, 2] AS k FROM numbers) d WHERE k[1] BETWEEN ? AND ? AND length(k) + ? > 3 AND k = ?"
+    sql = (
+        "SELECT id FROM (SELECT id, [id, 2] AS k FROM numbers) d WHERE k[1] BETWEEN ? AND ? AND length(k) "
+        "+ ? > 3 AND k = ?"
+    )
     host = Host(options)
     host.start()
     try:

@@ -34,7 +34,9 @@ def _count(client: flight.FlightClient) -> int:
     return count
 
 
-def test_a_client_killed_in_mid_result_leaves_nothing_behind(uri: str, host: Host, plain: flight.FlightClient) -> None:
+def test_a_client_killed_in_mid_result_leaves_nothing_behind(
+    uri: str, host: Host, plain: flight.FlightClient
+) -> None:
     arguments = [sys.executable, "-c", _READ_ONE_BATCH_AND_HANG, uri, LARGE]
     with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as client:
         assert client.stdout is not None
@@ -57,11 +59,19 @@ def test_a_reader_that_is_dropped_ends_its_query(uri: str, host: Host, plain: fl
 
 
 def _info(client: flight.FlightClient, sql: str) -> flight.FlightInfo:
-    return client.get_flight_info(flight.FlightDescriptor.for_command(pack(new("CommandStatementQuery", query=sql))))
+    return client.get_flight_info(
+        flight.FlightDescriptor.for_command(pack(new("CommandStatementQuery", query=sql)))
+    )
 
 
 def test_flight_info_has_the_schema_of_the_stream_and_one_endpoint(plain: flight.FlightClient) -> None:
-    for sql in ("SELECT * FROM typed", "SELECT count(*) AS n, max(title) AS t FROM songs", "SELECT * FROM big", "SHOW STORES", "VALUES (1, 'a')"):
+    for sql in (
+        "SELECT * FROM typed",
+        "SELECT count(*) AS n, max(title) AS t FROM songs",
+        "SELECT * FROM big",
+        "SHOW STORES",
+        "VALUES (1, 'a')",
+    ):
         info = _info(plain, sql)
         (endpoint,) = info.endpoints
         assert endpoint.locations == []
@@ -75,7 +85,9 @@ def test_a_ticket_can_be_redeemed_again(plain: flight.FlightClient) -> None:
 
 
 @pytest.mark.parametrize("action", ["CancelFlightInfo", "CancelQuery"])
-def test_another_connection_cancels_a_query_by_its_info(uri: str, host: Host, plain: flight.FlightClient, action: str) -> None:
+def test_another_connection_cancels_a_query_by_its_info(
+    uri: str, host: Host, plain: flight.FlightClient, action: str
+) -> None:
     info = _info(plain, SLOW)
     if action == "CancelFlightInfo":
         body = new("CancelFlightInfoRequest", info=info.serialize()).SerializeToString()
@@ -91,15 +103,28 @@ def test_another_connection_cancels_a_query_by_its_info(uri: str, host: Host, pl
         with pytest.raises(pa.ArrowKeyError, match="does not run"):
             list(other.do_action(flight.Action(action, body)))
     data = result.body.to_pybytes()
-    assert (parse("CancelFlightInfoResult", data).status if action == "CancelFlightInfo" else unpack(data)[1].result) == 2
+    assert (
+        parse("CancelFlightInfoResult", data).status
+        if action == "CancelFlightInfo"
+        else unpack(data)[1].result
+    ) == 2
 
 
-def test_a_cancel_in_mid_result_is_no_keyboard_interrupt(uri: str, host: Host, plain: flight.FlightClient) -> None:
+def test_a_cancel_in_mid_result_is_no_keyboard_interrupt(
+    uri: str, host: Host, plain: flight.FlightClient
+) -> None:
     info = _info(plain, LARGE)
     reader = plain.do_get(info.endpoints[0].ticket)
     reader.read_chunk()
     with flight.connect(uri) as other:
-        list(other.do_action(flight.Action("CancelFlightInfo", new("CancelFlightInfoRequest", info=info.serialize()).SerializeToString())))
+        list(
+            other.do_action(
+                flight.Action(
+                    "CancelFlightInfo",
+                    new("CancelFlightInfoRequest", info=info.serialize()).SerializeToString(),
+                )
+            )
+        )
     with pytest.raises(flight.FlightServerError, match="cancelled"):
         reader.read_all()
     wait_until(lambda: host.running_queries == 0)

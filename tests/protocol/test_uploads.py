@@ -41,7 +41,9 @@ VALUE = pa.record_batch({"1": [2]})
 
 @pytest.fixture
 def host() -> Iterator[PeerHost]:
-    with peer_host(entries("a", "b"), "a", limits=ServerLimits(max_fragments=1, max_upload_seconds=60.0)) as host:
+    with peer_host(
+        entries("a", "b"), "a", limits=ServerLimits(max_fragments=1, max_upload_seconds=60.0)
+    ) as host:
         yield host
         wait_until(lambda: host.server.running == 0)
         assert held(host) == (0, 0)
@@ -166,7 +168,9 @@ def test_endpoints_take_no_slot_of_other_hosts() -> None:
             assert reader.read_all().num_rows == 100_000
         with pytest.raises(flight.FlightServerError, match="max_endpoints"):
             client.do_get(flight.Ticket(FragmentTicket.of(replace(quick, timeout_seconds=SOON)).to_bytes()))
-        info = flight.FlightInfo(pa.schema([]), flight.FlightDescriptor.for_command(b""), [flight.FlightEndpoint(ticket, [])])
+        info = flight.FlightInfo(
+            pa.schema([]), flight.FlightDescriptor.for_command(b""), [flight.FlightEndpoint(ticket, [])]
+        )
         list(
             client.do_action(
                 flight.Action(
@@ -188,7 +192,9 @@ def test_endpoints_take_no_slot_of_other_hosts() -> None:
 def lone(tmp_path: Path) -> Iterator[str]:
     fill(Changelog.open(str(tmp_path / "changelog")))
     limits = ServerLimits(max_statements=1, max_upload_seconds=SOON, max_wait_seconds=60.0)
-    with started(HostOptions(changelog=str(tmp_path / "changelog"), data=tmp_path / "data", port=0, limits=limits)) as host:
+    with started(
+        HostOptions(changelog=str(tmp_path / "changelog"), data=tmp_path / "data", port=0, limits=limits)
+    ) as host:
         yield host.uri
         assert host._server is not None
         server = host._server
@@ -197,7 +203,9 @@ def lone(tmp_path: Path) -> Iterator[str]:
 
 def binding(client: flight.FlightClient) -> tuple[flight.FlightStreamWriter, flight.FlightMetadataReader]:
     command = pack(new("CommandPreparedStatementQuery", prepared_statement_handle=Statement(SQL).to_bytes()))
-    found: tuple[flight.FlightStreamWriter, flight.FlightMetadataReader] = client.do_put(flight.FlightDescriptor.for_command(command), VALUE.schema)
+    found: tuple[flight.FlightStreamWriter, flight.FlightMetadataReader] = client.do_put(
+        flight.FlightDescriptor.for_command(command), VALUE.schema
+    )
     return found
 
 
@@ -211,7 +219,9 @@ def bind(client: flight.FlightClient) -> bytes:
 
 def found(client: flight.FlightClient) -> list[str]:
     handle = bind(client)
-    titles: list[str] = client.do_get(flight.Ticket(handle[handle.index(b"\x00Q") :])).read_all()["title"].to_pylist()
+    titles: list[str] = (
+        client.do_get(flight.Ticket(handle[handle.index(b"\x00Q") :])).read_all()["title"].to_pylist()
+    )
     return titles
 
 
@@ -222,7 +232,9 @@ def test_a_client_that_is_slow_to_bind_holds_up_nobody(lone: str) -> None:
             silent, _ = binding(client)
             empty, _ = binding(client)
             empty.write_batch(VALUE.slice(0, 0))
-            assert client.do_get(flight.Ticket("SELECT count(*) AS n FROM songs")).read_all()["n"].to_pylist() == [3]
+            assert client.do_get(flight.Ticket("SELECT count(*) AS n FROM songs")).read_all()[
+                "n"
+            ].to_pylist() == [3]
             # Each has the only slot for a twentieth of a second.
             assert found(client) == ["two"]
             for writer in (silent, empty):

@@ -1,4 +1,6 @@
-"""Rows of a thousand columns and values of a megabyte: written, asked for, and there again after a restart and without the disk."""
+"""Rows of a thousand columns and values of a megabyte: written, asked for, and there again after a restart
+and without the disk.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ NAMES = [f"{'ntfl'[column % 4]}{column}" for column in range(COLUMNS)]
 WIDE = pa.schema([pa.field("id", pa.int64()), *(pa.field(name, KINDS[name[0]]) for name in NAMES)])
 
 TEXTS = 40
-LARGE = pa.schema([pa.field("id", pa.int64()), ("text", pa.string()), ("bytes", pa.binary()), ("name", pa.string())])
+LARGE = pa.schema(
+    [pa.field("id", pa.int64()), ("text", pa.string()), ("bytes", pa.binary()), ("name", pa.string())]
+)
 
 
 def wide(first: int, after: int, factor: int = 1) -> pa.Table:
@@ -86,7 +90,10 @@ def test_a_thousand_columns(tmp_path: Path) -> None:
                 assert asked(connection, "SELECT * FROM wide WHERE id = 7").equals(expected.slice(7, 1))
                 few = asked(connection, "SELECT id, n996, t1, f998 FROM wide WHERE n4 < 0 ORDER BY id")
                 assert few.equals(expected.slice(1, 19).select(["id", "n996", "t1", "f998"]))
-                sums = asked(connection, "SELECT " + ", ".join(f"sum({name})" for name in NAMES if name[0] == "n") + " FROM wide")
+                sums = asked(
+                    connection,
+                    "SELECT " + ", ".join(f"sum({name})" for name in NAMES if name[0] == "n") + " FROM wide",
+                )
                 assert sums.num_columns == 250
                 assert sums[1][0].as_py() == 4 * (sum(range(20, 300)) - sum(range(20)))
 
@@ -98,32 +105,51 @@ def test_values_of_a_megabyte(tmp_path: Path) -> None:
             appender.append({"large": large(first, first + 8)})
         appender.append({"large": large(0, 2)})
     cache = 8 * MIB
-    options = HostOptions(str(tmp_path / "changelog"), tmp_path / "data", port=0, follower=FollowerOptions(state=StateOptions(cache_bytes=cache)))
+    options = HostOptions(
+        str(tmp_path / "changelog"),
+        tmp_path / "data",
+        port=0,
+        follower=FollowerOptions(state=StateOptions(cache_bytes=cache)),
+    )
     expected = large(0, TEXTS)
     with each_way(options) as hosts:
         for host in hosts:
             with flight_sql.connect(host.uri, autocommit=True) as connection:
                 assert asked(connection, "SELECT * FROM large").sort_by("id").equals(expected)
                 assert asked(connection, "SELECT * FROM large WHERE id = 31").equals(expected.slice(31, 1))
-                several = asked(connection, "SELECT * FROM large WHERE id IN (" + ", ".join(map(str, range(30))) + ") ORDER BY id")
+                several = asked(
+                    connection,
+                    "SELECT * FROM large WHERE id IN (" + ", ".join(map(str, range(30))) + ") ORDER BY id",
+                )
                 assert several.equals(expected.slice(0, 30))
-                assert asked(connection, "SELECT text FROM large ORDER BY name DESC")["text"].to_pylist() == expected["text"].to_pylist()[::-1]
+                assert (
+                    asked(connection, "SELECT text FROM large ORDER BY name DESC")["text"].to_pylist()
+                    == expected["text"].to_pylist()[::-1]
+                )
                 text = expected["text"][3].as_py()
                 for found in (
                     asked(connection, "SELECT id FROM large WHERE text = ?", text),
                     asked(connection, f"SELECT id FROM large WHERE text = '{text}'"),
                 ):
                     assert sorted(found["id"].to_pylist()) == [3, 29]
-                sizes = asked(connection, "SELECT sum(length(text)) + sum(octet_length(bytes)) AS n FROM large")
+                sizes = asked(
+                    connection, "SELECT sum(length(text)) + sum(octet_length(bytes)) AS n FROM large"
+                )
                 assert sizes["n"].to_pylist() == [2 * TEXTS * MIB]
 
 
 def test_a_row_that_is_larger_than_what_the_driver_takes_by_itself(tmp_path: Path) -> None:
     table = pa.table({"id": [1], "text": ["x" * (20 * MIB)]})
-    with open_appender(Changelog.open(str(tmp_path / "changelog")), [define_store("huge", table.schema, ["id"], partitions=1)]) as appender:
+    with open_appender(
+        Changelog.open(str(tmp_path / "changelog")),
+        [define_store("huge", table.schema, ["id"], partitions=1)],
+    ) as appender:
         appender.append({"huge": table})
     with started(HostOptions(str(tmp_path / "changelog"), tmp_path / "data", port=0)) as host:
-        with flight_sql.connect(host.uri, autocommit=True) as connection, pytest.raises(InternalError, match="received message larger than max"):
+        with (
+            flight_sql.connect(host.uri, autocommit=True) as connection,
+            pytest.raises(InternalError, match="received message larger than max"),
+        ):
             asked(connection, "SELECT * FROM huge")
         more = {DatabaseOptions.WITH_MAX_MSG_SIZE.value: str(64 * MIB)}
         with flight_sql.connect(host.uri, autocommit=True, db_kwargs=more) as connection:

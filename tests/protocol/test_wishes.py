@@ -57,7 +57,21 @@ def test_a_wish_is_read_and_survives_every_trip(given: dict[str, Any], wish: Epo
     [
         *(("min_epoch", value) for value in (-1, "x", 1.5, True, "1" * 50, 1 << 63, [1])),
         *(("max_staleness", value) for value in (-1, "soon", True, float("nan"), float("inf"), [1], "1e999")),
-        *(("as_of", value) for value in (-1, "yesterday", "{", '{"plays": {}}', {"plays": None}, True, 1.5, ["x"], "9999-99-99", "[" * 100_000)),
+        *(
+            ("as_of", value)
+            for value in (
+                -1,
+                "yesterday",
+                "{",
+                '{"plays": {}}',
+                {"plays": None},
+                True,
+                1.5,
+                ["x"],
+                "9999-99-99",
+                "[" * 100_000,
+            )
+        ),
     ],
 )
 def test_a_wish_that_cannot_be_is_refused(name: str, value: object) -> None:
@@ -82,11 +96,27 @@ def test_json_tickets_carry_wishes() -> None:
 
 def test_session_options_hold_wishes(uri: str) -> None:
     with flight.connect(uri, middleware=[_Cookies()]) as client:
-        assert _set(client, min_epoch=("int64_value", 3), max_staleness=("string_value", "1.5"), as_of=("string_value", '{"plays": 5}')) == {}
+        assert (
+            _set(
+                client,
+                min_epoch=("int64_value", 3),
+                max_staleness=("string_value", "1.5"),
+                as_of=("string_value", '{"plays": 5}'),
+            )
+            == {}
+        )
         found = _get(client)
         assert (found["min_epoch"], found["max_staleness"], found["as_of"]) == (3, 1.5, '{"plays": "5"}')
-        assert _set(client, min_epoch=("string_value", "soon"), as_of=("bool_value", True)) == {"min_epoch": 2, "as_of": 2}
-        assert _set(client, min_epoch=(None, None), max_staleness=("string_value", ""), as_of=("string_value", "")) == {}
+        assert _set(client, min_epoch=("string_value", "soon"), as_of=("bool_value", True)) == {
+            "min_epoch": 2,
+            "as_of": 2,
+        }
+        assert (
+            _set(
+                client, min_epoch=(None, None), max_staleness=("string_value", ""), as_of=("string_value", "")
+            )
+            == {}
+        )
         for kind, value in (("bool_value", True), ("string_value", "TRUE")):
             assert _set(client, parallel_endpoints=(kind, value)) == {}
             assert _get(client)["parallel_endpoints"] is True
@@ -99,5 +129,7 @@ def test_session_options_hold_wishes(uri: str) -> None:
 def test_headers_are_wishes_too(uri: str) -> None:
     with flight.connect(uri) as client:
         for name in (b"livestate-min-epoch", b"livestate-max-staleness", b"livestate-as-of"):
-            with pytest.raises(pa.ArrowInvalid, match=name.decode().removeprefix("livestate-").replace("-", "_")):
+            with pytest.raises(
+                pa.ArrowInvalid, match=name.decode().removeprefix("livestate-").replace("-", "_")
+            ):
                 client.do_get(flight.Ticket("SELECT 1"), flight.FlightCallOptions(headers=[(name, b"soon")]))

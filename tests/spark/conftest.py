@@ -32,7 +32,9 @@ def typed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A host alone, with a column of each type."""
     directory = tmp_path_factory.mktemp("typed")
     append_table(
-        Changelog.open(str(directory / "changelog")), define_store("typed", TYPED, ["id"], partitions=3), pa.Table.from_pylist(TYPED_ROWS, TYPED)
+        Changelog.open(str(directory / "changelog")),
+        define_store("typed", TYPED, ["id"], partitions=3),
+        pa.Table.from_pylist(TYPED_ROWS, TYPED),
     )
     with served(directory) as host:
         yield host.uri

@@ -24,7 +24,11 @@ from tests.support.typed_rows import FIELDS, NOON, VALUES
 def served(directory: Path, follower: FollowerOptions | None = None) -> Iterator[Host]:
     """A host alone, with all that the changelog in a directory has."""
     options = HostOptions(
-        str(directory / "changelog"), directory / "data", port=0, follower=follower or FollowerOptions(poll_seconds=0.01), grace_seconds=0.2
+        str(directory / "changelog"),
+        directory / "data",
+        port=0,
+        follower=follower or FollowerOptions(poll_seconds=0.01),
+        grace_seconds=0.2,
     )
     with started(options) as host:
         yield host
@@ -70,7 +74,16 @@ TYPED_ROWS: list[dict[str, Any]] = [
         "point": {"x": 200, "y": None},
     },
     {"id": 2},
-    {"id": 3, "single": math.nan, "double": math.nan, "name": "", "raw": b"", "flag": False, "amount": Decimal("-0.001"), "tiny": 0},
+    {
+        "id": 3,
+        "single": math.nan,
+        "double": math.nan,
+        "name": "",
+        "raw": b"",
+        "flag": False,
+        "amount": Decimal("-0.001"),
+        "tiny": 0,
+    },
     {
         "id": 4,
         "single": -0.0,
@@ -82,6 +95,20 @@ TYPED_ROWS: list[dict[str, Any]] = [
         "day": dt.date(1, 1, 1),
         "moment": NOON.replace(1, 1, 1),
     },
-    {"id": 5, "single": math.inf, "double": -math.inf, "name": "b", "day": dt.date(9999, 12, 31), "amount": Decimal("999999999.999")},
-    {"id": 6, "single": 16777216.0, "double": 5e-324, "name": "B", "moment": NOON.replace(1969, 12, 31), "u32": 0},
+    {
+        "id": 5,
+        "single": math.inf,
+        "double": -math.inf,
+        "name": "b",
+        "day": dt.date(9999, 12, 31),
+        "amount": Decimal("999999999.999"),
+    },
+    {
+        "id": 6,
+        "single": 16777216.0,
+        "double": 5e-324,
+        "name": "B",
+        "moment": NOON.replace(1969, 12, 31),
+        "u32": 0,
+    },
 ]

@@ -1,4 +1,5 @@
-"""A driver process of its own that keeps play counts up to date, and kills itself (-9) in batch 1 at a given step.
+"""A driver process of its own that keeps play counts up to date, and kills itself (-9) in batch 1 at a given
+step.
 
 Run as `python -m tests.spark.killed_driver STEP DIRECTORY CHANGELOG CHECKPOINT`.
 """

@@ -1,4 +1,6 @@
-"""The questions of each pipeline as plain SQL over every event, in the order of the questions: what the stores have to answer."""
+"""The questions of each pipeline as plain SQL over every event, in the order of the questions: what the
+stores have to answer.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,10 @@ _WINDOWS = """(
     FROM (SELECT *, time_bucket(INTERVAL 1 SECOND, event_time) - to_seconds(back) AS window_start FROM stock_trades, range(5) AS slides(back))
     GROUP BY symbol, window_start)"""
 
-_MOVIES = "(SELECT movie_id, title, year, count(*) AS ratings, avg(rating) AS rating FROM ratings JOIN movies USING (movie_id) GROUP BY ALL)"
+_MOVIES = (
+    "(SELECT movie_id, title, year, count(*) AS ratings, avg(rating) AS rating FROM ratings JOIN "
+    "movies USING (movie_id) GROUP BY ALL)"
+)
 
 _RANKED = """(
     SELECT player_id, sum(points) AS score, rank() OVER (ORDER BY sum(points) DESC) AS place,
@@ -39,14 +44,21 @@ RECOMPUTED: dict[str, list[str]] = {
                 FROM (SELECT song_id FROM {_PLAYS}) JOIN songs USING (song_id) GROUP BY song_id, genre, title, artist)
             WHERE place <= 5 ORDER BY genre, plays DESC, song_id""",
         f"SELECT count(*) AS plays, max(event_time) AS last_played FROM {_PLAYS} AND song_id = 7",
-        f"SELECT genre, count(*) AS plays FROM (SELECT song_id FROM {_PLAYS}) JOIN songs USING (song_id) GROUP BY genre ORDER BY plays DESC, genre",
+        (
+            f"SELECT genre, count(*) AS plays FROM (SELECT song_id FROM {_PLAYS}) JOIN songs USING (song_id) "
+            "GROUP BY genre ORDER BY plays DESC, genre"
+        ),
     ],
     "event_counts": [
         """SELECT count(*) AS readings, CAST(sum(value) AS BIGINT) AS total, min(value) AS smallest, max(value) AS largest,
                max(event_time) AS last_seen
            FROM readings WHERE sensor_id = 42 GROUP BY sensor_id""",
         "SELECT count(*) AS readings, CAST(sum(value) AS BIGINT) AS total FROM readings",
-        "SELECT sensor_id, count(*) AS readings, max(event_time) AS last_seen FROM readings GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 5",
+        (
+            "SELECT sensor_id, count(*) AS readings, max(event_time) AS last_seen FROM readings GROUP BY 1 "
+            "ORDER "
+            "BY 2 DESC, 1 LIMIT 5"
+        ),
     ],
     "risk": [
         f"""SELECT asset, CAST(quantity AS BIGINT) AS quantity, CAST(quantity * price AS DOUBLE) AS value_cents,
@@ -71,15 +83,24 @@ RECOMPUTED: dict[str, list[str]] = {
     ],
     "movie_ratings": [
         f"SELECT title, ratings, rating FROM {_MOVIES} WHERE movie_id = 3",
-        f"SELECT title, year, ratings, rating FROM {_MOVIES} WHERE ratings >= 50 ORDER BY rating DESC, movie_id LIMIT 10",
+        (
+            f"SELECT title, year, ratings, rating FROM {_MOVIES} WHERE ratings >= 50 ORDER BY rating DESC, "
+            "movie_id LIMIT 10"
+        ),
         f"""SELECT decade, arg_min(title, place) AS title, arg_min(ratings, place) AS ratings, arg_min(rating, place) AS rating
             FROM (SELECT *, year // 10 * 10 AS decade, row_number() OVER (ORDER BY ratings DESC, movie_id) AS place FROM {_MOVIES})
             GROUP BY decade ORDER BY decade""",
     ],
     "leaderboard": [
-        "SELECT CAST(sum(points) AS BIGINT) AS score, max(points) AS best, count(*) AS games FROM scores WHERE game = 'Galaga' AND player_id = 77",
+        (
+            "SELECT CAST(sum(points) AS BIGINT) AS score, max(points) AS best, count(*) AS games FROM scores "
+            "WHERE game = 'Galaga' AND player_id = 77"
+        ),
         f"SELECT place, CAST(score AS BIGINT) AS score FROM {_RANKED} WHERE player_id = 77",
-        f"SELECT place, name, country, CAST(score AS BIGINT) AS score FROM {_RANKED} JOIN players USING (player_id) WHERE line <= 10 ORDER BY line",
+        (
+            f"SELECT place, name, country, CAST(score AS BIGINT) AS score FROM {_RANKED} JOIN players USING "
+            "(player_id) WHERE line <= 10 ORDER BY line"
+        ),
         f"""SELECT place, name, CAST(score AS BIGINT) AS score FROM {_RANKED} AS ranked JOIN players USING (player_id)
             WHERE abs(line - (SELECT line FROM {_RANKED} WHERE player_id = 77)) <= 2 ORDER BY line""",
         """SELECT game, CAST(max(score) AS BIGINT) AS score FROM (SELECT game, sum(points) AS score FROM scores GROUP BY game, player_id)

@@ -1,4 +1,6 @@
-"""A real file stream whose batches are exactly the files added to it, and the contents of stores read back from the changelog."""
+"""A real file stream whose batches are exactly the files added to it, and the contents of stores read back
+from the changelog.
+"""
 
 from __future__ import annotations
 
@@ -40,14 +42,27 @@ class FileStream:
         self.added.append(list(rows))
 
     def frame(self) -> DataFrame:
-        return self.spark.readStream.schema(self.schema).option("maxFilesPerTrigger", 1).json(str(self.directory))
+        return (
+            self.spark.readStream.schema(self.schema)
+            .option("maxFilesPerTrigger", 1)
+            .json(str(self.directory))
+        )
 
 
-def start(frame: DataFrame, sink: Callable[[DataFrame, int], None], checkpoint: Path, mode: str = "update") -> StreamingQuery:
-    return frame.writeStream.outputMode(mode).foreachBatch(sink).option("checkpointLocation", str(checkpoint)).start()
+def start(
+    frame: DataFrame, sink: Callable[[DataFrame, int], None], checkpoint: Path, mode: str = "update"
+) -> StreamingQuery:
+    return (
+        frame.writeStream.outputMode(mode)
+        .foreachBatch(sink)
+        .option("checkpointLocation", str(checkpoint))
+        .start()
+    )
 
 
-def drain(frame: DataFrame, sink: Callable[[DataFrame, int], None], checkpoint: Path, mode: str = "update") -> None:
+def drain(
+    frame: DataFrame, sink: Callable[[DataFrame, int], None], checkpoint: Path, mode: str = "update"
+) -> None:
     """Run a query until it has done every file there is."""
     query = start(frame, sink, checkpoint, mode)
     try:
@@ -60,13 +75,19 @@ def commits(uri: str, group: str) -> list[Commit]:
     """All commits of a group but the fences."""
     changelog = Changelog.open(uri)
     name = GroupName(group)
-    found = [changelog.read_commit(name, Epoch(epoch)) for epoch in range(1, changelog.newest_epoch(name) + 1)]
+    found = [
+        changelog.read_commit(name, Epoch(epoch)) for epoch in range(1, changelog.newest_epoch(name) + 1)
+    ]
     assert all(commit is not None for commit in found)
-    return [commit for commit in found if commit is not None and (commit.query_id is not None or commit.files)]
+    return [
+        commit for commit in found if commit is not None and (commit.query_id is not None or commit.files)
+    ]
 
 
 def contents(uri: str, store: str) -> dict[tuple[Any, ...], Row]:
-    """A store's rows by key, folded from its epochs, each checked to be on the partition that its key says."""
+    """A store's rows by key, folded from its epochs, each checked to be on the partition that its
+    key says.
+    """
     changelog = Changelog.open(uri)
     definition = changelog.definition(StoreName(store))
     assert definition is not None
@@ -74,9 +95,13 @@ def contents(uri: str, store: str) -> dict[tuple[Any, ...], Row]:
     for commit in commits(uri, definition.group):
         if store in commit.replaced:
             live.clear()
-        for (_, partition), table in changelog.read_rows(commit, changelog.definitions(), lambda name, _: name == store).items():
+        for (_, partition), table in changelog.read_rows(
+            commit, changelog.definitions(), lambda name, _: name == store
+        ).items():
             for batch in table.to_batches():
-                placed = partition_of([batch.column(name) for name in definition.partition_by], definition.partitions)
+                placed = partition_of(
+                    [batch.column(name) for name in definition.partition_by], definition.partitions
+                )
                 assert set(placed.tolist()) == {partition}
             for row in table.to_pylist():
                 key = tuple(row[name] for name in definition.key)

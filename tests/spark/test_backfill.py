@@ -21,9 +21,25 @@ from tests.spark.streams import PATHS, by_key, commits, contents
 @pytest.mark.parametrize("path", PATHS)
 def test_each_write_is_an_epoch(spark: SparkSession, uri: str, path: str) -> None:
     frame = spark.range(0, 1000, 1, 3).selectExpr("id % 7 AS shard", "id", "cast(id AS STRING) AS text")
-    first = write_store(frame, changelog=uri, store="numbers", key=["shard", "id"], partition_by=["shard"], partitions=4, path=path)
+    first = write_store(
+        frame,
+        changelog=uri,
+        store="numbers",
+        key=["shard", "id"],
+        partition_by=["shard"],
+        partitions=4,
+        path=path,
+    )
     changed = frame.where("id < 10").selectExpr("shard", "id", "'changed' AS text")
-    second = write_store(changed, changelog=uri, store="numbers", key=["shard", "id"], partition_by=["shard"], partitions=4, path=path)
+    second = write_store(
+        changed,
+        changelog=uri,
+        store="numbers",
+        key=["shard", "id"],
+        partition_by=["shard"],
+        partitions=4,
+        path=path,
+    )
     assert first < second
     assert [commit.epoch for commit in commits(uri, "numbers")] == [first, second]
     rows = [{"shard": i % 7, "id": i, "text": "changed" if i < 10 else str(i)} for i in range(1000)]
@@ -49,33 +65,66 @@ def test_many_rows_through_the_driver_are_written_in_pieces(spark: SparkSession,
 
 @pytest.mark.parametrize("path", PATHS)
 def test_a_thousand_columns_and_values_of_a_megabyte(spark: SparkSession, uri: str, path: str) -> None:
-    wide = spark.range(20).select("id", *((F.col("id") * number).alias(f"c{number}") for number in range(999)))
+    wide = spark.range(20).select(
+        "id", *((F.col("id") * number).alias(f"c{number}") for number in range(999))
+    )
     write_store(wide, changelog=uri, store="wide", key=["id"], path=path)
-    assert contents(uri, "wide") == {(i,): {"id": i, **{f"c{number}": i * number for number in range(999)}} for i in range(20)}
-    large = spark.range(6).selectExpr("id", f"repeat(cast(id AS STRING), {1 << 20}) AS text", f"cast(repeat('b', {1 << 20}) AS BINARY) AS bytes")
+    assert contents(uri, "wide") == {
+        (i,): {"id": i, **{f"c{number}": i * number for number in range(999)}} for i in range(20)
+    }
+    large = spark.range(6).selectExpr(
+        "id",
+        f"repeat(cast(id AS STRING), {1 << 20}) AS text",
+        f"cast(repeat('b', {1 << 20}) AS BINARY) AS bytes",
+    )
     write_store(large, changelog=uri, store="large", key=["id"], path=path)
-    assert contents(uri, "large") == {(i,): {"id": i, "text": str(i) * (1 << 20), "bytes": b"b" * (1 << 20)} for i in range(6)}
+    assert contents(uri, "large") == {
+        (i,): {"id": i, "text": str(i) * (1 << 20), "bytes": b"b" * (1 << 20)} for i in range(6)
+    }
 
 
 def test_mismatch_shows_both_definitions(spark: SparkSession, uri: str) -> None:
     write_store(spark.range(5), changelog=uri, store="numbers", key=["id"])
-    with pytest.raises(InvalidInput, match=r"numbers \(id BIGINT\) .* PARTITIONS 8 .*numbers \(id BIGINT\) .* PARTITIONS 16 "):
+    with pytest.raises(
+        InvalidInput, match=r"numbers \(id BIGINT\) .* PARTITIONS 8 .*numbers \(id BIGINT\) .* PARTITIONS 16 "
+    ):
         write_store(spark.range(5), changelog=uri, store="numbers", key=["id"], partitions=16)
 
 
 def test_every_kind_of_store_is_written(spark: SparkSession, uri: str) -> None:
-    events = spark.sql("SELECT * FROM VALUES ('a', TIMESTAMP'2026-01-01 00:00:00Z', 1), ('a', TIMESTAMP'2026-01-01 00:05:00Z', 2) AS t(k, at, n)")
+    events = spark.sql(
+        "SELECT * FROM VALUES ('a', TIMESTAMP'2026-01-01 00:00:00Z', 1), ('a', TIMESTAMP'2026-01-01 "
+        "00:05:00Z', 2) AS t(k, at, n)"
+    )
     merge = merged.columns(total=merged.sum("n"))
-    write_store(events, changelog=uri, store="totals", key=["k"], kind=merge, in_memory=True, retention="1 day")
+    write_store(
+        events, changelog=uri, store="totals", key=["k"], kind=merge, in_memory=True, retention="1 day"
+    )
     assert contents(uri, "totals") == {("a",): {"k": "a", "total": 3}}
-    write_store(events, changelog=uri, store="sessions", key=["k"], kind=Session(600_000_000, merge.columns), time="at", is_global=True)
+    write_store(
+        events,
+        changelog=uri,
+        store="sessions",
+        key=["k"],
+        kind=Session(600_000_000, merge.columns),
+        time="at",
+        is_global=True,
+    )
     (session,) = contents(uri, "sessions").values()
     assert session["total"] == 3
     write_store(events, changelog=uri, store="history", key=["k"], kind=Versioned("at"))
     assert len(contents(uri, "history")) == 2
     windows = events.withColumn("window", F.window("at", "1 minute"))
     passed = dt.datetime(2026, 1, 2, tzinfo=dt.UTC)
-    write_store(windows, changelog=uri, store="windows", key=["k"], window="window", retention="1 day", watermark=passed)
+    write_store(
+        windows,
+        changelog=uri,
+        store="windows",
+        key=["k"],
+        window="window",
+        retention="1 day",
+        watermark=passed,
+    )
     (commit,) = commits(uri, "windows")
     assert commit.cutoffs == {"windows": int(dt.datetime(2026, 1, 1, tzinfo=dt.UTC).timestamp()) * 1_000_000}
     stores = Changelog.open(uri).definitions()
@@ -94,8 +143,14 @@ def test_every_kind_of_store_is_written(spark: SparkSession, uri: str) -> None:
         ({"retention": dt.timedelta.max}, "a retention must not be longer than 1,000 years"),
         ({"kind": Session(0)}, "the gap between sessions must be longer than nothing"),
         ({"kind": merged.columns(q=merged.quantiles("n", 1.5))}, "the quantiles of q need ranks from 0 to 1"),
-        ({"kind": merged.columns(q=merged.quantiles("n", -0.5))}, "the quantiles of q need ranks from 0 to 1"),
-        ({"kind": merged.columns(q=merged.quantiles("n", float("nan")))}, "the quantiles of q need ranks from 0 to 1"),
+        (
+            {"kind": merged.columns(q=merged.quantiles("n", -0.5))},
+            "the quantiles of q need ranks from 0 to 1",
+        ),
+        (
+            {"kind": merged.columns(q=merged.quantiles("n", float("nan")))},
+            "the quantiles of q need ranks from 0 to 1",
+        ),
         ({"kind": merged.columns(q=merged.quantiles("n"))}, "the quantiles of q need ranks from 0 to 1"),
     ],
 )

@@ -31,7 +31,16 @@ def demo(temporary: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     the names of modules.
     """
     # As the installed script does, it does not look there itself.
-    command = [sys.executable, "-P", "-m", "flight_server.cli.main", "demo", "--port", str(free_ports("127.0.0.1", 0, 1)[0]), *arguments]
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "flight_server.cli.main",
+        "demo",
+        "--port",
+        str(free_ports("127.0.0.1", 0, 1)[0]),
+        *arguments,
+    ]
     files = temporary / "files"
     files.mkdir()
     environment = {**os.environ, "TMPDIR": str(files)}
@@ -73,8 +82,11 @@ def test_the_demo_counts_every_play_while_anyone_can_ask(tmp_path: Path, source:
                 assert process.poll() is None, "the demo ended too early"
                 # A cursor does not prepare again what it could not prepare before.
                 with connection.cursor() as cursor, suppress(OperationalError, ProgrammingError):
-                    # There is no changelog before the job has begun, and no such store before its first epoch.
-                    cursor.execute("SELECT genre, plays FROM genre_plays WHERE plays > ? ORDER BY plays DESC", [0])
+                    # There is no changelog before the job has begun, and no such store before its first
+                    # epoch.
+                    cursor.execute(
+                        "SELECT genre, plays FROM genre_plays WHERE plays > ? ORDER BY plays DESC", [0]
+                    )
                     genres = cursor.fetchall()
                 return len(genres) == 12
 
@@ -123,7 +135,11 @@ def test_who_ends_all_processes_at_once_hears_no_complaints(tmp_path: Path, end:
         give(process.pid, number)
         said, failed = process.communicate(timeout=SECONDS)
     assert (process.returncode, failed) == (0, "")
-    last = "passed: the counts of all " if end.startswith("group") else "Stopped together with its processes: the counts were not checked."
+    last = (
+        "passed: the counts of all "
+        if end.startswith("group")
+        else "Stopped together with its processes: the counts were not checked."
+    )
     assert last in said
     wait_until(lambda: not any(runs(member) for member in members))
     assert list((tmp_path / "files").iterdir()) == []
@@ -136,12 +152,18 @@ def wait_for_line(lines: IO[str], words: str) -> None:
 def test_a_child_that_dies_is_named_and_its_log_is_kept(tmp_path: Path) -> None:
     with demo(tmp_path) as process:
         connection_string(process)
-        host = next(child for child in children_of(process.pid) if b"serve" in Path(f"/proc/{child}/cmdline").read_bytes())
+        host = next(
+            child
+            for child in children_of(process.pid)
+            if b"serve" in Path(f"/proc/{child}/cmdline").read_bytes()
+        )
         os.kill(host, signal.SIGKILL)
         _, failed = process.communicate(timeout=SECONDS)
     assert process.returncode == 1
     (line,) = failed.splitlines()
-    named = re.fullmatch(r"Error: The host ended unexpectedly with exit code -9 .*; all that it said is in (.*)\.", line)
+    named = re.fullmatch(
+        r"Error: The host ended unexpectedly with exit code -9 .*; all that it said is in (.*)\.", line
+    )
     assert named is not None, line
     assert Path(named[1]).is_file()
     assert [entry.name for entry in Path(named[1]).parents[1].iterdir()] == ["logs"]

@@ -39,7 +39,9 @@ def numbers(spark: SparkSession, tmp_path: Path) -> FileStream:
 
 
 def test_a_killed_driver_loses_and_repeats_nothing(spark: SparkSession, uri: str, tmp_path: Path) -> None:
-    """Each driver process dies by kill -9 in the batch that the one before died in, one step further; the last one finishes."""
+    """Each driver process dies by kill -9 in the batch that the one before died in, one step further; the
+    last one finishes.
+    """
     stream = FileStream(spark, tmp_path / "plays", "id BIGINT, song STRING")
     for batch in range(4):
         stream.add([{"id": 10 * batch + i, "song": f"s{(batch + i) % 4}"} for i in range(10)])
@@ -47,34 +49,60 @@ def test_a_killed_driver_loses_and_repeats_nothing(spark: SparkSession, uri: str
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
     epochs = []
     for step in STEPS:
-        command = [sys.executable, "-W", "ignore", "-m", "tests.spark.killed_driver", step, str(directory), uri, str(checkpoint)]
+        command = [
+            sys.executable,
+            "-W",
+            "ignore",
+            "-m",
+            "tests.spark.killed_driver",
+            step,
+            str(directory),
+            uri,
+            str(checkpoint),
+        ]
         # Into a file: a pipe would be open until the process's JVM has noticed its death as well.
         with (tmp_path / "output").open("w") as output:
-            ended = subprocess.run(command, env=environment, cwd=_ROOT, timeout=120, stdout=output, stderr=output, check=False)
+            ended = subprocess.run(
+                command, env=environment, cwd=_ROOT, timeout=120, stdout=output, stderr=output, check=False
+            )
         assert ended.returncode == -signal.SIGKILL, (tmp_path / "output").read_text()[-2000:]
         epochs.append(len(commits(uri, "plays")))
     assert epochs == [1, 1, 2], "the steps are not where they should be"
 
     drain(count_plays(stream.frame()), LiveStateSink(changelog=uri, store="plays", key=["song"]), checkpoint)
     counts = Counter(row["song"] for batch in stream.added for row in batch)
-    assert contents(uri, "plays") == by_key([{"song": song, "count": count} for song, count in counts.items()], "song")
+    assert contents(uri, "plays") == by_key(
+        [{"song": song, "count": count} for song, count in counts.items()], "song"
+    )
     assert [commit.batch_id for commit in commits(uri, "plays")] == [0, 1, 2, 3]
     assert len({commit.query_id for commit in commits(uri, "plays")}) == 1
     # Data files without a commit went when the next writer opened its term.
     named = {file.name for commit in commits(uri, "plays") for file in commit.files}
-    assert {file.name for file in (tmp_path / "changelog").rglob("*.arrow")} == {name for name in named if name}
+    assert {file.name for file in (tmp_path / "changelog").rglob("*.arrow")} == {
+        name for name in named if name
+    }
 
 
 @pytest.mark.parametrize("path", PATHS)
 def test_a_repeated_batch_changes_nothing(numbers: FileStream, uri: str, tmp_path: Path, path: str) -> None:
-    drain(numbers.frame(), LiveStateSink(changelog=uri, store="numbers", key=["number"], path=path), tmp_path / "checkpoint", "append")
+    drain(
+        numbers.frame(),
+        LiveStateSink(changelog=uri, store="numbers", key=["number"], path=path),
+        tmp_path / "checkpoint",
+        "append",
+    )
     before = contents(uri, "numbers")
     # What a crash after the sink's commit and before Spark's leaves: the batch is planned and not done.
     (tmp_path / "checkpoint" / "commits" / "2").unlink()
     (tmp_path / "checkpoint" / "commits" / ".2.crc").unlink(missing_ok=True)
     numbers.add([{"number": 3, "text": "new"}])
     other = numbers.frame().withColumn("text", F.upper("text"))
-    drain(other, LiveStateSink(changelog=uri, store="numbers", key=["number"], path=path), tmp_path / "checkpoint", "append")
+    drain(
+        other,
+        LiveStateSink(changelog=uri, store="numbers", key=["number"], path=path),
+        tmp_path / "checkpoint",
+        "append",
+    )
     assert contents(uri, "numbers") == {**before, (3,): {"number": 3, "text": "NEW"}}
     assert [commit.batch_id for commit in commits(uri, "numbers")] == [0, 1, 2, 3]
 
@@ -90,19 +118,34 @@ def test_a_new_checkpoint_makes_new_epochs(numbers: FileStream, uri: str, tmp_pa
 
 @pytest.mark.parametrize("path", PATHS)
 def test_a_second_driver_fences_the_first(numbers: FileStream, uri: str, tmp_path: Path, path: str) -> None:
-    first = start(numbers.frame(), LiveStateSink(changelog=uri, store="numbers", key=["number"], path=path), tmp_path / "one", "append")
+    first = start(
+        numbers.frame(),
+        LiveStateSink(changelog=uri, store="numbers", key=["number"], path=path),
+        tmp_path / "one",
+        "append",
+    )
     try:
         first.processAllAvailable()
-        drain(numbers.frame(), LiveStateSink(changelog=uri, store="numbers", key=["number"], path=path), tmp_path / "two", "append")
+        drain(
+            numbers.frame(),
+            LiveStateSink(changelog=uri, store="numbers", key=["number"], path=path),
+            tmp_path / "two",
+            "append",
+        )
         numbers.add([{"number": 77}])
-        with pytest.raises(StreamingQueryException, match=r"engine\.errors\.Fenced: Store group numbers is written by run .* with token 2 now"):
+        with pytest.raises(
+            StreamingQueryException,
+            match=r"engine\.errors\.Fenced: Store group numbers is written by run .* with token 2 now",
+        ):
             first.processAllAvailable()
     finally:
         first.stop()
     assert (77,) not in contents(uri, "numbers")
 
 
-def test_a_back_fill_takes_over_and_the_restarted_query_goes_on(numbers: FileStream, uri: str, tmp_path: Path) -> None:
+def test_a_back_fill_takes_over_and_the_restarted_query_goes_on(
+    numbers: FileStream, uri: str, tmp_path: Path
+) -> None:
     def sink() -> LiveStateSink:
         return LiveStateSink(changelog=uri, store="numbers", key=["number"])
 
@@ -115,7 +158,9 @@ def test_a_back_fill_takes_over_and_the_restarted_query_goes_on(numbers: FileStr
     numbers.add([{"number": 105, "text": "live"}])
     drain(numbers.frame(), sink(), tmp_path / "checkpoint", "append")
     assert [commit.batch_id for commit in commits(uri, "numbers")] == [0, 1, 2, None, 3]
-    assert contents(uri, "numbers") == by_key([*(row for b in numbers.added[:3] for row in b), *rows, *numbers.added[3]], "number")
+    assert contents(uri, "numbers") == by_key(
+        [*(row for b in numbers.added[:3] for row in b), *rows, *numbers.added[3]], "number"
+    )
 
 
 def test_of_a_task_that_ran_twice_one_attempt_counts(spark: SparkSession, uri: str, tmp_path: Path) -> None:
@@ -136,10 +181,14 @@ def test_of_a_task_that_ran_twice_one_attempt_counts(spark: SparkSession, uri: s
 
     changelog = Changelog.open(uri)
     frame = spark.range(0, 1000, 1, 2).selectExpr("id", "id * 2 AS twice")
-    definition = changelog.create_store(define_store("numbers", pa.schema([("id", pa.int64()), ("twice", pa.int64())]), ["id"]))
+    definition = changelog.create_store(
+        define_store("numbers", pa.schema([("id", pa.int64()), ("twice", pa.int64())]), ["id"])
+    )
     writer = changelog.writer(definition.group, "test")
     flaky = FlakyChangelog(uri, {}, changelog._objects)
-    files = stage_from_executors([BatchRows(frame, Target(flaky, definition, None, "batch 0"))], writer.next_epoch)
+    files = stage_from_executors(
+        [BatchRows(frame, Target(flaky, definition, None, "batch 0"))], writer.next_epoch
+    )
     assert [file.name.rsplit("-", 1)[0] for file in files] == ["task-0-0", "task-1-1"]
     writer.commit(files)
     assert contents(uri, "numbers") == {(i,): {"id": i, "twice": 2 * i} for i in range(1000)}
@@ -165,7 +214,9 @@ class TestStop:
         yield numbers.frame().mapInArrow(hang, "number BIGINT, text STRING"), begun
 
     @pytest.mark.parametrize("path", PATHS)
-    def test_stop_in_the_middle_of_a_batch(self, endless: tuple[DataFrame, Path], uri: str, tmp_path: Path, path: str) -> None:
+    def test_stop_in_the_middle_of_a_batch(
+        self, endless: tuple[DataFrame, Path], uri: str, tmp_path: Path, path: str
+    ) -> None:
         frame, begun = endless
         sink = LiveStateSink(changelog=uri, store="numbers", key=["number"], path=path)
         raised: list[LivestateError] = []
@@ -186,7 +237,9 @@ class TestStop:
 
 
 def _check_that_spark_understands(spark: SparkSession, error: LivestateError) -> None:
-    """Spark's own expression must find an interruption in the text, and the text be too short for its recursion to matter."""
+    """Spark's own expression must find an interruption in the text, and the text be too short for its
+    recursion to matter.
+    """
     assert isinstance(error, Cancelled)
     jvm = spark._jvm
     assert jvm is not None

@@ -27,9 +27,17 @@ _PIECE = 400
 _START_SECONDS = 120.0
 
 
-def test_a_killed_driver_loses_and_repeats_no_message(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
-    """The job's process is killed while it works, and another one goes on from its checkpoint, with the batch that was underway."""
-    pipeline, uri, checkpoint = PIPELINES["event_counts"], (tmp_path / "changelog").as_uri(), tmp_path / "checkpoint"
+def test_a_killed_driver_loses_and_repeats_no_message(
+    spark: SparkSession, kafka: str, tmp_path: Path
+) -> None:
+    """The job's process is killed while it works, and another one goes on from its checkpoint, with the batch
+    that was underway.
+    """
+    pipeline, uri, checkpoint = (
+        PIPELINES["event_counts"],
+        (tmp_path / "changelog").as_uri(),
+        tmp_path / "checkpoint",
+    )
     (topic,) = pipeline.topics
     create_topic(kafka, topic.name)
     feed, sent = KafkaFeed(kafka), 0
@@ -40,21 +48,38 @@ def test_a_killed_driver_loses_and_repeats_no_message(spark: SparkSession, kafka
         sent += _PIECE
         return Changelog.open(uri).newest_epoch(GroupName(pipeline.name)) >= epoch
 
-    places = ["--source", "kafka", "--bootstrap", kafka, "--no-feed", "--changelog", uri, "--checkpoint", str(checkpoint)]
+    places = [
+        "--source",
+        "kafka",
+        "--bootstrap",
+        kafka,
+        "--no-feed",
+        "--changelog",
+        uri,
+        "--checkpoint",
+        str(checkpoint),
+    ]
     with (tmp_path / "output").open("w") as output:
         command = [sys.executable, "-m", "spark_pipeline.pipelines", pipeline.name, *places]
         environment = {**os.environ, "TMPDIR": str(tmp_path)}
-        job = subprocess.Popen(command, cwd=_ROOT, env=environment, stdout=output, stderr=output, start_new_session=True)
+        job = subprocess.Popen(
+            command, cwd=_ROOT, env=environment, stdout=output, stderr=output, start_new_session=True
+        )
         try:
-            wait_until(lambda: job.poll() is not None or fed_until_epoch(1), _START_SECONDS, pause_seconds=0.2)
+            wait_until(
+                lambda: job.poll() is not None or fed_until_epoch(1), _START_SECONDS, pause_seconds=0.2
+            )
             # The fence, and three batches: it is in the middle of the next then.
-            wait_until(lambda: job.poll() is not None or fed_until_epoch(4), _START_SECONDS, pause_seconds=0.05)
+            wait_until(
+                lambda: job.poll() is not None or fed_until_epoch(4), _START_SECONDS, pause_seconds=0.05
+            )
             assert job.poll() is None, (tmp_path / "output").read_text()[-2000:]
         finally:
             os.killpg(job.pid, signal.SIGKILL)
             job.wait()
     killed_after = commits(uri, pipeline.name)
-    # As if it had died between the sink's commit and Spark's: the last batch has to be done again, from the same offsets.
+    # As if it had died between the sink's commit and Spark's: the last batch has to be done again, from the
+    # same offsets.
     planned = max(int(file.name) for file in (checkpoint / "offsets").iterdir() if file.name.isdecimal())
     for name in (str(planned), f".{planned}.crc"):
         (checkpoint / "commits" / name).unlink(missing_ok=True)
@@ -64,19 +89,25 @@ def test_a_killed_driver_loses_and_repeats_no_message(spark: SparkSession, kafka
     check_answers(pipeline, uri, {topic.name: topic.events(0, sent)}, tmp_path / "hosts")
     found = commits(uri, pipeline.name)
     assert found[: len(killed_after)] == killed_after, "what was committed stays"
-    assert [commit.batch_id for commit in found] == list(range(len(found))), "each batch is one epoch, whoever did it"
+    assert [commit.batch_id for commit in found] == list(range(len(found))), (
+        "each batch is one epoch, whoever did it"
+    )
     assert len(found) > len(killed_after)
     assert len({commit.query_id for commit in found}) == 1
 
 
-def test_two_topics_make_one_epoch_and_the_same_answers_as_files(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
+def test_two_topics_make_one_epoch_and_the_same_answers_as_files(
+    spark: SparkSession, kafka: str, tmp_path: Path
+) -> None:
     pipeline, uri = PIPELINES["risk"], (tmp_path / "changelog").as_uri()
     feed = KafkaFeed(kafka)
     events = {topic.name: topic.events(0, 6_000) for topic in pipeline.topics}
     for topic in pipeline.topics:
         create_topic(kafka, topic.name)
         feed.write(topic, events[topic.name])
-    run_to_the_end(spark, pipeline, Job(KafkaSource(kafka, messages_per_batch=4_000), uri, str(tmp_path / "checkpoint")))
+    run_to_the_end(
+        spark, pipeline, Job(KafkaSource(kafka, messages_per_batch=4_000), uri, str(tmp_path / "checkpoint"))
+    )
     check_answers(pipeline, uri, events, tmp_path / "hosts")
     assert [set(commit.stores) for commit in commits(uri, pipeline.name)] == [{"positions", "prices"}] * 2
 
@@ -91,7 +122,9 @@ def test_a_message_without_a_value_removes_its_key(spark: SparkSession, kafka: s
         drain(KafkaSource(kafka).read_compacted(spark, titles), sink, tmp_path / "checkpoint", "append")
         return contents(uri, titles.name)
 
-    feed.write(titles, pa.table({"song_id": [1, 2, 3, 1], "title": ["Blue", "Green", 'Grün "live"', "Azure"]}))
+    feed.write(
+        titles, pa.table({"song_id": [1, 2, 3, 1], "title": ["Blue", "Green", 'Grün "live"', "Azure"]})
+    )
     songs = {1: "Azure", 2: "Green", 3: 'Grün "live"'}
     assert run() == by_key([{"song_id": song, "title": title} for song, title in songs.items()], "song_id")
     # A key that was never there may be removed; one that was removed comes back in the same batch.

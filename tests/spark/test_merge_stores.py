@@ -1,4 +1,6 @@
-"""Stores that merge, end to end: Spark aggregates each batch, the host folds, SQL sees what a plain recomputation gives."""
+"""Stores that merge, end to end: Spark aggregates each batch, the host folds, SQL sees what a plain
+recomputation gives.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,10 @@ from spark_pipeline import LiveStateSink, StoreOutput, merged
 from tests.spark.served import rows_of, served
 from tests.spark.streams import PATHS, FileStream, drain
 
-EVENTS = "song STRING, at TIMESTAMP, user BIGINT, seconds INT, rating DOUBLE, price DECIMAL(8,2), title STRING, gone BOOLEAN"
+EVENTS = (
+    "song STRING, at TIMESTAMP, user BIGINT, seconds INT, rating DOUBLE, price DECIMAL(8,2), title "
+    "STRING, gone BOOLEAN"
+)
 
 KIND: Merge = merged.columns(
     plays=merged.count(),
@@ -87,12 +92,16 @@ def recomputed(spark: SparkSession, stream: FileStream) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_merged_columns_equal_an_aggregation_of_all_events(events: FileStream, uri: str, tmp_path: Path, path: str) -> None:
+def test_merged_columns_equal_an_aggregation_of_all_events(
+    events: FileStream, uri: str, tmp_path: Path, path: str
+) -> None:
     sink = LiveStateSink(changelog=uri, store="plays", key=["song"], kind=KIND, partitions=3, path=path)
     drain(events.frame().drop("gone"), sink, tmp_path / "checkpoint", "append")
     with served(uri, tmp_path / "data", "plays") as service:
         assert rows_of(service, "SELECT * FROM plays ORDER BY song") == recomputed(events.spark, events)
-        assert rows_of(service, "SELECT song, plays FROM plays WHERE song = 'song-3'") == [{"song": "song-3", "plays": 18}]
+        assert rows_of(service, "SELECT song, plays FROM plays WHERE song = 'song-3'") == [
+            {"song": "song-3", "plays": 18}
+        ]
 
 
 def test_events_may_be_partial_rows_of_their_own(events: FileStream, uri: str, tmp_path: Path) -> None:
@@ -101,7 +110,12 @@ def test_events_may_be_partial_rows_of_their_own(events: FileStream, uri: str, t
         StoreOutput("aggregated", key=["song"], kind=plain),
         StoreOutput("events", key=["song"], kind=plain, aggregate_first=False),
     ]
-    drain(events.frame(), LiveStateSink(changelog=uri, group="plays", stores=stores), tmp_path / "checkpoint", "append")
+    drain(
+        events.frame(),
+        LiveStateSink(changelog=uri, group="plays", stores=stores),
+        tmp_path / "checkpoint",
+        "append",
+    )
     definitions = Changelog.open(uri).definitions()
     assert definitions[StoreName("events")].row_schema == definitions[StoreName("aggregated")].row_schema
     with served(uri, tmp_path / "data", "plays") as service:
@@ -112,10 +126,13 @@ def test_events_may_be_partial_rows_of_their_own(events: FileStream, uri: str, t
 
 def test_a_batch_that_spark_runs_again_counts_once(events: FileStream, uri: str, tmp_path: Path) -> None:
     def sink() -> LiveStateSink:
-        return LiveStateSink(changelog=uri, store="plays", key=["song"], kind=merged.columns(plays=merged.count()))
+        return LiveStateSink(
+            changelog=uri, store="plays", key=["song"], kind=merged.columns(plays=merged.count())
+        )
 
     drain(events.frame(), sink(), tmp_path / "checkpoint", "append")
-    # Without its last commit the checkpoint has Spark run that batch again, as after a crash between the two commits.
+    # Without its last commit the checkpoint has Spark run that batch again, as after a crash between the two
+    # commits.
     (tmp_path / "checkpoint" / "commits" / "3").unlink()
     (tmp_path / "checkpoint" / "commits" / ".3.crc").unlink(missing_ok=True)
     drain(events.frame(), sink(), tmp_path / "checkpoint", "append")
@@ -129,19 +146,40 @@ def test_partial_rows_and_several_stores(events: FileStream, uri: str, tmp_path:
 
     stores = [
         StoreOutput("songs", key=["song"], kind=merged.columns(seconds=merged.sum("seconds"))),
-        StoreOutput("users", key=["user"], kind=merged.columns(seconds=merged.sum("seconds")), query=by_user, is_partial=True),
+        StoreOutput(
+            "users",
+            key=["user"],
+            kind=merged.columns(seconds=merged.sum("seconds")),
+            query=by_user,
+            is_partial=True,
+        ),
     ]
-    drain(events.frame(), LiveStateSink(changelog=uri, group="listening", stores=stores), tmp_path / "checkpoint", "append")
+    drain(
+        events.frame(),
+        LiveStateSink(changelog=uri, group="listening", stores=stores),
+        tmp_path / "checkpoint",
+        "append",
+    )
     expected = sum(row["seconds"] or 0 for batch in events.added for row in batch)
     with served(uri, tmp_path / "data", "listening") as service:
-        totals = rows_of(service, "SELECT (SELECT sum(seconds) FROM songs) AS songs, (SELECT sum(seconds) FROM users) AS users")
+        totals = rows_of(
+            service,
+            "SELECT (SELECT sum(seconds) FROM songs) AS songs, (SELECT sum(seconds) FROM users) AS users",
+        )
     assert totals == [{"songs": expected, "users": expected}]
 
 
 def test_a_tombstone_removes_what_was_before_the_batch(spark: SparkSession, uri: str, tmp_path: Path) -> None:
     stream = FileStream(spark, tmp_path / "events", "song STRING, seconds BIGINT, gone BOOLEAN")
     stream.add([{"song": song, "seconds": 5, "gone": False} for song in "aabc"])
-    stream.add([{"song": "a", "seconds": 1}, {"song": "a", "gone": True}, {"song": "b", "gone": True}, {"song": "c", "seconds": 2}])
+    stream.add(
+        [
+            {"song": "a", "seconds": 1},
+            {"song": "a", "gone": True},
+            {"song": "b", "gone": True},
+            {"song": "c", "seconds": 2},
+        ]
+    )
     kind = merged.columns(plays=merged.count(), seconds=merged.sum("seconds"))
     sink = LiveStateSink(changelog=uri, store="plays", key=["song"], kind=kind, tombstone_column="gone")
     drain(stream.frame(), sink, tmp_path / "checkpoint", "append")
@@ -153,21 +191,41 @@ def test_a_tombstone_removes_what_was_before_the_batch(spark: SparkSession, uri:
 def test_what_does_not_fit_is_refused(spark: SparkSession) -> None:
     batch = spark.createDataFrame([("a", 0.5)], "song STRING, rating DOUBLE")
     with pytest.raises(InvalidInput, match="no column user among song, rating"):
-        StoreOutput("plays", key=["song"], kind=merged.columns(users=merged.count_distinct("user"))).frame(batch)
+        StoreOutput("plays", key=["song"], kind=merged.columns(users=merged.count_distinct("user"))).frame(
+            batch
+        )
     with pytest.raises(InvalidInput, match="rating is double, whose distinct values are not counted"):
-        StoreOutput("plays", key=["song"], kind=merged.columns(ratings=merged.count_distinct("rating"))).frame(batch)
+        StoreOutput(
+            "plays", key=["song"], kind=merged.columns(ratings=merged.count_distinct("rating"))
+        ).frame(batch)
     with pytest.raises(InvalidInput, match="users is a sketch, which Spark has to aggregate"):
-        StoreOutput("plays", key=["song"], kind=merged.columns(users=merged.count_distinct("song")), aggregate_first=False).frame(batch)
+        StoreOutput(
+            "plays",
+            key=["song"],
+            kind=merged.columns(users=merged.count_distinct("song")),
+            aggregate_first=False,
+        ).frame(batch)
     with pytest.raises(InvalidInput, match="no order of events"):
-        StoreOutput("plays", key=["song"], kind=merged.columns(plays=merged.count()), aggregate_first=False, tombstone_column="gone")
+        StoreOutput(
+            "plays",
+            key=["song"],
+            kind=merged.columns(plays=merged.count()),
+            aggregate_first=False,
+            tombstone_column="gone",
+        )
     with pytest.raises(InvalidInput, match="does not say which column"):
         StoreOutput("plays", key=["song"], kind=merged.columns(rating=merged.sum(""))).frame(batch)
 
 
 def test_events_become_sessions(events: FileStream, uri: str, tmp_path: Path) -> None:
-    """The last batch is late: its events lie between those of the first and of the second, a day from both."""
+    """The last batch is late: its events lie between those of the first and of the second, a day
+    from both.
+    """
     gap = dt.timedelta(days=1, seconds=10)
-    kind = Session(gap // dt.timedelta(microseconds=1), merged.named_columns(events=merged.count(), seconds=merged.sum("seconds")))
+    kind = Session(
+        gap // dt.timedelta(microseconds=1),
+        merged.named_columns(events=merged.count(), seconds=merged.sum("seconds")),
+    )
     sink = LiveStateSink(changelog=uri, store="sessions", key=["user"], kind=kind, time="at", partitions=3)
     drain(events.frame().drop("gone"), sink, tmp_path / "checkpoint", "append")
     expected: dict[tuple[int, dt.datetime], list[int]] = {}
@@ -183,5 +241,7 @@ def test_events_become_sessions(events: FileStream, uri: str, tmp_path: Path) ->
         session[1] += row["seconds"] or 0
     assert 46 <= len(expected) < 100
     with served(uri, tmp_path / "data", "sessions") as service:
-        found = rows_of(service, "SELECT user, session_start, events, coalesce(seconds, 0) AS seconds FROM sessions")
+        found = rows_of(
+            service, "SELECT user, session_start, events, coalesce(seconds, 0) AS seconds FROM sessions"
+        )
     assert {(row["user"], row["session_start"]): [row["events"], row["seconds"]] for row in found} == expected

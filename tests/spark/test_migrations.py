@@ -56,20 +56,33 @@ def test_a_job_of_old_columns_goes_on(plays: FileStream, uri: str, tmp_path: Pat
         query.stop()
     add(plays, 3)
     drain(plays.frame(), sink(), checkpoint)
-    rows = [{"title": row["song"], "seconds": row["seconds"], "rating": 0.5} for batch in plays.added for row in batch]
+    rows = [
+        {"title": row["song"], "seconds": row["seconds"], "rating": 0.5}
+        for batch in plays.added
+        for row in batch
+    ]
     assert contents(uri, "plays") == by_key(rows, "title")
-    assert [(commit.batch_id, commit.generation) for commit in commits(uri, "plays")] == [(0, 0), (1, 1), (2, 2), (3, 2)]
+    assert [(commit.batch_id, commit.generation) for commit in commits(uri, "plays")] == [
+        (0, 0),
+        (1, 1),
+        (2, 2),
+        (3, 2),
+    ]
 
 
 @pytest.mark.parametrize("path", PATHS)
 def test_a_job_gets_new_columns(plays: FileStream, uri: str, tmp_path: Path, path: str) -> None:
-    """Refused before its store is migrated, with the command that does it; then it goes on where the old one ended."""
+    """Refused before its store is migrated, with the command that does it; then it goes on where the old one
+    ended.
+    """
 
     def sink() -> LiveStateSink:
         return LiveStateSink(changelog=uri, store="plays", key=["song"], partitions=2, path=path)
 
     def rated() -> DataFrame:
-        return plays.frame().select("song", F.lit(4.0).alias("rating"), F.col("seconds").cast("bigint").alias("seconds"), "genre")
+        return plays.frame().select(
+            "song", F.lit(4.0).alias("rating"), F.col("seconds").cast("bigint").alias("seconds"), "genre"
+        )
 
     checkpoint = tmp_path / "checkpoint"
     drain(plays.frame(), sink(), checkpoint)
@@ -78,11 +91,16 @@ def test_a_job_gets_new_columns(plays: FileStream, uri: str, tmp_path: Path, pat
         drain(rated(), sink(), checkpoint)
     message = str(refused.value)
     assert "It is: plays (song VARCHAR, seconds INTEGER, genre VARCHAR) KEY (song)" in message
-    assert "Asked for: plays (song VARCHAR, rating DOUBLE, seconds BIGINT, genre VARCHAR) KEY (song)" in message
+    assert (
+        "Asked for: plays (song VARCHAR, rating DOUBLE, seconds BIGINT, genre VARCHAR) KEY (song)" in message
+    )
     assert "`livestate migrate plays --widen seconds=BIGINT --add 'rating DOUBLE'`" in message
     migrate(uri, add=["rating DOUBLE"], widen=["seconds=BIGINT"])
     drain(rated(), sink(), checkpoint)
-    old, new = ([{**row, "rating": rating} for row in batch] for batch, rating in zip(plays.added, (None, 4.0), strict=True))
+    old, new = (
+        [{**row, "rating": rating} for row in batch]
+        for batch, rating in zip(plays.added, (None, 4.0), strict=True)
+    )
     assert contents(uri, "plays") == by_key([*old, *new], "song")
     assert [(commit.batch_id, commit.generation) for commit in commits(uri, "plays")] == [(0, 0), (1, 1)]
 
@@ -92,9 +110,22 @@ def test_a_batch_write_of_old_and_of_strange_columns(spark: SparkSession, uri: s
     write_store(old, changelog=uri, store="plays", key=["song"])
     migrate(uri, add=["rating DOUBLE"])
     write_store(old.withColumn("seconds", F.lit(2)), changelog=uri, store="plays", key=["song"])
-    write_store(old.select(F.lit("b").alias("song"), "seconds", F.lit(1.0).alias("rating")), changelog=uri, store="plays", key=["song"])
-    assert contents(uri, "plays") == by_key([{"song": "a", "seconds": 2, "rating": None}, {"song": "b", "seconds": 1, "rating": 1.0}], "song")
+    write_store(
+        old.select(F.lit("b").alias("song"), "seconds", F.lit(1.0).alias("rating")),
+        changelog=uri,
+        store="plays",
+        key=["song"],
+    )
+    assert contents(uri, "plays") == by_key(
+        [{"song": "a", "seconds": 2, "rating": None}, {"song": "b", "seconds": 1, "rating": 1.0}], "song"
+    )
     before = Changelog.open(uri).newest_epoch(GROUP)
-    with pytest.raises(InvalidInput, match=r"It is: plays \(song VARCHAR, seconds INTEGER, rating DOUBLE\).* --drop seconds`"):
-        write_store(old.select("song", F.lit(1.0).alias("rating")), changelog=uri, store="plays", key=["song"])
-    assert Changelog.open(uri).newest_epoch(GROUP) == before, "the job that fits must not be stopped by one that does not"
+    with pytest.raises(
+        InvalidInput, match=r"It is: plays \(song VARCHAR, seconds INTEGER, rating DOUBLE\).* --drop seconds`"
+    ):
+        write_store(
+            old.select("song", F.lit(1.0).alias("rating")), changelog=uri, store="plays", key=["song"]
+        )
+    assert Changelog.open(uri).newest_epoch(GROUP) == before, (
+        "the job that fits must not be stopped by one that does not"
+    )

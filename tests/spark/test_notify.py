@@ -107,7 +107,9 @@ def test_a_failure_that_nobody_expected_does_not_end_the_telling(
     assert record.exc_info is not None
 
 
-def test_the_sink_tells_every_host_and_survives_those_that_are_gone(spark: SparkSession, tmp_path: Path, host: _Host) -> None:
+def test_the_sink_tells_every_host_and_survives_those_that_are_gone(
+    spark: SparkSession, tmp_path: Path, host: _Host
+) -> None:
     uri = (tmp_path / "changelog").as_uri()
     stream = FileStream(spark, tmp_path / "plays", "song STRING")
     stream.add([{"song": "a"}])

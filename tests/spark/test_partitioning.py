@@ -25,7 +25,11 @@ def _integers(bits: int) -> list[int]:
 
 def _texts() -> list[str]:
     letters = "aZ09 \0\x7fé߿ह\uffff日🎵"
-    return ["", "日本語" * 400, *("".join(_RANDOM.choices(letters, k=_RANDOM.randrange(30))) for _ in range(_ROWS - 2))]
+    return [
+        "",
+        "日本語" * 400,
+        *("".join(_RANDOM.choices(letters, k=_RANDOM.randrange(30))) for _ in range(_ROWS - 2)),
+    ]
 
 
 _EPOCH_START = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -42,14 +46,25 @@ _COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "timestamp_ntz": (pa.timestamp("us"), [time.replace(tzinfo=None) for time in _TIMES]),
     "string": (pa.string(), _texts()),
     "decimal": (pa.decimal128(18, 3), [decimal.Decimal(value).scaleb(-3) for value in _integers(60)]),
-    "long_decimal": (pa.decimal128(38, 5), [decimal.Decimal(value).scaleb(-5, _EXACT) for bits in (126, 70, 9) for value in _integers(bits)][::3]),
-    "binary": (pa.binary(), [b"", b"\xff" * 5000, *(_RANDOM.randbytes(_RANDOM.randrange(40)) for _ in range(_ROWS - 2))]),
+    "long_decimal": (
+        pa.decimal128(38, 5),
+        [decimal.Decimal(value).scaleb(-5, _EXACT) for bits in (126, 70, 9) for value in _integers(bits)][
+            ::3
+        ],
+    ),
+    "binary": (
+        pa.binary(),
+        [b"", b"\xff" * 5000, *(_RANDOM.randbytes(_RANDOM.randrange(40)) for _ in range(_ROWS - 2))],
+    ),
 }
 
 
 @pytest.fixture(scope="module")
 def table() -> pa.Table:
-    nulls = {f"{name}_or_null": pa.array([v if _RANDOM.random() < 0.7 else None for v in values], kind) for name, (kind, values) in _COLUMNS.items()}
+    nulls = {
+        f"{name}_or_null": pa.array([v if _RANDOM.random() < 0.7 else None for v in values], kind)
+        for name, (kind, values) in _COLUMNS.items()
+    }
     return pa.table({**{name: pa.array(values, kind) for name, (kind, values) in _COLUMNS.items()}, **nulls})
 
 
@@ -58,7 +73,9 @@ def test_every_type_alone_and_together(spark: SparkSession, table: pa.Table) -> 
     together = [name for name in table.schema.names if name.endswith("_or_null")]
     keys = [*([name] for name in table.schema.names), together, together[::-1], ["string", "int64_or_null"]]
     for partitions in (1, 8, 13, 4096, 2**31 - 1):
-        found = frame.selectExpr(*(f"pmod(hash({', '.join(key)}), {partitions}) AS p{i}" for i, key in enumerate(keys))).toArrow()
+        found = frame.selectExpr(
+            *(f"pmod(hash({', '.join(key)}), {partitions}) AS p{i}" for i, key in enumerate(keys))
+        ).toArrow()
         for i, key in enumerate(keys):
             ours = partition_of([table.column(name) for name in key], partitions)
             assert np.array_equal(ours, found.column(f"p{i}").to_numpy()), f"{key} on {partitions} partitions"

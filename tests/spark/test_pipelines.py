@@ -70,10 +70,33 @@ def test_every_question_has_an_answer() -> None:
 
 
 def test_one_command_makes_events_keeps_stores_and_asks(tmp_path: Path) -> None:
-    pipeline, uri, directory = PIPELINES["music_charts"], (tmp_path / "changelog").as_uri(), tmp_path / "events"
-    events = ["--source", "files", "--directory", str(directory), "--feed", "--format", "json", "--rate", "2000", "--duration", "3"]
+    pipeline, uri, directory = (
+        PIPELINES["music_charts"],
+        (tmp_path / "changelog").as_uri(),
+        tmp_path / "events",
+    )
+    events = [
+        "--source",
+        "files",
+        "--directory",
+        str(directory),
+        "--feed",
+        "--format",
+        "json",
+        "--rate",
+        "2000",
+        "--duration",
+        "3",
+    ]
     command = [*COMMAND, pipeline.name, *events, "--changelog", uri, "--serve"]
-    done = subprocess.run(command, cwd=decoy_modules(tmp_path / "decoys"), capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(
+        command,
+        cwd=decoy_modules(tmp_path / "decoys"),
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     shown = done.stdout.partition("At the end")[2]
     for question in pipeline.questions:
@@ -87,14 +110,21 @@ def test_one_command_makes_events_keeps_stores_and_asks(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("end", "words"),
-    [("group SIGTERM", "After"), ("family SIGTERM", "After"), ("family SIGINT", "After"), ("family SIGTERM", "Ask it yourself")],
+    [
+        ("group SIGTERM", "After"),
+        ("family SIGTERM", "After"),
+        ("family SIGINT", "After"),
+        ("family SIGTERM", "Ask it yourself"),
+    ],
     ids=["group SIGTERM", "family SIGTERM", "family SIGINT", "family SIGTERM as it starts"],
 )
 def test_who_ends_all_processes_at_once_hears_no_complaints(tmp_path: Path, end: str, words: str) -> None:
     give, number = ENDS[end]
     command = [*COMMAND, "music_charts", "--serve"]
     decoys, pipe = decoy_modules(tmp_path / "decoys"), subprocess.PIPE
-    with subprocess.Popen(command, cwd=decoys, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as job:
+    with subprocess.Popen(
+        command, cwd=decoys, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    ) as job:
         try:
             assert job.stdout is not None
             assert any(words in line for line in job.stdout)
@@ -105,7 +135,9 @@ def test_who_ends_all_processes_at_once_hears_no_complaints(tmp_path: Path, end:
         finally:
             job.kill()
     assert job.returncode == 0, failed
-    assert not [line for line in failed.splitlines() if "Traceback" in line or "Error" in line or "ERROR " in line], failed
+    assert not [
+        line for line in failed.splitlines() if "Traceback" in line or "Error" in line or "ERROR " in line
+    ], failed
     wait_until(lambda: not any(runs(member) for member in members))
 
 
@@ -125,7 +157,8 @@ def test_a_question_about_one_key_goes_to_the_host_that_holds_it(spark: SparkSes
         for sensor in range(40):
             before = cluster.asked.copy()
             rows_of(cluster, f"SELECT readings FROM sensor_readings WHERE sensor_id = {sensor}")
-            # All three were asked the question; the two that lack the key asked the third, and nobody asked anyone else.
+            # All three were asked the question; the two that lack the key asked the third, and nobody asked
+            # anyone else.
             ((holder, times),) = (cluster.asked - before).items()
             assert times == 2
             holders.add(holder)
@@ -137,11 +170,15 @@ def test_the_rate_source_makes_the_same_events(spark: SparkSession, tmp_path: Pa
     query = start_pipeline(spark, pipeline, Job(RateSource(2000), uri, str(tmp_path / "checkpoint")))
     try:
         # A fence, the empty batch that the source begins with, and one with events.
-        wait_until(lambda: not query.isActive or Changelog.open(uri).newest_epoch(GroupName(pipeline.name)) >= 3)
+        wait_until(
+            lambda: not query.isActive or Changelog.open(uri).newest_epoch(GroupName(pipeline.name)) >= 3
+        )
         assert query.exception() is None
     finally:
         query.stop()
     with hosts_of(uri, tmp_path / "counted", 1) as cluster:
-        made = rows_of(cluster, "SELECT CAST(sum(readings) AS BIGINT) AS made FROM sensor_readings")[0]["made"]
+        made = rows_of(cluster, "SELECT CAST(sum(readings) AS BIGINT) AS made FROM sensor_readings")[0][
+            "made"
+        ]
     assert isinstance(made, int)
     check_answers(pipeline, uri, {"readings": pipeline.topics[0].events(0, made)}, tmp_path / "hosts")

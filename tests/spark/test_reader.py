@@ -57,7 +57,10 @@ def test_a_task_reads_a_partition_of_the_store(spark: SparkSession, three: str) 
     for row in frame.selectExpr("spark_partition_id() AS task", "song").collect():
         found.setdefault(row.task, []).append(row.song)
     assert sorted(song for songs in found.values() for song in songs) == list(range(ROWS))
-    placed = {task: set(partition_of([pa.array(songs, pa.int64())], PARTITIONS).tolist()) for task, songs in found.items()}
+    placed = {
+        task: set(partition_of([pa.array(songs, pa.int64())], PARTITIONS).tolist())
+        for task, songs in found.items()
+    }
     assert placed == {task: {task} for task in range(PARTITIONS)}
 
 
@@ -70,13 +73,29 @@ def test_only_the_columns_of_a_given_schema_are_read(spark: SparkSession, three:
 @pytest.mark.parametrize(
     ("sql", "tasks", "rows"),
     [
-        ("SELECT song + 1 AS next FROM plays WHERE genre = 3 AND song < 100", PARTITIONS, [(song + 1,) for song in range(3, 100, 10)]),
-        ("SELECT song, count(*) AS n FROM plays WHERE song BETWEEN 0 AND 2 GROUP BY song", 3, [(0, 1), (1, 1), (2, 1)]),
-        ("SELECT a.song FROM plays a JOIN plays b USING (song) WHERE a.song IN (7, 8)", PARTITIONS, [(7,), (8,)]),
+        (
+            "SELECT song + 1 AS next FROM plays WHERE genre = 3 AND song < 100",
+            PARTITIONS,
+            [(song + 1,) for song in range(3, 100, 10)],
+        ),
+        (
+            "SELECT song, count(*) AS n FROM plays WHERE song BETWEEN 0 AND 2 GROUP BY song",
+            3,
+            [(0, 1), (1, 1), (2, 1)],
+        ),
+        (
+            "SELECT a.song FROM plays a JOIN plays b USING (song) WHERE a.song IN (7, 8)",
+            PARTITIONS,
+            [(7,), (8,)],
+        ),
         ("SELECT * FROM plays WHERE song = 17 -- a comment", 1, [(17, 7, 2)]),
         ("SELECT * FROM plays WHERE song = 17 AND song = 18;", 1, []),
         ("SELECT * FROM plays WHERE song IN (NULL)", 1, []),
-        ("SELECT genre, sum(plays) AS n FROM plays GROUP BY genre", 1, [(genre, Decimal(ROWS // 5)) for genre in range(10)]),
+        (
+            "SELECT genre, sum(plays) AS n FROM plays GROUP BY genre",
+            1,
+            [(genre, Decimal(ROWS // 5)) for genre in range(10)],
+        ),
         ("SELECT song FROM plays ORDER BY song DESC LIMIT 2", 1, [(ROWS - 2,), (ROWS - 1,)]),
         ("SELECT count(*) AS n FROM plays", 1, [(ROWS,)]),
         ("SELECT 1 AS one", 1, [(1,)]),
@@ -89,12 +108,24 @@ def test_queries(spark: SparkSession, three: str, sql: str, tasks: int, rows: li
 
 
 def test_a_query_with_chosen_columns(spark: SparkSession, three: str) -> None:
-    assert values(load(spark, three, "next bigint", query="SELECT song, song + 1 AS next FROM plays WHERE song < 2 -- next")) == [(1,), (2,)]
+    assert values(
+        load(
+            spark,
+            three,
+            "next bigint",
+            query="SELECT song, song + 1 AS next FROM plays WHERE song < 2 -- next",
+        )
+    ) == [(1,), (2,)]
 
 
 def test_sql_reads_a_view(spark: SparkSession, three: str) -> None:
-    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW plays USING livestate OPTIONS (uri '{three}', store 'plays')")
-    assert values(spark.sql("SELECT genre, max(song) FROM plays WHERE genre < 2 GROUP BY genre")) == [(0, ROWS - 10), (1, ROWS - 9)]
+    spark.sql(
+        f"CREATE OR REPLACE TEMPORARY VIEW plays USING livestate OPTIONS (uri '{three}', store 'plays')"
+    )
+    assert values(spark.sql("SELECT genre, max(song) FROM plays WHERE genre < 2 GROUP BY genre")) == [
+        (0, ROWS - 10),
+        (1, ROWS - 9),
+    ]
 
 
 # ---- epochs
@@ -110,7 +141,9 @@ def test_a_frame_is_one_epoch(spark: SparkSession, tmp_path: Path) -> None:
             bank.step()
 
     # Epochs are not retained at all: only the readers keep them.
-    with served(tmp_path, FollowerOptions(poll_seconds=0.001, retention_seconds=0.0, retained_epochs=1)) as host:
+    with served(
+        tmp_path, FollowerOptions(poll_seconds=0.001, retention_seconds=0.0, retained_epochs=1)
+    ) as host:
         writer = threading.Thread(target=commit)
         writer.start()
         try:
@@ -119,7 +152,9 @@ def test_a_frame_is_one_epoch(spark: SparkSession, tmp_path: Path) -> None:
                 assert values(accounts.selectExpr("count(*)", "sum(balance)")) == [(ACCOUNTS_OPEN, 0)]
                 version = accounts.agg({"version": "max"}).collect()
                 both = "SELECT balance FROM accounts UNION ALL SELECT balance FROM negatives"
-                assert values(load(spark, host.uri, query=both).selectExpr("count(*)", "sum(balance)")) == [(2 * ACCOUNTS_OPEN, 0)]
+                assert values(load(spark, host.uri, query=both).selectExpr("count(*)", "sum(balance)")) == [
+                    (2 * ACCOUNTS_OPEN, 0)
+                ]
                 before = bank.epoch
                 wait_until(lambda before=before: bank.epoch > before + 3)  # type: ignore[misc] # mypy gives lambdas with defaults no type
                 assert accounts.agg({"version": "max"}).collect() == version
@@ -130,9 +165,13 @@ def test_a_frame_is_one_epoch(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_a_store_that_is_migrated(spark: SparkSession, tmp_path: Path) -> None:
-    """A frame with conditions is planned anew for each use: it keeps its columns while the store has them, and a query that gives others says so."""
+    """A frame with conditions is planned anew for each use: it keeps its columns while the store has them,
+    and a query that gives others says so.
+    """
     changelog = Changelog.open(str(tmp_path / "changelog"))
-    plays = define_store("plays", pa.schema([("song", pa.int64()), ("n", pa.int32())]), ["song"], partitions=2)
+    plays = define_store(
+        "plays", pa.schema([("song", pa.int64()), ("n", pa.int32())]), ["song"], partitions=2
+    )
     changelog.create_store(plays)
     with served(tmp_path) as host:
 
@@ -140,12 +179,17 @@ def test_a_store_that_is_migrated(spark: SparkSession, tmp_path: Path) -> None:
             if changes:
                 changelog.migrate_store(plays.name, parse_changes(**changes))
             appender = open_appender(changelog, [plays])
-            epoch = appender.append({"plays": pa.table({"song": [1, 2], "n": pa.array([epochs, epochs], pa.int32())})}).epoch
+            epoch = appender.append(
+                {"plays": pa.table({"song": [1, 2], "n": pa.array([epochs, epochs], pa.int32())})}
+            ).epoch
             assert host.source.wait_for(plays.group, epoch, 60)
             return epoch
 
         before = append(1)
-        whole, query = load(spark, host.uri, store="plays"), load(spark, host.uri, query="SELECT * FROM plays")
+        whole, query = (
+            load(spark, host.uri, store="plays"),
+            load(spark, host.uri, query="SELECT * FROM plays"),
+        )
 
         def used(frame: DataFrame) -> list[tuple[Any, ...]]:
             return values(frame.where("song > 0"))
@@ -153,7 +197,9 @@ def test_a_store_that_is_migrated(spark: SparkSession, tmp_path: Path) -> None:
         assert used(whole) == used(query) == [(1, 1), (2, 1)]
         append(2, add=["tag VARCHAR DEFAULT 'x'"])
         assert used(whole) == [(1, 2), (2, 2)]
-        with pytest.raises(PySparkException, match="gives the columns song, n, tag now, and not song, n: load the frame anew"):
+        with pytest.raises(
+            PySparkException, match="gives the columns song, n, tag now, and not song, n: load the frame anew"
+        ):
             used(query)
         assert values(load(spark, host.uri, store="plays")) == [(1, 2, "x"), (2, 2, "x")]
         assert values(load(spark, host.uri, store="plays", epoch=str(before))) == [(1, 1), (2, 1)]
@@ -165,17 +211,23 @@ def test_a_store_that_is_migrated(spark: SparkSession, tmp_path: Path) -> None:
             used(whole)
 
 
-def test_tasks_that_run_keep_the_epoch_for_those_that_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tasks_that_run_keep_the_epoch_for_those_that_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(lease, "LEASE_SECONDS", 0.5)
     monkeypatch.setattr(lease, "RENEWAL_SECONDS", 0.1)
     bank = Bank(Changelog.open(str(tmp_path / "changelog")))
-    with served(tmp_path, FollowerOptions(poll_seconds=0.001, retention_seconds=0.0, retained_epochs=1)) as host:
+    with served(
+        tmp_path, FollowerOptions(poll_seconds=0.001, retention_seconds=0.0, retained_epochs=1)
+    ) as host:
 
         def readable() -> list[int]:
             return [entry.epoch for entry in host.source.report()[0][GROUP].readable]
 
         frame_schema = spark_schema(ACCOUNTS.schema)
-        reader = LiveStateReader(parse_options({"uri": host.uri, "store": "accounts"}), frame_schema, is_whole=True)
+        reader = LiveStateReader(
+            parse_options({"uri": host.uri, "store": "accounts"}), frame_schema, is_whole=True
+        )
         first, *others = reader.partitions()
         running = reader.read(first)
         balances = sum(next(running)["balance"].to_pylist())
@@ -202,7 +254,9 @@ def test_an_epoch_that_is_gone(typed: str) -> None:
 
 
 def test_which_epoch(spark: SparkSession, tmp_path: Path) -> None:
-    definition = define_store("songs", pa.schema([("id", pa.int64()), ("plays", pa.int64())]), ["id"], partitions=2)
+    definition = define_store(
+        "songs", pa.schema([("id", pa.int64()), ("plays", pa.int64())]), ["id"], partitions=2
+    )
     appender = open_appender(Changelog.open(str(tmp_path / "changelog")), [definition])
     with served(tmp_path, FollowerOptions(poll_seconds=0.01, retention_seconds=3600.0)) as host:
         epochs = []
@@ -223,7 +277,9 @@ def test_which_epoch(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.fixture
 def songs(spark: SparkSession, tmp_path: Path) -> Iterator[tuple[str, FileStream, Any]]:
     """A host, a stream of two batches, and what writes a new epoch of the store `songs`."""
-    definition = define_store("songs", pa.schema([("id", pa.int64()), ("title", pa.string())]), ["id"], partitions=2)
+    definition = define_store(
+        "songs", pa.schema([("id", pa.int64()), ("title", pa.string())]), ["id"], partitions=2
+    )
     appender = open_appender(Changelog.open(str(tmp_path / "changelog")), [definition])
     stream = FileStream(spark, tmp_path / "in", "id bigint, n bigint")
     for n in range(2):
@@ -238,19 +294,25 @@ def songs(spark: SparkSession, tmp_path: Path) -> Iterator[tuple[str, FileStream
         yield host.uri, stream, title
 
 
-def test_each_batch_of_a_stream_loads_the_newest_epoch(spark: SparkSession, songs: tuple[str, FileStream, Any], tmp_path: Path) -> None:
+def test_each_batch_of_a_stream_loads_the_newest_epoch(
+    spark: SparkSession, songs: tuple[str, FileStream, Any], tmp_path: Path
+) -> None:
     uri, stream, title = songs
     found = []
 
     def enrich(batch: DataFrame, number: int) -> None:
-        found.extend(values(batch.join(load(batch.sparkSession, uri, store="songs"), "id").select("n", "title")))
+        found.extend(
+            values(batch.join(load(batch.sparkSession, uri, store="songs"), "id").select("n", "title"))
+        )
         title("second")
 
     drain(stream.frame(), enrich, tmp_path / "checkpoint", "append")
     assert found == [(0, "first"), (1, "second")]
 
 
-def test_a_static_frame_joined_with_a_stream(spark: SparkSession, songs: tuple[str, FileStream, Any], tmp_path: Path) -> None:
+def test_a_static_frame_joined_with_a_stream(
+    spark: SparkSession, songs: tuple[str, FileStream, Any], tmp_path: Path
+) -> None:
     """Spark plans it anew for each batch, since it has a condition to push: that the key is not null."""
     uri, stream, title = songs
     found = []
@@ -275,7 +337,9 @@ def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostProcesse
         yield hosts
 
 
-def test_another_replica_takes_the_place_of_a_lost_host(spark: SparkSession, processes: HostProcesses) -> None:
+def test_another_replica_takes_the_place_of_a_lost_host(
+    spark: SparkSession, processes: HostProcesses
+) -> None:
     uris = ",".join(processes.uris)
     planned = load(spark, uris, store="accounts")
     assert planned.rdd.getNumPartitions() == 12
@@ -315,9 +379,15 @@ _URI = {"uri": "URI"}
         (_URI | {"store": "typed", "epoch": "-1"}, "The option epoch must be an epoch number"),
         (_URI | {"store": "typed", "epoch": "1", "min_epoch": "1"}, "leave min_epoch and max_staleness out"),
         (_URI | {"store": "typed", "min_epoch": "x"}, "The option min_epoch must be an epoch number"),
-        (_URI | {"store": "typed", "max_staleness": "inf"}, "The option max_staleness must be a number of seconds"),
+        (
+            _URI | {"store": "typed", "max_staleness": "inf"},
+            "The option max_staleness must be a number of seconds",
+        ),
         (_URI | {"store": "typed", "timeout": "0"}, "The option timeout must be a number of seconds above 0"),
-        (_URI | {"store": "typed", "pushdown": "true"}, r"There is no option pushdown: Spark keeps one plan .* write conditions into .*\"query\""),
+        (
+            _URI | {"store": "typed", "pushdown": "true"},
+            r"There is no option pushdown: Spark keeps one plan .* write conditions into .*\"query\"",
+        ),
         (_URI | {"store": "typed", "tls_roots": "/nowhere/roots.pem"}, "The option tls_roots must be a file"),
         ({"uri": "grpc://127.0.0.1:1", "store": "typed"}, "The host at grpc://127.0.0.1:1 cannot be reached"),
         ({"uri": "nonsense", "store": "typed"}, "'nonsense' is not the address of a host"),
@@ -330,15 +400,24 @@ def test_mistakes(spark: SparkSession, typed: str, options: dict[str, str], mess
     assert "Traceback" not in str(refusal.value)
 
 
-@pytest.mark.parametrize(("schema", "message"), [("id int", "Column id is of type bigint, not int"), ("idd bigint", "There is no column idd")])
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [("id int", "Column id is of type bigint, not int"), ("idd bigint", "There is no column idd")],
+)
 def test_schemas_that_do_not_fit(spark: SparkSession, typed: str, schema: str, message: str) -> None:
     with pytest.raises(PySparkException, match=message) as refusal:
         load(spark, typed, schema, store="typed").count()
     assert "Traceback" not in str(refusal.value)
 
 
-def test_an_error_in_a_task_shows_its_sentence_and_no_lines_of_livestate(spark: SparkSession, typed: str) -> None:
-    frame = load(spark, typed, query="SELECT CASE WHEN id = 2 THEN error('two is too many') ELSE id END AS id FROM typed")
+def test_an_error_in_a_task_shows_its_sentence_and_no_lines_of_livestate(
+    spark: SparkSession, typed: str
+) -> None:
+    frame = load(
+        spark,
+        typed,
+        query="SELECT CASE WHEN id = 2 THEN error('two is too many') ELSE id END AS id FROM typed",
+    )
     with pytest.raises(PySparkException, match="two is too many") as refusal:
         frame.collect()
     assert "reader.py" not in str(refusal.value)
@@ -359,8 +438,14 @@ def test_other_python_code_keeps_its_traceback(spark: SparkSession, typed: str) 
 
 def test_a_token(spark: SparkSession, tmp_path: Path) -> None:
     songs = pa.table({"id": [1]})
-    append_table(Changelog.open(str(tmp_path / "changelog")), define_store("songs", songs.schema, ["id"], partitions=2), songs)
-    with started(HostOptions(str(tmp_path / "changelog"), tmp_path / "data", port=0, token="secret", grace_seconds=0.2)) as host:
+    append_table(
+        Changelog.open(str(tmp_path / "changelog")),
+        define_store("songs", songs.schema, ["id"], partitions=2),
+        songs,
+    )
+    with started(
+        HostOptions(str(tmp_path / "changelog"), tmp_path / "data", port=0, token="secret", grace_seconds=0.2)
+    ) as host:
         assert values(load(spark, host.uri, store="songs", token="secret")) == [(1,)]
         for wrong in ({}, {"token": "guessed"}):
             with pytest.raises(PySparkException, match="This host wants a token"):

@@ -33,7 +33,9 @@ def test_types(spark: SparkSession, typed: str) -> None:
     assert single == pytest.approx(0.1)
     # Spark hands instants to Python without their zone, as the clock of this machine shows them.
     assert found.pop("instant") == NOON.replace(tzinfo=dt.UTC).astimezone().replace(tzinfo=None)
-    assert found == {name: value for name, value in TYPED_ROWS[0].items() if name not in ("single", "instant")} | {
+    assert found == {
+        name: value for name, value in TYPED_ROWS[0].items() if name not in ("single", "instant")
+    } | {
         "counts": {"k": 7},
         "raw": bytearray(b"\x00\xff"),
     }
@@ -142,8 +144,12 @@ _IN_A_QUERY = {
     "raw = x'00ff'": r"raw = '\x00\xFF'::BLOB",
     "moment = timestamp_ntz'2024-05-17 12:30:15.123456'": "moment = TIMESTAMP '2024-05-17 12:30:15.123456'",
     "moment < timestamp_ntz'1970-01-01 00:00:00'": "moment < TIMESTAMP '1970-01-01 00:00:00'",
-    "instant = timestamp'2024-05-17 12:30:15.123456+00:00'": "instant = TIMESTAMPTZ '2024-05-17 12:30:15.123456+00:00'",
-    "instant > timestamp'2024-05-17 13:30:15.123455+01:00'": "instant > TIMESTAMPTZ '2024-05-17 13:30:15.123455+01:00'",
+    "instant = timestamp'2024-05-17 12:30:15.123456+00:00'": (
+        "instant = TIMESTAMPTZ '2024-05-17 12:30:15.123456+00:00'"
+    ),
+    "instant > timestamp'2024-05-17 13:30:15.123455+01:00'": (
+        "instant > TIMESTAMPTZ '2024-05-17 13:30:15.123455+01:00'"
+    ),
     "size(tags) = 3": "len(tags) = 3",
 }
 """Conditions that hosts write in another way."""
@@ -154,7 +160,9 @@ def test_conditions_in_a_query_keep_the_rows_that_spark_keeps(spark: SparkSessio
     frame = load(spark, typed, store="typed")
     for condition in _CONDITIONS:
         query = f"SELECT id FROM typed WHERE {_IN_A_QUERY.get(condition, condition)}"
-        assert values(load(spark, typed, query=query)) == values(frame.where(condition).select("id")), condition
+        assert values(load(spark, typed, query=query)) == values(frame.where(condition).select("id")), (
+            condition
+        )
 
 
 def test_a_frame_is_used_with_several_conditions(spark: SparkSession, three: str) -> None:
@@ -164,7 +172,11 @@ def test_a_frame_is_used_with_several_conditions(spark: SparkSession, three: str
     assert frame.count() == ROWS
     assert values(frame.where("song = 17").union(frame.where("song = 18")).select("song")) == [(17,), (18,)]
     assert frame.where("song = 17").count() == 1
-    assert values(frame.alias("a").join(frame.where("genre = 8").alias("b"), on="song").selectExpr("count(*)", "min(song)")) == [(ROWS // 10, 8)]
+    assert values(
+        frame.alias("a")
+        .join(frame.where("genre = 8").alias("b"), on="song")
+        .selectExpr("count(*)", "min(song)")
+    ) == [(ROWS // 10, 8)]
 
 
 def test_a_condition_on_the_key_leaves_partitions_out(spark: SparkSession, three: str) -> None:

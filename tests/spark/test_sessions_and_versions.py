@@ -33,22 +33,41 @@ def test_versions(spark: SparkSession, uri: str, tmp_path: Path) -> None:
             return [row["price"] for row in rows_of(service, sql)]
 
         assert prices("SELECT price FROM prices WHERE symbol = 'X'") == []
-        assert prices("SELECT price FROM prices AS OF TIMESTAMP '2026-01-01 11:30:00' WHERE symbol = 'X'") == [2.0]
-        assert prices("SELECT price FROM history.prices WHERE symbol = 'X' ORDER BY at") == [1.0, 2.0, 3.0, None]
+        assert prices(
+            "SELECT price FROM prices AS OF TIMESTAMP '2026-01-01 11:30:00' WHERE symbol = 'X'"
+        ) == [2.0]
+        assert prices("SELECT price FROM history.prices WHERE symbol = 'X' ORDER BY at") == [
+            1.0,
+            2.0,
+            3.0,
+            None,
+        ]
 
 
 def visit(start: int, end: int, events: int, *, gone: bool = False) -> dict[str, Any]:
-    return {"user": 1, "session_start": f"2026-01-01 {start}:00:00", "session_end": f"2026-01-01 {end}:00:00", "events": events, "gone": gone}
+    return {
+        "user": 1,
+        "session_start": f"2026-01-01 {start}:00:00",
+        "session_end": f"2026-01-01 {end}:00:00",
+        "events": events,
+        "gone": gone,
+    }
 
 
 def test_fragments_and_tombstones_of_sessions(spark: SparkSession, uri: str, tmp_path: Path) -> None:
     """A job that keeps sessions by itself writes them as fragments; what it takes back is a tombstone."""
     stream = FileStream(spark, tmp_path / "visits", VISITS)
-    for batch in ([visit(10, 11, 2), visit(14, 14, 1)], [visit(12, 12, 1)], [visit(14, 14, 0, gone=True), visit(20, 20, 1)]):
+    for batch in (
+        [visit(10, 11, 2), visit(14, 14, 1)],
+        [visit(12, 12, 1)],
+        [visit(14, 14, 0, gone=True), visit(20, 20, 1)],
+    ):
         stream.add(batch)
     kind = Session(60 * MINUTE, merged.named_columns(events=merged.count()))
     output = StoreOutput("visits", key=["user"], kind=kind, is_partial=True, tombstone_column="gone")
     drain(stream.frame(), LiveStateSink(changelog=uri, stores=[output], group="g"), tmp_path / "checkpoint")
     with served(uri, tmp_path / "data", "g") as service:
-        rows = rows_of(service, "SELECT hour(session_start), hour(session_end), events FROM visits ORDER BY 1")
+        rows = rows_of(
+            service, "SELECT hour(session_start), hour(session_end), events FROM visits ORDER BY 1"
+        )
     assert [tuple(row.values()) for row in rows] == [(10, 12, 3), (20, 20, 1)]

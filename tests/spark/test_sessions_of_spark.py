@@ -1,4 +1,6 @@
-"""Sessions that Spark makes: closed ones by `session_window`, and live ones by a stateful processor that takes back what has changed its start."""
+"""Sessions that Spark makes: closed ones by `session_window`, and live ones by a stateful processor that
+takes back what has changed its start.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,10 @@ LIVE = "user BIGINT, first BIGINT, last BIGINT, events BIGINT, gone BOOLEAN"
 STATE = "first BIGINT, last BIGINT, events BIGINT"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 GAP = 30 * 60 * 1_000_000
-SESSIONS = "SELECT user, strftime(session_start, '%H:%M') AS first, strftime(session_end, '%H:%M') AS last, events FROM sessions ORDER BY ALL"
+SESSIONS = (
+    "SELECT user, strftime(session_start, '%H:%M') AS first, strftime(session_end, '%H:%M') AS last, "
+    "events FROM sessions ORDER BY ALL"
+)
 
 
 def event(user: int, at: str) -> dict[str, Any]:
@@ -28,13 +33,30 @@ def event(user: int, at: str) -> dict[str, Any]:
 
 
 def test_closed_sessions(spark: SparkSession, uri: str, tmp_path: Path) -> None:
-    """Append mode gives a session when the watermark has passed its end, which for Spark is the last event plus the gap."""
+    """Append mode gives a session when the watermark has passed its end, which for Spark is the last event
+    plus the gap.
+    """
     stream = FileStream(spark, tmp_path / "events", EVENTS)
-    for batch in ([event(1, "10:00"), event(2, "10:05")], [event(1, "10:20")], [event(3, "12:00")], [event(3, "14:00")]):
+    for batch in (
+        [event(1, "10:00"), event(2, "10:05")],
+        [event(1, "10:20")],
+        [event(3, "12:00")],
+        [event(3, "14:00")],
+    ):
         stream.add(batch)
     session = f.session_window("at", "30 minutes")
-    closed = stream.frame().withWatermark("at", "10 minutes").groupBy("user", session).agg(f.count("*").alias("events"))
-    rows = closed.select("user", closed["session_window.start"].alias("session_start"), closed["session_window.end"].alias("session_end"), "events")
+    closed = (
+        stream.frame()
+        .withWatermark("at", "10 minutes")
+        .groupBy("user", session)
+        .agg(f.count("*").alias("events"))
+    )
+    rows = closed.select(
+        "user",
+        closed["session_window.start"].alias("session_start"),
+        closed["session_window.end"].alias("session_end"),
+        "events",
+    )
     output = StoreOutput("sessions", key=["user", "session_start"], partition_by=["user"], mode="append")
     drain(rows, LiveStateSink(changelog=uri, stores=[output], group="g"), tmp_path / "checkpoint", "append")
     with served(uri, tmp_path / "data", "g") as service:
@@ -79,20 +101,37 @@ def stateful(spark: SparkSession) -> Iterator[SparkSession]:
 
 
 @pytest.mark.parametrize("path", ["driver", "executors"])
-def test_live_sessions_of_a_stateful_processor(stateful: SparkSession, uri: str, tmp_path: Path, path: str) -> None:
+def test_live_sessions_of_a_stateful_processor(
+    stateful: SparkSession, uri: str, tmp_path: Path, path: str
+) -> None:
     stream = FileStream(stateful, tmp_path / "events", EVENTS)
-    for batch in ([event(1, "10:00"), event(2, "10:05")], [event(1, "09:45"), event(1, "10:20")], [event(2, "12:00"), event(2, "11:40")]):
+    for batch in (
+        [event(1, "10:00"), event(2, "10:05")],
+        [event(1, "09:45"), event(1, "10:20")],
+        [event(2, "12:00"), event(2, "11:40")],
+    ):
         stream.add(batch)
     events = stream.frame().select("user", f.unix_micros("at").alias("at"))
     live = events.groupBy("user").transformWithState(LiveSessions(), LIVE, "Update", "None")
-    times = (f.timestamp_micros("first").alias("session_start"), f.timestamp_micros("last").alias("session_end"))
-    output = StoreOutput("sessions", key=["user", "session_start"], partition_by=["user"], tombstone_column="gone")
-    drain(live.select("user", *times, "events", "gone"), LiveStateSink(changelog=uri, stores=[output], group="g", path=path), tmp_path / "checkpoint")
+    times = (
+        f.timestamp_micros("first").alias("session_start"),
+        f.timestamp_micros("last").alias("session_end"),
+    )
+    output = StoreOutput(
+        "sessions", key=["user", "session_start"], partition_by=["user"], tombstone_column="gone"
+    )
+    drain(
+        live.select("user", *times, "events", "gone"),
+        LiveStateSink(changelog=uri, stores=[output], group="g", path=path),
+        tmp_path / "checkpoint",
+    )
     with served(uri, tmp_path / "data", "g") as service:
         assert [tuple(row.values()) for row in rows_of(service, SESSIONS)] == [
             (1, "09:45", "10:20", 3),
             (2, "10:05", "10:05", 1),
             (2, "11:40", "12:00", 2),
         ]
-        active = rows_of(service, "SELECT user FROM sessions WHERE session_end > TIMESTAMPTZ '2026-01-01 11:30:00+00'")
+        active = rows_of(
+            service, "SELECT user FROM sessions WHERE session_end > TIMESTAMPTZ '2026-01-01 11:30:00+00'"
+        )
         assert active == [{"user": 2}]

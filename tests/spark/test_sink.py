@@ -28,7 +28,17 @@ def plays(spark: SparkSession, tmp_path: Path) -> FileStream:
     """Three batches of plays: 60 rows, some songs in all of them."""
     stream = FileStream(spark, tmp_path / "plays", PLAYS)
     for batch in range(3):
-        stream.add([{"song": f"song-{(7 * i + batch) % 11}", "genre": f"g{i % 2}", "user": 100 * batch + i, "seconds": i} for i in range(20)])
+        stream.add(
+            [
+                {
+                    "song": f"song-{(7 * i + batch) % 11}",
+                    "genre": f"g{i % 2}",
+                    "user": 100 * batch + i,
+                    "seconds": i,
+                }
+                for i in range(20)
+            ]
+        )
     return stream
 
 
@@ -47,19 +57,28 @@ def test_append_upserts_by_key(plays: FileStream, uri: str, tmp_path: Path, path
 @pytest.mark.parametrize("path", PATHS)
 def test_update_keeps_the_newest_aggregate(plays: FileStream, uri: str, tmp_path: Path, path: str) -> None:
     counts = plays.frame().groupBy("song").agg(F.count("*").alias("count"), F.sum("seconds").alias("seconds"))
-    drain(counts, LiveStateSink(changelog=uri, store="counts", key=["song"], path=path), tmp_path / "checkpoint")
+    drain(
+        counts, LiveStateSink(changelog=uri, store="counts", key=["song"], path=path), tmp_path / "checkpoint"
+    )
     expected = Counter(row["song"] for row in _all(plays))
     seconds = Counter[str]()
     for row in _all(plays):
         seconds[row["song"]] += row["seconds"]
-    assert contents(uri, "counts") == by_key([{"song": s, "count": n, "seconds": seconds[s]} for s, n in expected.items()], "song")
+    assert contents(uri, "counts") == by_key(
+        [{"song": s, "count": n, "seconds": seconds[s]} for s, n in expected.items()], "song"
+    )
 
 
 @pytest.mark.parametrize("path", PATHS)
 def test_complete_replaces_everything(plays: FileStream, uri: str, tmp_path: Path, path: str) -> None:
     # A song that falls out of the result falls out of the store.
     rare = plays.frame().groupBy("song").count().where("count < 6")
-    drain(rare, LiveStateSink(changelog=uri, store="rare", key=["song"], mode="complete", path=path), tmp_path / "checkpoint", "complete")
+    drain(
+        rare,
+        LiveStateSink(changelog=uri, store="rare", key=["song"], mode="complete", path=path),
+        tmp_path / "checkpoint",
+        "complete",
+    )
     counts = Counter(row["song"] for row in _all(plays))
     expected = {song: n for song, n in counts.items() if n < 6}
     assert 0 < len(expected) < len(counts)
@@ -74,7 +93,14 @@ def test_several_stores_share_their_epochs(plays: FileStream, uri: str, tmp_path
 
     stores = [
         StoreOutput("plays", key=["user"]),
-        StoreOutput("longest", key=["genre", "song"], partition_by=["genre"], partitions=2, query=by_genre, mode="complete"),
+        StoreOutput(
+            "longest",
+            key=["genre", "song"],
+            partition_by=["genre"],
+            partitions=2,
+            query=by_genre,
+            mode="complete",
+        ),
     ]
     computed = plays.spark.sparkContext.accumulator(0)
 
@@ -83,37 +109,59 @@ def test_several_stores_share_their_epochs(plays: FileStream, uri: str, tmp_path
         return user
 
     frame = plays.frame().withColumn("user", F.udf(counted, "bigint", useArrow=False)("user"))
-    drain(frame, LiveStateSink(changelog=uri, group="charts", stores=stores, path=path), tmp_path / "checkpoint", "append")
+    drain(
+        frame,
+        LiveStateSink(changelog=uri, group="charts", stores=stores, path=path),
+        tmp_path / "checkpoint",
+        "append",
+    )
     assert contents(uri, "plays") == by_key(_all(plays), "user")
     longest: dict[tuple[str, str], int] = {}
     for row in plays.added[-1]:
         place = (row["genre"], row["song"])
         longest[place] = max(longest.get(place, 0), row["seconds"])
-    assert contents(uri, "longest") == by_key([{"genre": g, "song": s, "longest": n} for (g, s), n in longest.items()], "genre", "song")
+    assert contents(uri, "longest") == by_key(
+        [{"genre": g, "song": s, "longest": n} for (g, s), n in longest.items()], "genre", "song"
+    )
     assert [commit.stores for commit in commits(uri, "charts")] == [{"plays", "longest"}] * 3
     assert computed.value == len(_all(plays)), "a batch was computed more than once"
 
 
 def test_both_paths_store_the_same_bytes(plays: FileStream, tmp_path: Path) -> None:
-    frame = plays.frame().withColumn("at", F.timestamp_seconds("seconds")).withColumn("tags", F.array("genre", F.lit(None)))
+    frame = (
+        plays.frame()
+        .withColumn("at", F.timestamp_seconds("seconds"))
+        .withColumn("tags", F.array("genre", F.lit(None)))
+    )
     found = {}
     for path in PATHS:
         uri = (tmp_path / path).as_uri()
-        drain(frame, LiveStateSink(changelog=uri, store="plays", key=["user"], path=path), tmp_path / f"checkpoint-{path}", "append")
+        drain(
+            frame,
+            LiveStateSink(changelog=uri, store="plays", key=["user"], path=path),
+            tmp_path / f"checkpoint-{path}",
+            "append",
+        )
         changelog = Changelog.open(uri)
-        found[path] = [changelog.read_rows(commit, changelog.definitions()) for commit in commits(uri, "plays")]
+        found[path] = [
+            changelog.read_rows(commit, changelog.definitions()) for commit in commits(uri, "plays")
+        ]
     for driver, executors in zip(*found.values(), strict=True):
         assert driver.keys() == executors.keys()
         assert all(batch.equals(executors[place]) for place, batch in driver.items())
 
 
 def test_partition_by_places_rows_by_a_part_of_the_key(plays: FileStream, uri: str, tmp_path: Path) -> None:
-    sink = LiveStateSink(changelog=uri, store="plays", key=["genre", "user"], partition_by=["genre"], partitions=64)
+    sink = LiveStateSink(
+        changelog=uri, store="plays", key=["genre", "user"], partition_by=["genre"], partitions=64
+    )
     drain(plays.frame(), sink, tmp_path / "checkpoint", "append")
     definition = Changelog.open(uri).definition(StoreName("plays"))
     assert definition is not None
     assert definition.partition_by == ("genre",)
-    used = {part.partition for commit in commits(uri, "plays") for file in commit.files for part in file.slices}
+    used = {
+        part.partition for commit in commits(uri, "plays") for file in commit.files for part in file.slices
+    }
     genres = plays.spark.createDataFrame([("g0",), ("g1",)], "genre STRING").toArrow().column("genre")
     assert used == set(partition_of([genres], 64).tolist())
     assert contents(uri, "plays") == by_key(_all(plays), "genre", "user")
@@ -123,7 +171,9 @@ def test_partition_by_places_rows_by_a_part_of_the_key(plays: FileStream, uri: s
 def test_tombstones_remove_rows(spark: SparkSession, uri: str, tmp_path: Path, path: str) -> None:
     stream = FileStream(spark, tmp_path / "songs", "gone BOOLEAN, song BIGINT, title STRING")
     stream.add([{"song": i, "title": f"t{i}"} for i in range(5)])
-    stream.add([{"song": 1, "gone": True}, {"song": 2, "title": "new", "gone": False}, {"song": 9, "gone": True}])
+    stream.add(
+        [{"song": 1, "gone": True}, {"song": 2, "title": "new", "gone": False}, {"song": 9, "gone": True}]
+    )
     sink = LiveStateSink(changelog=uri, store="songs", key=["song"], tombstone_column="gone", path=path)
     drain(stream.frame(), sink, tmp_path / "checkpoint", "append")
     titles = {0: "t0", 2: "new", 3: "t3", 4: "t4"}
@@ -133,20 +183,34 @@ def test_tombstones_remove_rows(spark: SparkSession, uri: str, tmp_path: Path, p
 def test_window_columns_stay_structs(spark: SparkSession, uri: str, tmp_path: Path) -> None:
     stream = FileStream(spark, tmp_path / "events", "at TIMESTAMP, genre STRING")
     stream.add([{"at": "2024-01-01T10:00:01Z", "genre": "a"}, {"at": "2024-01-01T10:07:00Z", "genre": "a"}])
-    counts = stream.frame().groupBy(F.window("at", "5 minutes"), "genre").count().withColumn("start", F.col("window.start"))
-    drain(counts, LiveStateSink(changelog=uri, store="windows", key=["genre", "start"]), tmp_path / "checkpoint")
+    counts = (
+        stream.frame()
+        .groupBy(F.window("at", "5 minutes"), "genre")
+        .count()
+        .withColumn("start", F.col("window.start"))
+    )
+    drain(
+        counts, LiveStateSink(changelog=uri, store="windows", key=["genre", "start"]), tmp_path / "checkpoint"
+    )
     rows = contents(uri, "windows")
     assert len(rows) == 2
     assert all(row["window"]["start"] == row["start"] < row["window"]["end"] for row in rows.values())
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_an_empty_batch_is_an_epoch_without_rows(spark: SparkSession, uri: str, tmp_path: Path, path: str) -> None:
+def test_an_empty_batch_is_an_epoch_without_rows(
+    spark: SparkSession, uri: str, tmp_path: Path, path: str
+) -> None:
     stream = FileStream(spark, tmp_path / "plays", PLAYS)
     stream.add([])
     stream.add([{"song": "a", "user": 1}])
     stream.add([])
-    drain(stream.frame(), LiveStateSink(changelog=uri, store="plays", key=["song"], path=path), tmp_path / "checkpoint", "append")
+    drain(
+        stream.frame(),
+        LiveStateSink(changelog=uri, store="plays", key=["song"], path=path),
+        tmp_path / "checkpoint",
+        "append",
+    )
     assert [commit.rows for commit in commits(uri, "plays")] == [0, 1, 0]
     assert len(contents(uri, "plays")) == 1
 
@@ -157,7 +221,11 @@ def test_a_batch_too_big_for_the_driver_goes_from_the_executors(
     stream = FileStream(spark, tmp_path / "numbers", "number BIGINT")
     stream.add([{"number": i} for i in range(1000)])
     # 50 MB, more than maxResultSize, of which the plan says nothing.
-    many = stream.frame().withColumn("copy", F.explode(F.sequence(F.lit(0), F.lit(499)))).withColumn("text", F.repeat(F.lit("x"), 100))
+    many = (
+        stream.frame()
+        .withColumn("copy", F.explode(F.sequence(F.lit(0), F.lit(499))))
+        .withColumn("text", F.repeat(F.lit("x"), 100))
+    )
     sink = LiveStateSink(changelog=uri, store="numbers", key=["number", "copy"])
     with caplog.at_level(logging.WARNING, "spark_pipeline"):
         drain(many, sink, tmp_path / "checkpoint", "append")
@@ -185,8 +253,13 @@ class TestRefusals:
         assert contents(uri, "plays") == by_key([row for batch in plays.added[:3] for row in batch], "song")
 
     @pytest.mark.parametrize("path", PATHS)
-    def test_null_key_in_one_of_several_stores(self, plays: FileStream, uri: str, tmp_path: Path, path: str) -> None:
-        stores = [StoreOutput("plays", key=["user"]), StoreOutput("songs", key=["song"], query=lambda batch: batch.select("song", "genre"))]
+    def test_null_key_in_one_of_several_stores(
+        self, plays: FileStream, uri: str, tmp_path: Path, path: str
+    ) -> None:
+        stores = [
+            StoreOutput("plays", key=["user"]),
+            StoreOutput("songs", key=["song"], query=lambda batch: batch.select("song", "genre")),
+        ]
         plays.add([{"song": None, "user": 1000}])
         sink = LiveStateSink(changelog=uri, group="charts", stores=stores, path=path)
         failure = self._failure(plays.frame(), sink, tmp_path / "checkpoint")
@@ -195,10 +268,17 @@ class TestRefusals:
         assert [commit.batch_id for commit in commits(uri, "charts")] == [0, 1, 2]
 
     def test_schema_mismatch_shows_both(self, plays: FileStream, uri: str, tmp_path: Path) -> None:
-        drain(plays.frame(), LiveStateSink(changelog=uri, store="plays", key=["song"]), tmp_path / "checkpoint", "append")
+        drain(
+            plays.frame(),
+            LiveStateSink(changelog=uri, store="plays", key=["song"]),
+            tmp_path / "checkpoint",
+            "append",
+        )
         before = Changelog.open(uri).newest_epoch(GroupName("plays"))
         other = plays.frame().withColumn("user", F.col("user").cast("string"))
-        failure = self._failure(other, LiveStateSink(changelog=uri, store="plays", key=["song"]), tmp_path / "other")
+        failure = self._failure(
+            other, LiveStateSink(changelog=uri, store="plays", key=["song"]), tmp_path / "other"
+        )
         assert "engine.errors.InvalidInput: Store plays exists and differs." in failure
         assert "user BIGINT" in failure
         assert "user VARCHAR" in failure
@@ -207,27 +287,45 @@ class TestRefusals:
 
     def test_types_that_stores_do_not_hold(self, plays: FileStream, uri: str, tmp_path: Path) -> None:
         frame = plays.frame().withColumn("late", F.expr("make_dt_interval(1)"))
-        failure = self._failure(frame, LiveStateSink(changelog=uri, store="plays", key=["song"]), tmp_path / "checkpoint")
-        assert "InvalidInput: Store plays, column late: Spark's type interval day to second is not a value type of a store" in failure
+        failure = self._failure(
+            frame, LiveStateSink(changelog=uri, store="plays", key=["song"]), tmp_path / "checkpoint"
+        )
+        assert (
+            "InvalidInput: Store plays, column late: Spark's type interval day to second is not a value type "
+            "of a store" in failure
+        )
 
-    def test_a_key_that_is_not_told_apart_by_its_bytes(self, plays: FileStream, uri: str, tmp_path: Path) -> None:
+    def test_a_key_that_is_not_told_apart_by_its_bytes(
+        self, plays: FileStream, uri: str, tmp_path: Path
+    ) -> None:
         frame = plays.frame().withColumn("song", F.collate("song", "UTF8_LCASE"))
-        failure = self._failure(frame, LiveStateSink(changelog=uri, store="plays", key=["song"]), tmp_path / "checkpoint")
+        failure = self._failure(
+            frame, LiveStateSink(changelog=uri, store="plays", key=["song"]), tmp_path / "checkpoint"
+        )
         assert "InvalidInput: Store plays: the key column song has the collation UTF8_LCASE" in failure
 
     def test_duplicate_column(self, plays: FileStream, uri: str, tmp_path: Path) -> None:
         frame = plays.frame().select("song", "user", F.col("seconds").alias("USER"))
-        failure = self._failure(frame, LiveStateSink(changelog=uri, store="plays", key=["song"]), tmp_path / "checkpoint")
+        failure = self._failure(
+            frame, LiveStateSink(changelog=uri, store="plays", key=["song"]), tmp_path / "checkpoint"
+        )
         assert "InvalidInput: Store plays: the column USER is there twice" in failure
 
     def test_missing_tombstone_column(self, plays: FileStream, uri: str, tmp_path: Path) -> None:
         sink = LiveStateSink(changelog=uri, store="plays", key=["song"], tombstone_column="gone")
         failure = self._failure(plays.frame(), sink, tmp_path / "checkpoint")
-        assert "the tombstone column gone is not exactly one of the columns song, genre, user, seconds" in failure
+        assert (
+            "the tombstone column gone is not exactly one of the columns song, genre, user, seconds"
+            in failure
+        )
 
     def test_the_querys_own_failure(self, plays: FileStream, uri: str, tmp_path: Path) -> None:
-        broken = plays.frame().withColumn("seconds", F.expr("assert_true(user < 0, 'users are negative')").cast("int"))
-        failure = self._failure(broken, LiveStateSink(changelog=uri, store="plays", key=["song"]), tmp_path / "checkpoint")
+        broken = plays.frame().withColumn(
+            "seconds", F.expr("assert_true(user < 0, 'users are negative')").cast("int")
+        )
+        failure = self._failure(
+            broken, LiveStateSink(changelog=uri, store="plays", key=["song"]), tmp_path / "checkpoint"
+        )
         assert "users are negative" in failure
         assert commits(uri, "plays") == []
 
@@ -236,16 +334,24 @@ class TestRefusals:
     ("arguments", "message"),
     [
         ({}, "needs either a store with its key, or stores"),
-        ({"store": "a", "key": ["k"], "stores": [StoreOutput("b", ["k"])]}, "needs either a store with its key, or stores"),
+        (
+            {"store": "a", "key": ["k"], "stores": [StoreOutput("b", ["k"])]},
+            "needs either a store with its key, or stores",
+        ),
         ({"stores": [StoreOutput("a", ["k"]), StoreOutput("b", ["k"])]}, "name their group"),
         ({"stores": [StoreOutput("a", ["k"])] * 2, "group": "g"}, "writes a store twice"),
-        ({"stores": [StoreOutput("a", ["k"])], "key": ["k"], "partitions": 3}, "give key, partitions to its StoreOutput"),
+        (
+            {"stores": [StoreOutput("a", ["k"])], "key": ["k"], "partitions": 3},
+            "give key, partitions to its StoreOutput",
+        ),
         ({"store": "a", "key": ["k"], "mode": "upsert"}, "mode 'upsert' is none of append, update, complete"),
         ({"store": "a", "key": ["k"], "path": "fast"}, "The path 'fast' is none of auto, driver, executors"),
         ({"store": "a", "key": ["k"], "changelog": "ftp://host/x"}, "ftp"),
     ],
 )
-def test_arguments_are_checked_before_the_query_starts(uri: str, arguments: dict[str, object], message: str) -> None:
+def test_arguments_are_checked_before_the_query_starts(
+    uri: str, arguments: dict[str, object], message: str
+) -> None:
     with pytest.raises(InvalidInput, match=message):
         LiveStateSink(**{"changelog": uri, **arguments})  # type: ignore[arg-type]
 
@@ -263,7 +369,9 @@ def test_a_sink_belongs_to_the_query_that_started_last(plays: FileStream, uri: s
         first.processAllAvailable()
         drain(plays.frame(), sink, tmp_path / "second", "append")
         plays.add([{"song": "late", "user": 1}])
-        with pytest.raises(StreamingQueryException, match="Another streaming query uses the sink of store group plays"):
+        with pytest.raises(
+            StreamingQueryException, match="Another streaming query uses the sink of store group plays"
+        ):
             first.processAllAvailable()
     finally:
         first.stop()
@@ -272,4 +380,6 @@ def test_a_sink_belongs_to_the_query_that_started_last(plays: FileStream, uri: s
 
 
 def test_settings_are_the_attributes_of_an_output() -> None:
-    assert [*StoreSettings.__annotations__] == [each.name for each in fields(StoreOutput) if each.name not in ("store", "key")]
+    assert [*StoreSettings.__annotations__] == [
+        each.name for each in fields(StoreOutput) if each.name not in ("store", "key")
+    ]

@@ -35,7 +35,12 @@ def trades(spark: SparkSession, tmp_path: Path) -> FileStream:
     stream = FileStream(spark, tmp_path / "trades", TRADES)
     for batch in range(5):
         minutes = [60 * batch + 3 * i - 20 * (i % 3 == 0 and batch > 0) for i in range(20)]
-        stream.add([{"symbol": f"S{i % 3}", "at": at(minute), "price": 100 * batch + i} for i, minute in enumerate(minutes)])
+        stream.add(
+            [
+                {"symbol": f"S{i % 3}", "at": at(minute), "price": 100 * batch + i}
+                for i, minute in enumerate(minutes)
+            ]
+        )
     return stream
 
 
@@ -47,43 +52,71 @@ def recomputed(stream: FileStream, length: str, slide: str | None) -> list[dict[
         .groupBy("symbol", F.window("at", length, slide))
         .agg(F.count(F.lit(1)).alias("trades"), F.avg("price").alias("average"))
     )
-    rows = windows.select("symbol", F.col("window.start").alias("window_start"), F.col("window.end").alias("window_end"), "trades", "average")
+    rows = windows.select(
+        "symbol",
+        F.col("window.start").alias("window_start"),
+        F.col("window.end").alias("window_end"),
+        "trades",
+        "average",
+    )
     found: list[dict[str, Any]] = rows.orderBy("symbol", "window_start").toArrow().to_pylist()
     return found
 
 
 def windowed(stream: FileStream, length: str, slide: str | None) -> DataFrame:
     trades = stream.frame().withWatermark("at", "30 minutes")
-    return trades.groupBy("symbol", F.window("at", length, slide)).agg(F.count(F.lit(1)).alias("trades"), F.avg("price").alias("average"))
+    return trades.groupBy("symbol", F.window("at", length, slide)).agg(
+        F.count(F.lit(1)).alias("trades"), F.avg("price").alias("average")
+    )
 
 
 @pytest.mark.parametrize(("length", "slide"), WINDOWS)
-def test_windows_in_update_mode(trades: FileStream, uri: str, tmp_path: Path, length: str, slide: str | None) -> None:
+def test_windows_in_update_mode(
+    trades: FileStream, uri: str, tmp_path: Path, length: str, slide: str | None
+) -> None:
     sink = LiveStateSink(changelog=uri, store="windows", key=["symbol"], window="window", partitions=2)
     drain(windowed(trades, length, slide), sink, tmp_path / "checkpoint")
     definition = Changelog.open(uri).definition(StoreName("windows"))
     assert definition is not None
-    assert (definition.key, definition.partition_by) == (("symbol", "window_start", "window_end"), ("symbol",))
+    assert (definition.key, definition.partition_by) == (
+        ("symbol", "window_start", "window_end"),
+        ("symbol",),
+    )
     with served(uri, tmp_path / "data", "windows") as service:
-        assert rows_of(service, "SELECT * FROM windows ORDER BY symbol, window_start") == recomputed(trades, length, slide)
-        slice_of_one = "SELECT trades FROM windows WHERE symbol = 'S1' AND window_start >= TIMESTAMPTZ '2026-01-01 03:00:00+00'"
+        assert rows_of(service, "SELECT * FROM windows ORDER BY symbol, window_start") == recomputed(
+            trades, length, slide
+        )
+        slice_of_one = (
+            "SELECT trades FROM windows WHERE symbol = 'S1' AND window_start >= TIMESTAMPTZ "
+            "'2026-01-01 03:00:00+00'"
+        )
         expected = [
-            row for row in recomputed(trades, length, slide) if row["symbol"] == "S1" and row["window_start"] >= START + dt.timedelta(hours=3)
+            row
+            for row in recomputed(trades, length, slide)
+            if row["symbol"] == "S1" and row["window_start"] >= START + dt.timedelta(hours=3)
         ]
         assert len(rows_of(service, slice_of_one)) == len(expected) > 0
 
 
-def test_windows_in_append_mode_come_when_they_are_closed(trades: FileStream, uri: str, tmp_path: Path) -> None:
+def test_windows_in_append_mode_come_when_they_are_closed(
+    trades: FileStream, uri: str, tmp_path: Path
+) -> None:
     sink = LiveStateSink(changelog=uri, store="windows", key=["symbol"], window="window", path="executors")
     drain(windowed(trades, "10 minutes", None), sink, tmp_path / "checkpoint", "append")
     newest = max(dt.datetime.fromisoformat(row["at"] + "+00:00") for batch in trades.added for row in batch)
-    closed = [row for row in recomputed(trades, "10 minutes", None) if row["window_end"] <= newest - dt.timedelta(minutes=30)]
+    closed = [
+        row
+        for row in recomputed(trades, "10 minutes", None)
+        if row["window_end"] <= newest - dt.timedelta(minutes=30)
+    ]
     with served(uri, tmp_path / "data", "windows") as service:
         assert rows_of(service, "SELECT * FROM windows ORDER BY symbol, window_start") == closed
 
 
 @pytest.mark.parametrize(("length", "slide"), WINDOWS)
-def test_windows_that_the_store_merges(trades: FileStream, uri: str, tmp_path: Path, length: str, slide: str | None) -> None:
+def test_windows_that_the_store_merges(
+    trades: FileStream, uri: str, tmp_path: Path, length: str, slide: str | None
+) -> None:
     def in_windows(batch: DataFrame) -> DataFrame:
         return batch.withColumn("window", F.window("at", length, slide))
 
@@ -91,20 +124,33 @@ def test_windows_that_the_store_merges(trades: FileStream, uri: str, tmp_path: P
     output = StoreOutput("windows", key=["symbol"], window="window", kind=kind, query=in_windows)
     drain(trades.frame(), LiveStateSink(changelog=uri, stores=[output]), tmp_path / "checkpoint", "append")
     with served(uri, tmp_path / "data", "windows") as service:
-        assert rows_of(service, "SELECT * FROM windows ORDER BY symbol, window_start") == recomputed(trades, length, slide)
+        assert rows_of(service, "SELECT * FROM windows ORDER BY symbol, window_start") == recomputed(
+            trades, length, slide
+        )
 
 
 @pytest.mark.parametrize("kind", [KEY_VALUE, merged.columns(trades=merged.count())])
-def test_rows_go_when_the_watermark_passes_their_retention(trades: FileStream, uri: str, tmp_path: Path, kind: Kind) -> None:
+def test_rows_go_when_the_watermark_passes_their_retention(
+    trades: FileStream, uri: str, tmp_path: Path, kind: Kind
+) -> None:
     def in_windows(batch: DataFrame) -> DataFrame:
         windows = batch.withColumn("window", F.window("at", "10 minutes"))
-        return windows.select("symbol", "window") if kind is not KEY_VALUE else windows.dropDuplicates(["symbol", "window"])
+        return (
+            windows.select("symbol", "window")
+            if kind is not KEY_VALUE
+            else windows.dropDuplicates(["symbol", "window"])
+        )
 
-    output = StoreOutput("windows", key=["symbol"], window="window", kind=kind, query=in_windows, retention="64 minutes")
+    output = StoreOutput(
+        "windows", key=["symbol"], window="window", kind=kind, query=in_windows, retention="64 minutes"
+    )
     stream = trades.frame().withWatermark("at", "30 minutes")
     drain(stream, LiveStateSink(changelog=uri, stores=[output]), tmp_path / "checkpoint", "append")
-    # The last batch's watermark is 30 minutes behind the newest event of the batch before it, which is at minute 3 * 60 + 51 or 57.
-    newest = max(dt.datetime.fromisoformat(row["at"] + "+00:00") for batch in trades.added[:4] for row in batch)
+    # The last batch's watermark is 30 minutes behind the newest event of the batch before it, which is at
+    # minute 3 * 60 + 51 or 57.
+    newest = max(
+        dt.datetime.fromisoformat(row["at"] + "+00:00") for batch in trades.added[:4] for row in batch
+    )
     oldest = newest - dt.timedelta(minutes=30 + 64)
     expected = [row for row in recomputed(trades, "10 minutes", None) if row["window_end"] >= oldest]
     assert 0 < len(expected) < len(recomputed(trades, "10 minutes", None))
@@ -115,7 +161,9 @@ def test_rows_go_when_the_watermark_passes_their_retention(trades: FileStream, u
 
 
 def test_batches_without_rows_let_go_of_rows_too(trades: FileStream, uri: str, tmp_path: Path) -> None:
-    sink = LiveStateSink(changelog=uri, store="windows", key=["symbol"], window="window", retention="10 minutes")
+    sink = LiveStateSink(
+        changelog=uri, store="windows", key=["symbol"], window="window", retention="10 minutes"
+    )
     drain(windowed(trades, "10 minutes", None), sink, tmp_path / "checkpoint")
     last = commits(uri, "windows")[-1]
     assert last.rows == 0
@@ -132,25 +180,39 @@ def test_retention_by_commit_needs_no_watermark(trades: FileStream, uri: str, tm
     sink = LiveStateSink(changelog=uri, store="prices", key=["symbol"], retention=dt.timedelta(hours=1))
     drain(trades.frame(), sink, tmp_path / "checkpoint", "append")
     last = commits(uri, "prices")[-1]
-    assert 0 <= last.committed_at - 3_600_000_000 - last.cutoffs[StoreName("prices")] < 3_600_000_000 // 64 + 10_000_000
+    assert (
+        0
+        <= last.committed_at - 3_600_000_000 - last.cutoffs[StoreName("prices")]
+        < 3_600_000_000 // 64 + 10_000_000
+    )
     with served(uri, tmp_path / "data", "prices") as service:
         assert rows_of(service, "SELECT count(*) AS symbols FROM prices") == [{"symbols": 3}]
 
 
 def test_an_event_of_the_future_takes_nothing_with_it(trades: FileStream, uri: str, tmp_path: Path) -> None:
     stream = trades.frame().withWatermark("at", "30 minutes")
-    sink = LiveStateSink(changelog=uri, store="prices", key=["symbol"], retention="1 day", retention_column="at")
+    sink = LiveStateSink(
+        changelog=uri, store="prices", key=["symbol"], retention="1 day", retention_column="at"
+    )
     trades.add([{"symbol": "S1", "at": "2999-01-01 00:00:00", "price": 1.0}])
     trades.add([{"symbol": "S2", "at": "2026-01-01 09:00:00", "price": 2.0}])
-    with pytest.raises(StreamingQueryException, match=r"All rows of store prices of before 2998-12-.* the watermark lies in the future"):
+    with pytest.raises(
+        StreamingQueryException,
+        match=r"All rows of store prices of before 2998-12-.* the watermark lies in the future",
+    ):
         drain(stream, sink, tmp_path / "checkpoint", "append")
-    assert all(commit.cutoffs.get(StoreName("prices"), 0) < time.time_ns() // 1000 for commit in commits(uri, "prices"))
+    assert all(
+        commit.cutoffs.get(StoreName("prices"), 0) < time.time_ns() // 1000
+        for commit in commits(uri, "prices")
+    )
     with served(uri, tmp_path / "data", "prices") as service:
         assert rows_of(service, "SELECT count(*) AS symbols FROM prices") == [{"symbols": 3}]
 
 
 def test_retention_by_event_time_needs_a_watermark(trades: FileStream, uri: str, tmp_path: Path) -> None:
-    sink = LiveStateSink(changelog=uri, store="prices", key=["symbol"], retention="1 day", retention_column="at")
+    sink = LiveStateSink(
+        changelog=uri, store="prices", key=["symbol"], retention="1 day", retention_column="at"
+    )
     with pytest.raises(StreamingQueryException, match="the query's watermark, and the query has none"):
         drain(trades.frame(), sink, tmp_path / "checkpoint", "append")
     assert Changelog.open(uri).definition(StoreName("prices")) is None
@@ -158,9 +220,13 @@ def test_retention_by_event_time_needs_a_watermark(trades: FileStream, uri: str,
 
 def test_what_does_not_fit_is_refused(spark: SparkSession) -> None:
     batch = spark.createDataFrame([("a", START)], "symbol STRING, at TIMESTAMP")
-    with pytest.raises(InvalidInput, match="the window column window is not exactly one of the columns symbol, at"):
+    with pytest.raises(
+        InvalidInput, match="the window column window is not exactly one of the columns symbol, at"
+    ):
         StoreOutput("windows", key=["symbol"], window="window").frame(batch)
-    with pytest.raises(InvalidInput, match=r"the window column at is timestamp, and not what Spark's window\(\) makes"):
+    with pytest.raises(
+        InvalidInput, match=r"the window column at is timestamp, and not what Spark's window\(\) makes"
+    ):
         StoreOutput("windows", key=["symbol"], window="at").frame(batch)
     with pytest.raises(InvalidInput, match="windows are for key-value and merge stores"):
         StoreOutput("windows", key=["symbol"], window="window", kind=Versioned("at"))

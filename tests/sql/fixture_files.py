@@ -6,7 +6,8 @@
     song_id BIGINT, title VARCHAR
     1, 'Song 001'
 
-A blank line ends an answer. Rows are in the order of the query if it ends in ORDER BY, else sorted by their text.
+A blank line ends an answer. Rows are in the order of the query if it ends in ORDER BY, else sorted by their
+text.
 """
 
 from __future__ import annotations
@@ -55,7 +56,14 @@ def read(path: Path) -> list[Fixture]:
     for block in re.split(r"\n\s*\n(?=-- )", path.read_text().strip()):
         head, _, answer = block.partition("\n----\n")
         title, _, sql = head.partition("\n")
-        found.append(Fixture(path.stem, title.removeprefix("-- ").rstrip("."), sql.strip(), tuple(answer.rstrip("\n").split("\n")) if answer else ()))
+        found.append(
+            Fixture(
+                path.stem,
+                title.removeprefix("-- ").rstrip("."),
+                sql.strip(),
+                tuple(answer.rstrip("\n").split("\n")) if answer else (),
+            )
+        )
     return found
 
 
@@ -66,13 +74,19 @@ def read_all() -> list[Fixture]:
 
 def write(path: Path, fixtures: Iterable[Fixture]) -> None:
     """Write a file that `read` reads."""
-    path.write_text("\n\n".join(f"-- {each.title}.\n{each.sql}\n----\n" + "\n".join(each.answer) for each in fixtures) + "\n")
+    path.write_text(
+        "\n\n".join(f"-- {each.title}.\n{each.sql}\n----\n" + "\n".join(each.answer) for each in fixtures)
+        + "\n"
+    )
 
 
 def answer_of(table: pa.Table, *, is_ordered: bool) -> tuple[str, ...]:
     """A table as the lines of an answer."""
     header = ", ".join(f"{field.name} {_type(field.type)}" for field in table.schema)
-    rows = [", ".join(text(value) for value in row) for row in zip(*(column.to_pylist() for column in table.columns), strict=True)]
+    rows = [
+        ", ".join(text(value) for value in row)
+        for row in zip(*(column.to_pylist() for column in table.columns), strict=True)
+    ]
     return (header, *(rows if is_ordered else sorted(rows)))
 
 

@@ -1,4 +1,6 @@
-"""Write the golden answers anew, from plain DuckDB over plain rows: `python -m tests.sql.regenerate`. Review the difference."""
+"""Write the golden answers anew, from plain DuckDB over plain rows: `python -m tests.sql.regenerate`. Review
+the difference.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The stores of the SQL fixtures: their definitions, the epochs that make them, and what is live in the end.
 
-Every value type is there, with NULLs, extremes and values that print alike. Rows come in several epochs: upserts that
-supersede, tombstones, and keys that come back.
+Every value type is there, with NULLs, extremes and values that print alike. Rows come in several epochs:
+upserts that supersede, tombstones, and keys that come back.
 """
 
 from __future__ import annotations
@@ -43,7 +43,14 @@ PLAYS = define_store(
 )
 ARTISTS = define_store(
     "artists",
-    pa.schema([("country", pa.string()), ("name", pa.string()), ("founded", pa.int32()), ("members", pa.list_(pa.string()))]),
+    pa.schema(
+        [
+            ("country", pa.string()),
+            ("name", pa.string()),
+            ("founded", pa.int32()),
+            ("members", pa.list_(pa.string())),
+        ]
+    ),
     ["country", "name"],
     partition_by=["country"],
     partitions=3,
@@ -51,7 +58,14 @@ ARTISTS = define_store(
 )
 SONG_ARTISTS = define_store(
     "song_artists",
-    pa.schema([("song_id", pa.int64()), ("country", pa.string()), ("name", pa.string()), ("share", pa.decimal128(5, 4))]),
+    pa.schema(
+        [
+            ("song_id", pa.int64()),
+            ("country", pa.string()),
+            ("name", pa.string()),
+            ("share", pa.decimal128(5, 4)),
+        ]
+    ),
     ["song_id", "country", "name"],
     partition_by=["song_id"],
     partitions=4,
@@ -59,7 +73,14 @@ SONG_ARTISTS = define_store(
 )
 MY_SONGS = define_store(
     "My Songs",
-    pa.schema([("Song Id", pa.int64()), ('The "Best" Title', pa.string()), ("order", pa.int32()), ("select", pa.bool_())]),
+    pa.schema(
+        [
+            ("Song Id", pa.int64()),
+            ('The "Best" Title', pa.string()),
+            ("order", pa.int32()),
+            ("select", pa.bool_()),
+        ]
+    ),
     ["Song Id"],
     partitions=2,
 )
@@ -92,8 +113,18 @@ DAYS = define_store(
     ["day"],
     partitions=2,
 )
-TAGS = define_store("tags", pa.schema([("code", pa.binary()), ("is_on", pa.bool_()), ("n", pa.uint64())]), ["code", "is_on"], partitions=2)
-EMPTY = define_store("empty", pa.schema([("id", pa.int64()), ("v", pa.string()), ("d", pa.decimal128(38, 10))]), ["id"], partitions=2)
+TAGS = define_store(
+    "tags",
+    pa.schema([("code", pa.binary()), ("is_on", pa.bool_()), ("n", pa.uint64())]),
+    ["code", "is_on"],
+    partitions=2,
+)
+EMPTY = define_store(
+    "empty",
+    pa.schema([("id", pa.int64()), ("v", pa.string()), ("d", pa.decimal128(38, 10))]),
+    ["id"],
+    partitions=2,
+)
 
 MERGED = (
     MergedColumn("plays", Function.COUNT),
@@ -132,7 +163,11 @@ DEFINITIONS = (PLAYS, ARTISTS, SONG_ARTISTS, MY_SONGS, READINGS, DAYS, TAGS, EMP
 
 def definitions_with(partitions: int | None) -> tuple[StoreDefinition, ...]:
     """The stores with another number of partitions each; None for their own."""
-    return DEFINITIONS if partitions is None else tuple(replace(definition, partitions=partitions) for definition in DEFINITIONS)
+    return (
+        DEFINITIONS
+        if partitions is None
+        else tuple(replace(definition, partitions=partitions) for definition in DEFINITIONS)
+    )
 
 
 GENRES = ("rock", "pop", "jazz", None, "Rock", "rock & roll")
@@ -186,7 +221,15 @@ def _song_artists(songs: range) -> list[tuple[Any, ...]]:
 
 
 def _my_songs() -> list[tuple[Any, ...]]:
-    return [(place * 3, ['say "hi"', "it's", "", "-- no comment", None][place % 5], place % 4 or None, place % 2 == 0) for place in range(20)]
+    return [
+        (
+            place * 3,
+            ['say "hi"', "it's", "", "-- no comment", None][place % 5],
+            place % 4 or None,
+            place % 2 == 0,
+        )
+        for place in range(20)
+    ]
 
 
 VALUES = (float("nan"), -0.0, 0.0, 1.5, -1.5, float("inf"), float("-inf"), None, 1e-300, 1e300)
@@ -204,7 +247,9 @@ def _readings(sensors: tuple[str, ...], count: int, shift: int) -> list[tuple[An
                     VALUES[number % len(VALUES)],
                     [None, 0.5, -0.0, float("nan"), 16777216.0][number % 5],
                     [None, [], [("low", number), ("high", None)]][number % 3],
-                    [None, {"x": number / 2, "labels": ["a", f"l{number}"]}, {"x": None, "labels": None}][number % 3],
+                    [None, {"x": number / 2, "labels": ["a", f"l{number}"]}, {"x": None, "labels": None}][
+                        number % 3
+                    ],
                     [None, b"", b"\x00\xff", b"abc"][number % 4],
                     [None, -128, 127, 0][number % 4],
                     [None, -32768, 32767, 5][number % 4],
@@ -229,7 +274,10 @@ def _days(first: int, count: int, sign: int) -> list[tuple[Any, ...]]:
 
 
 _TAG_ROWS = [
-    (code, flag, number) for number, (code, flag) in enumerate((c, f) for c in (b"", b"\x00", b"a", b"a\x00", b"\xff") for f in (True, False))
+    (code, flag, number)
+    for number, (code, flag) in enumerate(
+        (c, f) for c in (b"", b"\x00", b"a", b"a\x00", b"\xff") for f in (True, False)
+    )
 ]
 
 
@@ -274,7 +322,10 @@ EPOCHS: tuple[Epoch, ...] = (
     },
     {"readings": (_readings(("b", "c"), 9, 3), _readings(("a-1",), 6, 0))},
     {"days": (_days(20, 20, -1), _days(3, 2, 1))},
-    {"plays": (_plays(range(12, 15), 2), _plays(range(150, 155), 0)), "artists": ([("FR", "The Same", 1, ["new"])], [("DE", "Beta DE", None, None)])},
+    {
+        "plays": (_plays(range(12, 15), 2), _plays(range(150, 155), 0)),
+        "artists": ([("FR", "The Same", 1, ["new"])], [("DE", "Beta DE", None, None)]),
+    },
     {"My Songs": ([(0, "changed", None, None)], [(57, None, None, None), (999, None, None, None)])},
     {"plays": (_plays(range(0, 160, 10), 3), [])},
     {"totals": (_totals(0, 50), [])},
@@ -288,7 +339,10 @@ EPOCHS: tuple[Epoch, ...] = (
 def table(schema: pa.Schema, rows: list[tuple[Any, ...]]) -> pa.Table:
     """Rows as a table."""
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
-    return pa.Table.from_arrays([pa.array(list(column), field.type) for column, field in zip(columns, schema, strict=True)], schema=schema)
+    return pa.Table.from_arrays(
+        [pa.array(list(column), field.type) for column, field in zip(columns, schema, strict=True)],
+        schema=schema,
+    )
 
 
 def epoch_tables(epoch: Epoch) -> dict[str, pa.Table]:
@@ -298,7 +352,9 @@ def epoch_tables(epoch: Epoch) -> dict[str, pa.Table]:
         definition = next(each for each in DEFINITIONS if each.name == name)
         nullable = pa.schema([field.with_nullable(True) for field in definition.row_schema])
         rows = table(definition.row_schema, upserts + removed).cast(nullable)
-        tables[name] = rows.append_column(REMOVED, pa.array([False] * len(upserts) + [True] * len(removed), pa.bool_()))
+        tables[name] = rows.append_column(
+            REMOVED, pa.array([False] * len(upserts) + [True] * len(removed), pa.bool_())
+        )
     return tables
 
 
@@ -315,7 +371,9 @@ def live_tables() -> dict[str, pa.Table]:
             for row in removed:
                 live[name].pop(row[:width], None)
     return {
-        definition.name: table(definition.schema, [_finished(definition, rows) for rows in live[definition.name].values()])
+        definition.name: table(
+            definition.schema, [_finished(definition, rows) for rows in live[definition.name].values()]
+        )
         for definition in DEFINITIONS
     }
 
@@ -341,5 +399,7 @@ def dead_tables() -> dict[str, pa.Table]:
         kept = {repr(row) for row in live[definition.name].to_pylist()}
         rows = [row for epoch in EPOCHS for row in epoch.get(definition.name, ([], []))[0]]
         every = table(definition.schema, rows)
-        dead[definition.name] = every.filter(pa.array([repr(row) not in kept for row in every.to_pylist()], pa.bool_()))
+        dead[definition.name] = every.filter(
+            pa.array([repr(row) not in kept for row in every.to_pylist()], pa.bool_())
+        )
     return dead

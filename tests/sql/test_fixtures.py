@@ -1,6 +1,7 @@
 """Each SQL fixture lives many lives, with one golden answer.
 
-On one host: in memory, straight, after compaction, after a restart, and rebuilt. With other numbers of partitions, on one host and on three.
+On one host: in memory, straight, after compaction, after a restart, and rebuilt. With other numbers of
+partitions, on one host and on three.
 
 Golden answers come from plain DuckDB (`tests.sql.regenerate`), so nothing of livestate has a part in them.
 """
@@ -23,7 +24,15 @@ from engine.scan import StoreSource
 from engine.service import QueryService
 from engine.state.options import StateOptions
 from tests.sql.fixture_files import answer_of, read_all
-from tests.sql.stores import DEFINITIONS, EPOCHS, REMOVED, dead_tables, definitions_with, epoch_tables, live_tables
+from tests.sql.stores import (
+    DEFINITIONS,
+    EPOCHS,
+    REMOVED,
+    dead_tables,
+    definitions_with,
+    epoch_tables,
+    live_tables,
+)
 from tests.support.cluster import following_cluster, host_names
 from tests.support.memory_source import MemorySource, memory_view
 
@@ -34,7 +43,9 @@ COMPACTED = StateOptions(block_rows=16, fan_out=2, dead_share=0.01)
 
 
 @contextmanager
-def _following(changelog: Changelog, directory: Path, newest: dict[GroupName, Epoch], state: StateOptions) -> Iterator[Follower]:
+def _following(
+    changelog: Changelog, directory: Path, newest: dict[GroupName, Epoch], state: StateOptions
+) -> Iterator[Follower]:
     follower = Follower(changelog, directory, FollowerOptions(poll_seconds=0.01, state=state))
     follower.start()
     try:
@@ -46,14 +57,18 @@ def _following(changelog: Changelog, directory: Path, newest: dict[GroupName, Ep
 
 
 class _Producer:
-    """Appends the epochs of the fixtures to a changelog; every store has so many partitions, or its own number of them."""
+    """Appends the epochs of the fixtures to a changelog; every store has so many partitions, or its own
+    number of them.
+    """
 
     def __init__(self, directory: Path, partitions: int | None = None) -> None:
         self.changelog = Changelog.open(str(directory))
         definitions = definitions_with(partitions)
         groups = sorted({definition.group for definition in definitions})
         stores = {group: [each for each in definitions if each.group == group] for group in groups}
-        self._appenders: dict[str, StoreAppender] = {group: open_appender(self.changelog, stores[group]) for group in groups}
+        self._appenders: dict[str, StoreAppender] = {
+            group: open_appender(self.changelog, stores[group]) for group in groups
+        }
         self._groups = {definition.name: definition.group for definition in definitions}
 
     def append(self, first: int, last: int) -> dict[GroupName, Epoch]:
@@ -61,7 +76,9 @@ class _Producer:
         for epoch in EPOCHS[first:last]:
             by_group: dict[str, dict[str, pa.Table]] = {}
             for name, rows in epoch_tables(epoch).items():
-                by_group.setdefault(next(group for store, group in self._groups.items() if store == name), {})[name] = rows
+                by_group.setdefault(
+                    next(group for store, group in self._groups.items() if store == name), {}
+                )[name] = rows
             for group, tables in by_group.items():
                 self._appenders[group].append(tables, tombstone_column=REMOVED)
         return {GroupName(group): appender.epoch for group, appender in self._appenders.items()}
@@ -70,20 +87,26 @@ class _Producer:
 @contextmanager
 def _in_memory(directory: Path) -> Iterator[StoreSource]:
     live, dead = live_tables(), dead_tables()
-    yield MemorySource([memory_view(definition, live[definition.name], dead[definition.name]) for definition in DEFINITIONS])
+    yield MemorySource(
+        [memory_view(definition, live[definition.name], dead[definition.name]) for definition in DEFINITIONS]
+    )
 
 
 @contextmanager
 def _straight(directory: Path) -> Iterator[StoreSource]:
     producer = _Producer(directory / "changelog")
-    with _following(producer.changelog, directory / "data", producer.append(0, len(EPOCHS)), UNCOMPACTED) as follower:
+    with _following(
+        producer.changelog, directory / "data", producer.append(0, len(EPOCHS)), UNCOMPACTED
+    ) as follower:
         yield follower
 
 
 @contextmanager
 def _compacted(directory: Path) -> Iterator[StoreSource]:
     producer = _Producer(directory / "changelog")
-    with _following(producer.changelog, directory / "data", producer.append(0, len(EPOCHS)), COMPACTED) as follower:
+    with _following(
+        producer.changelog, directory / "data", producer.append(0, len(EPOCHS)), COMPACTED
+    ) as follower:
         assert follower.wait_until_compact(WAIT_SECONDS)
         yield follower
 
@@ -116,7 +139,9 @@ def _rebuilt(directory: Path) -> Iterator[StoreSource]:
 @contextmanager
 def _partitioned(directory: Path, partitions: int) -> Iterator[StoreSource]:
     producer = _Producer(directory / "changelog", partitions)
-    with _following(producer.changelog, directory / "data", producer.append(0, len(EPOCHS)), UNCOMPACTED) as follower:
+    with _following(
+        producer.changelog, directory / "data", producer.append(0, len(EPOCHS)), UNCOMPACTED
+    ) as follower:
         yield follower
 
 
@@ -134,7 +159,9 @@ Services = tuple[QueryService, ...]
 
 
 @contextmanager
-def _one(directory: Path, source_of: Callable[[Path], AbstractContextManager[StoreSource]]) -> Iterator[Services]:
+def _one(
+    directory: Path, source_of: Callable[[Path], AbstractContextManager[StoreSource]]
+) -> Iterator[Services]:
     with source_of(directory) as source:
         service = QueryService(source)
         yield (service,)
@@ -146,7 +173,9 @@ def _three(directory: Path, partitions: int | None) -> Iterator[Services]:
     producer = _Producer(directory / "changelog", partitions)
     newest = producer.append(0, len(EPOCHS))
     hosts = host_names(3)
-    with following_cluster(producer.changelog, directory / "data", hosts, FollowerOptions(poll_seconds=0.01, state=UNCOMPACTED)) as cluster:
+    with following_cluster(
+        producer.changelog, directory / "data", hosts, FollowerOptions(poll_seconds=0.01, state=UNCOMPACTED)
+    ) as cluster:
         cluster.wait_for(newest, WAIT_SECONDS)
         yield tuple(cluster.services[host] for host in hosts)
 
@@ -154,7 +183,10 @@ def _three(directory: Path, partitions: int | None) -> Iterator[Services]:
 LIVES: dict[str, Callable[[Path], AbstractContextManager[Services]]] = {
     **{name: partial(_one, source_of=source_of) for name, source_of in ONE_HOST.items()},
     "3 hosts": partial(_three, partitions=None),
-    **{f"3 hosts, {partitions} partitions": partial(_three, partitions=partitions) for partitions in (1, 8, 64)},
+    **{
+        f"3 hosts, {partitions} partitions": partial(_three, partitions=partitions)
+        for partitions in (1, 8, 64)
+    },
 }
 
 
@@ -164,7 +196,9 @@ def services(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         yield found
 
 
-@pytest.mark.parametrize("number", range(len(FIXTURES)), ids=lambda number: f"{FIXTURES[number].file}: {FIXTURES[number].title}")
+@pytest.mark.parametrize(
+    "number", range(len(FIXTURES)), ids=lambda number: f"{FIXTURES[number].file}: {FIXTURES[number].title}"
+)
 def test_the_answer_is_golden(services: Services, number: int) -> None:
     """Whichever host is asked: they take turns."""
     fixture = FIXTURES[number]

@@ -1,4 +1,6 @@
-"""A parameter means what a literal, cast to the parameter's type, means: one engine over all rows says what that is."""
+"""A parameter means what a literal, cast to the parameter's type, means: one engine over all rows says what
+that is.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,28 @@ COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "k": (pa.int64(), [1, 2, 5, EDGE, EDGE + 1, -(2**63), 2**63 - 1]),
     "tiny": (pa.int8(), [1, 2, 44, -128, 127, 5, None]),
     "u": (pa.uint64(), [1, 2, 5, EDGE, EDGE + 1, 2**64 - 1, 0]),
-    "m": (pa.decimal128(10, 2), [Decimal(text) for text in ("1.25", "1.26", "-1.25", "0.00", "99999999.99", "5.00", "1.10")]),
-    "wide": (pa.decimal128(38, 10), [Decimal(text) for text in ("1.25", "1.2500000001", "0", "-7", "12345678901234567.8", "5", "1.1")]),
+    "m": (
+        pa.decimal128(10, 2),
+        [Decimal(text) for text in ("1.25", "1.26", "-1.25", "0.00", "99999999.99", "5.00", "1.10")],
+    ),
+    "wide": (
+        pa.decimal128(38, 10),
+        [Decimal(text) for text in ("1.25", "1.2500000001", "0", "-7", "12345678901234567.8", "5", "1.1")],
+    ),
     "f": (pa.float32(), [0.1, 1.25, -0.0, float("nan"), 16777216.0, 5.0, None]),
     "d": (pa.float64(), [0.1, 1.25, -0.0, float("nan"), float("inf"), float(EDGE), 5.0]),
-    "day": (pa.date32(), [date(2024, 1, 1), date(2024, 1, 2), date(1969, 12, 31), date(1, 1, 1), date(9999, 12, 31), None, date(1970, 1, 1)]),
+    "day": (
+        pa.date32(),
+        [
+            date(2024, 1, 1),
+            date(2024, 1, 2),
+            date(1969, 12, 31),
+            date(1, 1, 1),
+            date(9999, 12, 31),
+            None,
+            date(1970, 1, 1),
+        ],
+    ),
     "moment": (
         pa.timestamp("us"),
         [
@@ -61,7 +80,13 @@ COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "raw": (pa.binary(), [b"a", b"b", b"", b"\xff", b"a\x00", None, b"5"]),
     "flag": (pa.bool_(), [True, False, True, False, None, True, False]),
 }
-FAMILIES = (("k", "tiny", "u", "m", "wide", "f", "d"), ("day", "moment", "instant"), ("name",), ("raw",), ("flag",))
+FAMILIES = (
+    ("k", "tiny", "u", "m", "wide", "f", "d"),
+    ("day", "moment", "instant"),
+    ("name",),
+    ("raw",),
+    ("flag",),
+)
 OTHERS: dict[pa.DataType, list[Any]] = {
     pa.decimal128(4, 3): [Decimal("1.254"), Decimal("1.250"), Decimal("0.001")],
     pa.decimal128(20, 0): [Decimal(5), Decimal(2**64 - 1), Decimal(-1)],
@@ -103,7 +128,9 @@ def values_for(family: tuple[str, ...]) -> Iterator[pa.Scalar]:
         kind, values = COLUMNS[name]
         yield from (pa.scalar(value, kind) for value in values)
     for kind, values in OTHERS.items():
-        if (family == FAMILIES[0] and not pa.types.is_temporal(kind)) or (family == FAMILIES[1] and pa.types.is_temporal(kind)):
+        if (family == FAMILIES[0] and not pa.types.is_temporal(kind)) or (
+            family == FAMILIES[1] and pa.types.is_temporal(kind)
+        ):
             yield from (pa.scalar(value, kind) for value in values)
 
 
@@ -127,7 +154,10 @@ def check(cluster: Cluster, plain: PlainDuckDB, sql: str, values: tuple[pa.Scala
         expected: pa.Table | None = plain.answer(text)
     except duckdb.Error:
         expected = None
-    batch = pa.record_batch([pa.array([value.as_py()], value.type) for value in values], [str(place + 1) for place in range(len(values))])
+    batch = pa.record_batch(
+        [pa.array([value.as_py()], value.type) for value in values],
+        [str(place + 1) for place in range(len(values))],
+    )
     try:
         with cluster.services[cluster.hosts[0]].execute(sql, batch) as result:
             found: pa.Table | None = result.read_all()
@@ -144,13 +174,21 @@ def check(cluster: Cluster, plain: PlainDuckDB, sql: str, values: tuple[pa.Scala
 @pytest.mark.parametrize(("family", "column"), [(family, column) for family in FAMILIES for column in family])
 def test_comparisons(cluster: Cluster, plain: PlainDuckDB, family: tuple[str, ...], column: str) -> None:
     failures = []
-    for value, comparison, text in sampled(product(values_for(family), COMPARISONS, ("{0} {1} $1", "$1 {1} {0}")), column):
-        failures.append(check(cluster, plain, f"SELECT k FROM t WHERE {text.format(column, comparison)}", (value,)))
+    for value, comparison, text in sampled(
+        product(values_for(family), COMPARISONS, ("{0} {1} $1", "$1 {1} {0}")), column
+    ):
+        failures.append(
+            check(cluster, plain, f"SELECT k FROM t WHERE {text.format(column, comparison)}", (value,))
+        )
     assert [failure for failure in failures if failure] == []
 
 
-@pytest.mark.parametrize(("family", "column"), [(family, column) for family in FAMILIES[:3] for column in family])
-def test_several_values_at_once(cluster: Cluster, plain: PlainDuckDB, family: tuple[str, ...], column: str) -> None:
+@pytest.mark.parametrize(
+    ("family", "column"), [(family, column) for family in FAMILIES[:3] for column in family]
+)
+def test_several_values_at_once(
+    cluster: Cluster, plain: PlainDuckDB, family: tuple[str, ...], column: str
+) -> None:
     failures = []
     texts = ("BETWEEN $1 AND $2", "IN ($1, $2)")
     for one, other, text in sampled(product(values_for(family), values_for(family), texts), column):
@@ -161,22 +199,35 @@ def test_several_values_at_once(cluster: Cluster, plain: PlainDuckDB, family: tu
 @pytest.mark.parametrize("column", FAMILIES[0])
 def test_arithmetic(cluster: Cluster, plain: PlainDuckDB, column: str) -> None:
     failures = []
-    texts = ("SELECT k, {0} {1} $1 AS x FROM t WHERE k BETWEEN 1 AND 4", "SELECT sum({0} {1} $1) AS x FROM t WHERE k BETWEEN 1 AND 4")
+    texts = (
+        "SELECT k, {0} {1} $1 AS x FROM t WHERE k BETWEEN 1 AND 4",
+        "SELECT sum({0} {1} $1) AS x FROM t WHERE k BETWEEN 1 AND 4",
+    )
     for value, operator, text in sampled(product(values_for(FAMILIES[0]), "+-*/%", texts), column):
         failures.append(check(cluster, plain, text.format(column, operator), (value,)))
     assert [failure for failure in failures if failure] == []
 
 
-@pytest.mark.parametrize("kind", [pa.int8(), pa.int32(), pa.int64(), pa.uint64(), pa.float64(), pa.float32(), pa.decimal128(10, 2)])
-@pytest.mark.parametrize("make", [pa.list_, pa.large_list, lambda kind: pa.list_(kind, 3)], ids=["list", "large list", "list of three"])
+@pytest.mark.parametrize(
+    "kind", [pa.int8(), pa.int32(), pa.int64(), pa.uint64(), pa.float64(), pa.float32(), pa.decimal128(10, 2)]
+)
+@pytest.mark.parametrize(
+    "make",
+    [pa.list_, pa.large_list, lambda kind: pa.list_(kind, 3)],
+    ids=["list", "large list", "list of three"],
+)
 def test_lists_of_any_width(cluster: Cluster, plain: PlainDuckDB, kind: pa.DataType, make: Any) -> None:
     items = [Decimal(item) for item in (1, 5, 44)] if pa.types.is_decimal(kind) else [1, 5, 44]
     given = pa.record_batch([pa.array([items], pa.list_(kind)).cast(make(kind))], ["1"])
     for column in FAMILIES[0]:
         for asked in (f"{column} = ANY($1)", f"list_contains($1, {column})"):
-            with cluster.services[cluster.hosts[0]].execute(f"SELECT k FROM t WHERE {asked}", given) as result:
+            with cluster.services[cluster.hosts[0]].execute(
+                f"SELECT k FROM t WHERE {asked}", given
+            ) as result:
                 found = result.read_all()
-            expected = plain.answer(f"SELECT k FROM t WHERE {asked.replace('$1', f'CAST([1, 5, 44] AS {sql_type(kind)}[])')}")
+            expected = plain.answer(
+                f"SELECT k FROM t WHERE {asked.replace('$1', f'CAST([1, 5, 44] AS {sql_type(kind)}[])')}"
+            )
             assert difference(expected, found, [Trust.EXACT], ()) is None, (column, asked)
 
 
@@ -184,10 +235,17 @@ def test_instants_as_text(cluster: Cluster) -> None:
     service = cluster.services[cluster.hosts[0]]
 
     def found(text: str) -> list[int]:
-        with service.execute("SELECT k FROM t WHERE instant = $1", pa.record_batch([pa.array([text])], ["1"])) as result:
+        with service.execute(
+            "SELECT k FROM t WHERE instant = $1", pa.record_batch([pa.array([text])], ["1"])
+        ) as result:
             return list(result.read_all()["k"].to_pylist())
 
-    assert found("2024-01-01 12:00:00+00:00") == found("2024-01-01T13:00:00+01:00") == found("2024-01-01 12:00:00") == [2]
+    assert (
+        found("2024-01-01 12:00:00+00:00")
+        == found("2024-01-01T13:00:00+01:00")
+        == found("2024-01-01 12:00:00")
+        == [2]
+    )
     assert found("1969-12-31 23:59:59.999999Z") == [5]
     for text in ("soon", "2024-01-01 12:00:00.0000001", "", "0001-01-01 00:00:00+01:00"):
         with pytest.raises(LivestateError, match="Parameter 1 must be a TIMESTAMP WITH TIME ZONE such as"):

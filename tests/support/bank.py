@@ -1,7 +1,9 @@
-"""Stores that change all the time and whose sums never do: what any query at one epoch must see, and no other can.
+"""Stores that change all the time and whose sums never do: what any query at one epoch must see, and no other
+can.
 
-Accounts of a bank, the negative of each in a second store with other partitions, and a third with the same ones. Every epoch moves money
-between accounts, closes one, and opens another. Works over any way to append and to ask: hosts in this process, or real ones.
+Accounts of a bank, the negative of each in a second store with other partitions, and a third with the same
+ones. Every epoch moves money between accounts, closes one, and opens another. Works over any way to append
+and to ask: hosts in this process, or real ones.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ GROUP = GroupName("bank")
 ACCOUNTS_OPEN = 400
 MOVES = 20
 REMOVED = "removed"
-_SCHEMA = pa.schema([("account", pa.int64()), ("branch", pa.string()), ("balance", pa.int64()), ("version", pa.int64())])
+_SCHEMA = pa.schema(
+    [("account", pa.int64()), ("branch", pa.string()), ("balance", pa.int64()), ("version", pa.int64())]
+)
 
 
 def _define(name: str, partitions: int) -> StoreDefinition:
@@ -48,23 +52,68 @@ class Invariant:
 
 INVARIANTS = (
     Invariant("SELECT sum(balance) FROM accounts", ((0,),)),
-    Invariant("SELECT sum(balance), count(*), count(DISTINCT account) FROM accounts", ((0, ACCOUNTS_OPEN, ACCOUNTS_OPEN),)),
+    Invariant(
+        "SELECT sum(balance), count(*), count(DISTINCT account) FROM accounts",
+        ((0, ACCOUNTS_OPEN, ACCOUNTS_OPEN),),
+    ),
     Invariant("SELECT count(*) FROM negatives", ((ACCOUNTS_OPEN,),)),
     Invariant("SELECT sum(s) FROM (SELECT branch, sum(balance) AS s FROM accounts GROUP BY branch)", ((0,),)),
-    Invariant("SELECT sum(a.balance + n.balance), count(*) FROM accounts a JOIN negatives n USING (account)", ((0, ACCOUNTS_OPEN),)),
-    Invariant("SELECT sum(a.balance - m.balance), count(*) FROM accounts a JOIN mirror m USING (account)", ((0, ACCOUNTS_OPEN),)),
-    Invariant("SELECT a.account FROM accounts a JOIN negatives n USING (account) WHERE a.balance <> -n.balance OR a.version <> n.version", ()),
-    Invariant("SELECT a.account FROM accounts a JOIN mirror m USING (account) WHERE a.balance <> m.balance OR a.version <> m.version", ()),
-    Invariant("SELECT a.account FROM accounts a FULL JOIN negatives n USING (account) WHERE a.account IS NULL OR n.account IS NULL", ()),
     Invariant(
-        "SELECT account FROM accounts a WHERE NOT EXISTS (SELECT 1 FROM negatives n WHERE n.account = a.account AND n.version = a.version)", ()
+        "SELECT sum(a.balance + n.balance), count(*) FROM accounts a JOIN negatives n USING (account)",
+        ((0, ACCOUNTS_OPEN),),
     ),
-    Invariant("SELECT (SELECT sum(balance) FROM accounts) + (SELECT sum(balance) FROM negatives) AS x", ((0,),)),
-    Invariant("SELECT sum(balance) FROM (SELECT balance FROM accounts UNION ALL SELECT balance FROM negatives)", ((0,),)),
-    Invariant("SELECT account, balance FROM accounts EXCEPT SELECT account, balance FROM mirror", ()),
-    Invariant("SELECT (SELECT max(version) FROM accounts) = (SELECT max(version) FROM negatives) AS same", ((True,),)),
     Invariant(
-        "WITH b AS (SELECT branch, sum(balance) AS s FROM accounts GROUP BY 1) SELECT sum(x.s), count(*) FROM b x JOIN b y USING (branch)", ((0, 5),)
+        "SELECT sum(a.balance - m.balance), count(*) FROM accounts a JOIN mirror m USING (account)",
+        ((0, ACCOUNTS_OPEN),),
+    ),
+    Invariant(
+        (
+            "SELECT a.account FROM accounts a JOIN negatives n USING (account) WHERE a.balance <> -n.balance "
+            "OR "
+            "a.version <> n.version"
+        ),
+        (),
+    ),
+    Invariant(
+        (
+            "SELECT a.account FROM accounts a JOIN mirror m USING (account) WHERE a.balance <> m.balance OR "
+            "a.version <> m.version"
+        ),
+        (),
+    ),
+    Invariant(
+        (
+            "SELECT a.account FROM accounts a FULL JOIN negatives n USING (account) WHERE a.account IS NULL "
+            "OR "
+            "n.account IS NULL"
+        ),
+        (),
+    ),
+    Invariant(
+        (
+            "SELECT account FROM accounts a WHERE NOT EXISTS (SELECT 1 FROM negatives n WHERE n.account = "
+            "a.account AND n.version = a.version)"
+        ),
+        (),
+    ),
+    Invariant(
+        "SELECT (SELECT sum(balance) FROM accounts) + (SELECT sum(balance) FROM negatives) AS x", ((0,),)
+    ),
+    Invariant(
+        "SELECT sum(balance) FROM (SELECT balance FROM accounts UNION ALL SELECT balance FROM negatives)",
+        ((0,),),
+    ),
+    Invariant("SELECT account, balance FROM accounts EXCEPT SELECT account, balance FROM mirror", ()),
+    Invariant(
+        "SELECT (SELECT max(version) FROM accounts) = (SELECT max(version) FROM negatives) AS same",
+        ((True,),),
+    ),
+    Invariant(
+        (
+            "WITH b AS (SELECT branch, sum(balance) AS s FROM accounts GROUP BY 1) SELECT sum(x.s), count(*) "
+            "FROM b x JOIN b y USING (branch)"
+        ),
+        ((0, 5),),
     ),
     Invariant("SELECT DISTINCT sum(balance) OVER () AS s FROM accounts", ((0,),)),
 )
@@ -124,7 +173,9 @@ class Bank:
             {
                 "account": pa.array(accounts, pa.int64()),
                 "branch": [f"branch {account % 5}" for account in accounts],
-                "balance": pa.array([*(sign * balance for balance in balances.values()), *(0 for _ in closed)], pa.int64()),
+                "balance": pa.array(
+                    [*(sign * balance for balance in balances.values()), *(0 for _ in closed)], pa.int64()
+                ),
                 "version": pa.array([self.version] * len(accounts), pa.int64()),
                 REMOVED: [False] * len(balances) + [True] * len(closed),
             }

@@ -1,4 +1,5 @@
-"""A cluster in this process: several hosts, each with its partitions, whose query services ask each other without a network.
+"""A cluster in this process: several hosts, each with its partitions, whose query services ask each other
+without a network.
 
 What passes between two hosts goes through Arrow IPC bytes and back, so types travel as they do over the wire.
 """
@@ -57,7 +58,9 @@ class TravelledRows:
             repeated = Repeated.of(self.schema, [batch])
             travelling = repeated.encoded(batch)
             self.nbytes += travelling.nbytes
-            for arrived in pa.ipc.open_stream(_bytes_of(pa.Table.from_batches([travelling], repeated.schema))):
+            for arrived in pa.ipc.open_stream(
+                _bytes_of(pa.Table.from_batches([travelling], repeated.schema))
+            ):
                 yield decoded(arrived, self.schema)
 
     def close(self) -> None:
@@ -76,7 +79,9 @@ def _travelled(request: FragmentRequest) -> FragmentRequest:
     inputs = {name: pa.ipc.open_stream(_bytes_of(table)).read_all() for name, table in request.inputs.items()}
     parameters = request.parameters
     if parameters is not None:
-        (parameters,) = pa.ipc.open_stream(_bytes_of(pa.Table.from_batches([parameters]))).read_all().to_batches()
+        (parameters,) = (
+            pa.ipc.open_stream(_bytes_of(pa.Table.from_batches([parameters]))).read_all().to_batches()
+        )
     return replace(request, inputs=inputs, parameters=parameters)
 
 
@@ -94,14 +99,19 @@ class Cluster:
         asked: How many fragments each host was asked for by others.
     """
 
-    def __init__(self, sources: Mapping[HostName, StoreSource], assignment: Assignment, options: QueryOptions = SMALL) -> None:
+    def __init__(
+        self, sources: Mapping[HostName, StoreSource], assignment: Assignment, options: QueryOptions = SMALL
+    ) -> None:
         self.sources = sources
         self.asked: Counter[HostName] = Counter()
         self._stopped: set[HostName] = set()
         self._changes = 0
         self._changed = Condition()
         self.services = {
-            host: QueryService(source, options, cluster=Hosts(DirectPeers(self, host), host, assignment.order)) for host, source in sources.items()
+            host: QueryService(
+                source, options, cluster=Hosts(DirectPeers(self, host), host, assignment.order)
+            )
+            for host, source in sources.items()
         }
 
     @property
@@ -165,7 +175,9 @@ def _has(source: StoreSource, epochs: Mapping[GroupName, Epoch]) -> bool:
     groups, stores = source.report()
     known = source.definitions()
     there = all(group in groups and groups[group].newest >= epoch for group, epoch in epochs.items())
-    return there and all(not stores[name].rebuilding for name, definition in known.items() if definition.group in epochs)
+    return there and all(
+        not stores[name].rebuilding for name, definition in known.items() if definition.group in epochs
+    )
 
 
 class DirectPeers:
@@ -183,14 +195,20 @@ class DirectPeers:
 
     def reports(self) -> Mapping[HostName, HostReport]:
         self._seen.changes = self._cluster.changes
-        alive = {host: source for host, source in self._cluster.sources.items() if self._cluster.is_alive(host) or host == self.here}
+        alive = {
+            host: source
+            for host, source in self._cluster.sources.items()
+            if self._cluster.is_alive(host) or host == self.here
+        }
         return {host: HostReport(host, *source.report()) for host, source in alive.items()}
 
     def standings(self) -> Mapping[HostName, Standing]:
         known = self.reports()
         return {host: Standing(alive=host in known, report=known.get(host)) for host in self._cluster.sources}
 
-    def run(self, host: HostName, request: FragmentRequest, cancelled: Callable[[], bool] | None = None) -> FragmentRows:
+    def run(
+        self, host: HostName, request: FragmentRequest, cancelled: Callable[[], bool] | None = None
+    ) -> FragmentRows:
         if not self._cluster.is_alive(host):
             raise Unavailable(f"Host {host} does not answer.")
         self._cluster.asked[host] += 1

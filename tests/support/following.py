@@ -22,11 +22,19 @@ OPTIONS = FollowerOptions(poll_seconds=0.01, retry_seconds=0.05, state=StateOpti
 
 def define(name: str) -> StoreDefinition:
     """A store of accounts with an amount each."""
-    return define_store(name, pa.schema([("account", pa.int64()), ("amount", pa.int64())]), ["account"], partitions=PARTITIONS, group=GROUP)
+    return define_store(
+        name,
+        pa.schema([("account", pa.int64()), ("amount", pa.int64())]),
+        ["account"],
+        partitions=PARTITIONS,
+        group=GROUP,
+    )
 
 
 @contextmanager
-def following(changelog: Changelog, directory: Path, options: FollowerOptions = OPTIONS) -> Iterator[Follower]:
+def following(
+    changelog: Changelog, directory: Path, options: FollowerOptions = OPTIONS
+) -> Iterator[Follower]:
     """A follower that runs meanwhile.
 
     Args:

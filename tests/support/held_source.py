@@ -1,4 +1,6 @@
-"""Stores in memory for tests of several hosts: each host holds some partitions of them, and answers for no others."""
+"""Stores in memory for tests of several hosts: each host holds some partitions of them, and answers for no
+others.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,14 @@ Rows = Mapping[PartitionId, pa.Table]
 def placed(definition: StoreDefinition, rows: pa.Table) -> Rows:
     """Rows by the partitions that they are on; every partition is there."""
     rows = rows.cast(definition.schema)
-    numbers = pa.array(partition_of([rows.column(name) for name in definition.partition_by], definition.partitions), pa.int32())
-    return {PartitionId(number): rows.filter(pa.compute.equal(numbers, number)) for number in range(definition.partitions)}
+    numbers = pa.array(
+        partition_of([rows.column(name) for name in definition.partition_by], definition.partitions),
+        pa.int32(),
+    )
+    return {
+        PartitionId(number): rows.filter(pa.compute.equal(numbers, number))
+        for number in range(definition.partitions)
+    }
 
 
 class HeldSource:
@@ -47,7 +55,10 @@ class HeldSource:
         held: Mapping[StoreName, Collection[PartitionId]],
     ) -> None:
         self._definitions = {name: definition for name, (definition, _) in stores.items()}
-        self._rows = {name: {number: rows[number] for number in sorted(held[name])} for name, (_, rows) in stores.items()}
+        self._rows = {
+            name: {number: rows[number] for number in sorted(held[name])}
+            for name, (_, rows) in stores.items()
+        }
         self._dead = {name: {number: dead[name][number] for number in self._rows[name]} for name in dead}
         self.switches: dict[StoreName, StoreName] = {}
         self._views: dict[tuple[StoreName, tuple[PartitionId, ...]], MemoryView] = {}
@@ -60,7 +71,11 @@ class HeldSource:
 
     def tables(self) -> Mapping[StoreName, StoreDefinition]:
         definitions = self.definitions()
-        return {**definitions, **{name: definitions[store] for name, store in self.switches.items()}} if self.switches else definitions
+        return (
+            {**definitions, **{name: definitions[store] for name, store in self.switches.items()}}
+            if self.switches
+            else definitions
+        )
 
     @contextmanager
     def snapshot(
@@ -78,7 +93,11 @@ class HeldSource:
             wanted = (epochs or {}).get(definition.group, EPOCH)
             if wanted != EPOCH:
                 raise Unavailable(f"Store {name} is at epoch {EPOCH} here, not at epoch {wanted}.")
-            asked = range(definition.partitions) if partitions is None or name not in partitions else partitions[name]
+            asked = (
+                range(definition.partitions)
+                if partitions is None or name not in partitions
+                else partitions[name]
+            )
             views[name] = self._view(name, tuple(PartitionId(number) for number in sorted(asked)))
         yield views
 
@@ -94,11 +113,16 @@ class HeldSource:
             dead = [self._dead[name][number] for number in numbers] if name in self._dead else []
             definition = self._definitions[name]
             none = definition.schema.empty_table()
-            self._views[name, numbers] = memory_view(definition, pa.concat_tables([none, *live]), pa.concat_tables([none, *dead]))
+            self._views[name, numbers] = memory_view(
+                definition, pa.concat_tables([none, *live]), pa.concat_tables([none, *dead])
+            )
         return self._views[name, numbers]
 
     def report(self) -> tuple[Mapping[GroupName, GroupReport], Mapping[StoreName, StoreReport]]:
-        groups = {definition.group: GroupReport((ReadableEpoch(EPOCH, COMMITTED_AT),), EPOCH) for definition in self._definitions.values()}
+        groups = {
+            definition.group: GroupReport((ReadableEpoch(EPOCH, COMMITTED_AT),), EPOCH)
+            for definition in self._definitions.values()
+        }
         stores = {
             name: StoreReport(
                 partitions=tuple(rows),

@@ -44,7 +44,9 @@ class HostProcess:
         """Start the process, for the first time or again; does not wait for it."""
         self._served.clear()
         # Its standard input is a pipe of this process, so that it cannot outlive it.
-        self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self._process = subprocess.Popen(
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
         assert self._process.stdout is not None
         self._listener = threading.Thread(target=self._listen, args=(self._process.stdout,), daemon=True)
         self._listener.start()
@@ -92,7 +94,8 @@ class HostProcess:
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
         try:
-            # On a busy machine its threads go on for a while: the system stops them when the first of them gets its turn.
+            # On a busy machine its threads go on for a while: the system stops them when the first of them
+            # gets its turn.
             os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)
             yield
         finally:
@@ -121,7 +124,9 @@ class HostProcesses:
         return [host.uri for host in self._hosts.values()]
 
     def wait_until_whole(self) -> None:
-        """Wait until every host sees every other one alive, with all that it should hold and none of the epochs missing."""
+        """Wait until every host sees every other one alive, with all that it should hold and none of the
+        epochs missing.
+        """
         for uri in self.uris:
             with Client(uri) as client:
                 wait_until(lambda client=client: _sees_all(client, len(self._hosts)), START_SECONDS)  # type: ignore[misc] # mypy gives lambdas with defaults no type
@@ -138,12 +143,16 @@ class HostProcesses:
 def _sees_all(client: Client, hosts: int) -> bool:
     alive = [row["alive"] for row in client.hosts().to_pylist()]
     replicas = client.replicas().to_pylist()
-    there = all(row["alive"] and row["coming"] == 0 and row["epoch"] == row["newest_epoch"] for row in replicas)
+    there = all(
+        row["alive"] and row["coming"] == 0 and row["epoch"] == row["newest_epoch"] for row in replicas
+    )
     return len(alive) >= hosts and all(alive) and bool(replicas) and there
 
 
 @contextmanager
-def host_processes(directory: Path, changelog: str, names: Sequence[str] = "abc", replication: int = 1) -> Iterator[HostProcesses]:
+def host_processes(
+    directory: Path, changelog: str, names: Sequence[str] = "abc", replication: int = 1
+) -> Iterator[HostProcesses]:
     """Start hosts, and end them however it ends.
 
     Args:
@@ -154,11 +163,20 @@ def host_processes(directory: Path, changelog: str, names: Sequence[str] = "abc"
     """
     ports = free_ports("127.0.0.1", 0, len(names))
     entries = tuple(
-        HostEntry(HostName(name), f"grpc://127.0.0.1:{port}", str(directory / f"host-{name}")) for name, port in zip(names, ports, strict=True)
+        HostEntry(HostName(name), f"grpc://127.0.0.1:{port}", str(directory / f"host-{name}"))
+        for name, port in zip(names, ports, strict=True)
     )
     file = directory / "livestate.toml"
     file.write_text(deployment_text(Deployment(changelog, entries, replication)), encoding="utf-8")
-    command = [sys.executable, "-m", "flight_server.cli.main", "serve", "--deployment", str(file), "--supervised"]
+    command = [
+        sys.executable,
+        "-m",
+        "flight_server.cli.main",
+        "serve",
+        "--deployment",
+        str(file),
+        "--supervised",
+    ]
     options = ["--poll-interval", "0.01", "--threads", "1", "--memory", "512MiB"]
     hosts = [HostProcess(entry, [*command, "--host", entry.name, *options]) for entry in entries]
     started = []

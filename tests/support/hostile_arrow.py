@@ -114,7 +114,9 @@ def _encapsulated(metadata: bytes, body: bytes = b"") -> bytes:
 
 def _message(header_type: int, body_bytes: int = 0) -> _Flatbuffer:
     found = _Flatbuffer()
-    found.table("root", (0, "h", _VERSION_5), (1, "B", header_type), (2, "ref", "header"), (3, "q", body_bytes))
+    found.table(
+        "root", (0, "h", _VERSION_5), (1, "B", header_type), (2, "ref", "header"), (3, "q", body_bytes)
+    )
     return found
 
 
@@ -156,7 +158,9 @@ def _one_field_many_times(made: _Flatbuffer) -> None:
 
 def _nested_fields(made: _Flatbuffer) -> None:
     for level in range(5):
-        made.table(f"f{level}", (0, "ref", "name"), (2, "B", _STRUCT), (3, "ref", "type"), (5, "ref", f"c{level}"))
+        made.table(
+            f"f{level}", (0, "ref", "name"), (2, "B", _STRUCT), (3, "ref", "type"), (5, "ref", f"c{level}")
+        )
         made.tables(f"c{level}", [f"f{level + 1}"] * 40)
     made.table("f5", (0, "ref", "name"), (2, "B", _TEXT), (3, "ref", "type"))
     made.text("name", b"a")
@@ -192,9 +196,13 @@ def written(column: pa.Array, compression: str | None = None) -> Message:
     """What Arrow itself writes for a column."""
     sink = pa.BufferOutputStream()
     table = pa.table({"1": column})
-    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
+    with pa.ipc.new_stream(
+        sink, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)
+    ) as writer:
         writer.write_table(table)
-    schema, *batches = (each.serialize().to_pybytes() for each in pa.ipc.MessageReader.open_stream(sink.getvalue()))
+    schema, *batches = (
+        each.serialize().to_pybytes() for each in pa.ipc.MessageReader.open_stream(sink.getvalue())
+    )
     return Message(schema, tuple(batches))
 
 
@@ -206,7 +214,9 @@ def _schema_of(*kinds: pa.DataType) -> bytes:
 def _text_many_times() -> pa.Array:
     """A list of a hundred thousand views of one text of a mebibyte."""
     view = struct.pack("<i4sii", 1 << 20, b"xxxx", 0, 0)
-    views = pa.Array.from_buffers(pa.string_view(), _MANY, [None, pa.py_buffer(view * _MANY), pa.py_buffer(b"x" * (1 << 20))])
+    views = pa.Array.from_buffers(
+        pa.string_view(), _MANY, [None, pa.py_buffer(view * _MANY), pa.py_buffer(b"x" * (1 << 20))]
+    )
     return pa.LargeListArray.from_arrays([0, _MANY], views)
 
 
@@ -224,7 +234,9 @@ def _dictionary_many_times() -> pa.Array:
 
 def _union_many_times() -> pa.Array:
     types, offsets = pa.array([0] * _MANY, pa.int8()), pa.array([0] * _MANY, pa.int32())
-    return pa.LargeListArray.from_arrays([0, _MANY], pa.UnionArray.from_dense(types, offsets, [pa.array(["x" * (1 << 20)])]))
+    return pa.LargeListArray.from_arrays(
+        [0, _MANY], pa.UnionArray.from_dense(types, offsets, [pa.array(["x" * (1 << 20)])])
+    )
 
 
 def months() -> Message:
@@ -296,39 +308,57 @@ def hostile_rows() -> Mapping[str, Message]:
             _schema_of(*[pa.binary()] * 100),
             (batch([(1, 0)] * 100, [(0, 0), (0, 0), (0, len(bomb))] * 100, bomb, compressed=True),),
         ),
-        "zstd of no bytes": Message(one, (batch([(1, 0)], [(0, 0), (0, 8)], struct.pack("<q", 1 << 40), compressed=True),)),
+        "zstd of no bytes": Message(
+            one, (batch([(1, 0)], [(0, 0), (0, 8)], struct.pack("<q", 1 << 40), compressed=True),)
+        ),
         "a dictionary": written(_dictionary_many_times()),
         "a dictionary of one": written(pa.array(["x"]).dictionary_encode()),
         "runs": written(_runs()),
         "views": written(_text_many_times()),
         "views of lists": written(_list_many_times()),
         "a union": written(_union_many_times()),
-        "an extension": written(pa.ExtensionArray.from_storage(pa.uuid(), pa.array([bytes(16)], pa.binary(16)))),
+        "an extension": written(
+            pa.ExtensionArray.from_storage(pa.uuid(), pa.array([bytes(16)], pa.binary(16)))
+        ),
         "months": months(),
         "nulls": Message(_schema_of(pa.null()), (batch([(HUGE, HUGE)], [], rows=HUGE),)),
         "a list of nulls": Message(
             _schema_of(pa.large_list(pa.null())),
             (batch([(1, 0), (HUGE, HUGE)], [(0, 0), (0, 16)], struct.pack("<qq", 0, HUGE)),),
         ),
-        "a struct without fields": Message(_schema_of(pa.struct([])), (batch([(HUGE, 0)], [(0, 0)], rows=HUGE),)),
+        "a struct without fields": Message(
+            _schema_of(pa.struct([])), (batch([(HUGE, 0)], [(0, 0)], rows=HUGE),)
+        ),
         "no columns": Message(_schema_of(), (batch([], [], rows=HUGE),)),
-        "texts of no bytes": Message(_schema_of(pa.binary(0)), (batch([(HUGE, 0)], [(0, 0), (0, 0)], rows=HUGE),)),
+        "texts of no bytes": Message(
+            _schema_of(pa.binary(0)), (batch([(HUGE, 0)], [(0, 0), (0, 0)], rows=HUGE),)
+        ),
         "lists of no length": Message(
             _schema_of(pa.list_(pa.int64(), 0)),
             (batch([(HUGE, 0), (0, 0)], [(0, 0), (0, 0), (0, 0)], rows=HUGE),),
         ),
         "columns that overlap": _overlapping(900),
         "deep lists": written(_nested(60)),
-        "a field many times": Message(_shared_schema(["field"] * 200_000, _one_field_many_times), text.batches),
+        "a field many times": Message(
+            _shared_schema(["field"] * 200_000, _one_field_many_times), text.batches
+        ),
         "fields in fields many times": Message(_shared_schema(["f0"], _nested_fields), text.batches),
-        "a name many times": Message(_shared_schema([f"f{number}" for number in range(900)], _one_name_many_times), text.batches),
+        "a name many times": Message(
+            _shared_schema([f"f{number}" for number in range(900)], _one_name_many_times), text.batches
+        ),
         "metadata many times": Message(_one_value_many_times(), text.batches),
         "no schema": Message(text.row, text.batches),
         "no row": Message(text.schema, (text.schema,)),
     }
     lies = {name: Message(one, (row,)) for name, row in LIES.items() if name != "two rows"}
-    cut = {f"a schema of {size} bytes": Message(text.schema[:size], text.batches) for size in (0, 4, 8, 40, len(text.schema) - 8)}
-    cut |= {f"a row of {size} bytes": Message(text.schema, (text.row[:size],)) for size in (4, 8, 40, len(text.row) - 8)}
+    cut = {
+        f"a schema of {size} bytes": Message(text.schema[:size], text.batches)
+        for size in (0, 4, 8, 40, len(text.schema) - 8)
+    }
+    cut |= {
+        f"a row of {size} bytes": Message(text.schema, (text.row[:size],))
+        for size in (4, 8, 40, len(text.row) - 8)
+    }
     return made | lies | cut
 
 
@@ -349,7 +379,10 @@ def damaged(message: bytes, places: Sequence[int], values: Sequence[int]) -> byt
 
 def harmless_rows() -> Iterator[pa.Array]:
     """Columns of one row, of each type that hosts send."""
-    yield from (pa.array([value]) for value in (7, 0.5, "x", b"x", True, None, [1, None], [["a"], []], {"a": 1, "b": ["x"]}))
+    yield from (
+        pa.array([value])
+        for value in (7, 0.5, "x", b"x", True, None, [1, None], [["a"], []], {"a": 1, "b": ["x"]})
+    )
     yield pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int64()))
     yield pa.array([pa.MonthDayNano([1, 2, 3])])
     yield pa.array([7], pa.timestamp("us", "UTC"))

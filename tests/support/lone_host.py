@@ -20,7 +20,18 @@ def lone_host(changelog: Path, data: Path) -> Iterator[tuple[subprocess.Popen[st
         changelog: What it follows.
         data: Its data directory.
     """
-    command = [sys.executable, "-m", "flight_server.cli.main", "serve", "--changelog", str(changelog), "--data", str(data), "--port", "0"]
+    command = [
+        sys.executable,
+        "-m",
+        "flight_server.cli.main",
+        "serve",
+        "--changelog",
+        str(changelog),
+        "--data",
+        str(data),
+        "--port",
+        "0",
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         assert process.stdout is not None
         try:

@@ -22,7 +22,15 @@ NAMES = ("a", "b", "c")
 def _started(deployment: Deployment, name: HostName, directory: Path, limits: ServerLimits) -> Host:
     port = int(deployment.host(name).uri.rpartition(":")[2])
     data = directory / name
-    options = HostOptions(deployment.changelog, data, port=port, limits=limits, deployment=deployment, name=name, grace_seconds=0.2)
+    options = HostOptions(
+        deployment.changelog,
+        data,
+        port=port,
+        limits=limits,
+        deployment=deployment,
+        name=name,
+        grace_seconds=0.2,
+    )
     host = Host(options)
     host.start()
     return host
@@ -39,7 +47,9 @@ def three_hosts(directory: Path, limits: ServerLimits | None = None) -> Iterator
     changelog = str(directory / "changelog")
     append_table(Changelog.open(changelog), STORE, PLAYS)
     ports = free_ports("127.0.0.1", 0, 3)
-    entries = tuple(HostEntry(HostName(name), f"grpc://127.0.0.1:{port}") for name, port in zip(NAMES, ports, strict=True))
+    entries = tuple(
+        HostEntry(HostName(name), f"grpc://127.0.0.1:{port}") for name, port in zip(NAMES, ports, strict=True)
+    )
     deployment = Deployment(changelog, entries)
     with ExitStack() as resources:
         hosts = {}
@@ -55,7 +65,12 @@ def three_hosts(directory: Path, limits: ServerLimits | None = None) -> Iterator
 def _sees_all(client: Client) -> bool:
     """Whether a host knows who holds each of the partitions, and that they are alive."""
     rows = client.replicas().to_pylist()
-    held = [number for row in rows if row["alive"] and row["epoch"] == row["newest_epoch"] for number in row["partitions"]]
+    held = [
+        number
+        for row in rows
+        if row["alive"] and row["epoch"] == row["newest_epoch"]
+        for number in row["partitions"]
+    ]
     return sorted(held) == list(range(PARTITIONS))
 
 

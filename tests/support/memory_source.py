@@ -1,4 +1,6 @@
-"""Stores in memory for tests of the query side: honest to `engine.scan`, with dead rows among the live ones."""
+"""Stores in memory for tests of the query side: honest to `engine.scan`, with dead rows among the
+live ones.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,11 @@ class MemoryView:
         kept = self.rows.filter(keep)
         table = kept.select(list(columns))
         if not all(live.to_pylist()) or not columns:
-            table = table.append_column(LIVE_COLUMN, pa.chunked_array([live])) if columns else pa.table([live], names=[LIVE_COLUMN])
+            table = (
+                table.append_column(LIVE_COLUMN, pa.chunked_array([live]))
+                if columns
+                else pa.table([live], names=[LIVE_COLUMN])
+            )
         statistics = ScanStatistics(1, 1, 1, 1, 1, 1, kept.num_rows, self.rows.num_rows)
         return MemoryScan(table, statistics)
 
@@ -75,7 +81,11 @@ class MemoryView:
         column = self.definition.key[0]
         points = pa.record_batch([pa.array([key], self.definition.schema.field(column).type)], [column])
         found = self.lookup(self.definition.schema.names, points)
-        return pa.Table.from_arrays([found.column(place) for place in places], schema=schema) if found.num_rows else None
+        return (
+            pa.Table.from_arrays([found.column(place) for place in places], schema=schema)
+            if found.num_rows
+            else None
+        )
 
 
 def _may_be_needed(rows: pa.Table, wanted: Wanted) -> pa.Array:
@@ -91,7 +101,9 @@ def _inside(values: pa.Array, interval: Interval) -> pa.Array:
     keep = values.is_valid()
     if interval.low is not None:
         assert interval.low.type == values.type, (interval, values.type)
-        keep = pc.and_kleene(keep, (pc.greater if interval.low_open else pc.greater_equal)(values, interval.low))
+        keep = pc.and_kleene(
+            keep, (pc.greater if interval.low_open else pc.greater_equal)(values, interval.low)
+        )
     if interval.high is not None:
         assert interval.high.type == values.type, (interval, values.type)
         keep = pc.and_kleene(keep, (pc.less if interval.high_open else pc.less_equal)(values, interval.high))
@@ -132,7 +144,11 @@ class MemorySource:
 
     def tables(self) -> Mapping[StoreName, StoreDefinition]:
         definitions = self.definitions()
-        return {**definitions, **{name: definitions[store] for name, store in self.switches.items()}} if self.switches else definitions
+        return (
+            {**definitions, **{name: definitions[store] for name, store in self.switches.items()}}
+            if self.switches
+            else definitions
+        )
 
     @contextmanager
     def snapshot(
@@ -163,18 +179,33 @@ class MemorySource:
 
     def report(self) -> tuple[Mapping[GroupName, GroupReport], Mapping[StoreName, StoreReport]]:
         groups = {
-            view.definition.group: GroupReport((ReadableEpoch(view.epoch, view.committed_at),), view.epoch, looked_at=view.committed_at)
+            view.definition.group: GroupReport(
+                (ReadableEpoch(view.epoch, view.committed_at),), view.epoch, looked_at=view.committed_at
+            )
             for view in self.views.values()
         }
         stores = {
-            name: StoreReport(tuple(_partitions(view.definition)), view.live_rows, view.rows.nbytes, 1, view.rows.num_rows)
+            name: StoreReport(
+                tuple(_partitions(view.definition)), view.live_rows, view.rows.nbytes, 1, view.rows.num_rows
+            )
             for name, view in self.views.items()
         }
         return groups, stores
 
     def status(self) -> Sequence[StoreStatus]:
         return [
-            StoreStatus(name, view.definition.group, view.epoch, view.epoch, 0.0, view.live_rows, view.rows.num_rows, view.rows.nbytes, 1, 1)
+            StoreStatus(
+                name,
+                view.definition.group,
+                view.epoch,
+                view.epoch,
+                0.0,
+                view.live_rows,
+                view.rows.num_rows,
+                view.rows.nbytes,
+                1,
+                1,
+            )
             for name, view in sorted(self.views.items())
         ]
 
@@ -187,9 +218,18 @@ def _restricted(view: MemoryView, partitions: Collection[PartitionId]) -> Memory
     """The rows on some partitions; those on no others are there."""
     if set(partitions) == set(_partitions(view.definition)):
         return view
-    placed = partition_of([view.rows.column(name) for name in view.definition.partition_by], view.definition.partitions)
+    placed = partition_of(
+        [view.rows.column(name) for name in view.definition.partition_by], view.definition.partitions
+    )
     keep = pa.array([number in partitions for number in placed.tolist()], pa.bool_())
-    return MemoryView(view.definition, view.rows.filter(keep), view.live.filter(keep), view.epoch, view.committed_at, view.reads)
+    return MemoryView(
+        view.definition,
+        view.rows.filter(keep),
+        view.live.filter(keep),
+        view.epoch,
+        view.committed_at,
+        view.reads,
+    )
 
 
 def memory_view(definition: StoreDefinition, live: pa.Table, dead: pa.Table | None = None) -> MemoryView:
@@ -210,4 +250,8 @@ def memory_view(definition: StoreDefinition, live: pa.Table, dead: pa.Table | No
     rows = pa.concat_tables([live, dead])
     flags = [1] * live.num_rows + [0] * dead.num_rows
     order = sorted(range(rows.num_rows), key=lambda place: (place * 7919) % rows.num_rows)
-    return MemoryView(definition, rows.take(pa.array(order)).combine_chunks(), pa.array([flags[place] for place in order], pa.uint8()))
+    return MemoryView(
+        definition,
+        rows.take(pa.array(order)).combine_chunks(),
+        pa.array([flags[place] for place in order], pa.uint8()),
+    )

@@ -28,13 +28,18 @@ def folded(columns: Sequence[MergedColumn], rows: Sequence[Partial], schema: pa.
     for column in columns:
         names = column.partials
         values = [[row[name] for name in names] for row in rows]
-        result |= dict(zip(names, _folded(column, values, [schema.field(name).type for name in names]), strict=True))
+        result |= dict(
+            zip(names, _folded(column, values, [schema.field(name).type for name in names]), strict=True)
+        )
     return result
 
 
 def finished(columns: Sequence[MergedColumn], partial: Partial) -> dict[str, Any]:
     """What SQL sees of a partial row."""
-    return {column.name: _average(partial, column) if column.function is Function.AVG else partial[column.name] for column in columns}
+    return {
+        column.name: _average(partial, column) if column.function is Function.AVG else partial[column.name]
+        for column in columns
+    }
 
 
 def _average(partial: Partial, column: MergedColumn) -> float | None:
@@ -42,7 +47,9 @@ def _average(partial: Partial, column: MergedColumn) -> float | None:
     if total is None or not count:
         return None
     scale = -int(total.as_tuple().exponent) if isinstance(total, Decimal) else 0
-    dividend: float = float(int(total.scaleb(scale))) / 10.0**scale if isinstance(total, Decimal) else float(total)
+    dividend: float = (
+        float(int(total.scaleb(scale))) / 10.0**scale if isinstance(total, Decimal) else float(total)
+    )
     return dividend / int(count)
 
 
@@ -54,7 +61,10 @@ def _folded(column: MergedColumn, rows: list[list[Any]], kinds: list[pa.DataType
         case Function.COUNT:
             return [_sum(first, kinds[0]) or 0]
         case Function.AVG:
-            return [_sum(first, kinds[0]), _sum([row[1] for row in rows if row[1] is not None], kinds[1]) or 0]
+            return [
+                _sum(first, kinds[0]),
+                _sum([row[1] for row in rows if row[1] is not None], kinds[1]) or 0,
+            ]
         case Function.MIN:
             return [_without_negative_zero(min(first, key=_order, default=None))]
         case Function.MAX:
@@ -71,7 +81,11 @@ def _folded(column: MergedColumn, rows: list[list[Any]], kinds: list[pa.DataType
 def _sum(values: Sequence[Any], kind: pa.DataType) -> Any:
     bounded: Callable[[Any], Any] = lambda total: total  # noqa: E731
     if pa.types.is_integer(kind):
-        low, high = (-(2 ** (kind.bit_width - 1)), 2 ** (kind.bit_width - 1) - 1) if pa.types.is_signed_integer(kind) else (0, 2**kind.bit_width - 1)
+        low, high = (
+            (-(2 ** (kind.bit_width - 1)), 2 ** (kind.bit_width - 1) - 1)
+            if pa.types.is_signed_integer(kind)
+            else (0, 2**kind.bit_width - 1)
+        )
         bounded = lambda total: min(high, max(low, total))  # noqa: E731
     elif pa.types.is_decimal(kind):
         limit = Decimal(10**kind.precision - 1).scaleb(-kind.scale)
@@ -96,7 +110,9 @@ def _without_negative_zero(value: Any) -> Any:
 def same(left: Any, right: Any) -> bool:
     """Whether two values are one, bit for bit, but that one NaN is as good as another."""
     if isinstance(left, float) and isinstance(right, float):
-        return (math.isnan(left) and math.isnan(right)) or (left == right and math.copysign(1, left) == math.copysign(1, right))
+        return (math.isnan(left) and math.isnan(right)) or (
+            left == right and math.copysign(1, left) == math.copysign(1, right)
+        )
     if isinstance(left, dt.datetime) and isinstance(right, dt.datetime):
         return left == right
     return bool(left == right)

@@ -20,8 +20,8 @@ from engine.state.view import StateView
 SMALL = StateOptions(cache_bytes=1 << 20, block_rows=4, block_bytes=1 << 20, fan_out=3, apply_bytes=0)
 """Each batch of an epoch is a piece of its own."""
 STEPS = ("epoch", "epoch", "go on", "go on", "cut", "compact", "restart")
-"""What comes after a row: its epoch ends there, or goes on, in another piece where it is cut; or it ends, and the partition is compacted or
-opened again.
+"""What comes after a row: its epoch ends there, or goes on, in another piece where it is cut; or it ends, and
+the partition is compacted or opened again.
 """
 
 Row = TypeVar("Row")
@@ -34,8 +34,13 @@ def open_partition(definition: StoreDefinition, directory: Path) -> PartitionSto
 
 @contextmanager
 def new_partition(definition: StoreDefinition) -> Iterator[PartitionStore]:
-    """The only partition of a store, in a directory that goes with it: Hypothesis has many examples in one test, and they share its `tmp_path`."""
-    with tempfile.TemporaryDirectory() as directory, closing(open_partition(definition, Path(directory))) as store:
+    """The only partition of a store, in a directory that goes with it: Hypothesis has many examples in one
+    test, and they share its `tmp_path`.
+    """
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        closing(open_partition(definition, Path(directory))) as store,
+    ):
         yield store
 
 

@@ -12,7 +12,9 @@ from pyspark.sql import SparkSession
 from spark_pipeline import recommended_settings
 
 
-def start_session(name: str, scratch: Path, master: str = "local[2]", settings: Mapping[str, str] | None = None) -> SparkSession:
+def start_session(
+    name: str, scratch: Path, master: str = "local[2]", settings: Mapping[str, str] | None = None
+) -> SparkSession:
     """Start a session with the settings that livestate recommends.
 
     Args:

@@ -1,6 +1,8 @@
-"""Runs split statements in one process: rows spread over hosts by `engine.model.partitioning`, fragments host by host, then the merge.
+"""Runs split statements in one process: rows spread over hosts by `engine.model.partitioning`, fragments host
+by host, then the merge.
 
-All is one DuckDB with a schema for each host, so that rows of fragments keep the engine's own types on their way.
+All is one DuckDB with a schema for each host, so that rows of fragments keep the engine's own types on their
+way.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ COORDINATOR = "coordinator"
 def bound_statement(sql: str, definitions: Collection[StoreDefinition]) -> BoundStatement:
     """A statement of DuckDB's dialect, bound to stores."""
     lifted = lift(sql, "duckdb", lists=False)
-    return bind(parse(lifted, "duckdb"), lifted.lists, {definition.name: definition for definition in definitions})
+    return bind(
+        parse(lifted, "duckdb"), lifted.lists, {definition.name: definition for definition in definitions}
+    )
 
 
 class SplitRunner:
@@ -38,8 +42,8 @@ class SplitRunner:
 
     Args:
         stores: Definition and rows of each store.
-        hosts: How many hosts there are. A host holds some partitions of a store, or none; hosts with the same partitions of stores of one
-            partition count are the same.
+        hosts: How many hosts there are. A host holds some partitions of a store, or none; hosts with the same
+            partitions of stores of one partition count are the same.
     """
 
     def __init__(self, stores: Mapping[StoreName, tuple[StoreDefinition, pa.Table]], hosts: int) -> None:
@@ -62,7 +66,9 @@ class SplitRunner:
         placed = partition_of([rows.column(name) for name in definition.partition_by], definition.partitions)
         for host in range(self._hosts):
             is_global = definition.behaviour.is_global
-            mask = pa.array([is_global or self._host_of(definition, int(number)) == host for number in placed], pa.bool_())
+            mask = pa.array(
+                [is_global or self._host_of(definition, int(number)) == host for number in placed], pa.bool_()
+            )
             self._create(f'host_{host}."{_stored(definition)}"', rows.filter(mask))
 
     def _host_of(self, definition: StoreDefinition, partition: int) -> int:
@@ -70,9 +76,17 @@ class SplitRunner:
         return (partition * 5 + definition.partitions * 3) % self._hosts
 
     def _holders(self, references: Sequence[StoreReference]) -> list[int]:
-        """The hosts that run a fragment: those with partitions of its spread stores, or any one that has all of the global ones."""
+        """The hosts that run a fragment: those with partitions of its spread stores, or any one that has all
+        of the global ones.
+        """
         spread = [each.definition for each in references if not each.definition.behaviour.is_global]
-        return sorted({self._host_of(definition, number) for definition in spread for number in range(definition.partitions)}) or [0]
+        return sorted(
+            {
+                self._host_of(definition, number)
+                for definition in spread
+                for number in range(definition.partitions)
+            }
+        ) or [0]
 
     def _create(self, name: str, rows: pa.Table) -> None:
         self._connection.register("__rows", rows)
@@ -116,17 +130,34 @@ class SplitRunner:
 
     def run_select(self, split: SelectSplit, part: str, bound: BoundStatement) -> pa.Table:
         """The answer of one SELECT in two phases over the statement's references."""
-        return self.run(SplitPlan((split.rule,), (Fragment(part, split.partial, bound.references, (), split.rule),), split.merge), bound)
+        return self.run(
+            SplitPlan(
+                (split.rule,), (Fragment(part, split.partial, bound.references, (), split.rule),), split.merge
+            ),
+            bound,
+        )
 
-    def _run_fragment(self, fragment: Fragment, bound: BoundStatement, parameters: Sequence[Any], made: Sequence[str]) -> None:
+    def _run_fragment(
+        self, fragment: Fragment, bound: BoundStatement, parameters: Sequence[Any], made: Sequence[str]
+    ) -> None:
         assert set(fragment.inputs) <= set(made), (fragment.inputs, made)
-        _check_tables(fragment.tree, (*fragment.inputs, *(reference.scan for reference in fragment.references)))
-        schemas = [f"host_{host}" for host in self._holders(fragment.references)] if fragment.references else [COORDINATOR]
+        _check_tables(
+            fragment.tree, (*fragment.inputs, *(reference.scan for reference in fragment.references))
+        )
+        schemas = (
+            [f"host_{host}" for host in self._holders(fragment.references)]
+            if fragment.references
+            else [COORDINATOR]
+        )
         for number, schema in enumerate(schemas):
             with self._scans(schema, fragment.references):
                 sql, values = _prepared(fragment.tree, bound, parameters)
                 self._connection.execute(f"SET search_path = '{schema},main'")
-                made_here = f'CREATE TABLE main."{fragment.name}" AS {sql}' if not number else f'INSERT INTO main."{fragment.name}" {sql}'
+                made_here = (
+                    f'CREATE TABLE main."{fragment.name}" AS {sql}'
+                    if not number
+                    else f'INSERT INTO main."{fragment.name}" {sql}'
+                )
                 self._connection.execute(made_here, values)
 
     @contextmanager
@@ -134,22 +165,31 @@ class SplitRunner:
         """Scans of stores, and nothing but the columns that the statement asks for."""
         for each in references:
             columns = ", ".join(f'"{_doubled(column)}"' for column in each.columns) or "1 AS __live"
-            self._connection.execute(f'CREATE VIEW {schema}."{each.scan}" AS SELECT {columns} FROM {schema}."{_stored(each.definition)}"')
+            self._connection.execute(
+                f'CREATE VIEW {schema}."{each.scan}" AS SELECT {columns} FROM '
+                f'{schema}."{_stored(each.definition)}"'
+            )
         try:
             yield
         finally:
             for each in references:
                 self._connection.execute(f'DROP VIEW {schema}."{each.scan}"')
 
-    def _query(self, schema: str, tree: exp.Expr, bound: BoundStatement, parameters: Sequence[Any]) -> pa.Table:
+    def _query(
+        self, schema: str, tree: exp.Expr, bound: BoundStatement, parameters: Sequence[Any]
+    ) -> pa.Table:
         self._connection.execute(f"SET search_path = '{schema},main'")
         sql, values = _prepared(tree, bound, parameters)
-        return (self._connection.sql(sql, params=values) if values else self._connection.sql(sql)).to_arrow_table()
+        return (
+            self._connection.sql(sql, params=values) if values else self._connection.sql(sql)
+        ).to_arrow_table()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._connection.close()
 
 
@@ -160,7 +200,9 @@ def _prepared(tree: exp.Expr, bound: BoundStatement, parameters: Sequence[Any]) 
     used = sorted({int(mark.name) for mark in marks})
     for mark in marks:
         mark.set("this", str(used.index(int(mark.name)) + 1))
-    return str(typed.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE)), [parameters[number - 1] for number in used]
+    return str(typed.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE)), [
+        parameters[number - 1] for number in used
+    ]
 
 
 def _check_tables(tree: exp.Expr, allowed: Collection[str]) -> None:

@@ -14,7 +14,8 @@ class Stopped(Exception):
 
 
 class StoppingObjects:
-    """Implements `Objects` over others. All that is written or deleted before the process dies is there, and nothing after.
+    """Implements `Objects` over others. All that is written or deleted before the process dies is there, and
+    nothing after.
 
     Args:
         objects: The objects.

@@ -6,10 +6,14 @@ import time
 from collections.abc import Callable
 
 PATIENCE_SECONDS = 60.0
-"""Far more than anything takes on a busy machine: a test that waits longer has found something that does not happen."""
+"""Far more than anything takes on a busy machine: a test that waits longer has found something that does not
+happen.
+"""
 
 
-def wait_until(condition: Callable[[], bool], timeout_seconds: float = PATIENCE_SECONDS, pause_seconds: float = 0.005) -> None:
+def wait_until(
+    condition: Callable[[], bool], timeout_seconds: float = PATIENCE_SECONDS, pause_seconds: float = 0.005
+) -> None:
     """Return once a condition holds.
 
     Args:

@@ -20,7 +20,8 @@ def fetched(connection: duckdb.DuckDBPyConnection, sql: str) -> pa.Table:
 
 
 def wrong(sql: str, found: pa.Table, expected: pa.Table) -> str | None:
-    """How an answer differs from the expected one: floats may be rounded, rows may change places where ORDER BY leaves it open.
+    """How an answer differs from the expected one: floats may be rounded, rows may change places where ORDER
+    BY leaves it open.
 
     Args:
         sql: The query.
@@ -37,5 +38,9 @@ def wrong(sql: str, found: pa.Table, expected: pa.Table) -> str | None:
 def _ordered(sql: str, schema: pa.Schema) -> list[int]:
     """Places of the columns that the query orders its rows by."""
     order = parse_one(sql, dialect="duckdb").args.get("order")
-    names = [item.this.name for item in order.expressions if isinstance(item.this, exp.Column)] if order is not None else []
+    names = (
+        [item.this.name for item in order.expressions if isinstance(item.this, exp.Column)]
+        if order is not None
+        else []
+    )
     return [schema.get_field_index(name) for name in names]

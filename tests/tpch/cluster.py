@@ -17,7 +17,11 @@ from tests.tpch.stores import GROUP, generate, load
 SCALE_FACTOR = 0.01
 EPOCHS = 5
 WAIT_SECONDS = 60.0
-OPTIONS = QueryOptions(memory_limit_bytes=512 << 20, threads=1, broadcast_limit_bytes=round(QueryOptions().broadcast_limit_bytes * SCALE_FACTOR))
+OPTIONS = QueryOptions(
+    memory_limit_bytes=512 << 20,
+    threads=1,
+    broadcast_limit_bytes=round(QueryOptions().broadcast_limit_bytes * SCALE_FACTOR),
+)
 """What counts as small shrinks with the tables, so that plans are those of scale factor 1."""
 
 

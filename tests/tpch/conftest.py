@@ -22,5 +22,7 @@ def plain_duckdb(tpch: Loaded) -> Iterator[duckdb.DuckDBPyConnection]:
     """DuckDB with tables of its own."""
     with duckdb.connect(config={"threads": 1}) as connection:
         for name in LAYOUTS:
-            connection.execute(f"CREATE TABLE {name} AS SELECT * FROM read_parquet(?)", [str(table_file(tpch.tables, name))])
+            connection.execute(
+                f"CREATE TABLE {name} AS SELECT * FROM read_parquet(?)", [str(table_file(tpch.tables, name))]
+            )
         yield connection

@@ -1,7 +1,8 @@
 """The tables of TPC-H as stores of one group, from the Parquet files of `tpchgen-cli`.
 
-Specification: https://www.tpc.org/tpch. `lineitem` and `orders` are partitioned by order key, `part` and `partsupp` by part key, with the same
-number of partitions, so that they can be joined on those keys without moving rows.
+Specification: https://www.tpc.org/tpch. `lineitem` and `orders` are partitioned by order key, `part` and
+`partsupp` by part key, with the same number of partitions, so that they can be joined on those keys without
+moving rows.
 """
 
 from __future__ import annotations
@@ -65,7 +66,10 @@ def generate(directory: Path, scale_factor: float) -> None:
         scale_factor: 1 is 8.7 million rows.
     """
     command = Path(sysconfig.get_path("scripts")) / "tpchgen-cli"
-    subprocess.run([command, "--scale-factor", f"{scale_factor:g}", "--format", "parquet", "--output-dir", directory], check=True)
+    subprocess.run(
+        [command, "--scale-factor", f"{scale_factor:g}", "--format", "parquet", "--output-dir", directory],
+        check=True,
+    )
 
 
 def table_file(directory: Path, name: str) -> Path:

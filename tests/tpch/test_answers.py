@@ -16,13 +16,17 @@ QUERIES = queries()
 
 
 @pytest.fixture(scope="module", params=[1, 2, 4], ids=lambda hosts: f"{hosts} hosts")
-def cluster(request: pytest.FixtureRequest, tpch: Loaded, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(
+    request: pytest.FixtureRequest, tpch: Loaded, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
     with tpch_cluster(tpch, tmp_path_factory.mktemp("hosts"), request.param) as hosts:
         yield hosts
 
 
 @pytest.mark.parametrize("name", QUERIES)
-def test_the_answer_is_that_of_duckdb(cluster: Cluster, plain_duckdb: duckdb.DuckDBPyConnection, name: str) -> None:
+def test_the_answer_is_that_of_duckdb(
+    cluster: Cluster, plain_duckdb: duckdb.DuckDBPyConnection, name: str
+) -> None:
     sql = QUERIES[name]
     asked = cluster.hosts[int(name[1:]) % len(cluster.hosts)]
     with cluster.services[asked].execute(sql) as result:

@@ -1,4 +1,5 @@
-"""The plan of every query of TPC-H on four hosts is the one that is kept, so that one that gets worse is seen.
+"""The plan of every query of TPC-H on four hosts is the one that is kept, so that one that gets worse is
+seen.
 
 A plan that is meant to change is written anew by `python -m tests.tpch.regenerate`.
 """

@@ -1,4 +1,6 @@
-"""A host that is being built answers nothing from before its start: statements wait, go elsewhere, or are told how far it is."""
+"""A host that is being built answers nothing from before its start: statements wait, go elsewhere, or are
+told how far it is.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,11 @@ HURRIED = 0.2
 DEBIT = define("debit")
 OTHER = GroupName("shop")
 SALES = define_store("sales", DEBIT.schema, ["account"], partitions=2, group=OTHER)
-COUNT, SUM, ROW = "SELECT count(*) AS n FROM debit", "SELECT sum(amount) AS n FROM debit", "SELECT amount AS n FROM debit WHERE account = 3"
+COUNT, SUM, ROW = (
+    "SELECT count(*) AS n FROM debit",
+    "SELECT sum(amount) AS n FROM debit",
+    "SELECT amount AS n FROM debit WHERE account = 3",
+)
 ANSWERS = {COUNT: EPOCHS, SUM: EPOCHS, ROW: 1}
 
 
@@ -68,7 +74,11 @@ class Building:
     service: QueryService
 
     def ask(self, sql: str, timeout_seconds: float = PATIENCE_SECONDS, wish: EpochWish | None = None) -> int:
-        session = Session(timeout_seconds=timeout_seconds) if wish is None else Session(timeout_seconds=timeout_seconds, wish=wish)
+        session = (
+            Session(timeout_seconds=timeout_seconds)
+            if wish is None
+            else Session(timeout_seconds=timeout_seconds, wish=wish)
+        )
         with self.service.execute(sql, session=session) as result:
             (row,) = result.read_all().to_pylist()
         return int(row["n"])
@@ -77,7 +87,11 @@ class Building:
 @contextmanager
 def building(changelog: Changelog, directory: Path, epoch: Epoch = STOP) -> Iterator[Building]:
     gate = Gate(GROUP, epoch)
-    with gated(changelog.uri, gate) as behind_gate, following(behind_gate, directory) as follower, ExitStack() as resources:
+    with (
+        gated(changelog.uri, gate) as behind_gate,
+        following(behind_gate, directory) as follower,
+        ExitStack() as resources,
+    ):
         service = QueryService(follower, SMALL)
         resources.callback(service.close)
         resources.callback(gate.open)
@@ -86,25 +100,40 @@ def building(changelog: Changelog, directory: Path, epoch: Epoch = STOP) -> Iter
 
 
 @pytest.mark.parametrize("sql", [COUNT, SUM, ROW])
-def test_a_statement_waits_for_what_was_newest_at_the_start(changelog: Changelog, appender: StoreAppender, tmp_path: Path, sql: str) -> None:
+def test_a_statement_waits_for_what_was_newest_at_the_start(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path, sql: str
+) -> None:
     with building(changelog, tmp_path / "data") as host, ThreadPoolExecutor(2) as pool:
         for _ in range(2):  # the second time the plan is known, and its short ways are tried
             with pytest.raises(
-                Unavailable, match=r"Partition \d of store debit is being rebuilt on this host, on its way to epoch 13 of group bank; "
+                Unavailable,
+                match=(
+                    r"Partition \d of store debit is being rebuilt on this host, on its way to epoch 13 of "
+                    r"group bank; "
+                ),
             ):
                 host.ask(sql, HURRIED)
         waiting = [pool.submit(host.ask, sql) for _ in range(2)]
         append(appender, DEBIT, 99)  # what comes meanwhile is not waited for
         host.gate.open()
-        assert all(each.result(PATIENCE_SECONDS) in (ANSWERS[sql], ANSWERS[sql] + (sql is not ROW)) for each in waiting)
+        assert all(
+            each.result(PATIENCE_SECONDS) in (ANSWERS[sql], ANSWERS[sql] + (sql is not ROW))
+            for each in waiting
+        )
 
 
-def test_the_error_says_how_far_the_host_is(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_the_error_says_how_far_the_host_is(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     with building(changelog, tmp_path / "data") as host:
-        with pytest.raises(Unavailable, match=r"; it is at epoch [46] of 13 \((30|46) %\): try again later\."):
+        with pytest.raises(
+            Unavailable, match=r"; it is at epoch [46] of 13 \((30|46) %\): try again later\."
+        ):
             host.ask(COUNT, HURRIED)
         with (
-            pytest.raises(BuildingError, match=r"Group bank is being built on this host; it is at epoch [46] of 13"),
+            pytest.raises(
+                BuildingError, match=r"Group bank is being built on this host; it is at epoch [46] of 13"
+            ),
             host.follower.snapshot([DEBIT.name]),
         ):
             pass
@@ -122,9 +151,17 @@ def test_the_error_says_how_far_the_host_is(changelog: Changelog, appender: Stor
         assert host.follower.report()[0][GROUP].building is None
 
 
-def test_wishes_for_epochs_wait_as_well(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_wishes_for_epochs_wait_as_well(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     newest = appender.epoch
-    answered = [{}, {"min_epoch": 2}, {"min_epoch": int(newest)}, {"max_staleness": 3600.0}, {"as_of": int(newest)}]
+    answered = [
+        {},
+        {"min_epoch": 2},
+        {"min_epoch": int(newest)},
+        {"max_staleness": 3600.0},
+        {"as_of": int(newest)},
+    ]
     refused = [{"as_of": int(STOP) - 2}, {"as_of": int(newest) + 5}]
     with building(changelog, tmp_path / "data") as host, ThreadPoolExecutor(len(answered)) as pool:
         for wish in [*answered, *refused]:
@@ -138,7 +175,9 @@ def test_wishes_for_epochs_wait_as_well(changelog: Changelog, appender: StoreApp
                 host.ask(COUNT, PATIENCE_SECONDS, parse_wish(**wish))
 
 
-def test_a_group_that_never_stands_still_is_there_in_the_end(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_a_group_that_never_stands_still_is_there_in_the_end(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     """It waits for what was newest at its start, and not for what comes all the time."""
     stopping = threading.Event()
 
@@ -170,7 +209,9 @@ def test_ready_is_once_and_for_all(changelog: Changelog, appender: StoreAppender
         gate.open()
 
 
-def test_a_host_with_all_of_it_on_its_disk_answers_at_once(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_a_host_with_all_of_it_on_its_disk_answers_at_once(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     with following(changelog, tmp_path / "data") as follower:
         assert follower.wait_for(GROUP, appender.epoch, PATIENCE_SECONDS)
     follower = Follower(changelog, tmp_path / "data", OPTIONS)
@@ -183,7 +224,9 @@ def test_a_host_with_all_of_it_on_its_disk_answers_at_once(changelog: Changelog,
         follower.stop()
 
 
-def test_a_host_that_was_away_answers_nothing_of_before(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_a_host_that_was_away_answers_nothing_of_before(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     with following(changelog, tmp_path / "data") as follower:
         assert follower.wait_for(GROUP, appender.epoch, PATIENCE_SECONDS)
     missed = [append(appender, DEBIT, 100 + number) for number in range(6)]
@@ -194,14 +237,19 @@ def test_a_host_that_was_away_answers_nothing_of_before(changelog: Changelog, ap
         assert host.ask(COUNT) == EPOCHS + 6
 
 
-def test_a_lost_partition_is_waited_for(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_a_lost_partition_is_waited_for(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     """The others are read meanwhile where they are enough; they are never behind what was newest."""
     with following(changelog, tmp_path / "data") as follower:
         assert follower.wait_for(GROUP, appender.epoch, PATIENCE_SECONDS)
     shutil.rmtree(tmp_path / "data" / "bank" / "debit" / "2")
     with building(changelog, tmp_path / "data") as host, ThreadPoolExecutor(1) as pool:
         assert not host.follower.has_caught_up
-        with pytest.raises(Unavailable, match=r"Partition 2 of store debit is being rebuilt on this host, .*; it is at epoch [46] of 13"):
+        with pytest.raises(
+            Unavailable,
+            match=r"Partition 2 of store debit is being rebuilt on this host, .*; it is at epoch [46] of 13",
+        ):
             host.ask(COUNT, HURRIED)
         with host.follower.snapshot([DEBIT.name], None, {DEBIT.name: [0, 1, 3]}) as views:  # type: ignore[list-item]
             assert views[DEBIT.name].epoch == appender.epoch
@@ -215,7 +263,9 @@ def test_a_lost_partition_is_waited_for(changelog: Changelog, appender: StoreApp
 
 
 @contextmanager
-def host_of_two_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statements: int) -> Iterator[tuple[Host, Gate, StoreAppender]]:
+def host_of_two_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statements: int
+) -> Iterator[tuple[Host, Gate, StoreAppender]]:
     """A host process's parts, of which one group is on its disk and another one waits at a gate."""
     changelog = Changelog.open(str(tmp_path / "changelog"))
     sales = open_appender(changelog, [SALES])
@@ -230,7 +280,11 @@ def host_of_two_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statemen
     with gated(changelog.uri, gate) as behind_gate:
         monkeypatch.setattr("flight_server.host.host.Changelog.open", lambda *_: behind_gate)
         limits = ServerLimits(max_statements=statements, max_waiting=2)
-        host = Host(HostOptions(changelog.uri, tmp_path / "data", port=0, limits=limits, follower=OPTIONS, grace_seconds=0.2))
+        host = Host(
+            HostOptions(
+                changelog.uri, tmp_path / "data", port=0, limits=limits, follower=OPTIONS, grace_seconds=0.2
+            )
+        )
         host.start()
         try:
             yield host, gate, sales
@@ -245,8 +299,13 @@ def asked(client: Client, sql: str) -> list[int]:
 
 
 def test_a_group_that_is_built_holds_up_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither those who follow it, though its turn comes first by name, nor those who ask: a statement that waits takes no slot."""
-    with host_of_two_groups(tmp_path, monkeypatch, statements=1) as (host, gate, _), ThreadPoolExecutor(3) as pool:
+    """Neither those who follow it, though its turn comes first by name, nor those who ask: a statement that
+    waits takes no slot.
+    """
+    with (
+        host_of_two_groups(tmp_path, monkeypatch, statements=1) as (host, gate, _),
+        ThreadPoolExecutor(3) as pool,
+    ):
         assert gate.reached.wait(PATIENCE_SECONDS)
 
         def ask_debit(timeout_seconds: float) -> list[int]:
@@ -258,7 +317,9 @@ def test_a_group_that_is_built_holds_up_no_other(tmp_path: Path, monkeypatch: py
             waiting: list[Future[list[int]]] = [pool.submit(ask_debit, PATIENCE_SECONDS) for _ in range(2)]
             wait_until(lambda: host.running_queries == 2)
             assert asked(client, "SELECT count(*) AS n FROM sales") == [2]
-            with pytest.raises(LimitExceeded, match="2 requests of this kind wait for epochs that are to come"):
+            with pytest.raises(
+                LimitExceeded, match="2 requests of this kind wait for epochs that are to come"
+            ):
                 ask_debit(PATIENCE_SECONDS)
             assert not any(each.done() for each in waiting)
             gate.open()
@@ -279,7 +340,9 @@ def test_statements_go_to_the_replica_that_has_it(
     gate = Gate(GROUP, STOP)
     with gated(changelog.uri, gate) as behind_gate:
         opened = iter([behind_gate, changelog])
-        monkeypatch.setattr("tests.support.cluster.Follower", lambda _, *settings: Follower(next(opened), *settings))
+        monkeypatch.setattr(
+            "tests.support.cluster.Follower", lambda _, *settings: Follower(next(opened), *settings)
+        )
         with following_cluster(changelog, tmp_path, hosts, OPTIONS, replication=2) as cluster:
             assert gate.reached.wait(PATIENCE_SECONDS)
             for service in cluster.services.values():
@@ -287,7 +350,9 @@ def test_statements_go_to_the_replica_that_has_it(
             assert cluster.asked[hosts[1]] > 0
             assert cluster.asked[hosts[0]] == 0
             cluster.stop(hosts[1])
-            with pytest.raises(Unavailable, match=rf"is being rebuilt on host {hosts[0]}, .*it is at epoch [46] of 13"):
+            with pytest.raises(
+                Unavailable, match=rf"is being rebuilt on host {hosts[0]}, .*it is at epoch [46] of 13"
+            ):
                 answer(cluster.services[hosts[0]], COUNT, HURRIED)
             assert told(cluster, "SHOW STORES")[0]["problem"].startswith(
                 "No host that answers has partitions 0, 1, 2, 3. Host a builds partitions; it is at"
@@ -309,7 +374,10 @@ def told(cluster: Cluster, sql: str) -> Sequence[dict[str, str]]:
 
 
 def test_reports_that_differ_in_progress_alone_wake_nobody() -> None:
-    reports = [GroupReport((), Epoch(9), None, 5, Progress(Epoch(epoch), Epoch(9)), problem) for epoch, problem in ((1, ""), (2, "a"))]
+    reports = [
+        GroupReport((), Epoch(9), None, 5, Progress(Epoch(epoch), Epoch(9)), problem)
+        for epoch, problem in ((1, ""), (2, "a"))
+    ]
     assert reports[0] == reports[1]
     assert Progress(Epoch(0), Epoch(0)).percent == Progress(Epoch(7), Epoch(5)).percent == 100
 

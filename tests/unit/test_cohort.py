@@ -58,7 +58,9 @@ def stops(reaches: list[int], end: int) -> set[int]:
 
 @given(steps, steps)
 def test_hosts_that_see_different_stretches_meet(one: list[int], other: list[int]) -> None:
-    """Each stops at every epoch of a power as high as its longest stretch, so both stop at those of the higher power."""
+    """Each stops at every epoch of a power as high as its longest stretch, so both stop at those of the
+    higher power.
+    """
     end = 256
     highest = max(1 << (max(reaches) - 1).bit_length() for reaches in (one, other))
     common = stops(one, end) & stops(other, end)
@@ -79,11 +81,22 @@ def test_no_partition_goes_on_behind_a_failure(changelog: Changelog, tmp_path: P
         done.set()
 
     with open_appender(changelog, [store]) as appender:
-        appender.append({"debit": pa.table({"account": pa.array(range(40), pa.int64()), "amount": pa.array(range(40), pa.int64())})})
-    stores = [PartitionStore(store, PartitionId(number), tmp_path / str(number), ColumnCache(MIB), StateOptions()) for number in range(2)]
+        appender.append(
+            {
+                "debit": pa.table(
+                    {"account": pa.array(range(40), pa.int64()), "amount": pa.array(range(40), pa.int64())}
+                )
+            }
+        )
+    stores = [
+        PartitionStore(store, PartitionId(number), tmp_path / str(number), ColumnCache(MIB), StateOptions())
+        for number in range(2)
+    ]
     with ThreadPoolExecutor(2) as workers:
         cohort = Cohort(GROUP, changelog, workers, touched, Epoch(0))
-        cohort.partitions.update({(store.name, PartitionId(number)): partition for number, partition in enumerate(stores)})
+        cohort.partitions.update(
+            {(store.name, PartitionId(number)): partition for number, partition in enumerate(stores)}
+        )
         while cohort.epoch < 1:
             cohort.look_ahead(last=Epoch(1))
             cohort.take(lambda commit: {store.name: store})
@@ -95,8 +108,12 @@ def test_no_partition_goes_on_behind_a_failure(changelog: Changelog, tmp_path: P
         partition.close()
 
 
-def test_what_was_found_and_not_seen_to_count_is_not_taken(changelog: Changelog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Behind an epoch that was dropped there may be what never counted. What fails before that is known must not be passed over."""
+def test_what_was_found_and_not_seen_to_count_is_not_taken(
+    changelog: Changelog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind an epoch that was dropped there may be what never counted. What fails before that is known must
+    not be passed over.
+    """
     store = define("debit")
     with open_appender(changelog, [store]) as appender:
         for account in range(3):
@@ -123,7 +140,9 @@ def test_what_was_found_and_not_seen_to_count_is_not_taken(changelog: Changelog,
     partition.close()
 
 
-def test_an_epoch_that_fails_is_met_alone(changelog: Changelog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_epoch_that_fails_is_met_alone(
+    changelog: Changelog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Those before it are applied; and what is too much together is not taken together again."""
     store = define("debit")
     with open_appender(changelog, [store]) as appender:
@@ -138,11 +157,14 @@ def test_an_epoch_that_fails_is_met_alone(changelog: Changelog, tmp_path: Path, 
 
     monkeypatch.setattr(PartitionStore, "apply", fail)
     partitions = {
-        number: PartitionStore(store, number, tmp_path / str(number), ColumnCache(MIB), StateOptions()) for number in map(PartitionId, range(4))
+        number: PartitionStore(store, number, tmp_path / str(number), ColumnCache(MIB), StateOptions())
+        for number in map(PartitionId, range(4))
     }
     with ThreadPoolExecutor(1) as workers:
         cohort = Cohort(GROUP, changelog, workers, lambda partition: None, Epoch(0))
-        cohort.partitions.update({(store.name, number): partition for number, partition in partitions.items()})
+        cohort.partitions.update(
+            {(store.name, number): partition for number, partition in partitions.items()}
+        )
         for _ in range(20):
             with suppress(MemoryError):
                 cohort.look_ahead()
@@ -154,7 +176,13 @@ def test_an_epoch_that_fails_is_met_alone(changelog: Changelog, tmp_path: Path, 
 
 
 def test_epochs_of_large_rows_are_taken_a_few_at_a_time(changelog: Changelog, tmp_path: Path) -> None:
-    store = define_store("debit", pa.schema({"account": pa.int64(), "text": pa.string()}), ["account"], partitions=1, group=GROUP)
+    store = define_store(
+        "debit",
+        pa.schema({"account": pa.int64(), "text": pa.string()}),
+        ["account"],
+        partitions=1,
+        group=GROUP,
+    )
     large = "x" * (ENOUGH_BYTES_TOGETHER // 4)
     with open_appender(changelog, [store]) as appender:
         for account in range(9):

@@ -12,7 +12,14 @@ from engine.model.durations import duration_text, microseconds_of_duration
 
 @pytest.mark.parametrize(
     ("written", "seconds"),
-    [("7 days", 604_800), ("1 hour 30 minutes", 5_400), ("1h30min", 5_400), ("1 week, 1 Day", 691_200), ("0.5 seconds ", 0.5), ("2 d", 172_800)],
+    [
+        ("7 days", 604_800),
+        ("1 hour 30 minutes", 5_400),
+        ("1h30min", 5_400),
+        ("1 week, 1 Day", 691_200),
+        ("0.5 seconds ", 0.5),
+        ("2 d", 172_800),
+    ],
 )
 def test_durations(written: str, seconds: float) -> None:
     assert microseconds_of_duration(written) == seconds * 1_000_000
@@ -39,7 +46,19 @@ def test_a_timedelta() -> None:
 
 
 @pytest.mark.parametrize(
-    "written", ["", "  ", "days", "7", "7 months", "7 days and", "-1 day", "9999999999999 weeks", "999999999 days 999999999 days", 7]
+    "written",
+    [
+        "",
+        "  ",
+        "days",
+        "7",
+        "7 months",
+        "7 days and",
+        "-1 day",
+        "9999999999999 weeks",
+        "999999999 days 999999999 days",
+        7,
+    ],
 )
 def test_what_is_no_duration(written: object) -> None:
     with pytest.raises(InvalidInput, match="time"):

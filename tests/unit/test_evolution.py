@@ -11,7 +11,16 @@ import pytest
 from engine.errors import Corrupt, InvalidInput
 from engine.model.columns import MAX_COLUMN_NUMBER, Column, widens
 from engine.model.kinds import Behaviour, Function, KeyValue, Merge, MergedColumn, Retention, Versioned
-from engine.model.migration import AddColumn, Change, DropColumn, RenameColumn, WidenColumn, convert_rows, migrated, parse_changes
+from engine.model.migration import (
+    AddColumn,
+    Change,
+    DropColumn,
+    RenameColumn,
+    WidenColumn,
+    convert_rows,
+    migrated,
+    parse_changes,
+)
 from engine.model.schema import TOMBSTONE_COLUMN, StoreDefinition, define_store
 
 PLAYS = define_store(
@@ -23,7 +32,10 @@ PLAYS = define_store(
 
 
 def _rows(definition: StoreDefinition, *rows: tuple[Any, ...]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([dict(zip(definition.row_schema.names, row, strict=True)) for row in rows], schema=definition.row_schema)
+    return pa.RecordBatch.from_pylist(
+        [dict(zip(definition.row_schema.names, row, strict=True)) for row in rows],
+        schema=definition.row_schema,
+    )
 
 
 def _in_steps(definition: StoreDefinition, *changes: Change) -> StoreDefinition:
@@ -33,31 +45,41 @@ def _in_steps(definition: StoreDefinition, *changes: Change) -> StoreDefinition:
 
 
 def test_a_column_that_is_added_has_its_default_in_rows_of_before() -> None:
-    after = _in_steps(PLAYS, AddColumn("rating", pa.float64(), "0.5"), AddColumn("tags", pa.list_(pa.string())))
+    after = _in_steps(
+        PLAYS, AddColumn("rating", pa.float64(), "0.5"), AddColumn("tags", pa.list_(pa.string()))
+    )
     assert after.schema.names == ["song", "day", "count", "note", "rating", "tags"]
     assert [column.number for column in after.columns] == [0, 1, 2, 3, 4, 5]
     converted = convert_rows(_rows(PLAYS, (1, None, 5, "a")), PLAYS, after)
     assert converted.schema == after.row_schema
-    assert converted.to_pylist() == [{"song": 1, "day": None, "count": 5, "note": "a", "rating": 0.5, "tags": None}]
+    assert converted.to_pylist() == [
+        {"song": 1, "day": None, "count": 5, "note": "a", "rating": 0.5, "tags": None}
+    ]
 
 
 def test_a_column_keeps_its_values_under_another_name() -> None:
     after = migrated(PLAYS, [RenameColumn("song", "song_id"), RenameColumn("note", "remark")], 1)
     assert (after.key, after.partition_by) == (("song_id", "day"), ("song_id",))
-    assert convert_rows(_rows(PLAYS, (1, None, 5, "a")), PLAYS, after).to_pylist() == [{"song_id": 1, "day": None, "count": 5, "remark": "a"}]
+    assert convert_rows(_rows(PLAYS, (1, None, 5, "a")), PLAYS, after).to_pylist() == [
+        {"song_id": 1, "day": None, "count": 5, "remark": "a"}
+    ]
 
 
 def test_a_wider_column_has_the_values_of_the_narrow_one() -> None:
     after = _in_steps(PLAYS, WidenColumn("count", pa.int64()), WidenColumn("count", pa.decimal128(25, 2)))
     assert after.column("count") == Column(5, None, ((4, pa.int64()), (2, pa.int32())))
     converted = convert_rows(_rows(PLAYS, (1, None, 5, None), (2, None, None, None)), PLAYS, after)
-    assert converted.column("count") == pa.array([5, None], pa.int32()).cast(pa.decimal128(38, 2)).cast(pa.decimal128(25, 2))
+    assert converted.column("count") == pa.array([5, None], pa.int32()).cast(pa.decimal128(38, 2)).cast(
+        pa.decimal128(25, 2)
+    )
 
 
 def test_a_dropped_column_does_not_come_back_under_its_name() -> None:
     after = _in_steps(PLAYS, DropColumn("count"), AddColumn("count", pa.int32(), "7"))
     assert after.is_as(replace(after, columns=(), generation=9))
-    assert convert_rows(_rows(PLAYS, (1, None, 5, "a")), PLAYS, after).to_pylist() == [{"song": 1, "day": None, "note": "a", "count": 7}]
+    assert convert_rows(_rows(PLAYS, (1, None, 5, "a")), PLAYS, after).to_pylist() == [
+        {"song": 1, "day": None, "note": "a", "count": 7}
+    ]
 
 
 def test_a_default_stays_what_it_was_when_its_column_is_widened() -> None:
@@ -69,7 +91,9 @@ def test_a_default_stays_what_it_was_when_its_column_is_widened() -> None:
 
 def test_tombstones_stay_behind_the_columns() -> None:
     after = _in_steps(PLAYS, AddColumn("rating", pa.float64()))
-    rows = _rows(PLAYS, (1, None, 5, "a")).append_column(pa.field(TOMBSTONE_COLUMN, pa.bool_(), nullable=False), pa.array([True]))
+    rows = _rows(PLAYS, (1, None, 5, "a")).append_column(
+        pa.field(TOMBSTONE_COLUMN, pa.bool_(), nullable=False), pa.array([True])
+    )
     converted = convert_rows(rows, PLAYS, after)
     assert converted.schema.names == [*after.row_schema.names, TOMBSTONE_COLUMN]
     assert converted.column(TOMBSTONE_COLUMN).to_pylist() == [True]
@@ -79,7 +103,10 @@ def test_made_and_hidden_columns_keep_their_numbers() -> None:
     rows = pa.schema([("k", pa.int64()), ("since", pa.timestamp("us")), ("v", pa.int64())])
     history = define_store("history", rows, ["k"], behaviour=Behaviour(Versioned("since")))
     kept = define_store("kept", rows, ["k"], behaviour=Behaviour(KeyValue("since"), Retention(10)))
-    history, kept = _in_steps(history, AddColumn("w", pa.int8())), _in_steps(kept, AddColumn("w", pa.int8()), RenameColumn("since", "at"))
+    history, kept = (
+        _in_steps(history, AddColumn("w", pa.int8())),
+        _in_steps(kept, AddColumn("w", pa.int8()), RenameColumn("since", "at")),
+    )
     assert [(f.name, c.number) for f, c in zip(history.stored_schema, history.columns, strict=True)] == [
         ("k", 0),
         ("since", 1),
@@ -92,7 +119,12 @@ def test_made_and_hidden_columns_keep_their_numbers() -> None:
 
 
 def test_a_migrated_definition_is_stored_whole() -> None:
-    after = _in_steps(PLAYS, AddColumn("rating", pa.decimal128(10, 2), "1.5"), WidenColumn("count", pa.int64()), DropColumn("note"))
+    after = _in_steps(
+        PLAYS,
+        AddColumn("rating", pa.decimal128(10, 2), "1.5"),
+        WidenColumn("count", pa.int64()),
+        DropColumn("note"),
+    )
     assert StoreDefinition.from_json(after.to_json()) == after
     assert StoreDefinition.from_json(PLAYS.to_json()) == PLAYS
     damaged = after.to_json().replace(b'"1.50"', b'"half"')
@@ -104,7 +136,10 @@ def test_a_migrated_definition_is_stored_whole() -> None:
 @pytest.mark.parametrize(
     ("change", "cause"),
     [
-        (AddColumn("NOTE", pa.int8()), "there is a column note already, and SQL does not tell upper from lower case"),
+        (
+            AddColumn("NOTE", pa.int8()),
+            "there is a column note already, and SQL does not tell upper from lower case",
+        ),
         (AddColumn("rating", pa.int8(), "300"), "'300' is no TINYINT"),
         (AddColumn("tags", pa.list_(pa.int8()), "1"), "has no default other than NULL"),
         (AddColumn("__x", pa.int8()), "are reserved"),
@@ -113,7 +148,10 @@ def test_a_migrated_definition_is_stored_whole() -> None:
         (WidenColumn("song", pa.decimal128(38, 0)), "song is in the key"),
         (WidenColumn("count", pa.int16()), "SMALLINT does not have all of its values"),
         (WidenColumn("note", pa.binary()), "BLOB does not have all of its values"),
-        (RenameColumn("note", "Count"), "there is a column count already, and SQL does not tell upper from lower case"),
+        (
+            RenameColumn("note", "Count"),
+            "there is a column count already, and SQL does not tell upper from lower case",
+        ),
         (RenameColumn("note", "count"), "there is a column count already. "),
         (RenameColumn("nothing", "something"), "there is no column nothing"),
     ],
@@ -136,7 +174,11 @@ def test_columns_that_say_which_rows_there_are_stay() -> None:
 def test_columns_that_the_store_makes_stay() -> None:
     rows = pa.schema([("k", pa.int64()), ("since", pa.timestamp("us"))])
     store = define_store("s", rows, ["k", "since"], behaviour=Behaviour(Versioned("since"), Retention(10)))
-    for change in (DropColumn("valid_to"), RenameColumn("valid_to", "until"), WidenColumn("valid_to", pa.int64())):
+    for change in (
+        DropColumn("valid_to"),
+        RenameColumn("valid_to", "until"),
+        WidenColumn("valid_to", pa.int64()),
+    ):
         with pytest.raises(InvalidInput, match="valid_to is made by the store and stays as it is"):
             migrated(store, [change], 1)
     with pytest.raises(InvalidInput, match="there is no column __written"):
@@ -157,7 +199,10 @@ def test_columns_run_out() -> None:
 
 def test_changes_are_read_from_text() -> None:
     changes = parse_changes(
-        ['"a b" decimal(10,2) default 1.5', "kind VARCHAR DEFAULT 'it''s'", "n BIGINT DEFAULT NULL"], ["d"], ["a=b"], ["c=bigint"]
+        ['"a b" decimal(10,2) default 1.5', "kind VARCHAR DEFAULT 'it''s'", "n BIGINT DEFAULT NULL"],
+        ["d"],
+        ["a=b"],
+        ["c=bigint"],
     )
     assert changes == (
         RenameColumn("a", "b"),
@@ -170,7 +215,9 @@ def test_changes_are_read_from_text() -> None:
 
 
 def test_all_names_can_be_in_quotation_marks() -> None:
-    assert parse_changes(['"a ""b""" DOUBLE'], ['"c d"', "e f"], ['"a b"="g h"', "i=j k", '"l"="m"'], ['"n o"=BIGINT']) == (
+    assert parse_changes(
+        ['"a ""b""" DOUBLE'], ['"c d"', "e f"], ['"a b"="g h"', "i=j k", '"l"="m"'], ['"n o"=BIGINT']
+    ) == (
         RenameColumn("a b", "g h"),
         RenameColumn("i", "j k"),
         RenameColumn("l", "m"),

@@ -46,8 +46,24 @@ def test_what_is_not_there_now_may_be_there_any_moment() -> None:
 
 def test_a_failure_is_logged_when_it_changes() -> None:
     failures, clock = Failures[str](1.0), itertools.count(0.0, 0.1)
-    errors = [RuntimeError("x"), RuntimeError("x"), RuntimeError("y"), KeyError("y"), KeyError("y"), Corrupt("z"), Corrupt("z")]
-    assert [failures.note("a", error, next(clock)) for error in errors] == [True, False, True, True, False, True, False]
+    errors = [
+        RuntimeError("x"),
+        RuntimeError("x"),
+        RuntimeError("y"),
+        KeyError("y"),
+        KeyError("y"),
+        Corrupt("z"),
+        Corrupt("z"),
+    ]
+    assert [failures.note("a", error, next(clock)) for error in errors] == [
+        True,
+        False,
+        True,
+        True,
+        False,
+        True,
+        False,
+    ]
     assert failures.note("b", Corrupt("z"), next(clock))
 
 
@@ -57,14 +73,19 @@ def test_what_fails_and_goes_on_in_turns_is_logged_now_and_then() -> None:
     for second in range(100):
         logged.append(failures.note("a", error, float(second)))
         failures.clear("a")
-    assert [second for second, is_logged in enumerate(logged) if is_logged] == [*range(0, 100, int(SECONDS_BETWEEN_COMPLAINTS))]
+    assert [second for second, is_logged in enumerate(logged) if is_logged] == [
+        *range(0, 100, int(SECONDS_BETWEEN_COMPLAINTS))
+    ]
 
 
 @pytest.mark.parametrize("error", [RuntimeError("/a/path"), KeyError("secret"), MemoryError()])
 def test_what_nobody_expected_is_told_without_its_text(error: Exception) -> None:
     failures = Failures[str](1.0)
     failures.note("Rebuilding", error, 0.0)
-    said = f"Rebuilding failed in a way that nobody expected ({type(error).__name__}): it is tried again, and the host's log has the details."
+    said = (
+        f"Rebuilding failed in a way that nobody expected ({type(error).__name__}): it is tried again, "
+        "and the host's log has the details."
+    )
     assert failures.problem("Rebuilding") == problem_of("Rebuilding", error) == said
     assert failures.problems() == {"Rebuilding": said}
     assert failures.problem("another") == ""

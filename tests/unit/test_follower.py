@@ -1,4 +1,6 @@
-"""A host's state follows the changelog: after restarts, lost directories, and bad commits it shows whole epochs and nothing else."""
+"""A host's state follows the changelog: after restarts, lost directories, and bad commits it shows whole
+epochs and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,21 @@ DEBIT, CREDIT = define("debit"), define("credit")
 def rows(amounts: dict[int, int | None]) -> pa.Table:
     """Upserts, and tombstones where the amount is None."""
     removed = pa.array([amount is None for amount in amounts.values()], pa.bool_())
-    return pa.table({"account": pa.array(amounts, pa.int64()), "amount": pa.array(amounts.values(), pa.int64()), "removed": removed})
+    return pa.table(
+        {
+            "account": pa.array(amounts, pa.int64()),
+            "amount": pa.array(amounts.values(), pa.int64()),
+            "removed": removed,
+        }
+    )
 
 
-def append(appender: StoreAppender, debit: dict[int, int | None], credit: dict[int, int | None], replaced: tuple[str, ...] = ()) -> Epoch:
+def append(
+    appender: StoreAppender,
+    debit: dict[int, int | None],
+    credit: dict[int, int | None],
+    replaced: tuple[str, ...] = (),
+) -> Epoch:
     tables = {"debit": rows(debit), "credit": rows(credit)}
     return appender.append(tables, tombstone_column="removed", replaced=replaced).epoch
 
@@ -43,7 +56,9 @@ def appender(changelog: Changelog) -> StoreAppender:
     return open_appender(changelog, [DEBIT, CREDIT])
 
 
-def test_epochs_become_visible_together(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_epochs_become_visible_together(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     with following(changelog, tmp_path / "data") as follower:
         for number in range(20):
             epoch = append(appender, {number: number, 100: number}, {number: -number, 100: -number})
@@ -53,7 +68,9 @@ def test_epochs_become_visible_together(changelog: Changelog, appender: StoreApp
             assert debit[100] == number
 
 
-def test_a_restart_shows_the_same_and_goes_on(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_a_restart_shows_the_same_and_goes_on(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     with following(changelog, tmp_path / "data") as follower:
         assert follower.wait_for(GROUP, append(appender, {1: 10, 2: 20}, {1: 1}), WAIT_SECONDS)
     missed = append(appender, {1: None, 3: 30}, {})
@@ -73,16 +90,27 @@ def test_a_group_whose_partitions_cannot_be_opened_at_first(
     with monkeypatch.context() as patched:
         patched.setattr(GroupSetup, "open", fail)
         with following(changelog, tmp_path / "data") as follower:
-            assert {row.problem for row in follower.status()} == {"Partition 0 of store credit cannot be opened: The disk does not answer."}
-            with pytest.raises(BuildingError, match="Group bank is being built on this host and does not get on: Partition 0 of store credit"):
+            assert {row.problem for row in follower.status()} == {
+                "Partition 0 of store credit cannot be opened: The disk does not answer."
+            }
+            with pytest.raises(
+                BuildingError,
+                match=(
+                    "Group bank is being built on this host and does not get on: Partition 0 of store credit"
+                ),
+            ):
                 both(follower)
             assert not follower.has_caught_up
             patched.undo()
-            assert follower.wait_for(GROUP, newest, WAIT_SECONDS), "an epoch was taken without the stores that it has rows of"
+            assert follower.wait_for(GROUP, newest, WAIT_SECONDS), (
+                "an epoch was taken without the stores that it has rows of"
+            )
             assert both(follower) == ({0: 0, 1: 1, 2: 2}, {0: 0, 1: -1, 2: -2})
 
 
-def test_a_clean_restart_can_be_read_at_once(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_a_clean_restart_can_be_read_at_once(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     with following(changelog, tmp_path / "data") as follower:
         assert follower.wait_for(GROUP, append(appender, {1: 10}, {}), WAIT_SECONDS)
     with following(changelog, tmp_path / "data") as follower:
@@ -104,7 +132,9 @@ def test_a_lost_directory_is_rebuilt(changelog: Changelog, appender: StoreAppend
         assert both(follower) == before
 
 
-def test_many_epochs_at_once_equal_one_by_one(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_many_epochs_at_once_equal_one_by_one(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     append(appender, {1: 1, 2: 2, 3: 3}, {5: 5})
     append(appender, {1: None}, {5: None, 6: 6})
     append(appender, {9: 9}, {}, replaced=("debit",))
@@ -128,7 +158,9 @@ def test_a_store_that_joins_later(changelog: Changelog, tmp_path: Path) -> None:
 
 
 def bring_damaged(changelog: Path, elsewhere: Path) -> tuple[Epoch, Path, bytes]:
-    """Epochs that come while a host runs, of which one is damaged from its first moment on: its number, its place, and what it should be."""
+    """Epochs that come while a host runs, of which one is damaged from its first moment on: its number, its
+    place, and what it should be.
+    """
     shutil.copytree(changelog, elsewhere)
     known = {path.name for path in elsewhere.rglob("*.commit")}
     other = open_appender(Changelog.open(str(elsewhere)), [DEBIT, CREDIT])
@@ -136,7 +168,9 @@ def bring_damaged(changelog: Path, elsewhere: Path) -> tuple[Epoch, Path, bytes]
     append(other, {3: 3}, {})
     whole = b""
     # The last one first: a host sees none of them before the first is there.
-    for path in sorted((path for path in elsewhere.rglob("*.commit") if path.name not in known), reverse=True):
+    for path in sorted(
+        (path for path in elsewhere.rglob("*.commit") if path.name not in known), reverse=True
+    ):
         content, target = path.read_bytes(), changelog / path.relative_to(elsewhere)
         if path.name == f"{bad:020d}.commit":
             whole, place = content, target
@@ -145,7 +179,9 @@ def bring_damaged(changelog: Path, elsewhere: Path) -> tuple[Epoch, Path, bytes]
     return bad, place, whole
 
 
-def test_a_damaged_commit_stops_the_group_and_not_its_queries(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_a_damaged_commit_stops_the_group_and_not_its_queries(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     first = append(appender, {1: 1}, {})
     with following(changelog, tmp_path / "data") as follower:
         assert follower.wait_for(GROUP, first, WAIT_SECONDS)
@@ -160,7 +196,9 @@ def test_a_damaged_commit_stops_the_group_and_not_its_queries(changelog: Changel
     # Who starts now cannot come to what is newest, and does not answer as if it had.
     with following(changelog, tmp_path / "data") as follower:
         wait_until(lambda: any("damaged" in row.problem for row in follower.status()))
-        with pytest.raises(BuildingError, match=rf"at epoch {bad - 1} of {bad + 1} .* does not get on: .*damaged"):
+        with pytest.raises(
+            BuildingError, match=rf"at epoch {bad - 1} of {bad + 1} .* does not get on: .*damaged"
+        ):
             both(follower)
         assert not follower.has_caught_up
         place.write_bytes(whole)
@@ -170,7 +208,9 @@ def test_a_damaged_commit_stops_the_group_and_not_its_queries(changelog: Changel
         assert follower.has_caught_up
 
 
-def test_a_view_outlives_later_epochs_and_compaction(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_a_view_outlives_later_epochs_and_compaction(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     with following(changelog, tmp_path / "data") as follower:
         assert follower.wait_for(GROUP, append(appender, dict.fromkeys(range(50), 0), {}), WAIT_SECONDS)
         with follower.snapshot([DEBIT.name]) as views:
@@ -187,11 +227,19 @@ def test_status_counts(changelog: Changelog, appender: StoreAppender, tmp_path: 
         assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
         credit, debit = follower.status()
         assert (credit.store, debit.store) == (StoreName("credit"), StoreName("debit"))
-        assert (debit.rows, debit.partitions, debit.epoch, debit.newest_epoch, debit.lag_seconds) == (2, 4, newest, newest, 0.0)
+        assert (debit.rows, debit.partitions, debit.epoch, debit.newest_epoch, debit.lag_seconds) == (
+            2,
+            4,
+            newest,
+            newest,
+            0.0,
+        )
         assert debit.bytes >= 2 * 16
 
 
-def test_a_data_directory_serves_one_changelog_only(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_a_data_directory_serves_one_changelog_only(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     with following(changelog, tmp_path / "data"):
         pass
     other = Changelog.open(str(tmp_path / "other"))
@@ -200,22 +248,32 @@ def test_a_data_directory_serves_one_changelog_only(changelog: Changelog, append
         Follower(other, tmp_path / "data", OPTIONS).start()
 
 
-@pytest.mark.parametrize(("text", "message"), [("no json", "damaged"), ('{"format": 9}', "format 9"), ("[]", "damaged")])
-def test_a_damaged_data_directory_is_refused(changelog: Changelog, appender: StoreAppender, tmp_path: Path, text: str, message: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "message"), [("no json", "damaged"), ('{"format": 9}', "format 9"), ("[]", "damaged")]
+)
+def test_a_damaged_data_directory_is_refused(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path, text: str, message: str
+) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "livestate.json").write_text(text)
     with pytest.raises(Corrupt, match=message):
         Follower(changelog, tmp_path / "data", OPTIONS).start()
 
 
-def test_a_lookup_of_many_keys_finds_each_once(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_a_lookup_of_many_keys_finds_each_once(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     with following(changelog, tmp_path / "data") as follower:
         append(appender, dict.fromkeys(range(3000), 1), {})
         newest = append(appender, dict.fromkeys(range(0, 3000, 3), 2) | {7: None}, {})
         assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
         asked = [*range(0, 4000, 2), 7, 0, 0]
         with follower.snapshot([DEBIT.name]) as views:
-            found = views[DEBIT.name].lookup(["account", "amount"], pa.record_batch([pa.array(asked)], ["account"])).to_pylist()
+            found = (
+                views[DEBIT.name]
+                .lookup(["account", "amount"], pa.record_batch([pa.array(asked)], ["account"]))
+                .to_pylist()
+            )
     expected = {account: 2 if account % 3 == 0 else 1 for account in asked if account < 3000 and account != 7}
     assert len(found) == len(expected)
     assert {row["account"]: row["amount"] for row in found} == expected

@@ -1,4 +1,6 @@
-"""Definitions of all kinds of stores: stored and read back, their three schemas, and what is refused with which words."""
+"""Definitions of all kinds of stores: stored and read back, their three schemas, and what is refused with
+which words.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,17 @@ import pyarrow as pa
 import pytest
 
 from engine.errors import InvalidInput
-from engine.model.kinds import Behaviour, Function, KeyValue, Kind, Merge, MergedColumn, Retention, Session, Versioned
+from engine.model.kinds import (
+    Behaviour,
+    Function,
+    KeyValue,
+    Kind,
+    Merge,
+    MergedColumn,
+    Retention,
+    Session,
+    Versioned,
+)
 from engine.model.schema import StoreDefinition, define_store
 
 TIME = pa.timestamp("us", "UTC")
@@ -26,8 +38,12 @@ BEHAVIOURS = {
 }
 
 
-def defined(name: str, behaviour: Behaviour | None = None, columns: list[tuple[str, pa.DataType]] | None = None) -> StoreDefinition:
-    return define_store(name, pa.schema(columns or ROWS[name]), ["k"], behaviour=behaviour or BEHAVIOURS[name])
+def defined(
+    name: str, behaviour: Behaviour | None = None, columns: list[tuple[str, pa.DataType]] | None = None
+) -> StoreDefinition:
+    return define_store(
+        name, pa.schema(columns or ROWS[name]), ["k"], behaviour=behaviour or BEHAVIOURS[name]
+    )
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -41,7 +57,12 @@ def test_a_definition_reads_back(name: str) -> None:
     ("name", "key", "visible", "stored"),
     [
         ("key_value", ("k",), ["k", "at", "n"], ["k", "at", "n"]),
-        ("merge", ("k",), ["k", "n", "average"], ["k", "n", "average", "__average_sum", "__average_count", "__written"]),
+        (
+            "merge",
+            ("k",),
+            ["k", "n", "average"],
+            ["k", "n", "average", "__average_sum", "__average_count", "__written"],
+        ),
         (
             "session",
             ("k", "session_start"),
@@ -94,4 +115,10 @@ def test_retentions_that_do_not_fit(retention: Retention, words: str) -> None:
 
 def test_a_time_must_not_place_rows() -> None:
     with pytest.raises(InvalidInput, match="all rows of a key have to lie in one partition"):
-        define_store("s", pa.schema(ROWS["session"]), ["k"], partition_by=["k", "session_start"], behaviour=BEHAVIOURS["session"])
+        define_store(
+            "s",
+            pa.schema(ROWS["session"]),
+            ["k"],
+            partition_by=["k", "session_start"],
+            behaviour=BEHAVIOURS["session"],
+        )

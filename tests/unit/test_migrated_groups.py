@@ -35,7 +35,13 @@ def appender(changelog: Changelog) -> StoreAppender:
 
 
 def append(appender: StoreAppender, *accounts: int, store: str = "debit") -> Epoch:
-    return appender.append({store: pa.table({"account": pa.array(accounts, pa.int64()), "amount": pa.array(accounts, pa.int64())})}).epoch
+    return appender.append(
+        {
+            store: pa.table(
+                {"account": pa.array(accounts, pa.int64()), "amount": pa.array(accounts, pa.int64())}
+            )
+        }
+    ).epoch
 
 
 def rows_of(follower: Follower, store: StoreName, epoch: Epoch | None = None) -> list[dict[str, object]]:
@@ -62,7 +68,9 @@ def migrate(changelog: Changelog, appender: StoreAppender, *changes: Change) -> 
     return append(appender, 99, store="credit")
 
 
-def test_each_epoch_has_the_shape_of_its_generation(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_each_epoch_has_the_shape_of_its_generation(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     with following(changelog, tmp_path / "data") as follower:
         before = append(appender, 1)
         assert follower.wait_for(GROUP, before, WAIT_SECONDS)
@@ -73,7 +81,10 @@ def test_each_epoch_has_the_shape_of_its_generation(changelog: Changelog, append
         after = append(appender, 2)
         assert follower.wait_for(GROUP, after, WAIT_SECONDS)
         wait_until(lambda: follower.definitions()[DEBIT.name].generation == 1)
-        assert rows_of(follower, DEBIT.name) == [{"account": 1, "sum": 1, "note": "none"}, {"account": 2, "sum": 2, "note": "none"}]
+        assert rows_of(follower, DEBIT.name) == [
+            {"account": 1, "sum": 1, "note": "none"},
+            {"account": 2, "sum": 2, "note": "none"},
+        ]
         assert rows_of(follower, DEBIT.name, before) == [{"account": 1, "amount": 1}]
         readable = {entry.epoch: entry.generation for entry in follower.report()[0][GROUP].readable}
         assert (readable[before], readable[after]) == (0, 1)
@@ -81,10 +92,16 @@ def test_each_epoch_has_the_shape_of_its_generation(changelog: Changelog, append
         assert follower.definitions_of({GROUP: 1}) == follower.definitions_of({}) == follower.definitions()
 
 
-def test_old_segments_are_rewritten_in_the_background(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_old_segments_are_rewritten_in_the_background(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     with following(changelog, tmp_path / "data") as follower:
         append(appender, *range(100))
-        assert follower.wait_for(GROUP, migrate(changelog, appender, NOTE, WidenColumn("amount", pa.decimal128(25, 0))), WAIT_SECONDS)
+        assert follower.wait_for(
+            GROUP,
+            migrate(changelog, appender, NOTE, WidenColumn("amount", pa.decimal128(25, 0))),
+            WAIT_SECONDS,
+        )
         wait_until(lambda: are_in_shape(follower))
         assert len(rows_of(follower, DEBIT.name)) == 100
 
@@ -104,7 +121,9 @@ def test_a_restart_goes_on_with_what_is_to_be_rewritten(
         assert len(rows_of(follower, DEBIT.name)) == 100
 
 
-def test_a_store_that_comes_when_others_were_migrated(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_a_store_that_comes_when_others_were_migrated(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     append(appender, 1)
     newest = migrate(changelog, appender, NOTE)
     with following(changelog, tmp_path / "data") as follower:
@@ -117,7 +136,9 @@ def test_a_store_that_comes_when_others_were_migrated(changelog: Changelog, appe
         wait_until(lambda: follower.definitions()[DEBIT.name].generation == 1)
 
 
-def test_partitions_that_a_death_left_before_and_behind_a_migration(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_partitions_that_a_death_left_before_and_behind_a_migration(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     data, saved = tmp_path / "data", tmp_path / "saved"
     with following(changelog, data) as follower:
         assert follower.wait_for(GROUP, append(appender, *range(40)), WAIT_SECONDS)
@@ -136,7 +157,9 @@ def test_partitions_that_a_death_left_before_and_behind_a_migration(changelog: C
         assert generation_of(follower) == 1
 
 
-def test_a_host_without_partitions_knows_the_shapes(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_a_host_without_partitions_knows_the_shapes(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     newest = migrate(changelog, appender, NOTE)
     with following(changelog, tmp_path / "data", replace(OPTIONS, held=lambda definition: ())) as follower:
         assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
@@ -144,7 +167,9 @@ def test_a_host_without_partitions_knows_the_shapes(changelog: Changelog, append
         wait_until(lambda: follower.definitions()[DEBIT.name].generation == 1)
 
 
-def test_readers_go_on_while_migrations_and_rewrites_do(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_readers_go_on_while_migrations_and_rewrites_do(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     """Each view is of one epoch and one shape, and stays so however long it is read."""
     stopping = Event()
 
@@ -167,7 +192,12 @@ def test_readers_go_on_while_migrations_and_rewrites_do(changelog: Changelog, ap
         looking = [readers.submit(read, follower) for _ in range(2)]
         try:
             for number in range(12):
-                newest = migrate(changelog, appender, AddColumn(f"c{number}", pa.int32(), str(number)), *WIDENING.get(number, ()))
+                newest = migrate(
+                    changelog,
+                    appender,
+                    AddColumn(f"c{number}", pa.int32(), str(number)),
+                    *WIDENING.get(number, ()),
+                )
                 append(appender, *range(number * 10, number * 10 + 50))
             assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
             wait_until(lambda: are_in_shape(follower))

@@ -55,7 +55,17 @@ def events_of(rows: int, seed: int = 1) -> pa.Table:
     at = pa.array(random.permutation(rows) + seed * rows).cast(pa.timestamp("us"))
     song = pa.array([f"song {number}" for number in random.integers(0, 7, rows)]).dictionary_encode()
     user = pa.array(random.integers(0, 40, rows))
-    return pa.table({"song": song, "at": at, "user": user, "seconds": seconds, "rating": rating, "price": price, "word": words})
+    return pa.table(
+        {
+            "song": song,
+            "at": at,
+            "user": user,
+            "seconds": seconds,
+            "rating": rating,
+            "price": price,
+            "word": words,
+        }
+    )
 
 
 def aggregated(events: pa.Table) -> list[dict[str, object]]:
@@ -75,7 +85,9 @@ def contents(changelog: Changelog, data: Path) -> list[dict[str, object]]:
     try:
         assert follower.wait_for(GroupName("plays"), changelog.newest_epoch(GroupName("plays")), 60)
         with closing(QueryService(follower)) as service:
-            rows: list[dict[str, object]] = service.execute("SELECT * FROM plays ORDER BY song").read_all().to_pylist()
+            rows: list[dict[str, object]] = (
+                service.execute("SELECT * FROM plays ORDER BY song").read_all().to_pylist()
+            )
             return rows
     finally:
         follower.stop()
@@ -92,7 +104,9 @@ def test_a_store_fed_with_partial_rows_equals_an_aggregation(tmp_path: Path, cut
 
 
 def test_no_events_make_no_rows() -> None:
-    some, none = (partial_rows(events, ["song"], COLUMNS) for events in (events_of(10), events_of(10).slice(0, 0)))
+    some, none = (
+        partial_rows(events, ["song"], COLUMNS) for events in (events_of(10), events_of(10).slice(0, 0))
+    )
     assert none.num_rows == 0
     assert none.schema == some.schema
 
@@ -106,7 +120,9 @@ def test_files_of_events_and_of_partial_rows_are_loaded(tmp_path: Path) -> None:
     pq.write_table(partial_rows(more, ["song"], COLUMNS), tmp_path / "partials.parquet")
     for name in ("events", "partials"):
         load_file(changelog, tmp_path / f"{name}.parquet", LoadOptions("plays", batch_rows=77))
-    assert contents(changelog, tmp_path / "data") == aggregated(pa.concat_tables([events.unify_dictionaries(), more]))
+    assert contents(changelog, tmp_path / "data") == aggregated(
+        pa.concat_tables([events.unify_dictionaries(), more])
+    )
     stored = changelog.definition(StoreName("plays"))
     assert stored is not None
     assert stored.behaviour == Behaviour(Merge(COLUMNS))
@@ -118,8 +134,14 @@ def test_files_of_events_and_of_partial_rows_are_loaded(tmp_path: Path) -> None:
         (MergedColumn("x", Function.SUM, "nothing"), "must have the column nothing once"),
         (MergedColumn("x", Function.SUM), "does not say which column"),
         (MergedColumn("x", Function.SUM, "word"), "word is VARCHAR, which has no sum"),
-        (MergedColumn("x", Function.COUNT_DISTINCT, "rating"), "rating is DOUBLE, whose distinct values are not counted"),
-        (MergedColumn("x", Function.QUANTILES, "word", ranks=(0.5,)), "word is VARCHAR, which has no quantiles"),
+        (
+            MergedColumn("x", Function.COUNT_DISTINCT, "rating"),
+            "rating is DOUBLE, whose distinct values are not counted",
+        ),
+        (
+            MergedColumn("x", Function.QUANTILES, "word", ranks=(0.5,)),
+            "word is VARCHAR, which has no quantiles",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(column: MergedColumn, message: str) -> None:

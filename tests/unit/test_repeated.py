@@ -12,7 +12,14 @@ from flight_server.wire.repeated import LEAST_ROWS, Repeated, decoded, decoded_s
 ROWS = 1000
 REPEATING = ["metal", None, "", "日本", "progressive rock"] * (ROWS // 5)
 DIFFERENT = [f"song {number}" for number in range(ROWS)]
-BATCH = pa.record_batch({"genre": REPEATING, "title": DIFFERENT, "n": list(range(ROWS)), "tags": pa.array([["a"]] * ROWS, pa.list_(pa.string()))})
+BATCH = pa.record_batch(
+    {
+        "genre": REPEATING,
+        "title": DIFFERENT,
+        "n": list(range(ROWS)),
+        "tags": pa.array([["a"]] * ROWS, pa.list_(pa.string())),
+    }
+)
 
 
 def _travelled(batches: list[pa.RecordBatch], repeated: Repeated) -> list[pa.RecordBatch]:
@@ -62,7 +69,10 @@ def test_batches_without_columns_keep_their_rows() -> None:
 
 
 def test_every_batch_has_its_own_dictionary() -> None:
-    batches = [pa.record_batch({"word": [f"word {number} {place % 3}" for place in range(100)]}) for number in range(20)]
+    batches = [
+        pa.record_batch({"word": [f"word {number} {place % 3}" for place in range(100)]})
+        for number in range(20)
+    ]
     repeated = Repeated.of(batches[0].schema, batches[:1])
     assert repeated.places == (0,)
     assert _travelled(batches, repeated) == batches

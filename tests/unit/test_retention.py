@@ -1,4 +1,6 @@
-"""What a host can be asked for: its own partitions, at the newest epoch and at those that it retains, and what it says of that."""
+"""What a host can be asked for: its own partitions, at the newest epoch and at those that it retains, and
+what it says of that.
+"""
 
 from __future__ import annotations
 
@@ -32,14 +34,21 @@ ACCOUNTS = 40
 
 
 def rows(amount: int) -> pa.Table:
-    return pa.table({"account": pa.array(range(ACCOUNTS), pa.int64()), "amount": pa.array([amount] * ACCOUNTS, pa.int64())})
+    return pa.table(
+        {
+            "account": pa.array(range(ACCOUNTS), pa.int64()),
+            "amount": pa.array([amount] * ACCOUNTS, pa.int64()),
+        }
+    )
 
 
 def held(*numbers: int) -> FollowerOptions:
     return replace(OPTIONS, held=lambda definition: [PartitionId(number) for number in numbers])
 
 
-def following(changelog: Changelog, directory: Path, options: FollowerOptions = OPTIONS) -> AbstractContextManager[Follower]:
+def following(
+    changelog: Changelog, directory: Path, options: FollowerOptions = OPTIONS
+) -> AbstractContextManager[Follower]:
     return support.following(changelog, directory, options)
 
 
@@ -48,7 +57,9 @@ def appender(changelog: Changelog) -> StoreAppender:
     return open_appender(changelog, [DEBIT])
 
 
-def read(follower: Follower, epoch: Epoch | None = None, partitions: Sequence[int] | None = None) -> dict[int, int]:
+def read(
+    follower: Follower, epoch: Epoch | None = None, partitions: Sequence[int] | None = None
+) -> dict[int, int]:
     numbers = None if partitions is None else {DEBIT.name: [PartitionId(number) for number in partitions]}
     with follower.snapshot([DEBIT.name], None if epoch is None else {GROUP: epoch}, numbers) as views:
         assert epoch is None or views[DEBIT.name].epoch == epoch
@@ -73,7 +84,9 @@ def reports_of(follower: Follower) -> tuple[GroupReport, StoreReport]:
 # ---- epochs
 
 
-def test_retained_epochs_stay_as_they_were(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_retained_epochs_stay_as_they_were(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     with following(changelog, tmp_path / "data") as follower:
         amounts = append_each(appender, follower, range(30))
         assert follower.wait_until_compact(WAIT_SECONDS)
@@ -82,7 +95,9 @@ def test_retained_epochs_stay_as_they_were(changelog: Changelog, appender: Store
         assert follower.status()[0].segments < 30 * PARTITIONS, "nothing was merged"
 
 
-def test_the_report_lists_what_can_be_read(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_the_report_lists_what_can_be_read(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     with following(changelog, tmp_path / "data") as follower:
         amounts = append_each(appender, follower, range(5))
         group, store = reports_of(follower)
@@ -99,20 +114,29 @@ def test_the_report_lists_what_can_be_read(changelog: Changelog, appender: Store
         wait_until(lambda: reports_of(follower)[0].looked_at > group.looked_at)
 
 
-def test_only_so_many_epochs_are_retained(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_only_so_many_epochs_are_retained(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     with following(changelog, tmp_path / "data", replace(OPTIONS, retained_epochs=3)) as follower:
         amounts = append_each(appender, follower, range(8))
         kept = list(amounts)[-3:]
         assert [entry.epoch for entry in reports_of(follower)[0].readable] == kept
         assert [read(follower, epoch)[0] for epoch in kept] == [5, 6, 7]
-        with pytest.raises(Unavailable, match=rf"Group bank cannot be read at epoch {kept[0] - 1} .* there are: {kept[0]} to {kept[-1]}\."):
+        with pytest.raises(
+            Unavailable,
+            match=rf"Group bank cannot be read at epoch {kept[0] - 1} .* there are: {kept[0]} to {kept[-1]}\.",
+        ):
             read(follower, Epoch(kept[0] - 1))
         with pytest.raises(Unavailable, match=f"at epoch {kept[-1] + 1} "):
             read(follower, Epoch(kept[-1] + 1))
 
 
-def test_memory_of_retained_epochs_is_bounded(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
-    """Each epoch makes one more row of the first segment dead: a delete vector of its own, which the epochs after it do without."""
+def test_memory_of_retained_epochs_is_bounded(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
+    """Each epoch makes one more row of the first segment dead: a delete vector of its own, which the epochs
+    after it do without.
+    """
     placed = partition_of([pa.array(range(ACCOUNTS), pa.int64())], PARTITIONS)
     together = [account for account in range(ACCOUNTS) if placed[account] == placed[0]]
     uncompacted = StateOptions(fan_out=1000, dead_share=2.0)
@@ -128,8 +152,12 @@ def test_memory_of_retained_epochs_is_bounded(changelog: Changelog, appender: St
             assert len(readable) == expected if retained_bytes < 1 << 20 else len(readable) >= expected
 
 
-def test_epochs_expire_though_no_newer_ones_come(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
-    with following(changelog, tmp_path / "data", replace(OPTIONS, retention_seconds=0.3, poll_seconds=FOREVER)) as follower:
+def test_epochs_expire_though_no_newer_ones_come(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
+    with following(
+        changelog, tmp_path / "data", replace(OPTIONS, retention_seconds=0.3, poll_seconds=FOREVER)
+    ) as follower:
         first = appender.append({"debit": rows(1)}).epoch
         follower.notify()
         assert follower.wait_for(GROUP, first, WAIT_SECONDS)
@@ -143,7 +171,9 @@ def test_epochs_expire_though_no_newer_ones_come(changelog: Changelog, appender:
         assert read(follower) == read(follower, second) == dict.fromkeys(range(ACCOUNTS), 2)
 
 
-def test_a_held_epoch_stays_beyond_its_retention(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_a_held_epoch_stays_beyond_its_retention(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     with following(changelog, tmp_path / "data", replace(OPTIONS, retention_seconds=0.0)) as follower:
         (held,) = append_each(appender, follower, [1])
         follower.hold({GROUP: held}, 600.0)
@@ -166,29 +196,40 @@ def test_a_hold_ends(changelog: Changelog, appender: StoreAppender, tmp_path: Pa
         wait_until(lambda: [entry.epoch for entry in reports_of(follower)[0].readable] == [second])
 
 
-def test_only_so_many_epochs_are_held(changelog: Changelog, appender: StoreAppender, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_so_many_epochs_are_held(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(group_views, "MOST_HELD", 2)
     with following(changelog, tmp_path / "data") as follower:
         first, second, third = append_each(appender, follower, [1, 2, 3])
         follower.hold({GROUP: first}, 600.0)
         follower.hold({GROUP: second}, 600.0)
         follower.hold({GROUP: first}, 600.0)
-        with pytest.raises(LimitExceeded, match=r"Readers hold 2 epochs of group bank with [\d,]+ bytes, as many as may be"):
+        with pytest.raises(
+            LimitExceeded, match=r"Readers hold 2 epochs of group bank with [\d,]+ bytes, as many as may be"
+        ):
             follower.hold({GROUP: third}, 600.0)
 
 
-def test_held_epochs_take_only_so_much_memory(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_held_epochs_take_only_so_much_memory(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     with following(changelog, tmp_path / "data", replace(OPTIONS, retained_bytes=0)) as follower:
         (first,) = append_each(appender, follower, [1])
         follower.hold({GROUP: first}, 600.0)
         (second,) = append_each(appender, follower, [2])
-        with pytest.raises(LimitExceeded, match=r"Readers hold 1 epochs of group bank with [1-9][\d,]* bytes, as many as may be"):
+        with pytest.raises(
+            LimitExceeded,
+            match=r"Readers hold 1 epochs of group bank with [1-9][\d,]* bytes, as many as may be",
+        ):
             follower.hold({GROUP: second}, 600.0)
         follower.hold({GROUP: first}, 600.0)
         assert read(follower, first) == dict.fromkeys(range(ACCOUNTS), 1)
 
 
-def test_a_query_keeps_an_epoch_that_has_expired(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_a_query_keeps_an_epoch_that_has_expired(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     with following(changelog, tmp_path / "data", replace(OPTIONS, retention_seconds=0.0)) as follower:
         append_each(appender, follower, [1])
         whole = follower.snapshot([DEBIT.name])
@@ -204,7 +245,9 @@ def test_a_query_keeps_an_epoch_that_has_expired(changelog: Changelog, appender:
         assert follower.status()[0].pinned_epochs == 0
 
 
-def test_a_store_is_not_there_before_it_joined(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_a_store_is_not_there_before_it_joined(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     with following(changelog, tmp_path / "data") as follower:
         before = max(append_each(appender, follower, [1, 2]))
         both = open_appender(changelog, [DEBIT, CREDIT])
@@ -243,8 +286,13 @@ def test_changes_are_told(changelog: Changelog, appender: StoreAppender, tmp_pat
 # ---- partitions
 
 
-def test_hosts_with_parts_have_the_whole_together(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
-    with following(changelog, tmp_path / "one", held(0, 3)) as one, following(changelog, tmp_path / "other", held(1, 2)) as other:
+def test_hosts_with_parts_have_the_whole_together(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
+    with (
+        following(changelog, tmp_path / "one", held(0, 3)) as one,
+        following(changelog, tmp_path / "other", held(1, 2)) as other,
+    ):
         epoch = max(append_each(appender, one, range(3)))
         assert other.wait_for(GROUP, epoch, WAIT_SECONDS)
         assert reports_of(one)[1].partitions == (0, 3)
@@ -254,15 +302,27 @@ def test_hosts_with_parts_have_the_whole_together(changelog: Changelog, appender
         assert parts[0] | parts[1] == dict.fromkeys(range(ACCOUNTS), 2)
         assert (tmp_path / "one" / "bank" / "debit" / "0").is_dir()
         assert not (tmp_path / "one" / "bank" / "debit" / "1").exists()
-        assert sum(len(read(host, epoch, [number])) for host, number in ((one, 0), (other, 1), (other, 2), (one, 3))) == ACCOUNTS
+        assert (
+            sum(
+                len(read(host, epoch, [number]))
+                for host, number in ((one, 0), (other, 1), (other, 2), (one, 3))
+            )
+            == ACCOUNTS
+        )
 
 
-def test_a_part_is_never_taken_for_the_whole(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_a_part_is_never_taken_for_the_whole(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     with following(changelog, tmp_path / "data", held(0, 3)) as follower:
         epoch = max(append_each(appender, follower, range(3)))
-        with pytest.raises(Unavailable, match="Partitions 1, 2 of store debit cannot be read on this host at epoch"):
+        with pytest.raises(
+            Unavailable, match="Partitions 1, 2 of store debit cannot be read on this host at epoch"
+        ):
             read(follower)
-        with pytest.raises(Unavailable, match="Partition 2 of store debit cannot be read on this host at epoch"):
+        with pytest.raises(
+            Unavailable, match="Partition 2 of store debit cannot be read on this host at epoch"
+        ):
             read(follower, epoch, [0, 2])
         assert follower.status()[0].partitions == 2
 
@@ -282,7 +342,9 @@ def test_a_view_of_some_partitions(changelog: Changelog, appender: StoreAppender
             single = [view.lookup(["account"], points.slice(place, 1)).num_rows for place in range(ACCOUNTS)]
             schema = pa.schema([("amount", pa.int64())])
             assert single == [int(account in expected) for account in range(ACCOUNTS)]
-            assert [view.row(account, [1], schema) is not None for account in range(ACCOUNTS)] == [account in expected for account in range(ACCOUNTS)]
+            assert [view.row(account, [1], schema) is not None for account in range(ACCOUNTS)] == [
+                account in expected for account in range(ACCOUNTS)
+            ]
             assert view.scan(["account"]).statistics.partitions == 2
         with follower.snapshot([DEBIT.name], None, {DEBIT.name: []}) as views:
             assert contents(views[DEBIT.name]) == {}
@@ -290,7 +352,9 @@ def test_a_view_of_some_partitions(changelog: Changelog, appender: StoreAppender
             assert contents(views[DEBIT.name]) == {}
 
 
-def test_a_host_without_partitions_of_a_group(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_a_host_without_partitions_of_a_group(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     for amount in range(3):
         appender.append({"debit": rows(amount)})
     with following(changelog, tmp_path / "data", held()) as follower:
@@ -301,7 +365,9 @@ def test_a_host_without_partitions_of_a_group(changelog: Changelog, appender: St
         assert (group.newest_known, store.partitions, store.rows) == (epoch, (), 0)
 
 
-def test_partitions_that_come_later_are_rebuilt_beside_the_others(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_partitions_that_come_later_are_rebuilt_beside_the_others(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     with following(changelog, tmp_path / "data", held(0, 1)) as follower:
         amounts = append_each(appender, follower, range(5))
     lost = next((tmp_path / "changelog").rglob(f"{min(amounts):020d}.commit"))

@@ -1,4 +1,6 @@
-"""Hosts write snapshots, and come back from them: after a lost disk, a long absence, damage, and beside hosts that are gone."""
+"""Hosts write snapshots, and come back from them: after a lost disk, a long absence, damage, and beside hosts
+that are gone.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,10 @@ EPOCHS_BETWEEN = 8
 
 def taking(every: int = EPOCHS_BETWEEN, retention: SnapshotRetention = NO_TAIL) -> FollowerOptions:
     """Options of a host that makes a snapshot every few epochs, and looks for the work of others often."""
-    return replace(OPTIONS, snapshots=SnapshotOptions(every * EPOCH_WEIGHT, retention, look_seconds=0.01, retry_seconds=0.05))
+    return replace(
+        OPTIONS,
+        snapshots=SnapshotOptions(every * EPOCH_WEIGHT, retention, look_seconds=0.01, retry_seconds=0.05),
+    )
 
 
 NEVER = replace(OPTIONS, snapshots=SnapshotOptions(after_bytes=0))
@@ -49,15 +54,21 @@ def appender(changelog: Changelog) -> StoreAppender:
 
 
 def rows(amounts: dict[int, int]) -> pa.Table:
-    return pa.table({"account": pa.array(amounts, pa.int64()), "amount": pa.array(amounts.values(), pa.int64())})
+    return pa.table(
+        {"account": pa.array(amounts, pa.int64()), "amount": pa.array(amounts.values(), pa.int64())}
+    )
 
 
 def batch(amounts: dict[int, int]) -> pa.RecordBatch:
-    return pa.record_batch([pa.array(amounts, pa.int64()), pa.array(amounts.values(), pa.int64())], schema=DEBIT.schema)
+    return pa.record_batch(
+        [pa.array(amounts, pa.int64()), pa.array(amounts.values(), pa.int64())], schema=DEBIT.schema
+    )
 
 
 def append(appender: StoreAppender, amounts: dict[int, int]) -> Epoch:
-    return appender.append({"debit": rows(amounts), "credit": rows({account: -amount for account, amount in amounts.items()})}).epoch
+    return appender.append(
+        {"debit": rows(amounts), "credit": rows({account: -amount for account, amount in amounts.items()})}
+    ).epoch
 
 
 def append_some(appender: StoreAppender, count: int, known: dict[int, int]) -> Epoch:
@@ -85,7 +96,9 @@ def wait_for_snapshot(changelog: Changelog, since: int) -> Epoch:
     return snapshots_of(changelog)[-1]
 
 
-def with_snapshot(changelog: Changelog, appender: StoreAppender, directory: Path, before: dict[int, int] | None = None) -> dict[int, int]:
+def with_snapshot(
+    changelog: Changelog, appender: StoreAppender, directory: Path, before: dict[int, int] | None = None
+) -> dict[int, int]:
     """Epochs, of which the first ones have given way to a snapshot, and a few behind it."""
     known = dict(before or {})
     with following(changelog, directory, taking()) as follower:
@@ -99,27 +112,35 @@ def with_snapshot(changelog: Changelog, appender: StoreAppender, directory: Path
     return known
 
 
-def check(changelog: Changelog, directory: Path, known: dict[int, int], options: FollowerOptions = NEVER) -> None:
+def check(
+    changelog: Changelog, directory: Path, known: dict[int, int], options: FollowerOptions = NEVER
+) -> None:
     with following(changelog, directory, options) as follower:
         assert follower.wait_for(GROUP, changelog.newest_epoch(GROUP), PATIENCE_SECONDS)
         assert debit(follower) == known
 
 
-def test_a_lost_disk_comes_back_from_a_snapshot(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_a_lost_disk_comes_back_from_a_snapshot(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     known = with_snapshot(changelog, appender, tmp_path / "data")
     shutil.rmtree(tmp_path / "data")
     check(changelog, tmp_path / "data", known)
     check(changelog, tmp_path / "data", known)
 
 
-def test_a_lost_partition_comes_back_from_a_snapshot(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_a_lost_partition_comes_back_from_a_snapshot(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     known = with_snapshot(changelog, appender, tmp_path / "data")
     for path in (tmp_path / "data" / "bank" / "credit" / "2", tmp_path / "data" / "bank" / "debit" / "0"):
         shutil.rmtree(path)
     check(changelog, tmp_path / "data", known)
 
 
-def test_a_host_that_was_away_for_long_comes_back(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_a_host_that_was_away_for_long_comes_back(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     away = append(appender, {1: 1, 77: 77})
     with following(changelog, tmp_path / "away", NEVER) as follower:
         assert follower.wait_for(GROUP, away, PATIENCE_SECONDS)
@@ -147,7 +168,9 @@ def test_a_running_host_that_missed_it_all_comes_back(
         assert debit(follower) == known
 
 
-def test_a_few_epochs_are_read_rather_than_a_snapshot(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_a_few_epochs_are_read_rather_than_a_snapshot(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     known: dict[int, int] = {}
     with following(changelog, tmp_path / "data", taking(retention=SnapshotRetention(kept=9))) as follower:
         assert follower.wait_for(GROUP, append_some(appender, 3, known), PATIENCE_SECONDS)
@@ -160,8 +183,12 @@ def test_a_few_epochs_are_read_rather_than_a_snapshot(changelog: Changelog, appe
     assert snapshots_of(changelog) == [snapshot]
 
 
-def test_a_number_that_a_zombie_took_again_is_not_read(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
-    """A writer that dies between taking a dropped epoch's number and giving it back leaves a commit that never counted."""
+def test_a_number_that_a_zombie_took_again_is_not_read(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
+    """A writer that dies between taking a dropped epoch's number and giving it back leaves a commit that
+    never counted.
+    """
     away = append(appender, {1: 1})
     with following(changelog, tmp_path / "away", NEVER) as follower:
         assert follower.wait_for(GROUP, away, PATIENCE_SECONDS)
@@ -174,15 +201,26 @@ def test_a_number_that_a_zombie_took_again_is_not_read(changelog: Changelog, app
 
 
 def test_what_has_expired_stays_away(changelog: Changelog, tmp_path: Path) -> None:
-    """A host that comes back from a snapshot lets no row in that is too late, as hosts that were there do not."""
+    """A host that comes back from a snapshot lets no row in that is too late, as hosts that were there do
+    not.
+    """
     schema = pa.schema([("account", pa.int64()), ("amount", pa.int64()), ("seen", pa.timestamp("us", "UTC"))])
-    store = define_store("seen", schema, ["account"], partitions=1, group=GROUP, behaviour=Behaviour(retention=Retention(1_000_000, "seen")))
+    store = define_store(
+        "seen",
+        schema,
+        ["account"],
+        partitions=1,
+        group=GROUP,
+        behaviour=Behaviour(retention=Retention(1_000_000, "seen")),
+    )
     appender = open_appender(changelog, [store])
     start = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
     def append_at(account: int, seconds: int) -> Epoch:
         moment = start + dt.timedelta(seconds=seconds)
-        table = pa.table({"account": [account], "amount": [seconds], "seen": pa.array([moment], pa.timestamp("us", "UTC"))})
+        table = pa.table(
+            {"account": [account], "amount": [seconds], "seen": pa.array([moment], pa.timestamp("us", "UTC"))}
+        )
         return appender.append({"seen": table}, watermark=moment).epoch
 
     with following(changelog, tmp_path / "data", taking()):
@@ -213,7 +251,9 @@ def newest_of(changelog_directory: Path, pattern: str) -> Path:
 
 def two_snapshots(changelog: Changelog, appender: StoreAppender, directory: Path) -> dict[int, int]:
     known: dict[int, int] = {}
-    with following(changelog, directory, taking(retention=SnapshotRetention(kept=2, tail_seconds=0))) as follower:
+    with following(
+        changelog, directory, taking(retention=SnapshotRetention(kept=2, tail_seconds=0))
+    ) as follower:
         append_some(appender, EPOCHS_BETWEEN, known)
         wait_for_snapshot(changelog, EPOCHS_BETWEEN)
         append_some(appender, EPOCHS_BETWEEN, known)
@@ -227,21 +267,27 @@ def two_snapshots(changelog: Changelog, appender: StoreAppender, directory: Path
 
 
 @pytest.mark.parametrize("pattern", ["*.snapshot", "*.arrow"])
-def test_an_older_snapshot_takes_the_place_of_a_damaged_one(changelog: Changelog, appender: StoreAppender, tmp_path: Path, pattern: str) -> None:
+def test_an_older_snapshot_takes_the_place_of_a_damaged_one(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path, pattern: str
+) -> None:
     known = two_snapshots(changelog, appender, tmp_path / "data")
     damage(newest_of(tmp_path / "changelog", pattern))
     check(Changelog.open(changelog.uri), tmp_path / "data", known)
 
 
 @pytest.mark.parametrize("pattern", ["*.snapshot", "*.arrow"])
-def test_without_any_snapshot_that_can_be_read_nothing_is_shown(changelog: Changelog, appender: StoreAppender, tmp_path: Path, pattern: str) -> None:
+def test_without_any_snapshot_that_can_be_read_nothing_is_shown(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path, pattern: str
+) -> None:
     known = two_snapshots(changelog, appender, tmp_path / "data")
     saved = tmp_path / "saved"
     shutil.copytree(tmp_path / "changelog", saved)
     for path in (tmp_path / "changelog" / "groups" / "bank" / "snapshots").rglob(pattern):
         damage(path)
     with following(Changelog.open(changelog.uri), tmp_path / "data", NEVER) as follower:
-        wait_until(lambda: any("no snapshot can be read any more" in row.problem for row in follower.status()))
+        wait_until(
+            lambda: any("no snapshot can be read any more" in row.problem for row in follower.status())
+        )
         assert follower.status()[0].epoch == 0
         for path in (tmp_path / "changelog" / "groups" / "bank" / "snapshots").rglob(pattern):
             shutil.copy(saved / path.relative_to(tmp_path / "changelog"), path)
@@ -249,7 +295,9 @@ def test_without_any_snapshot_that_can_be_read_nothing_is_shown(changelog: Chang
         assert debit(follower) == known
 
 
-def test_a_snapshot_leads_past_a_damaged_commit(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_a_snapshot_leads_past_a_damaged_commit(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     known: dict[int, int] = {}
     with following(changelog, tmp_path / "data", NEVER) as follower:
         before = append_some(appender, 3, known)
@@ -263,7 +311,9 @@ def test_a_snapshot_leads_past_a_damaged_commit(changelog: Changelog, appender: 
     check(changelog, tmp_path / "data", known)
 
 
-def test_a_full_disk_stops_no_host(changelog: Changelog, appender: StoreAppender, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_full_disk_stops_no_host(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """The snapshot waits, the host goes on."""
     directory = tmp_path / "changelog" / "groups" / "bank"
     known: dict[int, int] = {}
@@ -297,7 +347,12 @@ def deployed(host: HostName, replication: int, patience_seconds: float = 30.0) -
 @contextmanager
 def hosts(changelog: Changelog, directory: Path, replication: int) -> Iterator[list[Follower]]:
     with ExitStack() as stack:
-        yield [stack.enter_context(following(Changelog.open(changelog.uri), directory / host, deployed(host, replication))) for host in HOSTS]
+        yield [
+            stack.enter_context(
+                following(Changelog.open(changelog.uri), directory / host, deployed(host, replication))
+            )
+            for host in HOSTS
+        ]
 
 
 def merged(followers: list[Follower]) -> dict[int, int]:
@@ -310,7 +365,9 @@ def merged(followers: list[Follower]) -> dict[int, int]:
     return found
 
 
-def test_hosts_write_a_snapshot_together(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_hosts_write_a_snapshot_together(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     known: dict[int, int] = {}
     with hosts(changelog, tmp_path, 1):
         append_some(appender, EPOCHS_BETWEEN, known)
@@ -329,7 +386,9 @@ def test_hosts_write_a_snapshot_together(changelog: Changelog, appender: StoreAp
         assert merged(followers) == known
 
 
-def test_a_host_that_is_gone_holds_up_the_snapshot(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_a_host_that_is_gone_holds_up_the_snapshot(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     """It comes back later, and stops at the same epoch."""
     known: dict[int, int] = {}
     with following(changelog, tmp_path / "h1", deployed(HOSTS[0], 1)) as follower:
@@ -342,7 +401,9 @@ def test_a_host_that_is_gone_holds_up_the_snapshot(changelog: Changelog, appende
     check(changelog, tmp_path / "alone", known)
 
 
-def test_a_replica_writes_for_one_that_is_gone(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_a_replica_writes_for_one_that_is_gone(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     known: dict[int, int] = {}
     with following(changelog, tmp_path / "h1", deployed(HOSTS[0], 2, patience_seconds=0.2)):
         began = time.monotonic()
@@ -385,7 +446,9 @@ def test_a_changelog_of_many_epochs_stays_small() -> None:
                 assert contents(views[store.name]) == {1: EPOCHS - 1}
 
 
-def test_a_host_that_stops_takes_back_what_it_began(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_a_host_that_stops_takes_back_what_it_began(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     known: dict[int, int] = {}
     append_some(appender, EPOCHS_BETWEEN, known)
     for _ in range(3):
@@ -394,7 +457,9 @@ def test_a_host_that_stops_takes_back_what_it_began(changelog: Changelog, append
     check(changelog, tmp_path / "data", known, taking())
 
 
-def test_a_failure_that_nobody_expected_is_named(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_a_failure_that_nobody_expected_is_named(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     failing = threading.Event()
     failing.set()
 
@@ -404,10 +469,15 @@ def test_a_failure_that_nobody_expected_is_named(changelog: Changelog, appender:
 
     options = taking()
     known: dict[int, int] = {}
-    with following(changelog, tmp_path / "data", replace(options, snapshots=replace(options.snapshots, rank=rank))) as follower:
+    with following(
+        changelog, tmp_path / "data", replace(options, snapshots=replace(options.snapshots, rank=rank))
+    ) as follower:
         wait_until(lambda: {status.problem for status in follower.status()} == {""})
         append_some(appender, EPOCHS_BETWEEN, known)
-        said = "The snapshot of group bank failed in a way that nobody expected (AssertionError): it is tried again"
+        said = (
+            "The snapshot of group bank failed in a way that nobody expected (AssertionError): it is "
+            "tried again"
+        )
         wait_until(lambda: all(status.problem.startswith(said) for status in follower.status()))
         # Queries go on.
         assert follower.wait_for(GROUP, append_some(appender, EPOCHS_BETWEEN, known), PATIENCE_SECONDS)
@@ -417,7 +487,9 @@ def test_a_failure_that_nobody_expected_is_named(changelog: Changelog, appender:
         wait_until(lambda: not any(status.problem for status in follower.status()))
 
 
-def test_an_epoch_1_that_was_created_anew_is_not_applied(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_an_epoch_1_that_was_created_anew_is_not_applied(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     """By a writer that ended before it took that back; and no snapshot can be read."""
     append(appender, {1: 666})
     first = tmp_path / "changelog" / commit_path(GROUP, Epoch(1))
@@ -432,7 +504,9 @@ def test_an_epoch_1_that_was_created_anew_is_not_applied(changelog: Changelog, a
         assert {status.epoch for status in follower.status()} == {0}
 
 
-def test_the_wrong_changelog_is_noticed(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
+def test_the_wrong_changelog_is_noticed(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path
+) -> None:
     append(appender, {1: 1})
     check(changelog, tmp_path / "data", {1: 1})
     for path in (tmp_path / "changelog" / "groups" / "bank").glob("*.commit"):

@@ -11,16 +11,17 @@
 | string_agg, list without ORDER BY | itself | itself over strings; the lists one after the other |
 | everything that needs all values at once, or different values only | list of the (different) arguments | itself, over the elements |
 
-A partial value is NULL where a host has no value: no row, or none that FILTER lets through. Every merge passes over NULL,
-so hosts without rows, and rows of the merge that hold elements of lists, change nothing.
+A partial value is NULL where a host has no value: no row, or none that FILTER lets through. Every merge
+passes over NULL, so hosts without rows, and rows of the merge that hold elements of lists, change nothing.
 
-The merges keep types: a sum of HUGEINT is HUGEINT, of DECIMAL(38, s) is DECIMAL(38, s), of DOUBLE is DOUBLE, and these are
-the types that sums of integers, decimals and floats have. What is merged by the aggregate itself has the aggregate's own type.
-Sums of floats, and what is made of them, may differ in the last bits by the order of addition, as they do on one machine
-between one thread and several.
+The merges keep types: a sum of HUGEINT is HUGEINT, of DECIMAL(38, s) is DECIMAL(38, s), of DOUBLE is DOUBLE,
+and these are the types that sums of integers, decimals and floats have. What is merged by the aggregate
+itself has the aggregate's own type. Sums of floats, and what is made of them, may differ in the last bits by
+the order of addition, as they do on one machine between one thread and several.
 
-ORDER BY inside an aggregate matters to first, last, any_value, string_agg, list and the quantiles' WITHIN GROUP alone;
-others drop it. DISTINCT does not matter to aggregates that a repeated value cannot change; they drop it.
+ORDER BY inside an aggregate matters to first, last, any_value, string_agg, list and the quantiles' WITHIN
+GROUP alone; others drop it. DISTINCT does not matter to aggregates that a repeated value cannot change; they
+drop it.
 """
 
 from __future__ import annotations
@@ -55,14 +56,26 @@ def merged(node: exp.Expr, parts: PartialRows) -> exp.Expr | None:
     if call is None:
         return None
     entry = _ENTRIES.get(call.name)
-    movable = (*call.arguments, *(_uncollated(key.this) for key in call.order), *([call.filter] if call.filter is not None else []))
-    if entry is None or call.nulls_are_kept or not all(_is_star(call, each) or is_movable(each) for each in movable):
+    movable = (
+        *call.arguments,
+        *(_uncollated(key.this) for key in call.order),
+        *([call.filter] if call.filter is not None else []),
+    )
+    if (
+        entry is None
+        or call.nulls_are_kept
+        or not all(_is_star(call, each) or is_movable(each) for each in movable)
+    ):
         raise NotSplitError
     return entry(call, parts)
 
 
 def _is_star(call: AggregateCall, argument: exp.Expr) -> bool:
-    return isinstance(call.function, exp.Count) and type(argument) is exp.Star and not argument.args.get("except_")
+    return (
+        isinstance(call.function, exp.Count)
+        and type(argument) is exp.Star
+        and not argument.args.get("except_")
+    )
 
 
 def _uncollated(node: exp.Expr) -> exp.Expr:
@@ -84,7 +97,11 @@ def _cast(node: exp.Expr, kind: str) -> exp.Expr:
 
 
 def _struct(**fields: exp.Expr) -> exp.Expr:
-    return exp.Struct(expressions=[exp.PropertyEQ(this=exp.to_identifier(name), expression=value) for name, value in fields.items()])
+    return exp.Struct(
+        expressions=[
+            exp.PropertyEQ(this=exp.to_identifier(name), expression=value) for name, value in fields.items()
+        ]
+    )
 
 
 def _field(node: exp.Expr, name: str) -> exp.Expr:
@@ -97,7 +114,9 @@ def _plain(call: AggregateCall) -> exp.Expr:
 
 
 def _condition(call: AggregateCall, *present: exp.Expr) -> exp.Expr | None:
-    """Holds for the rows that a call is about and in which some expressions are not NULL; None for all rows."""
+    """Holds for the rows that a call is about and in which some expressions are not NULL; None
+    for all rows.
+    """
     own = [call.filter.copy()] if call.filter is not None else []
     return all_of([*own, *(_is_present(each.copy()) for each in present)])
 
@@ -144,7 +163,12 @@ def _extreme(call: AggregateCall, parts: PartialRows) -> exp.Expr:
         return gathered(call, parts)
     rows = parts.rows(_plain(call))
     first = call.arguments[0]
-    return filtered(call.with_arguments(lambda argument: rows.value if argument is first else argument.copy(), modifiers=False), rows.condition)
+    return filtered(
+        call.with_arguments(
+            lambda argument: rows.value if argument is first else argument.copy(), modifiers=False
+        ),
+        rows.condition,
+    )
 
 
 def _count(call: AggregateCall, parts: PartialRows) -> exp.Expr:
@@ -164,9 +188,11 @@ def _count_if(call: AggregateCall, parts: PartialRows) -> exp.Expr:
 
 
 def _avg(call: AggregateCall, parts: PartialRows) -> exp.Expr:
-    """The engine's average of integers, decimals and floats is a DOUBLE: the sum of the values over their number, both exact but for floats.
+    """The engine's average of integers, decimals and floats is a DOUBLE: the sum of the values over their
+    number, both exact but for floats.
 
-    Averages of dates and times have no sums, so their values are gathered; so are those whose type is not known.
+    Averages of dates and times have no sums, so their values are gathered; so are those whose type is not
+    known.
     """
     (argument,) = _arguments(call, 1)
     if call.is_distinct or not is_number(argument):
@@ -175,13 +201,19 @@ def _avg(call: AggregateCall, parts: PartialRows) -> exp.Expr:
     total = exp.Sum(this=argument.copy()) if exact else _function("fsum", argument.copy())
     sums = parts.value(filtered(total, call.filter))
     counts = parts.value(filtered(exp.Count(this=argument.copy(), big_int=True), call.filter))
-    return exp.Paren(this=exp.Div(this=exp.Sum(this=sums) if exact else _function("fsum", sums), expression=exp.Sum(this=counts)))
+    return exp.Paren(
+        this=exp.Div(
+            this=exp.Sum(this=sums) if exact else _function("fsum", sums), expression=exp.Sum(this=counts)
+        )
+    )
 
 
 def _first(call: AggregateCall, parts: PartialRows) -> exp.Expr:
-    """Without an order any row may be the first; a host without rows has none, though, and its NULL must not be taken for a value.
+    """Without an order any row may be the first; a host without rows has none, though, and its NULL must not
+    be taken for a value.
 
-    With an order each host's first row is its first by that order, and the first of these is the first of all.
+    With an order each host's first row is its first by that order, and the first of these is the first of
+    all.
     """
     (argument,) = _arguments(call, 1)
     ignores_nulls = any(isinstance(wrapper, exp.IgnoreNulls) for wrapper in call.wrappers)
@@ -190,22 +222,29 @@ def _first(call: AggregateCall, parts: PartialRows) -> exp.Expr:
     if not call.order:
         value = parts.value(_plain(call))
         chosen = call.with_arguments(lambda _: value, modifiers=False)
-        return chosen if ignores_nulls else filtered(chosen, exp.GT(this=parts.value(_count_of(call)), expression=exp.Literal.number(0)))
+        return (
+            chosen
+            if ignores_nulls
+            else filtered(chosen, exp.GT(this=parts.value(_count_of(call)), expression=exp.Literal.number(0)))
+        )
     keys = {f"k{number}": key for number, key in enumerate(call.order)}
     row = _struct(v=argument.copy(), **{name: _uncollated(key.this).copy() for name, key in keys.items()})
     condition = _condition(call, *([argument] if ignores_nulls else []))
     function = call.with_arguments(lambda given: row if given is argument else given.copy(), modifiers=True)
     value = parts.value(filtered(function, condition))
     fields = {id(_uncollated(key.this)): name for name, key in keys.items()}
-    chosen = call.with_arguments(lambda given: _field(value.copy(), "v" if given is argument else fields[id(given)]), modifiers=True)
+    chosen = call.with_arguments(
+        lambda given: _field(value.copy(), "v" if given is argument else fields[id(given)]), modifiers=True
+    )
     return filtered(chosen, _is_present(value.copy()))
 
 
 def _arg_extreme(call: AggregateCall, parts: PartialRows) -> exp.Expr:
-    """Each host sends its choice, and the value that it is chosen by: the extreme one of the rows that take part.
+    """Each host sends its choice, and the value that it is chosen by: the extreme one of the rows that take
+    part.
 
-    arg_min and arg_max pass over rows whose argument is NULL; those that end in _null do not. All pass over rows whose value is
-    NULL, but those that end in _nulls_last, which take them if there is nothing else.
+    arg_min and arg_max pass over rows whose argument is NULL; those that end in _null do not. All pass over
+    rows whose value is NULL, but those that end in _nulls_last, which take them if there is nothing else.
     """
     if len(call.arguments) != 2:
         return gathered(call, parts)
@@ -222,16 +261,22 @@ def _arg_extreme(call: AggregateCall, parts: PartialRows) -> exp.Expr:
 
 
 def _string_agg(call: AggregateCall, parts: PartialRows) -> exp.Expr:
-    """Without an order strings may be joined in any; joining joined strings by the same separator is the same, and passes over NULL too."""
+    """Without an order strings may be joined in any; joining joined strings by the same separator is the
+    same, and passes over NULL too.
+    """
     first, *others = call.arguments
     if call.is_distinct or call.order or any(has_columns(other) for other in others):
         return gathered(call, parts)
     value = parts.value(_plain(call))
-    return call.with_arguments(lambda argument: value if argument is first else argument.copy(), modifiers=False)
+    return call.with_arguments(
+        lambda argument: value if argument is first else argument.copy(), modifiers=False
+    )
 
 
 def _list(call: AggregateCall, parts: PartialRows) -> exp.Expr:
-    """Without an order lists may be put together in any; a list of no rows is NULL, as is that of hosts without any."""
+    """Without an order lists may be put together in any; a list of no rows is NULL, as is that of hosts
+    without any.
+    """
     _arguments(call, 1)
     if call.is_distinct or call.order:
         return gathered(call, parts)
@@ -240,10 +285,12 @@ def _list(call: AggregateCall, parts: PartialRows) -> exp.Expr:
 
 
 def gathered(call: AggregateCall, parts: PartialRows) -> exp.Expr:
-    """Hosts send the arguments of every row in a list, and the merge runs the very same call over the elements of all lists.
+    """Hosts send the arguments of every row in a list, and the merge runs the very same call over the
+    elements of all lists.
 
-    Nothing is lost but the order of rows, which means nothing without ORDER BY; its keys are sent with the arguments. The FILTER is
-    applied by the hosts. A DISTINCT call gets from each host the different arguments only; what several hosts have is the merge's to find.
+    Nothing is lost but the order of rows, which means nothing without ORDER BY; its keys are sent with the
+    arguments. The FILTER is applied by the hosts. A DISTINCT call gets from each host the different arguments
+    only; what several hosts have is the merge's to find.
     """
     leaves: dict[str, exp.Expr] = {}
 
@@ -257,9 +304,15 @@ def gathered(call: AggregateCall, parts: PartialRows) -> exp.Expr:
         raise NotSplitError
     names = {leaf: f"v{number}" for number, leaf in enumerate(leaves)}
     alone = len(leaves) == 1
-    row = next(iter(leaves.values())).copy() if alone else _struct(**{names[leaf]: node.copy() for leaf, node in leaves.items()})
+    row = (
+        next(iter(leaves.values())).copy()
+        if alone
+        else _struct(**{names[leaf]: node.copy() for leaf, node in leaves.items()})
+    )
     is_set = call.is_distinct or call.name == "approx_distinct"
-    rows = parts.rows(filtered(_function("list", exp.Distinct(expressions=[row]) if is_set else row), call.filter))
+    rows = parts.rows(
+        filtered(_function("list", exp.Distinct(expressions=[row]) if is_set else row), call.filter)
+    )
 
     def element(argument: exp.Expr) -> exp.Expr:
         name = names.get(text(argument))
@@ -277,8 +330,9 @@ def _moments(count: exp.Expr, mean: exp.Expr, squares: exp.Expr) -> exp.Expr:
 def _combined(name: str, arguments: int, state: exp.Expr, count: exp.Expr) -> exp.Expr:
     """The result of an aggregate from the states of hosts that have values.
 
-    The engine combines states as it does those of its threads, by the formulas of Chan, Golub and LeVeque ("Updating formulae and a
-    pairwise algorithm for computing sample variances", 1979): means and central moments, never differences of large sums.
+    The engine combines states as it does those of its threads, by the formulas of Chan, Golub and LeVeque
+    ("Updating formulae and a pairwise algorithm for computing sample variances", 1979): means and central
+    moments, never differences of large sums.
     """
     types = exp.Array(expressions=[exp.Literal.string("DOUBLE") for _ in range(arguments)])
     states = _function("to_aggregate_state", state, exp.Literal.string(name), types)
@@ -297,7 +351,10 @@ def _spread(name: str) -> Entry:
         sent = parts.value(filtered(count, call.filter))
         mean = parts.value(filtered(_function("favg", argument.copy()), call.filter))
         # The variance over all values is the mean of their squared deviations.
-        squares = exp.Mul(this=filtered(exp.VariancePop(this=argument.copy()), call.filter), expression=filtered(count.copy(), call.filter))
+        squares = exp.Mul(
+            this=filtered(exp.VariancePop(this=argument.copy()), call.filter),
+            expression=filtered(count.copy(), call.filter),
+        )
         return _combined(name, 1, _moments(_cast(sent.copy(), "UBIGINT"), mean, parts.value(squares)), sent)
 
     return entry
@@ -317,7 +374,9 @@ class _Pairs:
         self._parts = parts
 
     def _value(self, aggregate: exp.Expr, argument: exp.Expr | None = None) -> exp.Expr:
-        """A mean or a sum of squares over the pairs: `argument` is the one that the aggregate does not look at."""
+        """A mean or a sum of squares over the pairs: `argument` is the one that the aggregate does not look
+        at.
+        """
         return filtered(aggregate, _condition(self._call, *([argument] if argument is not None else [])))
 
     @property
@@ -347,13 +406,17 @@ class _Pairs:
     @property
     def x(self) -> exp.Expr:
         """State of x: number, mean, squared deviations."""
-        squares = exp.Mul(this=self._value(exp.VariancePop(this=self._x.copy()), self._y), expression=self._pairs)
+        squares = exp.Mul(
+            this=self._value(exp.VariancePop(this=self._x.copy()), self._y), expression=self._pairs
+        )
         return _moments(self.count, self.mean_x, self._parts.value(squares))
 
     @property
     def y(self) -> exp.Expr:
         """State of y."""
-        squares = exp.Mul(this=self._value(exp.VariancePop(this=self._y.copy()), self._x), expression=self._pairs)
+        squares = exp.Mul(
+            this=self._value(exp.VariancePop(this=self._y.copy()), self._x), expression=self._pairs
+        )
         return _moments(self.count, self.mean_y, self._parts.value(squares))
 
     @property
@@ -361,7 +424,9 @@ class _Pairs:
         """State of the pairs: number, means, products of deviations."""
         covariance = self._value(exp.CovarPop(this=self._y.copy(), expression=self._x.copy()))
         products = exp.Mul(this=covariance, expression=self._pairs)
-        return _struct(count=self.count, meanx=self.mean_x, meany=self.mean_y, co_moment=self._parts.value(products))
+        return _struct(
+            count=self.count, meanx=self.mean_x, meany=self.mean_y, co_moment=self._parts.value(products)
+        )
 
     @property
     def correlation(self) -> exp.Expr:
@@ -422,9 +487,35 @@ _ENTRIES: dict[str, Entry] = {
     **dict.fromkeys(("count", "count_star", "regr_count"), _count),
     **dict.fromkeys(("avg", "mean", "favg"), _avg),
     **dict.fromkeys(("first", "last", "any_value", "arbitrary"), _first),
-    **dict.fromkeys(("arg_max", "arg_min", "arg_max_null", "arg_min_null", "arg_max_nulls_last", "arg_min_nulls_last"), _arg_extreme),
-    **dict.fromkeys(("median", "mode", "quantile", "percentile_cont", "percentile_disc", "approx_quantile", "reservoir_quantile"), gathered),
-    **dict.fromkeys(("histogram", "histogram_exact", "entropy", "kurtosis", "kurtosis_pop", "skewness", "mad", "approx_distinct"), gathered),
+    **dict.fromkeys(
+        ("arg_max", "arg_min", "arg_max_null", "arg_min_null", "arg_max_nulls_last", "arg_min_nulls_last"),
+        _arg_extreme,
+    ),
+    **dict.fromkeys(
+        (
+            "median",
+            "mode",
+            "quantile",
+            "percentile_cont",
+            "percentile_disc",
+            "approx_quantile",
+            "reservoir_quantile",
+        ),
+        gathered,
+    ),
+    **dict.fromkeys(
+        (
+            "histogram",
+            "histogram_exact",
+            "entropy",
+            "kurtosis",
+            "kurtosis_pop",
+            "skewness",
+            "mad",
+            "approx_distinct",
+        ),
+        gathered,
+    ),
     **{name: _spread(name) for name in ("stddev", "stddev_samp", "stddev_pop", "variance", "sem")},
     **dict.fromkeys(("regr_avgx", "regr_avgy"), _regression_mean),
     **dict.fromkeys(_PAIR_STATES, _paired),

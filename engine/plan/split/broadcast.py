@@ -1,10 +1,12 @@
 """Which tables of a FROM clause to send to every host, so that the rest can stay where it is.
 
-Any table of inner joins may be everywhere, as long as one is spread; of LEFT, SEMI and ANTI joins the right side. A side whose rows come out without
-a partner must stay spread, or every host would put them out. `engine.plan.split.joins` proves each choice; this module proposes.
+Any table of inner joins may be everywhere, as long as one is spread; of LEFT, SEMI and ANTI joins the right
+side. A side whose rows come out without a partner must stay spread, or every host would put them out.
+`engine.plan.split.joins` proves each choice; this module proposes.
 
-What stays is what has most bytes. Sending the others pays where they are little: by themselves, since every host holds them in memory; and
-beside what stays, since gathering all of it sends each row once, and not to every host.
+What stays is what has most bytes. Sending the others pays where they are little: by themselves, since every
+host holds them in memory; and beside what stays, since gathering all of it sends each row once, and not to
+every host.
 """
 
 from __future__ import annotations
@@ -20,12 +22,16 @@ from engine.plan.split.placement import Everywhere, Relation, Spread
 BytesOf = Callable[[Sequence[Item]], float]
 
 _TIMES = 2
-"""How many times the bytes that are sent those that stay must be: the least number of other hosts where it matters."""
+"""How many times the bytes that are sent those that stay must be: the least number of other hosts where it
+matters.
+"""
 _WORTHWHILE = 1 / 64
 """Share of the limit up to which everything is gathered: a stage less, and nothing to speak of to send."""
 
 
-def to_broadcast(items: Sequence[Item], where: Sequence[exp.Expr], limit_bytes: int, bytes_of: BytesOf) -> list[list[Item]]:
+def to_broadcast(
+    items: Sequence[Item], where: Sequence[exp.Expr], limit_bytes: int, bytes_of: BytesOf
+) -> list[list[Item]]:
     """Choose tables to send to every host.
 
     Args:
@@ -55,7 +61,9 @@ def _pays(sent: float, kept: float, limit_bytes: int) -> bool:
     return sent <= limit_bytes and kept >= _TIMES * sent and kept + sent > limit_bytes * _WORTHWHILE
 
 
-def _beside_other_joins(items: Sequence[Item], where: Sequence[exp.Expr], limit_bytes: int, bytes_of: BytesOf) -> list[list[Item]]:
+def _beside_other_joins(
+    items: Sequence[Item], where: Sequence[exp.Expr], limit_bytes: int, bytes_of: BytesOf
+) -> list[list[Item]]:
     estimates = {item.alias: bytes_of([item]) for item in items if item.is_spread}
     candidates = [item for item in items if estimates.get(item.alias, limit_bytes + 1) <= limit_bytes]
     may_lack_partners = [item for item in candidates if item.join.side != "" or item.join.kind]
@@ -63,7 +71,12 @@ def _beside_other_joins(items: Sequence[Item], where: Sequence[exp.Expr], limit_
     for chosen in (smaller, may_lack_partners):
         sent = {item.alias for item in chosen}
         kept = max((size for alias, size in estimates.items() if alias not in sent), default=0.0)
-        tried = [replace(item, relation=Relation(Everywhere(), item.relation.types)) if item.alias in sent else item for item in items]
+        tried = [
+            replace(item, relation=Relation(Everywhere(), item.relation.types))
+            if item.alias in sent
+            else item
+            for item in items
+        ]
         pays = _pays(sum(estimates[alias] for alias in sent), kept, limit_bytes)
         if chosen and pays and isinstance(place_joins(tried, where), Spread):
             return [[item] for item in items if item.alias in sent]

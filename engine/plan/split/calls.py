@@ -83,9 +83,20 @@ class AggregateCall:
 
     def _modifiers(self) -> list[exp.Expr]:
         """DISTINCT and ORDER BY nodes of the function itself."""
-        values = [value for argument in self.function.args.values() for value in (argument if isinstance(argument, list) else [argument])]
+        values = [
+            value
+            for argument in self.function.args.values()
+            for value in (argument if isinstance(argument, list) else [argument])
+        ]
         found = [value for value in values if isinstance(value, exp.Order | exp.Distinct)]
-        return [*found, *(order.this for order in found if isinstance(order, exp.Order) and isinstance(order.this, exp.Distinct))]
+        return [
+            *found,
+            *(
+                order.this
+                for order in found
+                if isinstance(order, exp.Order) and isinstance(order.this, exp.Distinct)
+            ),
+        ]
 
     def _function_with(self, replace: Replace, *, modifiers: bool) -> exp.Expr:
         args: dict[str, object] = {}

@@ -2,15 +2,19 @@
 
 Its FROM and WHERE give spread rows. What comes then looks at several rows at once:
 
-- GROUP BY: with a key among the grouping expressions (in every grouping set), all rows of a group are on one host, which makes the whole of it. The
-  key is never NULL; the other expressions may be, and NULLs group together. A host without rows makes no group, which would be wrong only without
-  grouping expressions: that is an aggregate over everything, and not done here. HAVING sees whole groups.
-- Window functions: with a key in PARTITION BY of each of them, all rows of a window's partition are on one host. QUALIFY sees each row alone.
-- DISTINCT: with a key among the outputs, equal rows are on one host. DISTINCT ON: with a key among its expressions.
+- GROUP BY: with a key among the grouping expressions (in every grouping set), all rows of a group are on one
+  host, which makes the whole of it. The key is never NULL; the other expressions may be, and NULLs group
+  together. A host without rows makes no group, which would be wrong only without grouping expressions: that
+  is an aggregate over everything, and not done here. HAVING sees whole groups.
+- Window functions: with a key in PARTITION BY of each of them, all rows of a window's partition are on one
+  host. QUALIFY sees each row alone.
+- DISTINCT: with a key among the outputs, equal rows are on one host. DISTINCT ON: with a key among its
+  expressions.
 
-Every aggregate and window function will do, as it is given all its rows. Types are those of the same expressions over the same columns. Rows
-that are everywhere may only be filtered and computed one by one: what looks at several of them may come out differently on two hosts (ties, sums of
-floating point numbers), so that is worked out once, elsewhere.
+Every aggregate and window function will do, as it is given all its rows. Types are those of the same
+expressions over the same columns. Rows that are everywhere may only be filtered and computed one by one: what
+looks at several of them may come out differently on two hosts (ties, sums of floating point numbers), so that
+is worked out once, elsewhere.
 """
 
 from __future__ import annotations
@@ -51,7 +55,13 @@ def place_select(select: exp.Select, rows: Placement) -> Placement | None:
     distinct = select.args.get("distinct")
     if distinct is not None:
         on = distinct.args.get("on")
-        members = [output.this for output in select.expressions] if on is None else on.expressions if isinstance(on, exp.Tuple) else [on]
+        members = (
+            [output.this for output in select.expressions]
+            if on is None
+            else on.expressions
+            if isinstance(on, exp.Tuple)
+            else [on]
+        )
         if not rows.has_key_in(place_texts(members)):
             return None
     return rows
@@ -69,13 +79,19 @@ def windows_of(select: exp.Select) -> list[exp.Window]:
     """The window functions of a SELECT itself."""
     if select.find(exp.Window) is None:
         return []
-    return [node for part in expressions_of(select) for node in own_nodes(part) if isinstance(node, exp.Window)]
+    return [
+        node for part in expressions_of(select) for node in own_nodes(part) if isinstance(node, exp.Window)
+    ]
 
 
 def _plain_groups(select: exp.Select) -> set[str]:
     """Texts of the expressions by which every grouping set groups."""
     group = select.args.get("group")
-    plain = [each for each in group.expressions if not isinstance(each, exp.GroupingSets | exp.Rollup | exp.Cube)] if group is not None else []
+    plain = (
+        [each for each in group.expressions if not isinstance(each, exp.GroupingSets | exp.Rollup | exp.Cube)]
+        if group is not None
+        else []
+    )
     return place_texts(plain)
 
 

@@ -17,21 +17,24 @@ RULE = "distinct"
 def distinct(select: exp.Select, part: str) -> SelectSplit | None:
     """Split a SELECT DISTINCT, or DISTINCT ON, that neither aggregates nor has windows.
 
-    DISTINCT: the different rows of all hosts are the different ones among each host's different rows; both phases take NULL for
-    equal to NULL and NaN to NaN. With ORDER BY and LIMIT over outputs a host sends its first LIMIT + OFFSET different rows: a row
-    that is among the first n different rows of all has fewer than n different ones before it on any host, so each host that has
-    it sends it. A key that is not an output has no single value for a row that stands for several; that is not split.
+    DISTINCT: the different rows of all hosts are the different ones among each host's different rows; both
+    phases take NULL for equal to NULL and NaN to NaN. With ORDER BY and LIMIT over outputs a host sends its
+    first LIMIT + OFFSET different rows: a row that is among the first n different rows of all has fewer than
+    n different ones before it on any host, so each host that has it sends it. A key that is not an output has
+    no single value for a row that stands for several; that is not split.
 
-    DISTINCT ON (keys) … ORDER BY: the first row of a key by the order is the first on its host, so it is among the rows that hosts
-    send, one a key; the merge takes the first of each key again. Keys and sort keys that are no outputs travel as columns of their
-    own. Without ORDER BY any row of a key is right. With LIMIT hosts send the first LIMIT + OFFSET of their rows: before the row
-    that is its key's first of all, every row of its host stands for a key whose own first row comes no later, so fewer than n do.
+    DISTINCT ON (keys) … ORDER BY: the first row of a key by the order is the first on its host, so it is
+    among the rows that hosts send, one a key; the merge takes the first of each key again. Keys and sort keys
+    that are no outputs travel as columns of their own. Without ORDER BY any row of a key is right. With LIMIT
+    hosts send the first LIMIT + OFFSET of their rows: before the row that is its key's first of all, every
+    row of its host stands for a key whose own first row comes no later, so fewer than n do.
 
-    Hosts without rows send none, types are the outputs' own, and where equal values look different (-0.0 and 0.0) either may be
-    what is left, as on one machine.
+    Hosts without rows send none, types are the outputs' own, and where equal values look different (-0.0 and
+    0.0) either may be what is left, as on one machine.
 
     Args:
-        select: A qualified SELECT, whose FROM and WHERE give rows that are spread over hosts without repetition. It is not changed.
+        select: A qualified SELECT, whose FROM and WHERE give rows that are spread over hosts without
+            repetition. It is not changed.
         part: Name of the table that holds all hosts' partial rows.
 
     Returns:
@@ -69,7 +72,13 @@ def _distinct_on(select: exp.Select, outputs: PartialOutputs, on: exp.Expr, part
     return _split(select, outputs, order, partial, merge)
 
 
-def _split(select: exp.Select, outputs: PartialOutputs, order: PartialOrder | None, partial: exp.Distinct, merge: exp.Distinct) -> SelectSplit:
+def _split(
+    select: exp.Select,
+    outputs: PartialOutputs,
+    order: PartialOrder | None,
+    partial: exp.Distinct,
+    merge: exp.Distinct,
+) -> SelectSplit:
     """Both phases, with their DISTINCT clauses; the order of DISTINCT ON says which row is left."""
     limit = partial_limit(select)
     first = outputs.partial()

@@ -14,7 +14,8 @@ from engine.plan.split.trees import place_text
 class Equalities:
     """Classes of equal expressions.
 
-    Only expressions of one and the same known type are put together: `=` between types compares converted values, which is not transitive.
+    Only expressions of one and the same known type are put together: `=` between types compares converted
+    values, which is not transitive.
 
     Args:
         conditions: Conditions that hold for every row that matters.
@@ -63,7 +64,8 @@ class Equalities:
     def connect(self, first: Key, second: Key) -> bool:
         """Whether two keys of one layout are equal, place by place."""
         return first.layout == second.layout and all(
-            any(self.same(one, other) for one in mine for other in theirs) for mine, theirs in zip(first.columns, second.columns, strict=True)
+            any(self.same(one, other) for one in mine for other in theirs)
+            for mine, theirs in zip(first.columns, second.columns, strict=True)
         )
 
 

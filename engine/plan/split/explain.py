@@ -19,7 +19,9 @@ def explain_split(plan: SplitPlan) -> list[str]:
     lines = [f"split: {', '.join(plan.rules) or 'nothing to split'}"]
     for fragment in plan.fragments:
         lines += _fragment(fragment)
-    lines.append("merge: " + ("rows of all hosts" if plan.merge is None else plan.merge.sql(dialect="duckdb")))
+    lines.append(
+        "merge: " + ("rows of all hosts" if plan.merge is None else plan.merge.sql(dialect="duckdb"))
+    )
     return lines
 
 
@@ -27,7 +29,10 @@ def _fragment(fragment: Fragment) -> list[str]:
     where = "coordinator" if fragment.is_local else "every host"
     lines = [f"fragment: {fragment.name} on {where}, {fragment.rule}"]
     if fragment.references:
-        lines.append(f"  stores: {', '.join(dict.fromkeys(reference.definition.name for reference in fragment.references))}")
+        lines.append(
+            "  stores: "
+            f"{', '.join(dict.fromkeys(reference.definition.name for reference in fragment.references))}"
+        )
     if fragment.inputs:
         lines.append(f"  inputs: {', '.join(fragment.inputs)}")
     lines.append(f"  sql: {store_sql(fragment)}")

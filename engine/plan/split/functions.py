@@ -144,7 +144,9 @@ VOLATILE = frozenset(
         "in_search_path",
     }
 )
-"""Functions whose value is not their arguments' alone, in DuckDB's words those that are not CONSISTENT; `alias` gives the name of its argument."""
+"""Functions whose value is not their arguments' alone, in DuckDB's words those that are not CONSISTENT;
+`alias` gives the name of its argument.
+"""
 
 _VOLATILE_NODES = (
     exp.Rand,
@@ -174,14 +176,16 @@ _NOT_OVER_ROWS = (
 
 
 def is_aggregate(node: exp.Expr) -> bool:
-    """Whether a node is an aggregate function, or a macro of one; as a window's function it is none, which its parent says.
+    """Whether a node is an aggregate function, or a macro of one; as a window's function it is none, which
+    its parent says.
 
     Args:
         node: Any node.
 
     Returns:
-        True for the call itself, not for what is around it (FILTER, WITHIN GROUP), nor for GROUPING, which looks at no rows. `any_value(x)` and
-        its like are known by name, in whatever class the parser puts them.
+        True for the call itself, not for what is around it (FILTER, WITHIN GROUP), nor for GROUPING, which
+        looks at no rows. `any_value(x)` and its like are known by name, in whatever class the parser puts
+        them.
     """
     if isinstance(node, _NOT_OVER_ROWS):
         return False

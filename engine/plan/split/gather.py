@@ -1,8 +1,9 @@
 """Gather: rows of every reference come to the coordinator, which runs the statement as it stands.
 
-Right for every statement, since the coordinator then has what one host with everything would have: each reference's rows, once each, but for
-rows that cannot matter. Which rows those are `engine.plan.conditions` says, from the statement alone, and what it does not understand keeps
-all rows. A fragment reads the columns that the statement can touch, and one column of ones where it only counts rows. NULLs, duplicates and types
+Right for every statement, since the coordinator then has what one host with everything would have: each
+reference's rows, once each, but for rows that cannot matter. Which rows those are `engine.plan.conditions`
+says, from the statement alone, and what it does not understand keeps all rows. A fragment reads the columns
+that the statement can touch, and one column of ones where it only counts rows. NULLs, duplicates and types
 are those of the stores; the order of rows is no more certain than on one host.
 """
 
@@ -17,7 +18,18 @@ import pyarrow as pa
 from sqlglot import exp
 
 from engine.plan.conditions import conditions
-from engine.plan.predicates import AllOf, AnyOf, Compare, Comparison, IsAmong, IsAnyOf, IsListed, Opaque, Predicate, StartsWith
+from engine.plan.predicates import (
+    AllOf,
+    AnyOf,
+    Compare,
+    Comparison,
+    IsAmong,
+    IsAnyOf,
+    IsListed,
+    Opaque,
+    Predicate,
+    StartsWith,
+)
 from engine.plan.split.nodes import PART_PREFIX, Fragment, SplitPlan
 from engine.plan.split.trees import all_of, any_of, column, select_from, table
 from engine.plan.values import UNKNOWN, Constant, Operand
@@ -53,7 +65,9 @@ def gather(bound: BoundStatement) -> SplitPlan:
         if node.name in parts and not node.db:
             node.set("this", exp.to_identifier(parts[node.name], quoted=True))
     fragments = tuple(
-        Fragment(parts[reference.scan], _rows(reference, predicate, bound.list_schemas), (reference,), (), RULE)
+        Fragment(
+            parts[reference.scan], _rows(reference, predicate, bound.list_schemas), (reference,), (), RULE
+        )
         for reference, predicate in zip(bound.references, conditions(bound), strict=True)
     )
     return SplitPlan((RULE,) * len(fragments), fragments, merge)
@@ -62,15 +76,21 @@ def gather(bound: BoundStatement) -> SplitPlan:
 def _rows(reference: StoreReference, predicate: Predicate, lists: Mapping[str, pa.Schema]) -> exp.Select:
     """The columns of a reference that can be touched, of the rows that can matter."""
     alias = reference.alias
-    outputs: list[exp.Expr] = [exp.alias_(column(alias, name), name, quoted=True) for name in reference.columns]
-    rows = select_from(outputs or [exp.alias_(exp.Literal.number(1), _ONE, quoted=True)], table(reference.scan, alias))
+    outputs: list[exp.Expr] = [
+        exp.alias_(column(alias, name), name, quoted=True) for name in reference.columns
+    ]
+    rows = select_from(
+        outputs or [exp.alias_(exp.Literal.number(1), _ONE, quoted=True)], table(reference.scan, alias)
+    )
     condition = condition_of(predicate, reference, lists)
     if condition is not None:
         rows.set("where", exp.Where(this=condition))
     return rows
 
 
-def condition_of(predicate: Predicate, reference: StoreReference, lists: Mapping[str, pa.Schema]) -> exp.Expr | None:
+def condition_of(
+    predicate: Predicate, reference: StoreReference, lists: Mapping[str, pa.Schema]
+) -> exp.Expr | None:
     """A predicate as a condition.
 
     Args:
@@ -84,7 +104,11 @@ def condition_of(predicate: Predicate, reference: StoreReference, lists: Mapping
     if isinstance(predicate, Opaque):
         return None
     if isinstance(predicate, AllOf):
-        known = [part for part in (condition_of(each, reference, lists) for each in predicate.parts) if part is not None]
+        known = [
+            part
+            for part in (condition_of(each, reference, lists) for each in predicate.parts)
+            if part is not None
+        ]
         return all_of(known)
     if isinstance(predicate, AnyOf):
         parts = [condition_of(each, reference, lists) for each in predicate.parts]
@@ -94,23 +118,40 @@ def condition_of(predicate: Predicate, reference: StoreReference, lists: Mapping
 
 
 def _leaf(
-    predicate: Compare | IsAmong | IsListed | IsAnyOf | StartsWith, reference: StoreReference, lists: Mapping[str, pa.Schema]
+    predicate: Compare | IsAmong | IsListed | IsAnyOf | StartsWith,
+    reference: StoreReference,
+    lists: Mapping[str, pa.Schema],
 ) -> exp.Expr | None:
     alias = reference.alias
     if isinstance(predicate, StartsWith):
-        return exp.StartsWith(this=column(alias, predicate.column), expression=exp.Literal.string(predicate.prefix))
+        return exp.StartsWith(
+            this=column(alias, predicate.column), expression=exp.Literal.string(predicate.prefix)
+        )
     if isinstance(predicate, IsAnyOf):
-        return exp.EQ(this=column(alias, predicate.column), expression=exp.Any(this=_operand(predicate.parameter)))
-    if isinstance(predicate, Compare) and predicate.beside is not None and _is_number(reference.definition.schema.field(predicate.column).type):
+        return exp.EQ(
+            this=column(alias, predicate.column), expression=exp.Any(this=_operand(predicate.parameter))
+        )
+    if (
+        isinstance(predicate, Compare)
+        and predicate.beside is not None
+        and _is_number(reference.definition.schema.field(predicate.column).type)
+    ):
         return _between(predicate, alias)
     if isinstance(predicate, Compare):
         operand = _operand(predicate.operand)
-        return None if operand is None else _COMPARISONS[predicate.comparison](this=column(alias, predicate.column), expression=operand)
+        return (
+            None
+            if operand is None
+            else _COMPARISONS[predicate.comparison](this=column(alias, predicate.column), expression=operand)
+        )
     columns = [column(alias, name) for name in predicate.columns]
     left: exp.Expr = columns[0] if len(columns) == 1 else exp.Tuple(expressions=columns)
     if isinstance(predicate, IsListed):
         names = [lists[predicate.list_name].names[place] for place in predicate.places]
-        listed = select_from([column(predicate.list_name, name) for name in names], table(predicate.list_name, predicate.list_name))
+        listed = select_from(
+            [column(predicate.list_name, name) for name in names],
+            table(predicate.list_name, predicate.list_name),
+        )
         return exp.In(this=left, query=exp.Subquery(this=listed))
     return _among(left, predicate, reference.definition.schema)
 
@@ -120,18 +161,28 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def _between(predicate: Compare, alias: str) -> exp.Expr | None:
-    """A bound of a BETWEEN over numbers: both at once, as the engine finds one type for them and the column; said with the lower one."""
-    low, high = _operand(predicate.operand), None if predicate.beside in (None, UNKNOWN) else _operand(predicate.beside)
+    """A bound of a BETWEEN over numbers: both at once, as the engine finds one type for them and the column;
+    said with the lower one.
+    """
+    low, high = (
+        _operand(predicate.operand),
+        None if predicate.beside in (None, UNKNOWN) else _operand(predicate.beside),
+    )
     if predicate.comparison is not Comparison.GREATER_EQUAL or low is None or high is None:
         return None
     return exp.Between(this=column(alias, predicate.column), low=low, high=high)
 
 
 def _among(left: exp.Expr, predicate: IsAmong, schema: pa.Schema) -> exp.Expr | None:
-    """Membership in a list, where it cannot matter whether the rows were a list or VALUES, which are typed differently."""
+    """Membership in a list, where it cannot matter whether the rows were a list or VALUES, which are typed
+    differently.
+    """
     members: list[exp.Expr] = []
     for row in predicate.rows:
-        operands = [_member(operand, schema.field(name).type) for operand, name in zip(row, predicate.columns, strict=True)]
+        operands = [
+            _member(operand, schema.field(name).type)
+            for operand, name in zip(row, predicate.columns, strict=True)
+        ]
         known = [operand for operand in operands if operand is not None]
         if len(known) != len(operands):
             return None
@@ -141,13 +192,19 @@ def _among(left: exp.Expr, predicate: IsAmong, schema: pa.Schema) -> exp.Expr | 
 
 def _member(operand: Operand, kind: pa.DataType) -> exp.Expr | None:
     if isinstance(operand, Constant) and operand.literal and operand.value is not None:
-        same = pa.types.is_string(kind) if isinstance(operand.value, str) else pa.types.is_integer(kind) and type(operand.value) is int
+        same = (
+            pa.types.is_string(kind)
+            if isinstance(operand.value, str)
+            else pa.types.is_integer(kind) and type(operand.value) is int
+        )
         return _operand(operand) if same else None
     return _operand(operand)
 
 
 def _operand(operand: Operand) -> exp.Expr | None:
-    """A constant or a parameter as it stood in the statement; None for a constant of a form that no statement has."""
+    """A constant or a parameter as it stood in the statement; None for a constant of a form that no statement
+    has.
+    """
     if not isinstance(operand, Constant):
         return exp.Placeholder(this=str(operand.place + 1))
     value = operand.value
@@ -160,11 +217,18 @@ def _operand(operand: Operand) -> exp.Expr | None:
         text = exp.Literal.string(value)
         found = text if operand.literal else exp.cast(text, "TEXT")
     elif isinstance(value, int | Decimal):
-        # Neither formats integers as floats nor rounds decimals to the context's 28 digits, as `format(…, "f")` and `abs` do.
-        literal = exp.Literal.number(str(abs(value)) if isinstance(value, int) else format(value.copy_abs(), "f"))
+        # Neither formats integers as floats nor rounds decimals to the context's 28 digits, as `format(…,
+        # "f")` and `abs` do.
+        literal = exp.Literal.number(
+            str(abs(value)) if isinstance(value, int) else format(value.copy_abs(), "f")
+        )
         found = exp.Neg(this=literal) if value < 0 else literal
     elif isinstance(value, dt.datetime):
-        found = exp.cast(exp.Literal.string(value.isoformat(" ")), "TIMESTAMPTZ" if value.tzinfo is not None else "TIMESTAMP", dialect="duckdb")
+        found = exp.cast(
+            exp.Literal.string(value.isoformat(" ")),
+            "TIMESTAMPTZ" if value.tzinfo is not None else "TIMESTAMP",
+            dialect="duckdb",
+        )
     elif isinstance(value, dt.date):
         found = exp.cast(exp.Literal.string(value.isoformat()), "DATE")
     return found

@@ -1,8 +1,9 @@
 """What an OR says besides: conditions that hold whenever it does, each about fewer tables.
 
-If `(A AND B) OR (A AND C)` is true, one of its branches is, and so is A. If every branch has conditions about table t alone, those of some branch
-hold, so `B_t OR C_t` is true. Next to the OR in WHERE such a condition changes nothing: a row for which the OR is true passes it, and others are
-dropped anyway, whether the OR is FALSE or NULL. But hosts can apply it to one table before any join, and A may be the equality that joins two.
+If `(A AND B) OR (A AND C)` is true, one of its branches is, and so is A. If every branch has conditions about
+table t alone, those of some branch hold, so `B_t OR C_t` is true. Next to the OR in WHERE such a condition
+changes nothing: a row for which the OR is true passes it, and others are dropped anyway, whether the OR is
+FALSE or NULL. But hosts can apply it to one table before any join, and A may be the equality that joins two.
 """
 
 from __future__ import annotations
@@ -32,7 +33,11 @@ def spell_out(select: exp.Select) -> None:
 
 
 def _implied(condition: exp.Expr) -> Iterator[exp.Expr]:
-    if not isinstance(condition, exp.Or) or condition.find(exp.Query) is not None or any(map(is_volatile, condition.walk())):
+    if (
+        not isinstance(condition, exp.Or)
+        or condition.find(exp.Query) is not None
+        or any(map(is_volatile, condition.walk()))
+    ):
         return
     branches = [list(conjuncts(unwrapped(branch))) for branch in condition.flatten()]
     common = set.intersection(*({text(part) for part in branch} for branch in branches))
@@ -41,7 +46,10 @@ def _implied(condition: exp.Expr) -> Iterator[exp.Expr]:
     if len(aliases_used(condition)) < 2:
         return
     for alias in aliases:
-        about = [[part for part in branch if aliases_used(part) == {alias} and text(part) not in common] for branch in branches]
+        about = [
+            [part for part in branch if aliases_used(part) == {alias} and text(part) not in common]
+            for branch in branches
+        ]
         if all(about):
             yield _either(about)
 

@@ -1,21 +1,28 @@
-"""Joins that every host can do on its own: of sides spread alike on equal keys, and with sides that are everywhere.
+"""Joins that every host can do on its own: of sides spread alike on equal keys, and with sides that are
+everywhere.
 
-What a FROM clause gives is spread if, for every row that can come out of WHERE, all rows that took part in it are on one host:
+What a FROM clause gives is spread if, for every row that can come out of WHERE, all rows that took part in it
+are on one host:
 
-- Inner joins (and commas): the spread tables must be connected by equalities of their keys, in WHERE or in the conditions of inner and semi
-  joins; in a row that meets them all, the keys are equal and not NULL, so its parts are on one host. Rows that do not meet them are lost anyway.
-  Tables that are everywhere may be joined to these at will, as long as one table is spread, so that no row comes out twice.
-- LEFT, SEMI and ANTI joins: the left side must be spread, so that a row without a partner comes out once. The right side must be everywhere, or
-  spread with a key that the join's condition equals to one of the left: then all partners of a left row are on its host. WHERE may help to
-  tell that two columns are equal, as it drops every row where they are not, whatever became of it at the join. A right key is NULL in
-  rows without a partner; such rows are on any host.
-- RIGHT joins are the mirror image, and FULL joins need both sides spread; here WHERE does not help, because a row that it would drop can be a partner
-  before, so that each join's own condition must do it, and tables after a comma (which binds less than a join) are left to others. Of a
-  FULL join's two keys, `COALESCE(left, right)` is a key without NULLs.
-- ASOF joins pick one row of the right side for each row of the left: as LEFT joins, with the key among their equalities. WHERE does not help.
+- Inner joins (and commas): the spread tables must be connected by equalities of their keys, in WHERE or in
+  the conditions of inner and semi joins; in a row that meets them all, the keys are equal and not NULL, so
+  its parts are on one host. Rows that do not meet them are lost anyway. Tables that are everywhere may be
+  joined to these at will, as long as one table is spread, so that no row comes out twice.
+- LEFT, SEMI and ANTI joins: the left side must be spread, so that a row without a partner comes out once. The
+  right side must be everywhere, or spread with a key that the join's condition equals to one of the left:
+  then all partners of a left row are on its host. WHERE may help to tell that two columns are equal, as it
+  drops every row where they are not, whatever became of it at the join. A right key is NULL in rows without a
+  partner; such rows are on any host.
+- RIGHT joins are the mirror image, and FULL joins need both sides spread; here WHERE does not help, because a
+  row that it would drop can be a partner before, so that each join's own condition must do it, and tables
+  after a comma (which binds less than a join) are left to others. Of a FULL join's two keys, `COALESCE(left,
+  right)` is a key without NULLs.
+- ASOF joins pick one row of the right side for each row of the left: as LEFT joins, with the key among their
+  equalities. WHERE does not help.
 - POSITIONAL joins pair rows by an order that no host knows alone.
 
-Duplicates: a row of a spread table is on one host only, so each pair is formed once. Empty partitions give no rows on either side.
+Duplicates: a row of a spread table is on one host only, so each pair is formed once. Empty partitions give no
+    rows on either side.
 """
 
 from __future__ import annotations
@@ -86,7 +93,9 @@ def join_kind(join: exp.Join) -> JoinKind:
     """The kind of a join in a resolved tree."""
     kind = str(join.args.get("kind") or "").upper()
     side, method = (str(join.args.get(part) or "").upper() for part in ("side", "method"))
-    return JoinKind(side, "" if kind in {"INNER", "CROSS", "OUTER"} else kind, method, is_comma=used(join) == {"this"})
+    return JoinKind(
+        side, "" if kind in {"INNER", "CROSS", "OUTER"} else kind, method, is_comma=used(join) == {"this"}
+    )
 
 
 def is_inner_only(items: Sequence[Item]) -> bool:
@@ -101,7 +110,13 @@ def known_types(items: Sequence[Item]) -> Mapping[str, pa.DataType]:
         found.update(item.relation.types)
         if isinstance(item.relation.placement, Spread):
             for key in item.relation.placement.keys:
-                found.update({name: kind for names, kind in zip(key.columns, key.layout.types, strict=True) for name in names})
+                found.update(
+                    {
+                        name: kind
+                        for names, kind in zip(key.columns, key.layout.types, strict=True)
+                        for name in names
+                    }
+                )
     return found
 
 
@@ -126,13 +141,23 @@ def place_joins(items: Sequence[Item], where: Sequence[exp.Expr]) -> Placement |
 
 
 def connecting(items: Sequence[Item], where: Sequence[exp.Expr]) -> Equalities:
-    """Equalities that hold in every row of a FROM clause without RIGHT and FULL joins that WHERE lets through."""
-    held = [condition for item in items if item.join.is_inner or item.join.kind == "SEMI" for condition in item.on if not item.join.method]
+    """Equalities that hold in every row of a FROM clause without RIGHT and FULL joins that WHERE lets
+    through.
+    """
+    held = [
+        condition
+        for item in items
+        if item.join.is_inner or item.join.kind == "SEMI"
+        for condition in item.on
+        if not item.join.method
+    ]
     return Equalities((*where, *held), known_types(items))
 
 
 def components(items: Sequence[Item], equalities: Equalities) -> list[list[Item]]:
-    """Groups of spread tables of inner joins that are connected by their keys, in the order of their first tables."""
+    """Groups of spread tables of inner joins that are connected by their keys, in the order of their first
+    tables.
+    """
     groups: list[list[Item]] = []
     for item in items:
         if not item.is_spread:
@@ -145,8 +170,11 @@ def components(items: Sequence[Item], equalities: Equalities) -> list[list[Item]
     return sorted(found, key=lambda group: order[group[0].alias])
 
 
-def connections(group: Sequence[Item], where: Sequence[exp.Expr], types: Mapping[str, pa.DataType]) -> list[exp.Expr]:
-    """Equalities of the keys of connected tables that follow from conditions about others: `a = x AND x = b` says `a = b` without x.
+def connections(
+    group: Sequence[Item], where: Sequence[exp.Expr], types: Mapping[str, pa.DataType]
+) -> list[exp.Expr]:
+    """Equalities of the keys of connected tables that follow from conditions about others: `a = x AND x = b`
+    says `a = b` without x.
 
     Args:
         group: Tables of inner joins that `components` found.
@@ -163,9 +191,14 @@ def connections(group: Sequence[Item], where: Sequence[exp.Expr], types: Mapping
     all_known = Equalities(where, types)
     found: list[exp.Expr] = []
     for place, item in enumerate(group):
-        for mine, theirs in ((mine, theirs) for other in group[:place] for mine in _keys(item) for theirs in _keys(other)):
+        for mine, theirs in (
+            (mine, theirs) for other in group[:place] for mine in _keys(item) for theirs in _keys(other)
+        ):
             if all_known.connect(mine, theirs) and not known.connect(mine, theirs):
-                new = [_equality(left, right, all_known) for left, right in zip(theirs.columns, mine.columns, strict=True)]
+                new = [
+                    _equality(left, right, all_known)
+                    for left, right in zip(theirs.columns, mine.columns, strict=True)
+                ]
                 known.add(new)
                 found += new
     return found
@@ -173,7 +206,9 @@ def connections(group: Sequence[Item], where: Sequence[exp.Expr], types: Mapping
 
 def _equality(left: frozenset[str], right: frozenset[str], known: Equalities) -> exp.Expr:
     """An equality of two sets of columns that is known to hold."""
-    one, other = next((one, other) for one in sorted(left) for other in sorted(right) if known.same(one, other))
+    one, other = next(
+        (one, other) for one in sorted(left) for other in sorted(right) if known.same(one, other)
+    )
     return exp.EQ(this=column_named(one), expression=column_named(other))
 
 
@@ -237,7 +272,11 @@ def _joined(left: Placement | None, item: Item, equalities: Equalities) -> Place
         return None
     if join.side == "FULL":
         both = isinstance(left, Spread) and isinstance(right, Spread)
-        return Spread((*_nullable(mine), *_nullable(theirs), *(_coalesced(*pair) for pair in pairs))) if both else None
+        return (
+            Spread((*_nullable(mine), *_nullable(theirs), *(_coalesced(*pair) for pair in pairs)))
+            if both
+            else None
+        )
     if join.side == "RIGHT":
         return Spread((*_nullable(mine), *theirs)) if isinstance(right, Spread) else None
     if join.is_inner:
@@ -253,6 +292,7 @@ def _nullable(keys: Sequence[Key]) -> tuple[Key, ...]:
 
 def _coalesced(left: Key, right: Key) -> Key:
     columns = tuple(
-        frozenset(f"COALESCE({one}, {other})" for one in mine for other in theirs) for mine, theirs in zip(left.columns, right.columns, strict=True)
+        frozenset(f"COALESCE({one}, {other})" for one in mine for other in theirs)
+        for mine, theirs in zip(left.columns, right.columns, strict=True)
     )
     return Key(left.layout, columns, left.has_nulls or right.has_nulls)

@@ -7,19 +7,32 @@ from sqlglot import exp
 from engine.plan.split.functions import is_aggregate, is_volatile
 from engine.sql.functions import ROW_MAKING_FUNCTIONS, function_name
 
-_NOT_A_VALUE = (exp.Query, exp.Window, exp.Star, exp.Collate, exp.Columns, exp.Alias, exp.Aliases, exp.Unnest, exp.Explode, exp.Comprehension)
+_NOT_A_VALUE = (
+    exp.Query,
+    exp.Window,
+    exp.Star,
+    exp.Collate,
+    exp.Columns,
+    exp.Alias,
+    exp.Aliases,
+    exp.Unnest,
+    exp.Explode,
+    exp.Comprehension,
+)
 
 
 def is_movable(expression: exp.Expr) -> bool:
     """Whether an expression over columns can be evaluated row by row on any host.
 
-    A collation is part of a value's type, which does not travel with the value; so expressions with one stay where they are.
+    A collation is part of a value's type, which does not travel with the value; so expressions with one stay
+    where they are.
 
     Args:
         expression: An expression of a qualified SELECT.
 
     Returns:
-        False if it holds an aggregate, a window, a query, a function that is volatile or makes rows, a collation, or a name without a table.
+        False if it holds an aggregate, a window, a query, a function that is volatile or makes rows, a
+        collation, or a name without a table.
     """
     for node in expression.walk():
         if isinstance(node, _NOT_A_VALUE) or is_aggregate(node):

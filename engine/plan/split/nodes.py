@@ -18,9 +18,10 @@ class Fragment:
 
     Attributes:
         name: Table that its rows are to the fragments after it and to the merge: all hosts' rows together.
-        tree: The query, reading scans (as `BoundStatement.tree` does), `inputs` and lifted lists. Never changed.
-        references: The references whose scans it reads, or whose rows are the same, each partition of which is read on one host only. Without any, it
-            runs once, at the coordinator, over its inputs.
+        tree: The query, reading scans (as `BoundStatement.tree` does), `inputs` and lifted lists. Never
+            changed.
+        references: The references whose scans it reads, or whose rows are the same, each partition of which
+            is read on one host only. Without any, it runs once, at the coordinator, over its inputs.
         inputs: Fragments before it whose rows are sent with it to wherever it runs; broadcast sides of joins.
         rule: Why it may run on each host alone: name of the rule, such as `co-partitioned` or `gather`.
     """
@@ -44,8 +45,9 @@ class SplitPlan:
     Attributes:
         rules: Names of the rules that made it, in the order of the fragments, then of the merge; for EXPLAIN.
         fragments: In an order in which every fragment comes after its inputs.
-        merge: The statement of the coordinator over fragments' tables (and lifted lists), whose columns are the statement's by place, not always by
-            name; None: the rows of the last fragment, in any order, are the answer.
+        merge: The statement of the coordinator over fragments' tables (and lifted lists), whose columns are
+            the statement's by place, not always by name; None: the rows of the last fragment, in any order,
+            are the answer.
     """
 
     rules: tuple[str, ...]
@@ -58,7 +60,8 @@ class SelectSplit:
     """One SELECT in two phases.
 
     Attributes:
-        partial: Runs on every host over its part of the rows of the SELECT's FROM clause. Its outputs have aliases of their own.
+        partial: Runs on every host over its part of the rows of the SELECT's FROM clause. Its outputs have
+            aliases of their own.
         merge: Gives the SELECT's own result, in names and order, from the table that holds all partial rows.
         rule: Name of the rule.
     """

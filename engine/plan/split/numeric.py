@@ -35,7 +35,9 @@ def note_types(tree: exp.Expr, types: Mapping[str, pa.DataType]) -> None:
 
 
 def _noted(kind: pa.DataType) -> exp.DataType | None:
-    """A type as a note; None for one that is no value type of a store, and so nothing that is known to be a number."""
+    """A type as a note; None for one that is no value type of a store, and so nothing that is known to be a
+    number.
+    """
     try:
         return exp.DataType.build(sql_type(kind), dialect="duckdb")
     except InvalidInput:
@@ -61,15 +63,17 @@ def is_number(node: exp.Expr | None) -> bool:
         return not node.is_string
     if isinstance(node, exp.Mul | exp.Div):
         # A number times a parameter is one: only intervals change what a product is.
-        return all(is_number(side) or isinstance(side, exp.Placeholder) for side in (node.this, node.expression)) and not (
-            isinstance(node.this, exp.Placeholder) and isinstance(node.expression, exp.Placeholder)
-        )
+        return all(
+            is_number(side) or isinstance(side, exp.Placeholder) for side in (node.this, node.expression)
+        ) and not (isinstance(node.this, exp.Placeholder) and isinstance(node.expression, exp.Placeholder))
     if isinstance(node, _SAME_AS_BOTH):
         return is_number(node.this) and is_number(node.expression)
     if isinstance(node, _SAME_AS_FIRST):
         return is_number(node.this)
     if isinstance(node, exp.Case):
-        return _are_numbers([*(branch.args.get("true") for branch in node.args["ifs"]), node.args.get("default")])
+        return _are_numbers(
+            [*(branch.args.get("true") for branch in node.args["ifs"]), node.args.get("default")]
+        )
     if isinstance(node, exp.If):
         return _are_numbers([node.args.get("true"), node.args.get("false")])
     if isinstance(node, exp.Coalesce):
@@ -84,4 +88,8 @@ def _are_numbers(results: list[exp.Expr | None]) -> bool:
 
 
 def _is_numeric(kind: exp.Expr) -> bool:
-    return isinstance(kind, exp.DataType) and bool(kind.is_type(*exp.DataType.NUMERIC_TYPES)) and not kind.is_type(exp.DataType.Type.BIT)
+    return (
+        isinstance(kind, exp.DataType)
+        and bool(kind.is_type(*exp.DataType.NUMERIC_TYPES))
+        and not kind.is_type(exp.DataType.Type.BIT)
+    )

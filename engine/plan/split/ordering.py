@@ -1,4 +1,6 @@
-"""Rows that hosts send as they are: outputs, and what else the merge needs to order them or to tell them apart."""
+"""Rows that hosts send as they are: outputs, and what else the merge needs to order them or to tell them
+apart.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ class PartialOrder:
 
 
 def reads_rows_only(select: exp.Select) -> bool:
-    """Whether every row of a SELECT is made of one row of its FROM clause: there are neither aggregates nor windows.
+    """Whether every row of a SELECT is made of one row of its FROM clause: there are neither aggregates nor
+    windows.
 
     Args:
         select: A SELECT.
@@ -40,7 +43,10 @@ def reads_rows_only(select: exp.Select) -> bool:
     if used(select) & {"qualify", "windows"} or has_aggregates(select):
         return False
     order = select.args.get("order")
-    return all(node.find(exp.Window) is None for node in (*select.expressions, *([order] if order is not None else [])))
+    return all(
+        node.find(exp.Window) is None
+        for node in (*select.expressions, *([order] if order is not None else []))
+    )
 
 
 class PartialOutputs:
@@ -87,8 +93,13 @@ class PartialOutputs:
 
         partial = [_with_key(key, collated(key.this, name)) for key in order.expressions]
         places = iter(names)
-        merge = [_with_key(key, collated(key.this, lambda _: column(self._part, next(places)))) for key in order.expressions]
-        return PartialOrder(exp.Order(expressions=partial), exp.Order(expressions=merge), hidden == len(self._hidden))
+        merge = [
+            _with_key(key, collated(key.this, lambda _: column(self._part, next(places))))
+            for key in order.expressions
+        ]
+        return PartialOrder(
+            exp.Order(expressions=partial), exp.Order(expressions=merge), hidden == len(self._hidden)
+        )
 
     def name_of(self, expression: exp.Expr) -> str:
         """The column of partial rows that has the value of an expression.
@@ -103,7 +114,11 @@ class PartialOutputs:
             NotSplitError: It cannot be evaluated by the hosts, or names no single output.
         """
         if isinstance(expression, exp.Column) and not expression.table:
-            named_so = [number for number, name in enumerate(output_names(self._select)) if name.lower() == expression.name.lower()]
+            named_so = [
+                number
+                for number, name in enumerate(output_names(self._select))
+                if name.lower() == expression.name.lower()
+            ]
             if len(named_so) != 1:
                 raise NotSplitError
             return f"__out_{named_so[0]}"
@@ -130,7 +145,10 @@ class PartialOutputs:
 
     def merge(self, order: exp.Order | None) -> exp.Select:
         """The SELECT over partial rows: outputs under their own names, in an order, with LIMIT and OFFSET."""
-        outputs = [named(column(self._part, f"__out_{number}"), name) for number, name in enumerate(output_names(self._select))]
+        outputs = [
+            named(column(self._part, f"__out_{number}"), name)
+            for number, name in enumerate(output_names(self._select))
+        ]
         made = select_from(outputs, table(self._part, self._part))
         made.set("order", order)
         for clause in ("limit", "offset"):

@@ -31,7 +31,8 @@ class GatheredRows:
 
 
 class PartialRows:
-    """Collects what every host computes for each group; columns are shared between aggregates that ask for the same.
+    """Collects what every host computes for each group; columns are shared between aggregates that ask for
+    the same.
 
     Args:
         part: Name of the table that holds all hosts' partial rows.
@@ -65,7 +66,11 @@ class PartialRows:
 
     def known_key(self, expression: exp.Expr) -> exp.Column | None:
         """The column of an expression if rows are grouped by it."""
-        return self.key(expression) if any(type(known) is type(expression) and known == expression for known in self._keys) else None
+        return (
+            self.key(expression)
+            if any(type(known) is type(expression) and known == expression for known in self._keys)
+            else None
+        )
 
     def value(self, aggregate: exp.Expr) -> exp.Column:
         """The column of an aggregate that every host computes.
@@ -89,11 +94,15 @@ class PartialRows:
         """
         number = _place(self._lists, gathered)
         kind = exp.Literal.number(number + 1)
-        return GatheredRows(exp.EQ(this=column(self._part, _KIND), expression=kind), column(self._part, f"__row_{number}"))
+        return GatheredRows(
+            exp.EQ(this=column(self._part, _KIND), expression=kind), column(self._part, f"__row_{number}")
+        )
 
     def outputs(self) -> list[exp.Expr]:
         """What the partial SELECT gives: keys, values and lists; never nothing."""
-        found: list[exp.Expr] = [named(key.copy(), f"__key_{number}") for number, key in enumerate(self._keys)]
+        found: list[exp.Expr] = [
+            named(key.copy(), f"__key_{number}") for number, key in enumerate(self._keys)
+        ]
         found += [named(value, f"__value_{number}") for number, value in enumerate(self._values.values())]
         found += [named(value, f"__row_{number}") for number, value in enumerate(self._lists.values())]
         return found or [named(exp.Count(this=exp.Star(), big_int=True), "__value_0")]
@@ -102,8 +111,14 @@ class PartialRows:
         """What the merge reads: the partial rows, and each element of their lists as a row of its own."""
         if not self._lists:
             return table(self._part, self._part)
-        keys = [named(column(self._part, f"__key_{number}"), f"__key_{number}") for number in range(len(self._keys))]
-        values = [named(column(self._part, f"__value_{number}"), f"__value_{number}") for number in range(len(self._values))]
+        keys = [
+            named(column(self._part, f"__key_{number}"), f"__key_{number}")
+            for number in range(len(self._keys))
+        ]
+        values = [
+            named(column(self._part, f"__value_{number}"), f"__value_{number}")
+            for number in range(len(self._values))
+        ]
         made: exp.Query = self._kind(0, [*keys, *values])
         for number in range(len(self._lists)):
             element = named(exp.Explode(this=column(self._part, f"__row_{number}")), f"__row_{number}")

@@ -1,16 +1,19 @@
 """A FROM clause that hosts cannot do alone, taken to pieces that they can.
 
-A piece is some tables of the clause with the conjuncts of WHERE that are about them alone, worked out by hosts and put in the place of these tables:
+A piece is some tables of the clause with the conjuncts of WHERE that are about them alone, worked out by
+hosts and put in the place of these tables:
 
-- In a clause of inner joins a piece may be any tables together, in any order, with all conjuncts about them alone; the others stay
-  in WHERE, where those of the joins go too. A row of the clause is a choice of one row from each piece that meets the rest.
-- With other joins a piece is one table, and stays in its place. A conjunct of WHERE goes into the piece of a table that no join pads with NULLs, so
-  that the row of the table is the same before and after all joins. A conjunct of a join's own condition goes into the piece of its right side
-  unless the join keeps right rows without a partner: a row that fails it is nobody's partner. Joins that pick rows by their neighbours (ASOF,
+- In a clause of inner joins a piece may be any tables together, in any order, with all conjuncts about them
+  alone; the others stay in WHERE, where those of the joins go too. A row of the clause is a choice of one row
+  from each piece that meets the rest.
+- With other joins a piece is one table, and stays in its place. A conjunct of WHERE goes into the piece of a
+  table that no join pads with NULLs, so that the row of the table is the same before and after all joins. A
+  conjunct of a join's own condition goes into the piece of its right side unless the join keeps right rows
+  without a partner: a row that fails it is nobody's partner. Joins that pick rows by their neighbours (ASOF,
   POSITIONAL) could pick others when some are missing; in a clause with one of these no condition moves.
 
-Only the columns that the SELECT, with its subqueries, still reads are sent. NULLs, duplicates and types are those of the tables. What is volatile, or
-has a subquery that is not local, is no condition of a piece.
+Only the columns that the SELECT, with its subqueries, still reads are sent. NULLs, duplicates and types are
+those of the tables. What is volatile, or has a subquery that is not local, is no condition of a piece.
 """
 
 from __future__ import annotations
@@ -25,7 +28,18 @@ from engine.plan.split.functions import is_volatile
 from engine.plan.split.joins import Item, is_inner_only, known_types, place_joins
 from engine.plan.split.place import Placer, where_of
 from engine.plan.split.placement import Spread
-from engine.plan.split.trees import all_of, column, conjuncts, free_aliases, named, own_nodes, own_queries, select_from, table, unique
+from engine.plan.split.trees import (
+    all_of,
+    column,
+    conjuncts,
+    free_aliases,
+    named,
+    own_nodes,
+    own_queries,
+    select_from,
+    table,
+    unique,
+)
 
 
 @dataclass(frozen=True)
@@ -44,7 +58,8 @@ class Piece:
 
 
 def cut(select: exp.Select, chosen: Sequence[Item], placer: Placer, more: Sequence[exp.Expr] = ()) -> Piece:
-    """Make a piece of some tables of a FROM clause of inner joins; conjuncts about them alone leave the SELECT.
+    """Make a piece of some tables of a FROM clause of inner joins; conjuncts about them alone leave the
+    SELECT.
 
     Args:
         select: The SELECT, whose conditions all stand in WHERE (see `conditions_into_where`).
@@ -82,7 +97,11 @@ def single(select: exp.Select, items: Sequence[Item], item: Item, placer: Placer
     moves = all(not each.join.method for each in items)
 
     def taken(conditions: Sequence[exp.Expr]) -> list[exp.Expr]:
-        return [each for each in conditions if _is_about(each, aliases, placer, frame) and not list(own_queries(each))]
+        return [
+            each
+            for each in conditions
+            if _is_about(each, aliases, placer, frame) and not list(own_queries(each))
+        ]
 
     where, on = where_of(select), list(item.on)
     from_where = taken(where) if moves and not padded and not item.join.kind else []
@@ -109,7 +128,9 @@ def _piece(select: exp.Select, chosen: Sequence[Item], conditions: Sequence[exp.
     aliases = frozenset(item.alias for item in chosen)
     moved = {id(condition) for condition in conditions}
     in_tables = {id(item.node) for item in chosen}
-    read = dict.fromkeys((found.table, found.name) for found in _columns(select, moved | in_tables) if found.table in aliases)
+    read = dict.fromkeys(
+        (found.table, found.name) for found in _columns(select, moved | in_tables) if found.table in aliases
+    )
     names: dict[tuple[str, str], str] = {}
     for alias, name in read:
         wanted = name if len(aliases) == 1 else f"{alias}_{name}"
@@ -140,7 +161,9 @@ def _rejoined(item: Item) -> exp.Join:
     """A table of a piece, joined as before, or by a comma if its condition stands in WHERE."""
     join = item.node.parent
     copied = join.copy() if isinstance(join, exp.Join) else exp.Join(this=item.node.copy())
-    copied.set("kind", "CROSS" if item.join.is_inner and not copied.args.get("on") else copied.args.get("kind"))
+    copied.set(
+        "kind", "CROSS" if item.join.is_inner and not copied.args.get("on") else copied.args.get("kind")
+    )
     assert isinstance(copied, exp.Join)
     return copied
 

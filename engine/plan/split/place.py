@@ -12,10 +12,26 @@ from engine.plan.split.co_partitioned import place_select
 from engine.plan.split.correlated import Frame, is_key_correlated, is_local_membership
 from engine.plan.split.functions import is_volatile
 from engine.plan.split.joins import Item, JoinKind, join_kind, known_types, place_joins
-from engine.plan.split.placement import Everywhere, Placement, Relation, Spread, projected, store_relation, under_alias
+from engine.plan.split.placement import (
+    Everywhere,
+    Placement,
+    Relation,
+    Spread,
+    projected,
+    store_relation,
+    under_alias,
+)
 from engine.plan.split.resolve import output_names
 from engine.plan.split.set_operations import place_set_operation
-from engine.plan.split.trees import conjuncts, expressions_of, free_aliases, own_nodes, own_queries, place_text, tables_of
+from engine.plan.split.trees import (
+    conjuncts,
+    expressions_of,
+    free_aliases,
+    own_nodes,
+    own_queries,
+    place_text,
+    tables_of,
+)
 from engine.sql.bind import StoreReference
 
 
@@ -27,7 +43,8 @@ class Placer:
         references: Stores by the names of their scans.
         ctes: Common table expressions by name.
         has_volatile: Whether anything in the statement is volatile.
-        parts: Tables of fragments' rows that are known so far, by name: types of their columns, as far as they are known.
+        parts: Tables of fragments' rows that are known so far, by name: types of their columns, as far as
+            they are known.
     """
 
     references: Mapping[str, StoreReference]
@@ -41,7 +58,8 @@ class Placer:
         """What is known of a query's rows, by names of its outputs.
 
         Args:
-            query: A resolved query. ORDER BY, LIMIT and OFFSET of it are for the coordinator, so that a query with one of these is not placed.
+            query: A resolved query. ORDER BY, LIMIT and OFFSET of it are for the coordinator, so that a query
+                with one of these is not placed.
             frames: The SELECTs around it.
 
         Returns:
@@ -54,7 +72,9 @@ class Placer:
             return settled[1]
         if isinstance(query, exp.SetOperation):
             left, right = self.relation(query.this, frames), self.relation(query.args["expression"], frames)
-            return place_set_operation(query, left, right, output_names(query.this), output_names(query.args["expression"]))
+            return place_set_operation(
+                query, left, right, output_names(query.this), output_names(query.args["expression"])
+            )
         if not isinstance(query, exp.Select):
             return Relation(None)
         items = self.items(query, frames)
@@ -65,7 +85,11 @@ class Placer:
             return Relation(None, types)
         placement = place_select(query, rows)
         inside = (*frames, Frame(rows, known))
-        if placement is None or not self._are_local(query, inside) or self._is_volatile(expressions_of(query)):
+        if (
+            placement is None
+            or not self._are_local(query, inside)
+            or self._is_volatile(expressions_of(query))
+        ):
             return Relation(None, types)
         return Relation(projected(placement, query.expressions), types)
 
@@ -74,12 +98,16 @@ class Placer:
         return _output_types(select, known_types(self.items(select)))
 
     def settle(self, query: exp.Query) -> Relation:
-        """What is known of an uncorrelated query's rows; remembered, because the query will not change any more."""
+        """What is known of an uncorrelated query's rows; remembered, because the query will not change any
+        more.
+        """
         relation = self.relation(query)
         self._settled[id(query)] = query, relation
         return relation
 
-    def rows(self, select: exp.Select, frames: Sequence[Frame] = (), items: Sequence[Item] | None = None) -> Placement | None:
+    def rows(
+        self, select: exp.Select, frames: Sequence[Frame] = (), items: Sequence[Item] | None = None
+    ) -> Placement | None:
         """Where the rows are that come out of a SELECT's FROM and WHERE.
 
         Args:
@@ -106,7 +134,9 @@ class Placer:
         return placement if all(self._is_everywhere(query) for query in in_joins) else None
 
     def _is_volatile(self, expressions: Iterable[exp.Expr]) -> bool:
-        return self.has_volatile and any(is_volatile(node) for each in expressions for node in own_nodes(each))
+        return self.has_volatile and any(
+            is_volatile(node) for each in expressions for node in own_nodes(each)
+        )
 
     def _is_everywhere(self, query: exp.Query) -> bool:
         return not free_aliases(query) and isinstance(self.relation(query).placement, Everywhere)
@@ -117,7 +147,13 @@ class Placer:
         if clause is None:
             return []
         joined = (
-            Item(join.this, join.this.alias, self._table(join.this), join_kind(join), tuple(conjuncts(join.args.get("on"))))
+            Item(
+                join.this,
+                join.this.alias,
+                self._table(join.this),
+                join_kind(join),
+                tuple(conjuncts(join.args.get("on"))),
+            )
             for join in select.args.get("joins") or ()
         )
         return [Item(clause.this, clause.this.alias, self._table(clause.this), JoinKind()), *joined]
@@ -130,22 +166,31 @@ class Placer:
             if node.name in self.references:
                 known = self._stores.get((node.name, alias))
                 if known is None:
-                    known = self._stores[node.name, alias] = store_relation(self.references[node.name].definition, alias)
+                    known = self._stores[node.name, alias] = store_relation(
+                        self.references[node.name].definition, alias
+                    )
                 return known
             if node.name in self.ctes:
                 return under_alias(self.relation(self.ctes[node.name]), alias)
             return under_alias(Relation(Everywhere(), self.parts.get(node.name, {})), alias)
-        return Relation(None if any(is_volatile(found) or isinstance(found, exp.Query) for found in node.walk()) else Everywhere())
+        return Relation(
+            None
+            if any(is_volatile(found) or isinstance(found, exp.Query) for found in node.walk())
+            else Everywhere()
+        )
 
     # Subqueries in expressions
 
     def _are_local(self, select: exp.Select, frames: Sequence[Frame]) -> bool:
-        """Whether the subqueries of a SELECT's clauses are local, but for those of WHERE, which `rows` has seen."""
+        """Whether the subqueries of a SELECT's clauses are local, but for those of WHERE, which `rows` has
+        seen.
+        """
         clauses = (each for each in expressions_of(select) if not isinstance(each, exp.Where))
         return all(self.is_local(query, frames) for each in clauses for query in own_queries(each))
 
     def is_local(self, query: exp.Query, frames: Sequence[Frame]) -> bool:
-        """Whether every host gets from its own rows what a subquery in an expression gives for a row that it has.
+        """Whether every host gets from its own rows what a subquery in an expression gives for a row that it
+        has.
 
         Args:
             query: The subquery.
@@ -172,7 +217,11 @@ class Placer:
 
 def _output_types(select: exp.Select, known: Mapping[str, pa.DataType]) -> Mapping[str, pa.DataType]:
     """Types of a SELECT's outputs by name, from those of the columns of its FROM clause."""
-    return {output.alias: known[name] for output in select.expressions if (name := place_text(output.this)) is not None and name in known}
+    return {
+        output.alias: known[name]
+        for output in select.expressions
+        if (name := place_text(output.this)) is not None and name in known
+    }
 
 
 def where_of(select: exp.Select) -> list[exp.Expr]:

@@ -1,13 +1,15 @@
 """Where rows are: how the rows of a relation are spread over hosts.
 
-A relation is the rows that some part of a statement gives: a store, a join, a subquery. While a fragment runs, every host works out a relation
-from what it holds. The relation is
+A relation is the rows that some part of a statement gives: a store, a join, a subquery. While a fragment
+runs, every host works out a relation from what it holds. The relation is
 
-- `Spread` if the hosts' rows together are the relation's rows, each exactly as often as one host with everything would have it;
+- `Spread` if the hosts' rows together are the relation's rows, each exactly as often as one host with
+  everything would have it;
 - `Everywhere` if each host has all of its rows.
 
-A key of a spread relation says more: rows whose key columns are equal and not NULL are on one host, the host of that partition of a store with
-the key's layout. Two relations with keys of one layout can therefore meet on equal keys without any row going elsewhere.
+A key of a spread relation says more: rows whose key columns are equal and not NULL are on one host, the host
+of that partition of a store with the key's layout. Two relations with keys of one layout can therefore meet
+on equal keys without any row going elsewhere.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ class Key:
 
     Attributes:
         layout: How they do.
-        columns: For each type of the layout, texts of the expressions that have the value, in every row alike.
+        columns: For each type of the layout, texts of the expressions that have the value, in every row
+            alike.
         has_nulls: Whether they may be NULL, in rows that are then anywhere.
     """
 
@@ -83,7 +86,8 @@ class Relation:
 
     Attributes:
         placement: Where its rows are; None where no rule says that hosts can work it out each on its own.
-        types: Arrow types of columns whose values are a store's, by text in a FROM clause and by name in a query's outputs.
+        types: Arrow types of columns whose values are a store's, by text in a FROM clause and by name in a
+            query's outputs.
     """
 
     placement: Placement | None
@@ -91,12 +95,21 @@ class Relation:
 
 
 def store_relation(definition: StoreDefinition, alias: str) -> Relation:
-    """A store under an alias: spread by the columns of its partitions, which are never NULL, as key columns are not; or global, and everywhere."""
+    """A store under an alias: spread by the columns of its partitions, which are never NULL, as key columns
+    are not; or global, and everywhere.
+    """
     types = {column_text(alias, each.name): each.type for each in definition.schema}
     if definition.behaviour.is_global:
         return Relation(Everywhere(), types)
-    layout = Layout(definition.partitions, tuple(definition.schema.field(name).type for name in definition.partition_by))
-    return Relation(Spread((Key(layout, tuple(frozenset({column_text(alias, name)}) for name in definition.partition_by)),)), types)
+    layout = Layout(
+        definition.partitions, tuple(definition.schema.field(name).type for name in definition.partition_by)
+    )
+    return Relation(
+        Spread(
+            (Key(layout, tuple(frozenset({column_text(alias, name)}) for name in definition.partition_by)),)
+        ),
+        types,
+    )
 
 
 def under_alias(relation: Relation, alias: str) -> Relation:
@@ -105,7 +118,12 @@ def under_alias(relation: Relation, alias: str) -> Relation:
     placement = relation.placement
     if not isinstance(placement, Spread):
         return Relation(placement, types)
-    keys = [replace(key, columns=tuple(frozenset(column_text(alias, name) for name in names) for names in key.columns)) for key in placement.keys]
+    keys = [
+        replace(
+            key, columns=tuple(frozenset(column_text(alias, name) for name in names) for names in key.columns)
+        )
+        for key in placement.keys
+    ]
     return Relation(Spread(tuple(keys)), types)
 
 

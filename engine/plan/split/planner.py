@@ -1,4 +1,6 @@
-"""Plans a resolved statement: which of its queries hosts work out, in which order, and what is left to the coordinator."""
+"""Plans a resolved statement: which of its queries hosts work out, in which order, and what is left to the
+coordinator.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,15 @@ from engine.plan.split.distinct import distinct
 from engine.plan.split.functions import is_aggregate
 from engine.plan.split.gather import RULE as GATHER
 from engine.plan.split.implied import spell_out
-from engine.plan.split.joins import Item, components, connecting, connections, is_inner_only, known_types, place_joins
+from engine.plan.split.joins import (
+    Item,
+    components,
+    connecting,
+    connections,
+    is_inner_only,
+    known_types,
+    place_joins,
+)
 from engine.plan.split.nodes import PART_PREFIX, Fragment, SelectSplit, SplitPlan
 from engine.plan.split.numeric import note_types
 from engine.plan.split.pieces import Piece, conditions_into_where, cut, put_in_place, single
@@ -89,7 +99,9 @@ class Planner:
         self._placer = Placer(self.resolved.references, dict(self.resolved.ctes), self.resolved.has_volatile)
         self._estimator = Estimator(self.sizes, self.resolved.references, self._placer.ctes)
         self._known: dict[tuple[str, ...], str] = {}
-        self._stores = {scan: reference.definition.name for scan, reference in self.resolved.references.items()}
+        self._stores = {
+            scan: reference.definition.name for scan, reference in self.resolved.references.items()
+        }
 
     def plan(self) -> SplitPlan:
         """Plan the whole statement.
@@ -105,7 +117,11 @@ class Planner:
         self._prepare(tree, ())
         answer = self._answer(tree)
         rules = [fragment.rule for fragment in self.fragments]
-        if answer.part is not None and not self.fragments[-1].is_local and answer.part == self.fragments[-1].name:
+        if (
+            answer.part is not None
+            and not self.fragments[-1].is_local
+            and answer.part == self.fragments[-1].name
+        ):
             return SplitPlan(tuple(rules), tuple(self.fragments), None)
         self._check_is_local(answer.tree)
         return SplitPlan((*rules, answer.rule), tuple(self.fragments), self._with_ctes(answer.tree))
@@ -119,7 +135,9 @@ class Planner:
         # In the statement's order: that of a tree's nodes is not the same in every process.
         inputs = tuple(part for part in self._placer.parts if part in tables)
         name = f"{PART_PREFIX}{len(self.fragments)}"
-        references = tuple(reference for scan, reference in self.resolved.references.items() if scan in tables)
+        references = tuple(
+            reference for scan, reference in self.resolved.references.items() if scan in tables
+        )
         self.fragments.append(Fragment(name, whole, references, inputs, rule if references else COORDINATOR))
         self._placer.parts[name] = types
         return name
@@ -150,7 +168,9 @@ class Planner:
     # Making queries ready: what hosts cannot do with the rest is worked out before
 
     def _prepare_ctes(self, tree: exp.Query) -> None:
-        """Each common table expression that hosts cannot work out in place, or whose readers must all see the same rows, becomes a fragment once."""
+        """Each common table expression that hosts cannot work out in place, or whose readers must all see the
+        same rows, becomes a fragment once.
+        """
         self._drop_unread_ctes(tree)
         trees: list[exp.Query] = [tree, *self._placer.ctes.values()]
         for name, query in list(self._placer.ctes.items()):
@@ -159,14 +179,18 @@ class Planner:
                 continue
             self._prepare(query, ())
             placement = self._placer.settle(query).placement
-            if placement is not None and (len(readers) == 1 or all(map(_is_repeatable, self._with_those_read(query)))):
+            if placement is not None and (
+                len(readers) == 1 or all(map(_is_repeatable, self._with_those_read(query)))
+            ):
                 continue
             part = self._materialised(query)
             for found in readers:
                 found.set("this", exp.to_identifier(part, quoted=True))
 
     def _drop_unread_ctes(self, tree: exp.Query) -> None:
-        """Forget common table expressions that the statement never reads: to work them out can fail where the statement does not."""
+        """Forget common table expressions that the statement never reads: to work them out can fail where the
+        statement does not.
+        """
         if not self._placer.ctes:
             return
         read = {id(query) for query in self._with_those_read(tree)}
@@ -206,7 +230,9 @@ class Planner:
                 holder.set("this", table(self._materialised(node.this), node.alias))
 
     def _prepare_subqueries(self, select: exp.Select, frames: Sequence[Frame]) -> None:
-        joins = (join.args["on"] for join in select.args.get("joins") or () if join.args.get("on") is not None)
+        joins = (
+            join.args["on"] for join in select.args.get("joins") or () if join.args.get("on") is not None
+        )
         queries = [query for part in (*expressions_of(select), *joins) for query in own_queries(part)]
         if not queries:
             return
@@ -221,7 +247,11 @@ class Planner:
     def _replace_subquery(self, query: exp.Query) -> None:
         """Let an expression read the rows of its uncorrelated subquery, which are worked out once."""
         holder = query.parent.parent if isinstance(query.parent, exp.Subquery) else query.parent
-        if isinstance(query, exp.Select) and used(query) <= {"expressions", "from_", "joins", "where"} and not _looks_at_many(query):
+        if (
+            isinstance(query, exp.Select)
+            and used(query) <= {"expressions", "from_", "joins", "where"}
+            and not _looks_at_many(query)
+        ):
             if isinstance(holder, exp.In):
                 # Membership does not count.
                 query.set("distinct", exp.Distinct())
@@ -262,7 +292,9 @@ class Planner:
         inner = is_inner_only(items)
         where = [*where_of(select), *(condition for item in items for condition in item.on if inner)]
         about = [(condition, free_aliases(condition)) for condition in where] if inner else []
-        chosen = to_broadcast(items, where, self.sizes.limit_bytes, lambda group: self._estimator.bytes_of(select, group, about))
+        chosen = to_broadcast(
+            items, where, self.sizes.limit_bytes, lambda group: self._estimator.bytes_of(select, group, about)
+        )
         if chosen and inner:
             conditions_into_where(select, items)
         for group in chosen:
@@ -287,19 +319,29 @@ class Planner:
         return part
 
     def _read_for(self, part: str, scan: str) -> None:
-        """Let a fragment stand for one more scan of its store: what the statement says of that scan may leave other partitions."""
+        """Let a fragment stand for one more scan of its store: what the statement says of that scan may leave
+        other partitions.
+        """
         (place,) = (place for place, fragment in enumerate(self.fragments) if fragment.name == part)
         fragment = self.fragments[place]
         wanted = {scan, *(reference.scan for reference in fragment.references)}
-        references = tuple(reference for name, reference in self.resolved.references.items() if name in wanted)
+        references = tuple(
+            reference for name, reference in self.resolved.references.items() if name in wanted
+        )
         self.fragments[place] = replace(fragment, references=references)
 
     def _store_rows(self, piece: Piece) -> tuple[str, ...] | None:
         """What a piece reads, if that is one store; pieces that read the same can be one fragment."""
         source = piece.query.args["from_"].this
-        if len(piece.aliases) > 1 or source.name not in self._stores or len(list(piece.query.find_all(exp.Query))) > 1:
+        if (
+            len(piece.aliases) > 1
+            or source.name not in self._stores
+            or len(list(piece.query.find_all(exp.Query))) > 1
+        ):
             return None
-        conditions = (text(condition).replace(f'"{source.alias}".', "") for condition in where_of(piece.query))
+        conditions = (
+            text(condition).replace(f'"{source.alias}".', "") for condition in where_of(piece.query)
+        )
         return self._stores[source.name], " ".join(sorted(piece.names.values())), *conditions
 
     # Answers
@@ -340,10 +382,16 @@ class Planner:
         for part in present:
             plain.set(part, None)
         outer = self._around(plain, clauses)
-        return None if outer is None else self._split(outer, top_k(outer, self._next_name()), f"{CO_PARTITIONED}, ")
+        return (
+            None
+            if outer is None
+            else self._split(outer, top_k(outer, self._next_name()), f"{CO_PARTITIONED}, ")
+        )
 
     def _around(self, plain: exp.Query, clauses: Mapping[str, exp.Expr]) -> exp.Select | None:
-        """A SELECT of a query's rows with its ORDER BY and LIMIT; sort keys that are no outputs become outputs of the query."""
+        """A SELECT of a query's rows with its ORDER BY and LIMIT; sort keys that are no outputs become
+        outputs of the query.
+        """
         names = output_names(plain)
         alias = self._fresh("rows")
         order = clauses.get("order")
@@ -376,15 +424,21 @@ class Planner:
         return None
 
     def _split(self, select: exp.Select, split: SelectSplit | None, prefix: str) -> Answer | None:
-        """Take a SELECT in two phases, if the merge reads nothing but fragments' rows and hosts can do their part."""
-        if split is None or any(True for _ in scans_of(split.merge, self.resolved.references, self._placer.ctes)):
+        """Take a SELECT in two phases, if the merge reads nothing but fragments' rows and hosts can do their
+        part.
+        """
+        if split is None or any(
+            True for _ in scans_of(split.merge, self.resolved.references, self._placer.ctes)
+        ):
             return None
         aggregating = is_aggregating(split.partial)
         rows = without(split.partial, ("order", "limit", "distinct", "group"))
         if not aggregating and not isinstance(self._placer.relation(rows).placement, Spread):
             return None
         after_where = (part for part in expressions_of(split.partial) if not isinstance(part, exp.Where))
-        if aggregating and not all(self._is_known(query) for part in after_where for query in own_queries(part)):
+        if aggregating and not all(
+            self._is_known(query) for part in after_where for query in own_queries(part)
+        ):
             return None
         rule = f"{prefix}{split.rule}"
         self._add(split.partial, rule, {})
@@ -397,7 +451,9 @@ class Planner:
         """A set operation whose sides are answered each on its own."""
         for side in ("this", "expression"):
             answer = self._answer(query.args[side])
-            needs_brackets = not isinstance(answer.tree, exp.Select) or bool(used(answer.tree) & {"order", "limit", "offset"})
+            needs_brackets = not isinstance(answer.tree, exp.Select) or bool(
+                used(answer.tree) & {"order", "limit", "offset"}
+            )
             query.set(side, exp.Subquery(this=answer.tree) if needs_brackets else answer.tree)
         return Answer(query, None, COORDINATOR)
 
@@ -410,7 +466,11 @@ class Planner:
         if isinstance(place_joins(items, where_of(select)), Spread) and is_inner_only(items):
             made += self._cut_groups(select, items, [list(items)], made)
         elif is_inner_only(items):
-            groups = [group for found in components(items, connecting(items, where_of(select))) for group in self._joined(select, items, found)]
+            groups = [
+                group
+                for found in components(items, connecting(items, where_of(select)))
+                for group in self._joined(select, items, found)
+            ]
             made += self._cut_groups(select, items, groups, made)
         else:
             for item in items:
@@ -418,7 +478,11 @@ class Planner:
                     self._put(select, single(select, items, item, self._placer), GATHER)
         for part in [
             *expressions_of(select),
-            *(holder for holder in (select.args.get("from_"), *(select.args.get("joins") or ())) if holder is not None),
+            *(
+                holder
+                for holder in (select.args.get("from_"), *(select.args.get("joins") or ()))
+                if holder is not None
+            ),
         ]:
             for query in list(own_queries(part)):
                 self._local_subquery(query, made)
@@ -431,7 +495,9 @@ class Planner:
         about = [condition for condition in conditions if free_aliases(condition) <= aliases]
         return [group] if isinstance(place_joins(group, about), Spread) else [[item] for item in group]
 
-    def _cut_groups(self, select: exp.Select, items: Sequence[Item], groups: list[list[Item]], donors: Sequence[Donor]) -> list[Donor]:
+    def _cut_groups(
+        self, select: exp.Select, items: Sequence[Item], groups: list[list[Item]], donors: Sequence[Donor]
+    ) -> list[Donor]:
         conditions_into_where(select, items)
         where = where_of(select)
         about = [(condition, free_aliases(condition)) for condition in where]
@@ -440,14 +506,25 @@ class Planner:
         made: list[Donor] = []
         for group in sorted(groups, key=lambda group: (not reduced[id(group)], estimates[id(group)])):
             aliases = {item.alias for item in group}
-            known = {**known_types(items), **{name: kind for donor in donors for name, kind in donor.types.items()}}
+            known = {
+                **known_types(items),
+                **{name: kind for donor in donors for name, kind in donor.types.items()},
+            }
             worthwhile = [donor for donor in (*donors, *made) if donor.bytes * _TIMES <= estimates[id(group)]]
             more = reductions(where_of(select), aliases, worthwhile, known)
             piece = cut(select, group, self._placer, more)
             part = self._put(select, piece, GATHER)
             if reduced[id(group)] or more:
                 size = estimates[id(group)] / (_REDUCED_BY if more else 1)
-                made.append(Donor(part, piece.names, next(iter(aliases)) if len(aliases) == 1 else part, known_types(items), size))
+                made.append(
+                    Donor(
+                        part,
+                        piece.names,
+                        next(iter(aliases)) if len(aliases) == 1 else part,
+                        known_types(items),
+                        size,
+                    )
+                )
         return [donor for donor in made if donor.bytes <= self.sizes.limit_bytes]
 
     def _local_subquery(self, query: exp.Query, donors: Sequence[Donor]) -> None:
@@ -474,7 +551,9 @@ def _is_distinct_on(query: exp.Expr) -> bool:
 
 
 def _is_repeatable(query: exp.Expr) -> bool:
-    """Whether a query gives the same rows however often it is worked out: not so where ties, or the order of a sum, decide."""
+    """Whether a query gives the same rows however often it is worked out: not so where ties, or the order of
+    a sum, decide.
+    """
     return not any(
         isinstance(node, exp.Window)
         or (isinstance(node, exp.Distinct) and node.args.get("on") is not None)

@@ -1,13 +1,18 @@
-"""A statement with nothing left to be guessed: every column qualified, every output named, every table under a name of its own.
+"""A statement with nothing left to be guessed: every column qualified, every output named, every table under
+a name of its own.
 
 The resolved tree means what the statement means, but for the names of its outputs, which agree by place:
 
-- every column is `"alias"."column"`, and no two tables of the statement have one alias, so a node may move without being caught by another name;
-- stars are written out, USING and NATURAL are conditions, ordinals, aliases, `ALL` and named windows are what they stand for;
-- every output of a SELECT has an alias, no two of them the same; ORDER BY names outputs by bare aliases, everything else by columns;
+- every column is `"alias"."column"`, and no two tables of the statement have one alias, so a node may move
+  without being caught by another name;
+- stars are written out, USING and NATURAL are conditions, ordinals, aliases, `ALL` and named windows are what
+  they stand for;
+- every output of a SELECT has an alias, no two of them the same; ORDER BY names outputs by bare aliases,
+  everything else by columns;
 - common table expressions stand outside of the tree, each under a name of its own.
 
-What DuckDB could understand in more than one way, or what is not known here, makes the whole statement uncertain; it is then answered by `gather`.
+What DuckDB could understand in more than one way, or what is not known here, makes the whole statement
+uncertain; it is then answered by `gather`.
 """
 
 from __future__ import annotations
@@ -21,17 +26,49 @@ from sqlglot import exp
 
 from engine.plan.split.functions import is_aggregate, is_volatile
 from engine.plan.split.nodes import PART_PREFIX
-from engine.plan.split.scopes import Scope, Source, Uncertain, has_aggregate, is_bare, is_resolved, mark_resolved, resolved_column
+from engine.plan.split.scopes import (
+    Scope,
+    Source,
+    Uncertain,
+    has_aggregate,
+    is_bare,
+    is_resolved,
+    mark_resolved,
+    resolved_column,
+)
 from engine.plan.split.trees import all_of, named, output_column, text, unique, unwrapped, used
 from engine.sql.bind import BoundStatement, StoreReference
 from engine.sql.functions import ROW_MAKING_FUNCTIONS, function_name
 from engine.sql.parse import without_places
 
 _SELECT_PARTS = frozenset(
-    {"with_", "expressions", "from_", "joins", "where", "group", "having", "qualify", "windows", "distinct", "order", "limit", "offset"}
+    {
+        "with_",
+        "expressions",
+        "from_",
+        "joins",
+        "where",
+        "group",
+        "having",
+        "qualify",
+        "windows",
+        "distinct",
+        "order",
+        "limit",
+        "offset",
+    }
 )
 _JOIN_PARTS = frozenset({"this", "side", "kind", "method", "on", "using"})
-_UNKNOWN_NODES = (exp.Columns, exp.Comprehension, exp.PositionalColumn, exp.Pivot, exp.Lateral, exp.Explode, exp.Posexplode, exp.TableSample)
+_UNKNOWN_NODES = (
+    exp.Columns,
+    exp.Comprehension,
+    exp.PositionalColumn,
+    exp.Pivot,
+    exp.Lateral,
+    exp.Explode,
+    exp.Posexplode,
+    exp.TableSample,
+)
 _UNKNOWN_FUNCTIONS = ROW_MAKING_FUNCTIONS | {"alias"}
 _UNNAMED = "__unnamed"
 _REPEATED = "__repeated"
@@ -46,7 +83,8 @@ class Resolved:
 
     Attributes:
         tree: The query, without WITH.
-        ctes: Common table expressions by the names that the trees have for them; each after those that it reads.
+        ctes: Common table expressions by the names that the trees have for them; each after those that it
+            reads.
         references: The store references by the names of their scans.
         aliases: Every alias of a table in any of the trees.
         has_volatile: Whether anything in the trees is volatile.
@@ -77,7 +115,8 @@ def resolve(bound: BoundStatement) -> Resolved | None:
         return None
     nodes = [node for query in (tree, *resolver.ctes.values()) for node in query.walk()]
     for node in nodes:
-        # Notes would be copied with every copy of the tree, empty ones too, which takes longer than all the rest.
+        # Notes would be copied with every copy of the tree, empty ones too, which takes longer than all the
+        # rest.
         node._meta = None  # noqa: SLF001 - `meta` makes empty notes
     return Resolved(tree, resolver.ctes, resolver.references, resolver.aliases, any(map(is_volatile, nodes)))
 
@@ -93,12 +132,18 @@ class _Resolver:
 
     def __post_init__(self) -> None:
         self.references = {reference.scan: reference for reference in self.listed_references}
-        self._table_names = {*self.references, *self.lists, *(reference.definition.name for reference in self.listed_references)}
+        self._table_names = {
+            *self.references,
+            *self.lists,
+            *(reference.definition.name for reference in self.listed_references),
+        }
 
     # Queries
 
     def query(self, node: exp.Expr, outer: Scope | None, ctes: Mapping[str, str]) -> exp.Query:
-        """A resolved query; `ctes` are those that it sees, by the names that the statement has for them, in lower case."""
+        """A resolved query; `ctes` are those that it sees, by the names that the statement has for them, in
+        lower case.
+        """
         ctes = self._with(node, ctes)
         if isinstance(node, exp.Select):
             return self._select(node, outer, ctes)
@@ -130,12 +175,24 @@ class _Resolver:
         node.set("with_", None)
         return visible
 
-    def _set_operation(self, node: exp.SetOperation, outer: Scope | None, ctes: Mapping[str, str]) -> exp.Query:
-        if used(node) - {"this", "expression", "distinct", "order", "limit", "offset", "with_"} or node.args.get("by_name"):
+    def _set_operation(
+        self, node: exp.SetOperation, outer: Scope | None, ctes: Mapping[str, str]
+    ) -> exp.Query:
+        if used(node) - {
+            "this",
+            "expression",
+            "distinct",
+            "order",
+            "limit",
+            "offset",
+            "with_",
+        } or node.args.get("by_name"):
             raise Uncertain(node.key)
         for side in ("this", "expression"):
             branch = self.query(node.args[side], outer, ctes)
-            plain = isinstance(branch, exp.Select) and not any(branch.args.get(part) for part in ("order", "limit", "offset"))
+            plain = isinstance(branch, exp.Select) and not any(
+                branch.args.get(part) for part in ("order", "limit", "offset")
+            )
             node.set(side, branch if plain else exp.Subquery(this=branch))
         if len(output_names(node)) != len(output_names(node.args["expression"])):
             raise Uncertain(node.key)
@@ -184,7 +241,9 @@ class _Resolver:
                 raise Uncertain("JOIN")
             method = str(join.args.get("method") or "").upper()
             kind = str(join.args.get("kind") or "").upper()
-            if method not in {"", "NATURAL", "ASOF", "POSITIONAL"} or (method == "NATURAL" and len(joins) > 1):
+            if method not in {"", "NATURAL", "ASOF", "POSITIONAL"} or (
+                method == "NATURAL" and len(joins) > 1
+            ):
                 raise Uncertain(method)
             join.set("this", self._table(join.this, scope, ctes, is_hidden=kind in {"SEMI", "ANTI"}))
             self._using(join, scope, method)
@@ -205,7 +264,9 @@ class _Resolver:
             columns = self._columns_of_table(known, scope, ctes, renamed)
             name = name or (known.name if isinstance(known.this, exp.Identifier) else "")
         elif isinstance(known, exp.Subquery) and not used(known) - {"this", "alias"}:
-            query = self.query(known.this, Scope(scope.outer, scope.sources, scope.merged, is_lateral=True), ctes)
+            query = self.query(
+                known.this, Scope(scope.outer, scope.sources, scope.merged, is_lateral=True), ctes
+            )
             _rename_outputs(query, renamed)
             _check_outputs(query)
             known.set("this", query)
@@ -214,7 +275,11 @@ class _Resolver:
             columns = _value_columns(known, renamed)
             renamed = list(columns)
             self._expression_list(known.expressions, Scope(scope.outer), ctes)
-        elif isinstance(known, exp.Unnest) and not used(known) - {"expressions", "alias"} and len(known.expressions) == 1:
+        elif (
+            isinstance(known, exp.Unnest)
+            and not used(known) - {"expressions", "alias"}
+            and len(known.expressions) == 1
+        ):
             self._expression_list(known.expressions, scope, ctes)
             columns = tuple(renamed) or None
         else:
@@ -225,7 +290,9 @@ class _Resolver:
         scope.sources.append(Source(alias, name.lower(), columns, is_hidden))
         return known
 
-    def _columns_of_table(self, node: exp.Table, scope: Scope, ctes: Mapping[str, str], renamed: list[str]) -> tuple[str, ...] | None:
+    def _columns_of_table(
+        self, node: exp.Table, scope: Scope, ctes: Mapping[str, str], renamed: list[str]
+    ) -> tuple[str, ...] | None:
         if not isinstance(node.this, exp.Identifier):
             if any(isinstance(found, exp.Query) for found in node.this.walk()):
                 raise Uncertain(node.name)
@@ -276,7 +343,9 @@ class _Resolver:
                 raise Uncertain(name)
             conditions.append(exp.EQ(this=mine, expression=resolved_column(right.alias, theirs)))
             both = exp.Coalesce(this=mine.copy(), expressions=[resolved_column(right.alias, theirs)])
-            scope.merged[name] = {"RIGHT": resolved_column(right.alias, theirs), "FULL": both}.get(side, mine.copy())
+            scope.merged[name] = {"RIGHT": resolved_column(right.alias, theirs), "FULL": both}.get(
+                side, mine.copy()
+            )
         join.set("using", None)
         join.set("on", all_of(conditions))
 
@@ -293,7 +362,11 @@ class _Resolver:
             if name is None:
                 continue
             found = windows.get(name.name.lower())
-            if found is None or used(window) - {"this", "alias", "over"} or used(found) - {"this", "partition_by", "order", "spec"}:
+            if (
+                found is None
+                or used(window) - {"this", "alias", "over"}
+                or used(found) - {"this", "partition_by", "order", "spec"}
+            ):
                 raise Uncertain("WINDOW")
             window.set("alias", None)
             window.set("partition_by", [part.copy() for part in found.args.get("partition_by") or ()])
@@ -306,12 +379,19 @@ class _Resolver:
         found: list[exp.Expr] = []
         taken: set[str] = set()
         for expression in node.expressions:
-            if isinstance(expression, exp.Star) or (isinstance(expression, exp.Column) and isinstance(expression.this, exp.Star)):
+            if isinstance(expression, exp.Star) or (
+                isinstance(expression, exp.Column) and isinstance(expression.this, exp.Star)
+            ):
                 outputs = self._star(expression, scope, ctes)
             else:
                 outputs = [self._output(expression, scope, ctes)]
             for name, value in outputs:
-                alias = unique(_REPEATED if name.lower() in {each.lower() for each in taken} and name != _UNNAMED else name, taken)
+                alias = unique(
+                    _REPEATED
+                    if name.lower() in {each.lower() for each in taken} and name != _UNNAMED
+                    else name,
+                    taken,
+                )
                 taken.add(alias)
                 found.append(named(value, alias))
         if not found:
@@ -338,8 +418,16 @@ class _Resolver:
             raise Uncertain("*")
         excluded = {each.name.lower() for each in star.args.get("except_") or ()}
         replaced = {each.alias.lower(): each.this for each in star.args.get("replace") or ()}
-        sources = [source for source in scope.visible if not isinstance(node, exp.Column) or source.name == node.table.lower()]
-        if not sources or any(source.columns is None for source in sources) or (isinstance(node, exp.Column) and (len(sources) > 1 or node.db)):
+        sources = [
+            source
+            for source in scope.visible
+            if not isinstance(node, exp.Column) or source.name == node.table.lower()
+        ]
+        if (
+            not sources
+            or any(source.columns is None for source in sources)
+            or (isinstance(node, exp.Column) and (len(sources) > 1 or node.db))
+        ):
             raise Uncertain("*")
         found: list[tuple[str, exp.Expr]] = []
         merged: set[str] = set()
@@ -354,7 +442,9 @@ class _Resolver:
                     found.append(self._output(named(replaced[lowered].copy(), name), scope, ctes))
                 elif lowered not in excluded:
                     found.append((name, resolved_column(source.alias, name)))
-        if not (excluded | set(replaced)) <= {name.lower() for source in sources for name in source.columns or ()}:
+        if not (excluded | set(replaced)) <= {
+            name.lower() for source in sources for name in source.columns or ()
+        }:
             raise Uncertain("*")
         return found
 
@@ -373,7 +463,8 @@ class _Resolver:
         written = _members_of_sets(found)
         self._expression(found, scope, ctes)
         if len(_members_of_sets(found)) < len(written):
-            # The engine takes `k` and `t.k` for two groups, of which a set has one, though they are one column.
+            # The engine takes `k` and `t.k` for two groups, of which a set has one, though they are one
+            # column.
             raise Uncertain("GROUPING SETS")
 
     def _group(self, node: exp.Select, group: exp.Group) -> None:
@@ -384,11 +475,21 @@ class _Resolver:
             if group.expressions:
                 raise Uncertain("GROUP BY ALL")
             plain = [output.this.copy() for output in node.expressions if not has_aggregate(output.this)]
-            mixed = [output.this for output in node.expressions if has_aggregate(output.this) and _has_column_outside(output.this)]
+            mixed = [
+                output.this
+                for output in node.expressions
+                if has_aggregate(output.this) and _has_column_outside(output.this)
+            ]
             # The engine groups by constants under an ordinal, and not under ALL.
             constant = [each for each in plain if each.find(exp.Column) is None]
             unclear = (exp.Query, exp.Window, exp.Grouping, exp.GroupingId)
-            if mixed or constant or any(isinstance(found, unclear) for output in node.expressions for found in output.this.walk()):
+            if (
+                mixed
+                or constant
+                or any(
+                    isinstance(found, unclear) for output in node.expressions for found in output.this.walk()
+                )
+            ):
                 raise Uncertain("GROUP BY ALL")
             node.set("group", exp.Group(expressions=plain) if plain else None)
             return
@@ -396,7 +497,9 @@ class _Resolver:
             literal = unwrapped(each)
             if isinstance(literal, exp.Literal) and not literal.is_string:
                 each.replace(_grouping(_at(node.expressions, literal).this, int(literal.this)))
-            elif isinstance(each, exp.GroupingSets | exp.Rollup | exp.Cube) and any(isinstance(found, exp.Literal) for found in each.walk()):
+            elif isinstance(each, exp.GroupingSets | exp.Rollup | exp.Cube) and any(
+                isinstance(found, exp.Literal) for found in each.walk()
+            ):
                 raise Uncertain("GROUP BY")
 
     def _distinct(self, node: exp.Select, scope: Scope, ctes: Mapping[str, str]) -> None:
@@ -407,7 +510,10 @@ class _Resolver:
         for each in on.find_all(exp.Column):
             if is_bare(each):
                 scope.check_alias(each.name.lower())
-        if any(isinstance(unwrapped(each), exp.Literal) for each in (on.expressions if isinstance(on, exp.Tuple) else [on])):
+        if any(
+            isinstance(unwrapped(each), exp.Literal)
+            for each in (on.expressions if isinstance(on, exp.Tuple) else [on])
+        ):
             raise Uncertain("DISTINCT ON")
         self._expression(distinct, scope, ctes)
 
@@ -422,8 +528,12 @@ class _Resolver:
             found += _by_place(each, names) or [self._by_value(each, values, scope, ctes)]
         order.set("expressions", found)
 
-    def _by_value(self, ordered: exp.Expr, values: Mapping[str, str], scope: Scope, ctes: Mapping[str, str]) -> exp.Expr:
-        """A key of ORDER BY that is an output's alias, or any expression; `values` has the outputs' aliases by their expressions."""
+    def _by_value(
+        self, ordered: exp.Expr, values: Mapping[str, str], scope: Scope, ctes: Mapping[str, str]
+    ) -> exp.Expr:
+        """A key of ORDER BY that is an output's alias, or any expression; `values` has the outputs' aliases
+        by their expressions.
+        """
         key = unwrapped(ordered.this)
         if is_bare(key) and key is not None and scope.is_output(key.name.lower()):
             value = scope.output(key.name.lower())
@@ -443,18 +553,30 @@ class _Resolver:
         for node in nodes:
             self._expression(node, scope, ctes)
 
-    def _expression(self, node: exp.Expr | None, scope: Scope, ctes: Mapping[str, str], hidden: frozenset[str] = frozenset()) -> None:
+    def _expression(
+        self,
+        node: exp.Expr | None,
+        scope: Scope,
+        ctes: Mapping[str, str],
+        hidden: frozenset[str] = frozenset(),
+    ) -> None:
         """Resolve what stands below a node, in place."""
         if node is None or isinstance(node, exp.DataType | exp.Identifier):
             return
         for child in list(node.iter_expressions()):
             if isinstance(child, exp.Func) and function_name(child) in _UNKNOWN_FUNCTIONS:
                 raise Uncertain(function_name(child))
-            if isinstance(child, _UNKNOWN_NODES) or (isinstance(child, exp.Star) and not isinstance(node, exp.Count)):
+            if isinstance(child, _UNKNOWN_NODES) or (
+                isinstance(child, exp.Star) and not isinstance(node, exp.Count)
+            ):
                 raise Uncertain(child.key)
-            if isinstance(child, exp.Query) and not (isinstance(child, exp.Subquery) and used(child) == {"this"}):
+            if isinstance(child, exp.Query) and not (
+                isinstance(child, exp.Subquery) and used(child) == {"this"}
+            ):
                 child.replace(self.query(child, scope, ctes))
-            elif isinstance(child, exp.Values) or (isinstance(child, exp.Subquery) and isinstance(child.this, exp.Values)):
+            elif isinstance(child, exp.Values) or (
+                isinstance(child, exp.Subquery) and isinstance(child.this, exp.Values)
+            ):
                 raise Uncertain(child.key)
             elif isinstance(child, exp.Column):
                 self._column(child, scope, hidden)
@@ -497,13 +619,18 @@ def output_names(query: exp.Expr) -> list[str]:
 
 def _seeing_all(scope: Scope) -> Scope:
     """A join's condition sees the right side of a SEMI or ANTI join, and no aliases of outputs."""
-    sources = [*scope.sources[:-1], Source(scope.sources[-1].alias, scope.sources[-1].name, scope.sources[-1].columns)]
+    sources = [
+        *scope.sources[:-1],
+        Source(scope.sources[-1].alias, scope.sources[-1].name, scope.sources[-1].columns),
+    ]
     kept = [source for source in sources if not source.is_hidden]
     return Scope(scope.outer, kept, scope.merged)
 
 
 def _check_collation(value: exp.Expr) -> None:
-    """A collation is part of a column's type, and decides what is equal and in which order rows are; it does not travel with the values."""
+    """A collation is part of a column's type, and decides what is equal and in which order rows are; it does
+    not travel with the values.
+    """
     if value.find(exp.Collate) is not None:
         raise Uncertain("COLLATE")
 
@@ -512,7 +639,11 @@ def _rename_outputs(query: exp.Query, names: list[str]) -> None:
     """Give a resolved query's first outputs other names, and ORDER BY the new ones."""
     if not names:
         return
-    if query.args.get("order") is not None or not isinstance(query, exp.Select) or len(names) > len(query.expressions):
+    if (
+        query.args.get("order") is not None
+        or not isinstance(query, exp.Select)
+        or len(names) > len(query.expressions)
+    ):
         raise Uncertain(names[0])
     for output, name in zip(query.expressions, names, strict=False):
         output.set("alias", exp.to_identifier(name, quoted=True))
@@ -544,11 +675,18 @@ def _value_columns(node: exp.Values, renamed: list[str]) -> tuple[str, ...]:
 def _is_exists(node: exp.Select) -> bool:
     """Whether only the number of rows of a SELECT matters, and its star does not."""
     plain = used(node) <= {"expressions", "from_", "joins", "where"}
-    return isinstance(node.parent, exp.Exists) and plain and len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Star)
+    return (
+        isinstance(node.parent, exp.Exists)
+        and plain
+        and len(node.expressions) == 1
+        and isinstance(node.expressions[0], exp.Star)
+    )
 
 
 def _grouping(value: exp.Expr, ordinal: int) -> exp.Expr:
-    """An output as a grouping expression. A constant, which might be taken for an ordinal, and a query, whose aliases are its own, stay ordinals."""
+    """An output as a grouping expression. A constant, which might be taken for an ordinal, and a query, whose
+    aliases are its own, stay ordinals.
+    """
     keeps = value.find(exp.Column) is None or value.find(exp.Query) is not None
     return exp.Literal.number(ordinal) if keeps else value.copy()
 
@@ -558,14 +696,18 @@ def _members_of_sets(clause: exp.Expr) -> set[str]:
     if not isinstance(clause, exp.Group):
         return set()
     sets = (each for each in clause.expressions if isinstance(each, exp.GroupingSets | exp.Rollup | exp.Cube))
-    return {found.sql("duckdb", identify=True).lower() for each in sets for found in each.find_all(exp.Column)}
+    return {
+        found.sql("duckdb", identify=True).lower() for each in sets for found in each.find_all(exp.Column)
+    }
 
 
 def _has_column_outside(node: exp.Expr) -> bool:
     """Whether an expression reads a column outside of its aggregates."""
     if is_aggregate(node) or isinstance(node, exp.Filter | exp.WithinGroup | exp.Grouping):
         return False
-    return isinstance(node, exp.Column) or any(_has_column_outside(child) for child in node.iter_expressions())
+    return isinstance(node, exp.Column) or any(
+        _has_column_outside(child) for child in node.iter_expressions()
+    )
 
 
 def _by_place(ordered: exp.Expr, names: list[str]) -> list[exp.Expr]:
@@ -581,7 +723,11 @@ def _by_place(ordered: exp.Expr, names: list[str]) -> list[exp.Expr]:
 def _by_name(ordered: exp.Expr, names: list[str]) -> exp.Expr:
     """A key of ORDER BY that has to be an output's name."""
     key = unwrapped(ordered.this)
-    same = [name for name in names if name.lower() == key.name.lower()] if is_bare(key) and key is not None else []
+    same = (
+        [name for name in names if name.lower() == key.name.lower()]
+        if is_bare(key) and key is not None
+        else []
+    )
     if not same:
         raise Uncertain("ORDER BY")
     return _ordered_like(ordered, output_column(same[0]))

@@ -1,4 +1,6 @@
-"""What names mean at one place of a statement, by DuckDB's rules; where a rule leaves room for doubt, nothing is said at all."""
+"""What names mean at one place of a statement, by DuckDB's rules; where a rule leaves room for doubt, nothing
+is said at all.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,8 @@ class Scope:
         outer: What the SELECT around a subquery sees.
         sources: Tables of the FROM clause so far.
         merged: Columns of USING in lower case, and what they mean.
-        outputs: Aliases of the SELECT list so far, in lower case, and what they stand for; None where two of them differ.
+        outputs: Aliases of the SELECT list so far, in lower case, and what they stand for; None where two of
+            them differ.
         plain_outputs: Columns of the SELECT list without aliases so far; None where two have one name.
         is_lateral: Whether these are the tables beside a derived table, which must not read them.
     """
@@ -124,7 +127,9 @@ class Scope:
         """
         qualified = [source for source in self.visible if source.name == names[0]]
         bare = self.bare(names[0])
-        if any(source.columns is None for source in self.visible) and not (len(names) == 2 and qualified and bare is None):
+        if any(source.columns is None for source in self.visible) and not (
+            len(names) == 2 and qualified and bare is None
+        ):
             raise Uncertain(names[0])
         if len(names) == 1:
             if bare is None and qualified:
@@ -164,7 +169,11 @@ class Scope:
             return None
         found = self.outputs[name]
         # An expression stands twice where its alias is used, so it must give the same value both times.
-        if found is None or self._is_outer(name) or any(is_volatile(node) or isinstance(node, exp.Query) for node in found.walk()):
+        if (
+            found is None
+            or self._is_outer(name)
+            or any(is_volatile(node) or isinstance(node, exp.Query) for node in found.walk())
+        ):
             raise Uncertain(name)
         copied = found.copy()
         return copied if isinstance(copied, exp.Column | exp.Literal | exp.Func) else exp.Paren(this=copied)
@@ -172,7 +181,13 @@ class Scope:
     def _is_outer(self, name: str) -> bool:
         scope = self.outer
         while scope is not None:
-            if any(source.columns is None or source.column(name) or source.name == name for source in scope.sources) or name in scope.outputs:
+            if (
+                any(
+                    source.columns is None or source.column(name) or source.name == name
+                    for source in scope.sources
+                )
+                or name in scope.outputs
+            ):
                 return True
             scope = scope.outer
         return False
@@ -194,10 +209,16 @@ class Scope:
         """Note an alias of the SELECT list."""
         lowered = name.lower()
         seen = self.outputs.get(lowered, expression)
-        self.outputs[lowered] = expression if seen is expression or (seen is not None and text(seen) == text(expression)) else None
+        self.outputs[lowered] = (
+            expression
+            if seen is expression or (seen is not None and text(seen) == text(expression))
+            else None
+        )
 
     def add_plain_output(self, name: str, expression: exp.Expr) -> None:
-        """Note a column of the SELECT list without an alias, whose name ORDER BY knows unless there is such an alias, or a second such column."""
+        """Note a column of the SELECT list without an alias, whose name ORDER BY knows unless there is such
+        an alias, or a second such column.
+        """
         lowered = name.lower()
         self.plain_outputs[lowered] = None if lowered in self.plain_outputs else expression
 
@@ -214,7 +235,10 @@ def _fields(base: exp.Expr, names: list[str]) -> exp.Expr:
     """Fields of a struct, by name."""
     found = base
     for name in names:
-        found = exp.Dot(this=found if isinstance(found, exp.Dot) else exp.Paren(this=found), expression=exp.to_identifier(name, quoted=True))
+        found = exp.Dot(
+            this=found if isinstance(found, exp.Dot) else exp.Paren(this=found),
+            expression=exp.to_identifier(name, quoted=True),
+        )
     return found
 
 
@@ -226,7 +250,10 @@ def has_aggregate(node: exp.Expr) -> bool:
         inner = node.this
         while isinstance(inner, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
             inner = inner.this
-        parts = [*inner.iter_expressions(), *(child for child in node.iter_expressions() if child is not node.this)]
+        parts = [
+            *inner.iter_expressions(),
+            *(child for child in node.iter_expressions() if child is not node.this),
+        ]
         return any(has_aggregate(part) for part in parts)
     return is_aggregate(node) or any(has_aggregate(child) for child in node.iter_expressions())
 

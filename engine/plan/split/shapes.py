@@ -22,9 +22,14 @@ def check_clauses(select: exp.Select, allowed: Collection[str]) -> None:
         allowed: Names of the clauses that it may have besides FROM and WHERE.
 
     Raises:
-        NotSplitError: It has others, reads no table or a column of a query around it, or has outputs without names or with names of partial rows.
+        NotSplitError: It has others, reads no table or a column of a query around it, or has outputs without
+            names or with names of partial rows.
     """
-    if "from_" not in used(select) or used(select) - _SOURCE - {"expressions", *allowed} or not is_closed(select):
+    if (
+        "from_" not in used(select)
+        or used(select) - _SOURCE - {"expressions", *allowed}
+        or not is_closed(select)
+    ):
         raise NotSplitError
     if any(not name or name.lower().startswith(OUTPUT_PREFIXES) for name in output_names(select)):
         raise NotSplitError
@@ -41,7 +46,9 @@ def output_values(select: exp.Select) -> list[exp.Expr]:
 
 
 def has_aggregates(select: exp.Select) -> bool:
-    """Whether a SELECT puts its rows together: GROUP BY, HAVING, or an aggregate that is not a window's function."""
+    """Whether a SELECT puts its rows together: GROUP BY, HAVING, or an aggregate that is not a window's
+    function.
+    """
     if used(select) & {"group", "having"}:
         return True
     return any(_holds_aggregate(node) for node in evaluated_after(select))
@@ -61,14 +68,21 @@ def _holds_aggregate(node: exp.Expr) -> bool:
         return False
     if isinstance(node, exp.Window):
         head = window_head(node)
-        return any(_holds_aggregate(child) for child in node.iter_expressions() if child is not node.this) or any(
-            _holds_aggregate(child) for wrapper in head for child in wrapper.iter_expressions() if not any(child is other for other in head)
+        return any(
+            _holds_aggregate(child) for child in node.iter_expressions() if child is not node.this
+        ) or any(
+            _holds_aggregate(child)
+            for wrapper in head
+            for child in wrapper.iter_expressions()
+            if not any(child is other for other in head)
         )
     return is_aggregate(node) or any(_holds_aggregate(child) for child in node.iter_expressions())
 
 
 def window_head(window: exp.Window) -> list[exp.Expr]:
-    """The function of a window with what is around it (FILTER, IGNORE NULLS), from the outside in; empty for a named window's definition."""
+    """The function of a window with what is around it (FILTER, IGNORE NULLS), from the outside in; empty for
+    a named window's definition.
+    """
     found: list[exp.Expr] = []
     node = window.this
     while isinstance(node, exp.Filter | exp.IgnoreNulls | exp.RespectNulls | exp.WithinGroup):
@@ -110,9 +124,16 @@ def _added(limit: exp.Expr, offset: exp.Expr) -> exp.Expr | None:
     if all(isinstance(node, exp.Literal) and node.is_int for node in (limit, offset)):
         total = int(limit.name) + int(offset.name)
         return exp.Literal.number(total) if total <= _LARGEST_LIMIT else None
-    wide = [exp.Cast(this=node.copy(), to=exp.DataType.build("INT128", dialect="duckdb")) for node in (limit, offset)]
+    wide = [
+        exp.Cast(this=node.copy(), to=exp.DataType.build("INT128", dialect="duckdb"))
+        for node in (limit, offset)
+    ]
     # A NULL means no limit, or no offset; LEAST passes over it, and all rows are enough in either case.
-    return exp.Least(this=exp.Add(this=wide[0], expression=wide[1]), expressions=[exp.Literal.number(_LARGEST_LIMIT)], ignore_nulls=True)
+    return exp.Least(
+        this=exp.Add(this=wide[0], expression=wide[1]),
+        expressions=[exp.Literal.number(_LARGEST_LIMIT)],
+        ignore_nulls=True,
+    )
 
 
 def source_of(select: exp.Select) -> dict[str, object]:
@@ -140,7 +161,9 @@ def _is_from_within(found: exp.Column, query: exp.Expr) -> bool:
     name = found.table.lower()
     node: exp.Expr | None = found
     while node is not None:
-        if isinstance(node, exp.Select) and name in {source.alias_or_name.lower() for source in _sources(node)}:
+        if isinstance(node, exp.Select) and name in {
+            source.alias_or_name.lower() for source in _sources(node)
+        }:
             return True
         node = None if node is query else node.parent
     return False

@@ -1,8 +1,9 @@
 """How much there is to send: bytes of tables before anything is read.
 
-Only what is best depends on these figures, never what is right. Rows and bytes of stores come from the hosts' reports, in powers of two, so that a
-plan that was made for some sizes stays the plan while stores grow a little. Rows of a join on keys are taken to be those of its largest side: the
-others say more about each of its rows. What conditions leave is guessed from their form, and those of an unclear form leave all.
+Only what is best depends on these figures, never what is right. Rows and bytes of stores come from the hosts'
+reports, in powers of two, so that a plan that was made for some sizes stays the plan while stores grow a
+little. Rows of a join on keys are taken to be those of its largest side: the others say more about each of
+its rows. What conditions leave is guessed from their form, and those of an unclear form leave all.
 """
 
 from __future__ import annotations
@@ -30,7 +31,16 @@ _RANGE, _EQUAL, _PATTERN, _AGGREGATED = 0.2, 0.05, 0.1, 0.01
 _LEAST_SHARE = 0.01
 """Guesses multiply, and so do their errors; to send too much is worse than to choose second best."""
 _RANGES = (exp.LT, exp.LTE, exp.GT, exp.GTE)
-_PATTERNS = (exp.Like, exp.ILike, exp.SimilarTo, exp.Glob, exp.RegexpLike, exp.StartsWith, exp.EndsWith, exp.Contains)
+_PATTERNS = (
+    exp.Like,
+    exp.ILike,
+    exp.SimilarTo,
+    exp.Glob,
+    exp.RegexpLike,
+    exp.StartsWith,
+    exp.EndsWith,
+    exp.Contains,
+)
 
 
 @dataclass(frozen=True)
@@ -84,19 +94,25 @@ class Estimator:
     ctes: Mapping[str, exp.Query]
     shares: dict[str, float] = field(default_factory=dict)
 
-    def bytes_of(self, select: exp.Select, group: Sequence[Item], where: Sequence[tuple[exp.Expr, Collection[str]]]) -> float:
+    def bytes_of(
+        self, select: exp.Select, group: Sequence[Item], where: Sequence[tuple[exp.Expr, Collection[str]]]
+    ) -> float:
         """Arrow bytes of what the rest of a SELECT reads of some of its tables, joined.
 
         Args:
             select: The SELECT.
             group: The tables.
-            where: Conjuncts that hold for all rows of the SELECT that matter, each with its `free_aliases`; those about these tables alone are
-                applied before rows are sent.
+            where: Conjuncts that hold for all rows of the SELECT that matter, each with its `free_aliases`;
+                those about these tables alone are applied before rows are sent.
         """
         aliases = {item.alias for item in group}
         about = [condition for condition, read in where if read and aliases.issuperset(read)]
-        columns = _columns_read(select, aliases, {id(condition) for condition in about} | {id(item.node) for item in group})
-        width = sum(self._width(item, [name for alias, name in columns if alias == item.alias]) for item in group)
+        columns = _columns_read(
+            select, aliases, {id(condition) for condition in about} | {id(item.node) for item in group}
+        )
+        width = sum(
+            self._width(item, [name for alias, name in columns if alias == item.alias]) for item in group
+        )
         share = self._share([item.node for item in group], about)
         return max(self._rows(item.node) for item in group) * share * max(width, 1.0)
 
@@ -110,11 +126,17 @@ class Estimator:
         self.shares[part] = self._share(_tables(query), where_of(query))
 
     def is_reduced(self, group: Sequence[Item], where: Sequence[exp.Expr]) -> bool:
-        """Whether conditions leave only some rows of tables: those in WHERE about them, or those of fragments that are among them."""
+        """Whether conditions leave only some rows of tables: those in WHERE about them, or those of fragments
+        that are among them.
+        """
         return is_reduced(group, where) or any(self.shares.get(item.node.name, 1.0) < 1.0 for item in group)
 
     def _share(self, nodes: Sequence[exp.Expr], conditions: Sequence[exp.Expr]) -> float:
-        return max(share_of(conditions) * prod(self.shares.get(node.name, 1.0) for node in nodes if isinstance(node, exp.Table)), _LEAST_SHARE)
+        return max(
+            share_of(conditions)
+            * prod(self.shares.get(node.name, 1.0) for node in nodes if isinstance(node, exp.Table)),
+            _LEAST_SHARE,
+        )
 
     def _width(self, item: Item, names: Collection[str]) -> float:
         """Bytes of some columns in one row."""
@@ -123,7 +145,9 @@ class Estimator:
         if reference is None or size is None:
             return _VALUE_BYTES * len(names)
         schema = reference.definition.schema
-        fixed: dict[str, float] = {each.name: each.type.bit_width / 8 for each in schema if _is_fixed(each.type)}
+        fixed: dict[str, float] = {
+            each.name: each.type.bit_width / 8 for each in schema if _is_fixed(each.type)
+        }
         if fixed.keys() >= set(names):
             return sum(fixed[name] for name in names)
         rest = size.bytes / max(size.rows, 1) - sum(fixed.values())
@@ -150,7 +174,10 @@ class Estimator:
 def _tables(select: exp.Select) -> list[exp.Expr]:
     """The tables of a SELECT's FROM clause."""
     clause = select.args.get("from_")
-    return [holder.this for holder in (*([clause] if clause is not None else []), *(select.args.get("joins") or ()))]
+    return [
+        holder.this
+        for holder in (*([clause] if clause is not None else []), *(select.args.get("joins") or ()))
+    ]
 
 
 def share_of(conditions: Sequence[exp.Expr]) -> float:
@@ -171,7 +198,9 @@ def _share(condition: exp.Expr) -> float:
         return 1.0 if aliases_used(node.args["low"]) or aliases_used(node.args["high"]) else _RANGE
     if isinstance(node, exp.In):
         return min(_EQUAL * len(node.expressions), 1.0) if node.expressions else 1.0
-    if not isinstance(node, (exp.EQ, *_RANGES, *_PATTERNS)) or all(aliases_used(side) for side in (node.this, node.args.get("expression")) if side):
+    if not isinstance(node, (exp.EQ, *_RANGES, *_PATTERNS)) or all(
+        aliases_used(side) for side in (node.this, node.args.get("expression")) if side
+    ):
         return 1.0
     return _EQUAL if isinstance(node, exp.EQ) else _RANGE if isinstance(node, _RANGES) else _PATTERN
 
@@ -187,10 +216,15 @@ def is_reduced(group: Sequence[Item], where: Sequence[exp.Expr]) -> bool:
     """Whether constants, parameters or subqueries in WHERE leave only some rows of tables."""
     aliases = {item.alias for item in group}
     conditions = (condition for condition in where if (read := free_aliases(condition)) and read <= aliases)
-    return any(condition.find(exp.Literal, exp.Placeholder) is not None or any(True for _ in own_queries(condition)) for condition in conditions)
+    return any(
+        condition.find(exp.Literal, exp.Placeholder) is not None or any(True for _ in own_queries(condition))
+        for condition in conditions
+    )
 
 
-def _columns_read(select: exp.Select, aliases: Collection[str], without: Collection[int]) -> set[tuple[str, str]]:
+def _columns_read(
+    select: exp.Select, aliases: Collection[str], without: Collection[int]
+) -> set[tuple[str, str]]:
     """Columns of some tables that a SELECT reads, but for those below some nodes."""
     found: set[tuple[str, str]] = set()
     pending: list[exp.Expr] = [select]
@@ -207,7 +241,9 @@ def _columns_read(select: exp.Select, aliases: Collection[str], without: Collect
 
 
 def _is_fixed(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or pa.types.is_fixed_size_binary(kind))
+    return bool(
+        pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or pa.types.is_fixed_size_binary(kind)
+    )
 
 
 def _power_of_two(value: int) -> int:

@@ -1,8 +1,9 @@
 """Takes the coordinator's steps in a row as one.
 
-A derived table that hosts cannot work out is a fragment of the coordinator's own: its rows are a table, and so are those that it reads. Where
-the merge reads nothing but these rows, once, that fragment is a subquery of the merge instead, as it is one of the statement. That makes one
-table less; and where the fragment itself reads one table once, so does the merge then, and can read it as it comes (`engine.plan.split.once`).
+A derived table that hosts cannot work out is a fragment of the coordinator's own: its rows are a table, and
+so are those that it reads. Where the merge reads nothing but these rows, once, that fragment is a subquery of
+the merge instead, as it is one of the statement. That makes one table less; and where the fragment itself
+reads one table once, so does the merge then, and can read it as it comes (`engine.plan.split.once`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,12 @@ def in_one_step(plan: SplitPlan) -> SplitPlan:
     Returns:
         The same plan, or one with fewer fragments that gives the same rows.
     """
-    while plan.merge is not None and plan.fragments and plan.fragments[-1].is_local and is_read_once(plan.merge, plan.fragments[-1].name):
+    while (
+        plan.merge is not None
+        and plan.fragments
+        and plan.fragments[-1].is_local
+        and is_read_once(plan.merge, plan.fragments[-1].name)
+    ):
         *others, last = plan.fragments
         rules = (*plan.rules[: len(others)], *plan.rules[len(others) + 1 :])
         plan = SplitPlan(rules, tuple(others), _taken_in(plan.merge, last))

@@ -1,4 +1,6 @@
-"""ORDER BY and LIMIT without aggregates: every host sends its first rows, the merge takes the first of these."""
+"""ORDER BY and LIMIT without aggregates: every host sends its first rows, the merge takes the
+first of these.
+"""
 
 from __future__ import annotations
 
@@ -16,21 +18,23 @@ RULE = "top-k"
 def top_k(select: exp.Select, part: str) -> SelectSplit | None:
     """Split a SELECT with ORDER BY or LIMIT that neither aggregates nor has windows.
 
-    Every host evaluates the outputs and the sort keys of its rows; keys that are no outputs travel as columns of their own, which the
-    merge leaves out. With a LIMIT it sends its first LIMIT + OFFSET rows in the order. The merge orders all of these and applies
-    LIMIT and OFFSET once.
+    Every host evaluates the outputs and the sort keys of its rows; keys that are no outputs travel as columns
+    of their own, which the merge leaves out. With a LIMIT it sends its first LIMIT + OFFSET rows in the
+    order. The merge orders all of these and applies LIMIT and OFFSET once.
 
-    Why that is right: a row that is among the first n of all rows has fewer than n rows before it, so fewer than n on its own
-    host, and is among the first n there. Where sort keys tie, any order is right on one machine too. Both phases compare the same
-    values in the same direction, with NULLs at the same end. Without ORDER BY any n rows are right, so any n of each host hold n to
-    choose from. Without LIMIT hosts send all rows and only the merge orders. Duplicate rows stay: every row is on one host, and
-    none is put together with another. Hosts without rows send none. Types are the outputs' own.
+    Why that is right: a row that is among the first n of all rows has fewer than n rows before it, so fewer
+    than n on its own host, and is among the first n there. Where sort keys tie, any order is right on one
+    machine too. Both phases compare the same values in the same direction, with NULLs at the same end.
+    Without ORDER BY any n rows are right, so any n of each host hold n to choose from. Without LIMIT hosts
+    send all rows and only the merge orders. Duplicate rows stay: every row is on one host, and none is put
+    together with another. Hosts without rows send none. Types are the outputs' own.
 
-    A LIMIT of NULL is none, and so is then the hosts'; an OFFSET of NULL is 0, and hosts then send all rows. LIMIT n PERCENT and WITH
-    TIES depend on all rows and are not split.
+    A LIMIT of NULL is none, and so is then the hosts'; an OFFSET of NULL is 0, and hosts then send all rows.
+    LIMIT n PERCENT and WITH TIES depend on all rows and are not split.
 
     Args:
-        select: A qualified SELECT, whose FROM and WHERE give rows that are spread over hosts without repetition. It is not changed.
+        select: A qualified SELECT, whose FROM and WHERE give rows that are spread over hosts without
+            repetition. It is not changed.
         part: Name of the table that holds all hosts' partial rows.
 
     Returns:

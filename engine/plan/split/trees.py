@@ -30,7 +30,10 @@ def output_column(name: str) -> exp.Column:
 
 def table(name: str, alias: str) -> exp.Table:
     """`"name" AS "alias"`."""
-    return exp.Table(this=exp.to_identifier(name, quoted=True), alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
+    return exp.Table(
+        this=exp.to_identifier(name, quoted=True),
+        alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True)),
+    )
 
 
 def named(expression: exp.Expr, name: str) -> exp.Alias:
@@ -44,7 +47,9 @@ def select_from(outputs: Sequence[exp.Expr], source: exp.Expr) -> exp.Select:
 
 
 def without(query: exp.Query, clauses: Collection[str]) -> exp.Query:
-    """A query without some of its clauses, to be looked at only: it shares all others, whose parent the query itself stays."""
+    """A query without some of its clauses, to be looked at only: it shares all others, whose parent the query
+    itself stays.
+    """
     found = type(query)()
     found.args.update({name: value for name, value in query.args.items() if name not in clauses})
     return found
@@ -68,7 +73,11 @@ def any_of(conditions: Sequence[exp.Expr]) -> exp.Expr | None:
 def _joined(connector: type[exp.Connector], conditions: Sequence[exp.Expr]) -> exp.Expr | None:
     found: exp.Expr | None = None
     for condition in conditions:
-        wrapped = exp.Paren(this=condition) if isinstance(condition, exp.Connector) and not isinstance(condition, connector) else condition
+        wrapped = (
+            exp.Paren(this=condition)
+            if isinstance(condition, exp.Connector) and not isinstance(condition, connector)
+            else condition
+        )
         found = wrapped if found is None else connector(this=found, expression=wrapped)
     return found
 
@@ -85,7 +94,9 @@ def conjuncts(condition: exp.Expr | None) -> Iterator[exp.Expr]:
 
 
 def own_nodes(node: exp.Expr) -> Iterator[exp.Expr]:
-    """A node and the nodes below it that are evaluated with it: queries below it are yielded, and not entered."""
+    """A node and the nodes below it that are evaluated with it: queries below it are yielded, and not
+    entered.
+    """
     yield node
     for child in node.iter_expressions():
         if isinstance(child, exp.Query | exp.Values) and not isinstance(child, exp.Subquery | exp.Table):
@@ -96,7 +107,18 @@ def own_nodes(node: exp.Expr) -> Iterator[exp.Expr]:
 
 def expressions_of(select: exp.Select) -> Iterator[exp.Expr]:
     """The expressions of a SELECT outside of its FROM clause, from WHERE to LIMIT."""
-    for name in ("expressions", "where", "group", "having", "qualify", "windows", "distinct", "order", "limit", "offset"):
+    for name in (
+        "expressions",
+        "where",
+        "group",
+        "having",
+        "qualify",
+        "windows",
+        "distinct",
+        "order",
+        "limit",
+        "offset",
+    ):
         found = select.args.get(name)
         for node in found if isinstance(found, list) else [found]:
             if isinstance(node, exp.Expr):
@@ -112,7 +134,9 @@ def text(node: exp.Expr) -> str:
 
 
 def place_text(node: exp.Expr | None) -> str | None:
-    """The text of an expression that may tell where a row is: a column, or what USING of a FULL join makes of two; None for others."""
+    """The text of an expression that may tell where a row is: a column, or what USING of a FULL join makes of
+    two; None for others.
+    """
     node = unwrapped(node)
     return text(node) if isinstance(node, exp.Column | exp.Coalesce) else None
 
@@ -157,7 +181,9 @@ def place_texts(nodes: Iterable[exp.Expr]) -> set[str]:
 
 
 def free_aliases(node: exp.Expr) -> set[str]:
-    """Names that qualify columns in a resolved tree and are no tables of it: those of the SELECTs around it."""
+    """Names that qualify columns in a resolved tree and are no tables of it: those of the SELECTs
+    around it.
+    """
     defined, used_here = set[str](), set[str]()
     for found in node.find_all(exp.Column, exp.Table, exp.Subquery, exp.Values, exp.Unnest):
         if isinstance(found, exp.Column):
@@ -171,4 +197,8 @@ def own_queries(node: exp.Expr) -> Iterator[exp.Query]:
     """The outermost queries in an expression."""
     if node.find(exp.Query) is None:
         return iter(())
-    return (found for found in own_nodes(node) if isinstance(found, exp.Query) and not isinstance(found, exp.Subquery))
+    return (
+        found
+        for found in own_nodes(node)
+        if isinstance(found, exp.Query) and not isinstance(found, exp.Subquery)
+    )

@@ -8,7 +8,14 @@ from engine.plan.split.aggregates import merged
 from engine.plan.split.movable import has_columns, is_movable
 from engine.plan.split.nodes import SelectSplit
 from engine.plan.split.partials import NotSplitError, PartialRows
-from engine.plan.split.shapes import check_clauses, has_aggregates, is_closed, output_names, source_of, window_head
+from engine.plan.split.shapes import (
+    check_clauses,
+    has_aggregates,
+    is_closed,
+    output_names,
+    source_of,
+    window_head,
+)
 from engine.plan.split.trees import named, used
 from engine.sql.parse import with_children
 
@@ -21,37 +28,42 @@ _SETS = (exp.GroupingSets, exp.Rollup, exp.Cube)
 def two_phase(select: exp.Select, part: str) -> SelectSplit | None:
     """Split a SELECT that groups or aggregates.
 
-    Every host groups its rows by all expressions that the SELECT groups by, in whatever sets, and computes for each group what
-    `aggregates` says. The merge is the SELECT itself over these partial rows: grouping expressions have become columns,
-    aggregates merges of partial values, and everything that comes after the aggregation stays as it is: HAVING, QUALIFY,
-    windows over aggregates, DISTINCT, ORDER BY, LIMIT.
+    Every host groups its rows by all expressions that the SELECT groups by, in whatever sets, and computes
+    for each group what `aggregates` says. The merge is the SELECT itself over these partial rows: grouping
+    expressions have become columns, aggregates merges of partial values, and everything that comes after the
+    aggregation stays as it is: HAVING, QUALIFY, windows over aggregates, DISTINCT, ORDER BY, LIMIT.
 
     Why that is right:
 
-    - Groups. Two rows are in one group of the SELECT if and only if their partial rows are in one group of the merge: partial rows
-      carry the values of the grouping expressions, and both phases compare them alike (NULL with NULL, NaN with NaN, -0.0 with
-      0.0). A group is there if a host has a row of it. Without GROUP BY, or with an empty grouping set, there is one group even
-      over no rows; the merge has the same clause and so the same group, and its aggregates are those of no values.
-    - Hosts without rows send nothing where rows are grouped. Without grouping expressions every host sends one row, whose counts
-      are 0 and whose values are NULL; merges pass over these.
-    - Duplicates. Every row is on one host and in one partial row of it, so nothing is counted twice. Aggregates of different values
-      get the values themselves.
-    - Grouping sets. Partial rows are grouped by the finest set, the union of all; each set of the merge puts together the partial
-      rows that agree in the set's columns. `grouping()` is about the merge's sets. The NULL that stands for a column which is not in
-      a set is made by the merge, so it is never taken for a NULL of the data.
+    - Groups. Two rows are in one group of the SELECT if and only if their partial rows are in one group of
+      the merge: partial rows carry the values of the grouping expressions, and both phases compare them alike
+      (NULL with NULL, NaN with NaN, -0.0 with 0.0). A group is there if a host has a row of it. Without GROUP
+      BY, or with an empty grouping set, there is one group even over no rows; the merge has the same clause
+      and so the same group, and its aggregates are those of no values.
+    - Hosts without rows send nothing where rows are grouped. Without grouping expressions every host sends
+      one row, whose counts are 0 and whose values are NULL; merges pass over these.
+    - Duplicates. Every row is on one host and in one partial row of it, so nothing is counted twice.
+      Aggregates of different values get the values themselves.
+    - Grouping sets. Partial rows are grouped by the finest set, the union of all; each set of the merge puts
+      together the partial rows that agree in the set's columns. `grouping()` is about the merge's sets. The
+      NULL that stands for a column which is not in a set is made by the merge, so it is never taken for a
+      NULL of the data.
     - Order. Nothing before the aggregation has an order; those inside aggregates travel with the values.
-    - Types. A grouping column has its expression's type, a merge the type of its aggregate (see `aggregates`), so every expression
-      over them has its own type too.
+    - Types. A grouping column has its expression's type, a merge the type of its aggregate (see
+      `aggregates`), so every expression over them has its own type too.
 
-    Functions that give something else on another host or at another time (`random`, `now`) do not move to the hosts, nor do
-    collations, which are lost on the way. A query inside an expression stays in the merge if it reads nothing of the SELECT.
+    Functions that give something else on another host or at another time (`random`, `now`) do not move to the
+    hosts, nor do collations, which are lost on the way. A query inside an expression stays in the merge if it
+    reads nothing of the SELECT.
 
     Args:
-        select: A qualified SELECT, whose FROM and WHERE give rows that are spread over hosts without repetition. It is not changed.
+        select: A qualified SELECT, whose FROM and WHERE give rows that are spread over hosts without
+            repetition. It is not changed.
         part: Name of the table that holds all hosts' partial rows.
 
     Returns:
-        The two phases; None if the SELECT does not aggregate, or has something that is not known to be right in parts.
+        The two phases; None if the SELECT does not aggregate, or has something that is not known to be right
+        in parts.
     """
     if not has_aggregates(select):
         return None
@@ -77,10 +89,16 @@ class _TwoPhase:
         if group is not None:
             # First of all, so that what follows knows the grouping expressions.
             clauses["group"] = self._group(group)
-        clauses["expressions"] = [named(self._output(output), str(output.alias_or_name)) for output in self._select.expressions]
+        clauses["expressions"] = [
+            named(self._output(output), str(output.alias_or_name)) for output in self._select.expressions
+        ]
         for name in (_CLAUSES - {"group"}) & used(self._select):
             value = self._select.args[name]
-            clauses[name] = [self._rewritten(each) for each in value] if isinstance(value, list) else self._rewritten(value)
+            clauses[name] = (
+                [self._rewritten(each) for each in value]
+                if isinstance(value, list)
+                else self._rewritten(value)
+            )
         partial = exp.Select(expressions=self._parts.outputs(), **source_of(self._select))
         if self._parts.keys:
             partial.set("group", exp.Group(expressions=[key.copy() for key in self._parts.keys]))

@@ -1,11 +1,12 @@
 """Columns of derived tables and common table expressions that nothing reads are not worked out.
 
-On one host DuckDB leaves them out too. Worked out for the coordinator they would be sent for nothing, and might fail, by an overflow for example,
-where the statement does not.
+On one host DuckDB leaves them out too. Worked out for the coordinator they would be sent for nothing, and
+might fail, by an overflow for example, where the statement does not.
 
-Why that is right: an output that nobody names changes neither the number of rows nor the values of the others. Not so where rows are compared whole
-(DISTINCT, set operations), which keep all outputs, as do SELECTs whose GROUP BY has an ordinal. Outputs that ORDER BY names stay. Without GROUP BY
-an aggregate among the outputs is what makes one row of all, so that a count takes the place of the last one.
+Why that is right: an output that nobody names changes neither the number of rows nor the values of the
+others. Not so where rows are compared whole (DISTINCT, set operations), which keep all outputs, as do SELECTs
+whose GROUP BY has an ordinal. Outputs that ORDER BY names stay. Without GROUP BY an aggregate among the
+outputs is what makes one row of all, so that a count takes the place of the last one.
 """
 
 from __future__ import annotations
@@ -55,8 +56,16 @@ def _drop(query: exp.Expr, aliases: set[str], reads: Reads) -> None:
     if not isinstance(query, exp.Select) or query.args.get("distinct") is not None or _has_ordinal(query):
         return
     order = query.args.get("order")
-    ordered = {found.name for found in order.find_all(exp.Column) if not found.table} if order is not None else set()
-    kept = [each for each in query.expressions if each.alias in ordered or any(reads[alias, each.alias] for alias in aliases)]
+    ordered = (
+        {found.name for found in order.find_all(exp.Column) if not found.table}
+        if order is not None
+        else set()
+    )
+    kept = [
+        each
+        for each in query.expressions
+        if each.alias in ordered or any(reads[alias, each.alias] for alias in aliases)
+    ]
     gone = [each for each in query.expressions if not any(each is other for other in kept)]
     if not gone:
         return

@@ -1,7 +1,8 @@
 """Partial aggregates: many partial rows of a group become one, and the finished values follow from it.
 
-What may be folded in any number of steps is kept apart from what SQL sees: an average is a sum and a count until it is asked for. Every reduction
-goes through the rows of a group from first to last, so that reducing rows in parts, in their order, gives the same bits as reducing all at once.
+What may be folded in any number of steps is kept apart from what SQL sees: an average is a sum and a count
+until it is asked for. Every reduction goes through the rows of a group from first to last, so that reducing
+rows in parts, in their order, gives the same bits as reducing all at once.
 """
 
 from __future__ import annotations
@@ -44,8 +45,10 @@ class Aggregates:
         """Make one partial row of the partial rows of each group.
 
         Args:
-            partials: The columns of `self.partials`, shape (rows,). A null is as if the row had nothing to say of its column.
-            groups: The number of each row's group, shape (rows,); rows of one group are in the order in which they were committed.
+            partials: The columns of `self.partials`, shape (rows,). A null is as if the row had nothing to
+                say of its column.
+            groups: The number of each row's group, shape (rows,); rows of one group are in the order in which
+                they were committed.
             count: How many groups there are.
 
         Returns:
@@ -66,7 +69,10 @@ class Aggregates:
         Returns:
             A column for each of `self.columns`, by its name.
         """
-        return {column.name: _finished(column, [partials[name] for name in column.partials]) for column in self.columns}
+        return {
+            column.name: _finished(column, [partials[name] for name in column.partials])
+            for column in self.columns
+        }
 
 
 def _reduced(column: MergedColumn, values: Sequence[pa.Array], rows: Grouping) -> dict[str, pa.Array]:
@@ -83,7 +89,11 @@ def _reduced(column: MergedColumn, values: Sequence[pa.Array], rows: Grouping) -
         return {names[0]: merged_distinct(values[0], rows)}
     if function is Function.QUANTILES:
         return {names[0]: merged_quantiles(values[0], rows)}
-    chosen = last_largest(values[1], rows) if function is Function.LAST else first_extreme(values[1], rows, largest=False)
+    chosen = (
+        last_largest(values[1], rows)
+        if function is Function.LAST
+        else first_extreme(values[1], rows, largest=False)
+    )
     return {name: take_or_null(value, chosen) for name, value in zip(names, values, strict=True)}
 
 
@@ -102,6 +112,8 @@ def _average(total: pa.Array, count: pa.Array) -> pa.Array:
     counted = count.to_numpy(zero_copy_only=False)
     valid = (counted > 0) & total.is_valid().to_numpy(zero_copy_only=False)
     is_decimal = pa.types.is_decimal(total.type)
-    dividend = to_doubles(unscaled(total), total.type.scale) if is_decimal else raw_numbers(total).astype(np.float64)
+    dividend = (
+        to_doubles(unscaled(total), total.type.scale) if is_decimal else raw_numbers(total).astype(np.float64)
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
         return pa.array(dividend / counted, mask=~valid)

@@ -11,7 +11,9 @@ from engine.state.folds.ordering import Numbers, from_numbers, order_numbers, pl
 from engine.state.keys import Rows
 
 _FEW_ROWS = 8
-"""Texts of groups up to this size are compared in rounds, one row of every group at a time; those of larger ones are ranked."""
+"""Texts of groups up to this size are compared in rounds, one row of every group at a time; those of larger
+ones are ranked.
+"""
 
 
 def extremes(values: pa.Array, rows: Grouping, *, largest: bool) -> pa.Array:
@@ -76,7 +78,9 @@ def _rows_of_extremes(values: pa.Array, rows: Grouping, *, largest: bool) -> Row
 
 
 def _first_extreme_text(values: pa.Array, rows: Grouping, *, largest: bool) -> Rows:
-    """`first_extreme` for texts of small groups: the next row of every group is compared with the best so far."""
+    """`first_extreme` for texts of small groups: the next row of every group is compared with the best so
+    far.
+    """
     texts = values.cast(pa.binary())
     is_better = pc.greater if largest else pc.less
     left: Rows = np.flatnonzero(texts.is_valid().to_numpy(zero_copy_only=False))
@@ -85,7 +89,9 @@ def _first_extreme_text(values: pa.Array, rows: Grouping, *, largest: bool) -> R
         following = rows.first_of(left)
         groups = np.flatnonzero(following >= 0)
         challengers = following[groups]
-        better = is_better(texts.take(pa.array(challengers)), texts.take(pa.array(best[groups]))).to_numpy(zero_copy_only=False)
+        better = is_better(texts.take(pa.array(challengers)), texts.take(pa.array(best[groups]))).to_numpy(
+            zero_copy_only=False
+        )
         best[groups[better]] = challengers[better]
         left = left[following[rows.groups[left]] != left]
     return best

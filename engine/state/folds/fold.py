@@ -13,7 +13,8 @@ from engine.state.keys import Keys, Rows
 
 @dataclass(frozen=True, eq=False)
 class KeyGroups:
-    """The rows of an epoch by key, with the live rows of the same keys. Keys are numbered 0, 1, 2 … in key order.
+    """The rows of an epoch by key, with the live rows of the same keys. Keys are numbered 0, 1, 2 … in key
+    order.
 
     Attributes:
         keys: The distinct keys as sort keys, in order.
@@ -58,7 +59,8 @@ class Stored(Protocol):
         """All live rows whose leading key columns have given values.
 
         Args:
-            prefixes: The first one or more key columns alone, in key order; a row may be there more than once.
+            prefixes: The first one or more key columns alone, in key order; a row may be there more than
+                once.
 
         Returns:
             The rows in the stored schema, each once, in an order that means nothing.
@@ -68,18 +70,20 @@ class Stored(Protocol):
 class Fold(Protocol):
     """Makes rows to be stored of the rows of an epoch.
 
-    A fold is deterministic: the same commits give the same rows on every replica, whether their epochs are folded one by one or several together,
-    rows concatenated in commit order.
+    A fold is deterministic: the same commits give the same rows on every replica, whether their epochs are
+    folded one by one or several together, rows concatenated in commit order.
     """
 
     def fold(self, rows: pa.RecordBatch, stored: Stored) -> pa.RecordBatch:
         """Fold the rows of an epoch.
 
         Args:
-            rows: At least one row in the row schema, in commit order, with `TOMBSTONE_COLUMN` behind where a row is a tombstone.
+            rows: At least one row in the row schema, in commit order, with `TOMBSTONE_COLUMN` behind where a
+                row is a tombstone.
             stored: What the partition has.
 
         Returns:
-            Upserts and tombstones in the stored schema, with `TOMBSTONE_COLUMN` behind where a row is a tombstone; possibly none. They are applied
-            as a key-value store applies them: the last row of a key wins. Cheapest are the keys of one `of_keys`, each once and in its order.
+            Upserts and tombstones in the stored schema, with `TOMBSTONE_COLUMN` behind where a row is a
+            tombstone; possibly none. They are applied as a key-value store applies them: the last row of a
+            key wins. Cheapest are the keys of one `of_keys`, each once and in its order.
         """

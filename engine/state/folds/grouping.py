@@ -19,7 +19,8 @@ class Grouping:
     """Rows, each of one of some groups.
 
     Attributes:
-        groups: The number of each row's group, shape (rows,). Rows of one group are in the order in which they are to be folded.
+        groups: The number of each row's group, shape (rows,). Rows of one group are in the order in which
+            they are to be folded.
         count: How many groups there are, those without rows included.
     """
 
@@ -53,7 +54,9 @@ class Grouping:
             rows: Row numbers in ascending order.
         """
         last = np.full(self.count, -1, np.intp)
-        last[self.groups[rows]] = rows  # where an index is there more than once, numpy keeps the value that comes last
+        last[self.groups[rows]] = (
+            rows  # where an index is there more than once, numpy keeps the value that comes last
+        )
         return last
 
     def first_of(self, rows: Rows) -> Rows:

@@ -19,9 +19,9 @@ from engine.state.keys import Rows
 class LatestFold:
     """Keeps of each key the row with the largest value of the order column, of equal ones the last.
 
-    A tombstone has a place in this order, too, and the partition keeps that in mind as a grave: a row that is older than the tombstone and comes
-    later does not bring the key back. NULL is smaller than all values; a tombstone without a value removes its key whatever there is, and leaves no
-    grave.
+    A tombstone has a place in this order, too, and the partition keeps that in mind as a grave: a row that is
+    older than the tombstone and comes later does not bring the key back. NULL is smaller than all values; a
+    tombstone without a value removes its key whatever there is, and leaves no grave.
 
     Args:
         definition: The store.
@@ -33,12 +33,18 @@ class LatestFold:
         self._order_by = kind.order_by
 
     def fold(self, rows: pa.RecordBatch, stored: Stored) -> pa.RecordBatch:
-        """As `Fold.fold`: at most a row for each key of the rows, in key order; none where the stored one stays."""
+        """As `Fold.fold`: at most a row for each key of the rows, in key order; none where the stored one
+        stays.
+        """
         found = stored.of_keys(rows)
         order = _joined(found.stored([self._order_by]).column(0), rows.column(self._order_by))
         groups = np.concatenate([found.places, found.groups])
         forgotten = self._forgotten(rows, found)
-        kept: Rows = np.arange(len(groups)) if forgotten is None else np.flatnonzero(_is_behind(groups, forgotten, len(found.places)))
+        kept: Rows = (
+            np.arange(len(groups))
+            if forgotten is None
+            else np.flatnonzero(_is_behind(groups, forgotten, len(found.places)))
+        )
         grouping = Grouping(groups[kept], len(found))
         largest = last_largest(order.take(pa.array(kept)), grouping)
         without_order = largest < 0
@@ -51,10 +57,14 @@ class LatestFold:
         return rows.take(pa.array(chosen[chosen >= 0]))
 
     def _forgotten(self, rows: pa.RecordBatch, found: KeyGroups) -> Rows | None:
-        """The last tombstone of each key that has no value of the order column, -1 for keys without; None if there is none at all."""
+        """The last tombstone of each key that has no value of the order column, -1 for keys without; None if
+        there is none at all.
+        """
         if TOMBSTONE_COLUMN not in rows.schema.names:
             return None
-        flags = pc.and_not(pc.fill_null(rows.column(TOMBSTONE_COLUMN), False), rows.column(self._order_by).is_valid())
+        flags = pc.and_not(
+            pc.fill_null(rows.column(TOMBSTONE_COLUMN), False), rows.column(self._order_by).is_valid()
+        )
         places = np.flatnonzero(flags.to_numpy(zero_copy_only=False))
         return Grouping(found.groups, len(found)).last_of(places) if len(places) else None
 

@@ -17,7 +17,8 @@ from engine.state.keys import Rows
 
 
 class MergeFold:
-    """Folds partial rows by key. A tombstone removes its key: what came before it is forgotten, what comes after it begins anew.
+    """Folds partial rows by key. A tombstone removes its key: what came before it is forgotten, what comes
+    after it begins anew.
 
     Args:
         definition: The store.
@@ -45,10 +46,14 @@ class MergeFold:
         reduced = self._aggregates.reduce(partials, groups, len(found))
         return self._batch(found, reduced, removals)
 
-    def _batch(self, found: KeyGroups, reduced: Mapping[str, pa.Array], removals: _Removals | None) -> pa.RecordBatch:
+    def _batch(
+        self, found: KeyGroups, reduced: Mapping[str, pa.Array], removals: _Removals | None
+    ) -> pa.RecordBatch:
         keys = zip(self._key, found.key_columns, strict=True)
         columns = {**dict(keys), **reduced, **self._aggregates.finish(reduced)}
-        batch = pa.RecordBatch.from_arrays([columns[name] for name in self._schema.names], schema=self._schema)
+        batch = pa.RecordBatch.from_arrays(
+            [columns[name] for name in self._schema.names], schema=self._schema
+        )
         if removals is None:
             return batch
         return batch.append_column(TOMBSTONE_FIELD, pa.array(removals.ends))

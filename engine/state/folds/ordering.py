@@ -1,4 +1,6 @@
-"""Values as integers in the same order, so that one kernel finds the smallest and the largest of every type."""
+"""Values as integers in the same order, so that one kernel finds the smallest and the largest of
+every type.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ _INTEGER_OF = {np.dtype(np.float32): np.dtype(np.int32), np.dtype(np.float64): n
 def plain_numbers(values: pa.Array) -> Numbers | None:
     """The values in the same order as numpy's integers, from which `from_numbers` gets them back.
 
-    Floating point numbers are ordered as DuckDB orders them: NaN is larger than all others and equals itself, and -0.0 equals 0.0. Their bits are
-    in this order when those of negative numbers are flipped.
+    Floating point numbers are ordered as DuckDB orders them: NaN is larger than all others and equals itself,
+    and -0.0 equals 0.0. Their bits are in this order when those of negative numbers are flipped.
 
     Args:
         values: Values of any type. What stands for nulls means nothing.
@@ -51,9 +53,15 @@ def _flipped(bits: Numbers) -> Numbers:
 
 
 def raw_numbers(values: pa.Array) -> Numbers:
-    """The buffer of an integer, floating point or temporal column as numpy's numbers; what stands for nulls means nothing."""
+    """The buffer of an integer, floating point or temporal column as numpy's numbers; what stands for nulls
+    means nothing.
+    """
     kind = values.type
-    dtype = np.dtype(kind.to_pandas_dtype()) if pa.types.is_integer(kind) or pa.types.is_floating(kind) else np.dtype(f"i{kind.byte_width}")
+    dtype = (
+        np.dtype(kind.to_pandas_dtype())
+        if pa.types.is_integer(kind) or pa.types.is_floating(kind)
+        else np.dtype(f"i{kind.byte_width}")
+    )
     if not len(values):
         return np.empty(0, dtype)  # an array without rows may have no buffer
     return np.frombuffer(values.buffers()[1], dtype)[values.offset : values.offset + len(values)]

@@ -1,11 +1,13 @@
 """KLL sketches of doubles, merged so that every replica gets the same bytes.
 
-A KLL sketch keeps some of the values it has seen, in levels; a value of level h stands for 2^h values. A level that is full is sorted, and every
-other value of it goes up a level, from the first or from the second on as a coin says. Apache DataSketches tosses its coins at random and cannot be
-told a seed from Python, so that two replicas would answer differently. Here the coin is a hash of how many values the sketch has seen, and merging is
-otherwise that of the paper; DataSketches reads what is written here, and answers from it.
+A KLL sketch keeps some of the values it has seen, in levels; a value of level h stands for 2^h values. A
+level that is full is sorted, and every other value of it goes up a level, from the first or from the second
+on as a coin says. Apache DataSketches tosses its coins at random and cannot be told a seed from Python, so
+that two replicas would answer differently. Here the coin is a hash of how many values the sketch has seen,
+and merging is otherwise that of the paper; DataSketches reads what is written here, and answers from it.
 
-Sketch: https://arxiv.org/abs/1603.05346. Format: "KLL preamble" of DataSketches, https://github.com/apache/datasketches-java, KllPreambleUtil.
+Sketch: https://arxiv.org/abs/1603.05346. Format: "KLL preamble" of DataSketches,
+    https://github.com/apache/datasketches-java, KllPreambleUtil.
 """
 
 from __future__ import annotations
@@ -77,12 +79,21 @@ class QuantileSketch:
     def to_bytes(self) -> bytes:
         """The sketch as DataSketches reads it."""
         if self.seen == 1:
-            header = _HEADER.pack(_SHORT_PREAMBLE, _VERSION_OF_SINGLE, _FAMILY, _IS_LEVEL_ZERO_SORTED | _IS_SINGLE, self.k, _SMALLEST_LEVEL)
+            header = _HEADER.pack(
+                _SHORT_PREAMBLE,
+                _VERSION_OF_SINGLE,
+                _FAMILY,
+                _IS_LEVEL_ZERO_SORTED | _IS_SINGLE,
+                self.k,
+                _SMALLEST_LEVEL,
+            )
             return header + self.levels[0].tobytes()
         capacity = _capacity(self.k, len(self.levels))
         ends = np.cumsum([0, *(len(level) for level in self.levels)])
         starts = (capacity - ends[-1] + ends[:-1]).astype("<u4")
-        header = _HEADER.pack(_LONG_PREAMBLE, _VERSION, _FAMILY, _IS_LEVEL_ZERO_SORTED, self.k, _SMALLEST_LEVEL)
+        header = _HEADER.pack(
+            _LONG_PREAMBLE, _VERSION, _FAMILY, _IS_LEVEL_ZERO_SORTED, self.k, _SMALLEST_LEVEL
+        )
         counts = _COUNTS.pack(self.seen, self.smallest_k, len(self.levels))
         values = np.concatenate([[self.smallest, self.largest], *self.levels]).astype("<f8")
         return b"".join([header, counts, starts.tobytes(), values.tobytes()])
@@ -106,7 +117,12 @@ class QuantileSketch:
 
 def _read(data: bytes) -> QuantileSketch | None:
     preamble, version, family, flags, k, smallest_level = _HEADER.unpack_from(data)
-    if family != _FAMILY or version not in (_VERSION, _VERSION_OF_SINGLE) or smallest_level != _SMALLEST_LEVEL or k < _SMALLEST_LEVEL:
+    if (
+        family != _FAMILY
+        or version not in (_VERSION, _VERSION_OF_SINGLE)
+        or smallest_level != _SMALLEST_LEVEL
+        or k < _SMALLEST_LEVEL
+    ):
         raise ValueError("The bytes are no KLL sketch of DataSketches.")
     if flags & _IS_EMPTY:
         return None
@@ -145,7 +161,11 @@ def _capacity(k: int, levels: int) -> int:
 def _compacted(levels: list[Values], k: int, seen: int) -> Sequence[Values]:
     """Levels that together keep to their capacity: the lowest full one is halved until they do."""
     while sum(len(level) for level in levels) > _capacity(k, len(levels)):
-        full = next(height for height, level in enumerate(levels) if len(level) >= _level_capacity(k, len(levels) - 1 - height))
+        full = next(
+            height
+            for height, level in enumerate(levels)
+            if len(level) >= _level_capacity(k, len(levels) - 1 - height)
+        )
         if full == len(levels) - 1:
             levels.append(np.empty(0))
         odd = len(levels[full]) % 2
@@ -155,7 +175,9 @@ def _compacted(levels: list[Values], k: int, seen: int) -> Sequence[Values]:
 
 
 def _coin(seen: int, height: int) -> int:
-    """0 or 1: a bit of a hash, so that coins of different sizes and levels have nothing to do with each other (splitmix64's mixing)."""
+    """0 or 1: a bit of a hash, so that coins of different sizes and levels have nothing to do with each other
+    (splitmix64's mixing).
+    """
     mixed = (seen * _GOLDEN + (height + 1) * _MIX) & _WORD
     mixed = ((mixed ^ mixed >> 30) * _MIX) & _WORD
     return mixed >> 63

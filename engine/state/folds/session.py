@@ -20,10 +20,12 @@ from engine.state.keys import KeyCodec
 
 
 class SessionFold:
-    """Joins fragments to sessions. Fragments at exactly the gap apart are one session, as they are for Spark's `session_window`.
+    """Joins fragments to sessions. Fragments at exactly the gap apart are one session, as they are for
+    Spark's `session_window`.
 
-    A tombstone removes the sessions of its key that have a moment in common with the time from its start to its end; without an end, those that hold
-    its start. An end that is missing or before the start is taken for the start: nothing that a job wrote must stop a partition.
+    A tombstone removes the sessions of its key that have a moment in common with the time from its start to
+    its end; without an end, those that hold its start. An end that is missing or before the start is taken
+    for the start: nothing that a job wrote must stop a partition.
 
     Args:
         definition: The store.
@@ -41,7 +43,9 @@ class SessionFold:
         self._aggregates = Aggregates([*times, *kind.columns])
 
     def fold(self, rows: pa.RecordBatch, stored: Stored) -> pa.RecordBatch:
-        """As `Fold.fold`: rows for sessions that are new or changed, tombstones for those that are not there any more."""
+        """As `Fold.fold`: rows for sessions that are new or changed, tombstones for those that are not there
+        any more.
+        """
         table = stored.of_prefixes(rows.select(self._prefix)).sort_by(self._kind.start)
         names = [*self._prefix, *self._aggregates.partials]
         columns = {name: end_to_end(table.column(name), rows.column(name)) for name in names}
@@ -67,9 +71,16 @@ class SessionFold:
         sessions = self._folded(columns, joined)
         sessions |= {name: columns[name].take(pa.array(joined.some_fragment)) for name in self._prefix}
         if not len(joined.replaced):
-            return pa.RecordBatch.from_arrays([sessions[name] for name in self._schema.names], schema=self._schema)
-        keys = {name: columns[name].take(pa.array(joined.replaced)) for name in (*self._prefix, self._kind.start)}
-        gone = {field.name: keys.get(field.name, pa.nulls(len(joined.replaced), field.type)) for field in self._schema}
+            return pa.RecordBatch.from_arrays(
+                [sessions[name] for name in self._schema.names], schema=self._schema
+            )
+        keys = {
+            name: columns[name].take(pa.array(joined.replaced)) for name in (*self._prefix, self._kind.start)
+        }
+        gone = {
+            field.name: keys.get(field.name, pa.nulls(len(joined.replaced), field.type))
+            for field in self._schema
+        }
         arrays = [pa.concat_arrays([gone[name], sessions[name]]) for name in self._schema.names]
         flags = pa.array(np.arange(len(arrays[0])) < len(joined.replaced))
         return pa.RecordBatch.from_arrays([*arrays, flags], schema=self._schema.append(TOMBSTONE_FIELD))
@@ -79,10 +90,15 @@ class SessionFold:
         chunks = {name: [columns[name]] for name in self._aggregates.partials}
         for step in joined.steps:
             items = pa.array(step.items)
-            taken = {name: pa.chunked_array(parts).take(items).combine_chunks() for name, parts in chunks.items()}
+            taken = {
+                name: pa.chunked_array(parts).take(items).combine_chunks() for name, parts in chunks.items()
+            }
             for name, result in self._aggregates.reduce(taken, step.groups, step.count).items():
                 chunks[name].append(result)
-        partials = {name: pa.chunked_array(parts).take(pa.array(joined.sessions)).combine_chunks() for name, parts in chunks.items()}
+        partials = {
+            name: pa.chunked_array(parts).take(pa.array(joined.sessions)).combine_chunks()
+            for name, parts in chunks.items()
+        }
         return partials | self._aggregates.finish(partials)
 
 

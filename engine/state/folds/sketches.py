@@ -1,7 +1,9 @@
-"""Sketches by group. They are merged one after the other in Python: a few microseconds each, where all other aggregates take nanoseconds.
+"""Sketches by group. They are merged one after the other in Python: a few microseconds each, where all other
+aggregates take nanoseconds.
 
-Distinct counts are HyperLogLog sketches of Apache DataSketches as Spark's `hll_sketch_agg` makes them, quantiles are KLL sketches of doubles as
-`kll_sketch_agg_double` does. Bytes that are no sketch count as null: whatever a job wrote must not stop a partition.
+Distinct counts are HyperLogLog sketches of Apache DataSketches as Spark's `hll_sketch_agg` makes them,
+quantiles are KLL sketches of doubles as `kll_sketch_agg_double` does. Bytes that are no sketch count as null:
+whatever a job wrote must not stop a partition.
 """
 
 from __future__ import annotations
@@ -44,7 +46,9 @@ def merged_quantiles(values: pa.Array, rows: Grouping) -> pa.Array:
 def distinct_counts(values: pa.Array) -> pa.Array:
     """About how many distinct values each sketch has seen, as `int64`; 0 for null."""
     sketches = (None if data is None else hll_sketch.deserialize(data) for data in values.to_pylist())
-    return pa.array([0 if sketch is None else round(sketch.get_estimate()) for sketch in sketches], pa.int64())
+    return pa.array(
+        [0 if sketch is None else round(sketch.get_estimate()) for sketch in sketches], pa.int64()
+    )
 
 
 def quantiles(values: pa.Array, ranks: Sequence[float]) -> pa.Array:
@@ -52,18 +56,29 @@ def quantiles(values: pa.Array, ranks: Sequence[float]) -> pa.Array:
 
     Args:
         values: Serialised KLL sketches.
-        ranks: From 0 to 1: the value at a rank is the smallest one that this share of all values does not exceed.
+        ranks: From 0 to 1: the value at a rank is the smallest one that this share of all values does not
+            exceed.
 
     Returns:
         Doubles for one rank, lists of doubles for more; null for null.
     """
-    found = [None if data is None else kll_doubles_sketch.deserialize(data).get_quantiles(ranks, True) for data in values.to_pylist()]
+    found = [
+        None if data is None else kll_doubles_sketch.deserialize(data).get_quantiles(ranks, True)
+        for data in values.to_pylist()
+    ]
     if len(ranks) == 1:
         return pa.array([None if row is None else float(row[0]) for row in found], pa.float64())
-    return pa.array([None if row is None else [float(value) for value in row] for row in found], pa.list_(pa.float64()))
+    return pa.array(
+        [None if row is None else [float(value) for value in row] for row in found], pa.list_(pa.float64())
+    )
 
 
-def _merged(values: pa.Array, rows: Grouping, read: Callable[[bytes], _Sketch | None], merge: Callable[[Sequence[_Sketch]], bytes]) -> pa.Array:
+def _merged(
+    values: pa.Array,
+    rows: Grouping,
+    read: Callable[[bytes], _Sketch | None],
+    merge: Callable[[Sequence[_Sketch]], bytes],
+) -> pa.Array:
     valid = valid_rows(values)
     kept = np.arange(len(values)) if valid is None else np.flatnonzero(valid)
     groups = rows.groups[kept]
@@ -78,7 +93,9 @@ def _merged(values: pa.Array, rows: Grouping, read: Callable[[bytes], _Sketch | 
 
 
 def _read_distinct(data: bytes) -> bytes | None:
-    """A sketch's bytes, in compact form: those of a compact sketch itself, since reading and writing it would order its entries anew."""
+    """A sketch's bytes, in compact form: those of a compact sketch itself, since reading and writing it would
+    order its entries anew.
+    """
     try:
         sketch = hll_sketch.deserialize(data)
     except (RuntimeError, ValueError, IndexError):
@@ -90,7 +107,8 @@ def _read_distinct(data: bytes) -> bytes | None:
 def _union(sketches: Sequence[bytes]) -> bytes:
     """The union of sketches, at the precision of the first.
 
-    A union of three is not bit for bit that of two and then one, whose bytes were stored in between; so every step goes through bytes.
+    A union of three is not bit for bit that of two and then one, whose bytes were stored in between; so every
+    step goes through bytes.
     """
     return functools.reduce(_union_of_two, sketches)
 

@@ -1,8 +1,9 @@
 """Sums by group, left to right, so that they do not depend on where the rows were cut into epochs.
 
-Floating point addition is not associative: `numpy.add.at` adds row after row, as one epoch after the other would, where `reduceat` and Arrow add
-pairwise. A sum of integers or decimals that leaves its type stays at the type's limit: an error would stop the partition for ever, and a sum that
-wraps around is wrong by more than anything else.
+Floating point addition is not associative: `numpy.add.at` adds row after row, as one epoch after the other
+would, where `reduceat` and Arrow add pairwise. A sum of integers or decimals that leaves its type stays at
+the type's limit: an error would stop the partition for ever, and a sum that wraps around is wrong by more
+than anything else.
 """
 
 from __future__ import annotations
@@ -15,7 +16,17 @@ import pyarrow as pa
 
 from engine.state.folds.grouping import Grouping, Mask, valid_rows
 from engine.state.folds.ordering import Numbers, as_array, raw_numbers
-from engine.state.folds.wide_integers import Words, decimals, from_integers, from_limbs, limbs, narrow, to_integers, unscaled, widen
+from engine.state.folds.wide_integers import (
+    Words,
+    decimals,
+    from_integers,
+    from_limbs,
+    limbs,
+    narrow,
+    to_integers,
+    unscaled,
+    widen,
+)
 
 _SURELY = 1 - 1e-9
 """Magnitudes are added up in floating point, whose errors are far smaller than this leaves room for."""
@@ -85,7 +96,9 @@ def _decimal_sums(words: Words, rows: Grouping, limit: int) -> Words:
         parts.append(np.zeros(rows.count, np.int64))
         np.add.at(parts[-1], rows.groups, part)
     sum_words = from_limbs(parts)
-    magnitudes = np.abs(words[:, 1].view(np.int64).astype(np.float64) * 2.0**64 + words[:, 0].astype(np.float64))
+    magnitudes = np.abs(
+        words[:, 1].view(np.int64).astype(np.float64) * 2.0**64 + words[:, 0].astype(np.float64)
+    )
     large = _large_groups(magnitudes, rows, limit)
     if large.any():
         for group, total in _bounded_sums(to_integers(words), rows, large, -limit, limit):
@@ -101,7 +114,9 @@ def _large_groups(magnitudes: npt.NDArray[np.float64], rows: Grouping, limit: in
     return large
 
 
-def _bounded_sums(numbers: Sequence[int], rows: Grouping, large: Mask, low: int, high: int) -> Sequence[tuple[int, int]]:
+def _bounded_sums(
+    numbers: Sequence[int], rows: Grouping, large: Mask, low: int, high: int
+) -> Sequence[tuple[int, int]]:
     """The sums of few groups whose numbers are near the limits, kept within them at each step."""
     totals: dict[int, int] = {}
     for row in np.flatnonzero(large[rows.groups]).tolist():

@@ -1,10 +1,12 @@
-"""Fragments of sessions on their keys' time lines: which of them become one session, and in which order they are folded.
+"""Fragments of sessions on their keys' time lines: which of them become one session, and in which order they
+are folded.
 
-What a session is follows from its fragments row by row: a fragment and the sessions that it touches become one, which is folded from these
-sessions, the earliest first, and then from the fragment. So the result does not depend on where the rows were cut into epochs, not even where the
-order of sums matters. Nearly always the fragments of a session keep touching what they make from the first to the last, and then they are folded in
-their order, all sessions at once. Only where sessions come to be apart and are bridged later, or where a tombstone is, rows are gone through one
-by one.
+What a session is follows from its fragments row by row: a fragment and the sessions that it touches become
+one, which is folded from these sessions, the earliest first, and then from the fragment. So the result does
+not depend on where the rows were cut into epochs, not even where the order of sums matters. Nearly always the
+fragments of a session keep touching what they make from the first to the last, and then they are folded in
+their order, all sessions at once. Only where sessions come to be apart and are bridged later, or where a
+tombstone is, rows are gone through one by one.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ class Fragments:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """Items that are folded into one for each group. Items are fragments by their number, and behind them the results of the steps before.
+    """Items that are folded into one for each group. Items are fragments by their number, and behind them the
+    results of the steps before.
 
     Attributes:
         items: Numbers of items; those of a group in the order in which they are folded.
@@ -89,13 +92,21 @@ def join(fragments: Fragments, gap: int) -> Joined:
     one_by_one, whole = _split_by_key(fragments)
     runs = _runs(fragments, whole, gap)
     easy = _keeps_touching(fragments, runs, gap) if len(runs.rows) else np.empty(0, np.bool_)
-    units = [*_split(one_by_one, fragments.keys[one_by_one]), *_split(runs.rows[~easy[runs.numbers]], runs.numbers[~easy[runs.numbers]])]
+    units = [
+        *_split(one_by_one, fragments.keys[one_by_one]),
+        *_split(runs.rows[~easy[runs.numbers]], runs.numbers[~easy[runs.numbers]]),
+    ]
     lines = [_Line(fragments, rows, gap) for rows in units]
     kept = easy[runs.numbers]
     items, groups = runs.rows[kept], np.cumsum(easy)[runs.numbers[kept]] - 1
     first = np.flatnonzero(np.diff(groups, prepend=-1))
-    steps, numbers, some = _steps(Step(items, groups, len(first)), [chain for line in lines for chain in line.changed], size)
-    moved = items[(items < fragments.stored) & (fragments.starts[items] != _earliest(fragments.starts[items], groups, first))]
+    steps, numbers, some = _steps(
+        Step(items, groups, len(first)), [chain for line in lines for chain in line.changed], size
+    )
+    moved = items[
+        (items < fragments.stored)
+        & (fragments.starts[items] != _earliest(fragments.starts[items], groups, first))
+    ]
     replaced = np.array([row for line in lines for row in line.replaced], np.intp)
     sessions = np.concatenate([np.arange(size, size + len(first)), numbers])
     return Joined(steps, sessions, np.concatenate([items[first], some]), np.concatenate([moved, replaced]))
@@ -161,7 +172,10 @@ def _keeps_touching(fragments: Fragments, runs: _Runs, gap: int) -> Mask:
     """Which runs have been one session from their first fragment on, shape (runs,)."""
     rows, numbers = runs.rows, runs.numbers
     starts, ends = fragments.starts[rows], fragments.ends[rows]
-    latest, earliest = _running_largest(ends, numbers), ~_running_largest(~starts, numbers)  # ~ turns the order around
+    latest, earliest = (
+        _running_largest(ends, numbers),
+        ~_running_largest(~starts, numbers),
+    )  # ~ turns the order around
     is_apart = _are_apart(latest[:-1], starts[1:], gap) | _are_apart(ends[1:], earliest[:-1], gap)
     is_bridge = (rows < fragments.stored)[1:]
     easy = np.ones(runs.count, np.bool_)
@@ -170,13 +184,17 @@ def _keeps_touching(fragments: Fragments, runs: _Runs, gap: int) -> Mask:
 
 
 def _are_apart(ends: Times, starts: Times, gap: int) -> Mask:
-    """Whether a start lies further behind an end than the gap. Differences of any two times fit 64 bits without a sign."""
+    """Whether a start lies further behind an end than the gap. Differences of any two times fit 64 bits
+    without a sign.
+    """
     apart: Mask = (starts > ends) & ((starts - ends).view(np.uint64) > gap)
     return apart
 
 
 def _running_largest(values: Times, groups: Rows) -> Times:
-    """The largest value up to each row within its group; rows of a group lie together, groups in ascending order."""
+    """The largest value up to each row within its group; rows of a group lie together, groups in ascending
+    order.
+    """
     distinct, ranks = np.unique(values, return_inverse=True)
     first = groups * len(distinct)
     largest: Times = distinct[np.maximum.accumulate(first + ranks) - first] if len(values) else values
@@ -247,8 +265,12 @@ class _Line:
             else:
                 self._add(row, start, end)
         stored = set(rows[rows < fragments.stored].tolist())
-        unchanged = {chain.fragment for chain in self._sessions if len(chain.items) == 1 and chain.fragment in stored}
-        self.changed: Sequence[_Chain] = [chain for chain in self._sessions if chain.fragment not in unchanged]
+        unchanged = {
+            chain.fragment for chain in self._sessions if len(chain.items) == 1 and chain.fragment in stored
+        }
+        self.changed: Sequence[_Chain] = [
+            chain for chain in self._sessions if chain.fragment not in unchanged
+        ]
         self.replaced: Sequence[int] = sorted(stored - unchanged)
 
     def _add(self, row: int, start: int, end: int) -> None:
@@ -275,7 +297,10 @@ def _steps(easy: Step, chains: Sequence[_Chain], size: int) -> tuple[Sequence[St
     for number, part in enumerate(parts, size + easy.count):
         part.number = number
     steps = [_step(list(level)) for _, level in groupby(parts, key=lambda part: part.level)]
-    numbers, fragments = (np.array(column, np.intp) for column in ([chain.number for chain in chains], [chain.fragment for chain in chains]))
+    numbers, fragments = (
+        np.array(column, np.intp)
+        for column in ([chain.number for chain in chains], [chain.fragment for chain in chains])
+    )
     return [_together(easy, steps[0]), *steps[1:]] if steps else [easy], numbers, fragments
 
 

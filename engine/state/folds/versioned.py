@@ -18,10 +18,12 @@ from engine.state.keys import KeyCodec, Rows
 
 
 class VersionedFold:
-    """Puts versions where they belong in the history of their key. Only the version before a new one changes: its `valid_to`.
+    """Puts versions where they belong in the history of their key. Only the version before a new one changes:
+    its `valid_to`.
 
-    A tombstone is a version that never holds: it ends the one before it, and is there so that a version which comes later, and held earlier, ends
-    there too. Its `valid_to` is its `valid_from`; its other columns are NULL.
+    A tombstone is a version that never holds: it ends the one before it, and is there so that a version which
+    comes later, and held earlier, ends there too. Its `valid_to` is its `valid_from`; its other columns are
+    NULL.
 
     Args:
         definition: The store.
@@ -40,7 +42,10 @@ class VersionedFold:
         table = stored.of_prefixes(rows.select(self._prefix))
         names = [name for name in self._schema.names if name != self._kind.valid_to]
         columns = {name: end_to_end(table.column(name), rows.column(name)) for name in names}
-        ended = end_to_end(table.column(self._kind.valid_to), pa.nulls(rows.num_rows, self._schema.field(self._kind.valid_to).type))
+        ended = end_to_end(
+            table.column(self._kind.valid_to),
+            pa.nulls(rows.num_rows, self._schema.field(self._kind.valid_to).type),
+        )
         starts = raw_numbers(columns[self._kind.valid_from])
         keys = sort_keys.groups_of(self._codec.encode([columns[name] for name in self._prefix]))[1]
         history = _history(keys, starts)
@@ -59,7 +64,11 @@ class VersionedFold:
         arrays = []
         for name in self._schema.names:
             is_value = name in self._values
-            arrays.append(columns[name] if name == self._kind.valid_to else columns[name].take(values if is_value else taken))
+            arrays.append(
+                columns[name]
+                if name == self._kind.valid_to
+                else columns[name].take(values if is_value else taken)
+            )
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     @property

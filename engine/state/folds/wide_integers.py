@@ -49,7 +49,9 @@ def widen(numbers: npt.NDArray[np.int64]) -> Words:
 
 
 def limbs(words: Words) -> Sequence[npt.NDArray[np.int64]]:
-    """Four arrays of 32 bits a value, lowest first, the last one signed: many of each can be added up in 64 bits."""
+    """Four arrays of 32 bits a value, lowest first, the last one signed: many of each can be added up in 64
+    bits.
+    """
     low, high = words[:, 0], words[:, 1]
     parts = [low & _LOW_LIMB, low >> _LIMB, high & _LOW_LIMB]
     return [*(part.view(np.int64) for part in parts), high.view(np.int64) >> 32]
@@ -79,8 +81,14 @@ def from_integers(numbers: Sequence[int]) -> Words:
 
 
 def to_doubles(words: Words, scale: int) -> npt.NDArray[np.float64]:
-    """Decimals of a scale as floating point numbers: the nearest ones where 53 bits hold the unscaled integer, where Arrow's cast may be one off."""
+    """Decimals of a scale as floating point numbers: the nearest ones where 53 bits hold the unscaled
+    integer, where Arrow's cast may be one off.
+    """
     numbers = narrow(words)
-    unscaled = words[:, 1].view(np.int64).astype(np.float64) * 2.0**64 + words[:, 0] if numbers is None else numbers.astype(np.float64)
+    unscaled = (
+        words[:, 1].view(np.int64).astype(np.float64) * 2.0**64 + words[:, 0]
+        if numbers is None
+        else numbers.astype(np.float64)
+    )
     doubles: npt.NDArray[np.float64] = unscaled / float(10**scale)
     return doubles

@@ -1,8 +1,10 @@
-"""The process that makes play events: `python -m flight_server.cli.demo.generator DIRECTORY`, or `--kafka HOST:PORT`.
+"""The process that makes play events: `python -m flight_server.cli.demo.generator DIRECTORY`, or `--kafka
+HOST:PORT`.
 
-It writes a small Parquet file several times a second, under a hidden name that it then renames, so that Spark's file source
-never sees half a file; or it sends messages to a Kafka broker as often. An event's time is the moment at which it was made; waiting for
-its file to be written is part of its way to the reader, and of the freshness that the demo shows.
+It writes a small Parquet file several times a second, under a hidden name that it then renames, so that
+Spark's file source never sees half a file; or it sends messages to a Kafka broker as often. An event's time
+is the moment at which it was made; waiting for its file to be written is part of its way to the reader, and
+of the freshness that the demo shows.
 """
 
 from __future__ import annotations
@@ -29,10 +31,14 @@ LONGEST_PLAY_SECONDS = 360
 EXPONENT = 0.9
 """Of Zipf's law. Over 10,000 songs the first gets about 6 % of all plays, the first hundred 40 %."""
 BLOCK = 4096
-"""Events are drawn in blocks of this many, so that their order depends on the seed alone and not on the files' sizes."""
+"""Events are drawn in blocks of this many, so that their order depends on the seed alone and not on the
+files' sizes.
+"""
 HIT_BLOCKS = 8
 HIT_SHARE = 0.02
-"""Every `HIT_BLOCKS` blocks another song is the hit, with this share of all plays, so that the charts move."""
+"""Every `HIT_BLOCKS` blocks another song is the hit, with this share of all plays, so that the
+charts move.
+"""
 
 
 class Plays:
@@ -49,7 +55,13 @@ class Plays:
         self._reach = np.cumsum(weights) / weights.sum()
         self._ranked = self._random.permutation(songs) + 1
         self._blocks = 0
-        self._drawn = pa.table({"song_id": np.empty(0, np.int64), "user_id": np.empty(0, np.int64), "duration_seconds": np.empty(0, np.int32)})
+        self._drawn = pa.table(
+            {
+                "song_id": np.empty(0, np.int64),
+                "user_id": np.empty(0, np.int64),
+                "duration_seconds": np.empty(0, np.int32),
+            }
+        )
 
     def draw(self, count: int, since: float, until: float) -> pa.Table:
         """The next events.
@@ -60,7 +72,8 @@ class Plays:
             until: When the last was made.
 
         Returns:
-            `song_id`, `user_id` (int64), `duration_seconds` (int32), `event_time` (timestamp[us, UTC], ascending).
+            `song_id`, `user_id` (int64), `duration_seconds` (int32), `event_time` (timestamp[us, UTC],
+            ascending).
         """
         while self._drawn.num_rows < count:
             self._drawn = pa.concat_tables([self._drawn, self._block()])
@@ -103,7 +116,9 @@ class Schedule:
         return max(0, int(elapsed * self.rate) - made)
 
 
-def generate(write: Callable[[int, pa.Table], None], plays: Plays, schedule: Schedule, stop: threading.Event) -> int:
+def generate(
+    write: Callable[[int, pa.Table], None], plays: Plays, schedule: Schedule, stop: threading.Event
+) -> int:
     """Make events until told to stop.
 
     Args:
@@ -152,7 +167,10 @@ def main(arguments: list[str]) -> int:
     Returns:
         The exit code.
     """
-    parser = argparse.ArgumentParser(prog="python -m flight_server.cli.demo.generator", description="Write play events for the music charts.")
+    parser = argparse.ArgumentParser(
+        prog="python -m flight_server.cli.demo.generator",
+        description="Write play events for the music charts.",
+    )
     place = parser.add_mutually_exclusive_group(required=True)
     place.add_argument("directory", type=Path, nargs="?", help="where the files go")
     place.add_argument("--kafka", metavar="HOST:PORT", help="a broker, for messages instead of files")
@@ -163,7 +181,12 @@ def main(arguments: list[str]) -> int:
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda number, frame: stop.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    generate(_writer(options.directory, options.kafka), Plays(options.songs, options.seed), Schedule(options.rate), stop)
+    generate(
+        _writer(options.directory, options.kafka),
+        Plays(options.songs, options.seed),
+        Schedule(options.rate),
+        stop,
+    )
     return 0
 
 

@@ -38,8 +38,10 @@ class Observation:
 
     Attributes:
         plays: Plays that are counted and visible.
-        whole: The plays of all songs and those of all genres add up to the same: both stores were read at one epoch.
-        freshness: Age of the newest play that is visible, seconds: from the moment the generator made the event to this answer.
+        whole: The plays of all songs and those of all genres add up to the same: both stores were read at one
+            epoch.
+        freshness: Age of the newest play that is visible, seconds: from the moment the generator made the
+            event to this answer.
         epoch: Epoch of the charts that was read.
     """
 
@@ -112,7 +114,12 @@ class Observer:
         if row["newest"] is None:
             return None
         freshness = self._now() - row["newest"].timestamp()
-        return Observation(row["of_genres"], row["of_songs"] == row["of_genres"], freshness, int(max(rows.metadata["epochs"].values())))
+        return Observation(
+            row["of_genres"],
+            row["of_songs"] == row["of_genres"],
+            freshness,
+            int(max(rows.metadata["epochs"].values())),
+        )
 
     def charts(self) -> tuple[list[ChartRow], float]:
         """The top five songs of every genre, and the seconds that the query took.

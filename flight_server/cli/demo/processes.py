@@ -49,10 +49,15 @@ class Child:
         code = self.process.poll()
         if code is not None:
             last = _last_line(self.log)
-            raise Unavailable(f"{self.name} ended unexpectedly with exit code {code}{last}; all that it said is in {self.log}.")
+            raise Unavailable(
+                f"{self.name} ended unexpectedly with exit code {code}{last}; all that it said is in "
+                f"{self.log}."
+            )
 
     def stop(self) -> None:
-        """End it: first with SIGTERM, and if it does not listen, with SIGKILL; and then what it started and left behind, such as a JVM."""
+        """End it: first with SIGTERM, and if it does not listen, with SIGKILL; and then what it started and
+        left behind, such as a JVM.
+        """
         self.watcher.stop()
         if self.process.poll() is None:
             self.process.terminate()
@@ -69,7 +74,8 @@ def _last_line(log: Path) -> str:
 
 
 class Children:
-    """All processes of a demo; leaving the context stops them, the last one first. They end with this process, too, however that does.
+    """All processes of a demo; leaving the context stops them, the last one first. They end with this
+    process, too, however that does.
 
     Args:
         logs: Where their outputs go, one file for each.
@@ -92,7 +98,8 @@ class Children:
         """
         log = self._logs / (re.sub(r"\W+", "-", name.lower().removeprefix("the ")) + ".log")
         with log.open("wb") as out:
-            # A group of its own keeps the terminal's Ctrl-C from the children, which the demo stops in order, and names what they start.
+            # A group of its own keeps the terminal's Ctrl-C from the children, which the demo stops in order,
+            # and names what they start.
             process = subprocess.Popen(  # noqa: S603  the command is made here, of this interpreter and its modules
                 command,
                 stdin=subprocess.DEVNULL,
@@ -135,7 +142,9 @@ class Children:
     def __enter__(self) -> Children:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         for child in reversed(self._running):
             child.stop()
 
@@ -147,13 +156,19 @@ def check_spark() -> None:
         Unavailable: PySpark, or Java 17 or newer, is missing.
     """
     if find_spec("pyspark") is None:
-        raise Unavailable("The demo runs a Spark job, and PySpark is not installed: pip install 'livestate[spark]'.")
+        raise Unavailable(
+            "The demo runs a Spark job, and PySpark is not installed: pip install 'livestate[spark]'."
+        )
     version = java_version()
     if version is None:
-        raise Unavailable(f"The demo runs a Spark job, which needs Java {OLDEST_JAVA} or newer, and none was found: install a JDK or set JAVA_HOME.")
+        raise Unavailable(
+            f"The demo runs a Spark job, which needs Java {OLDEST_JAVA} or newer, and none was found: "
+            "install a JDK or set JAVA_HOME."
+        )
     if version < OLDEST_JAVA:
         raise Unavailable(
-            f"The demo runs a Spark job, which needs Java {OLDEST_JAVA} or newer; Java {version} was found: set JAVA_HOME to a newer one."
+            f"The demo runs a Spark job, which needs Java {OLDEST_JAVA} or newer; Java {version} was found: "
+            "set JAVA_HOME to a newer one."
         )
 
 
@@ -164,7 +179,10 @@ def check_kafka() -> None:
         Unavailable: It is missing.
     """
     if find_spec("confluent_kafka") is None:
-        raise Unavailable("The demo sends its plays to Kafka, and the client for it is not installed: pip install 'livestate[kafka]'.")
+        raise Unavailable(
+            "The demo sends its plays to Kafka, and the client for it is not installed: pip install "
+            "'livestate[kafka]'."
+        )
 
 
 def java_version() -> int | None:

@@ -1,4 +1,6 @@
-"""A plain count of the generated events, independent of Spark and of livestate, to check the stores against."""
+"""A plain count of the generated events, independent of Spark and of livestate, to check the
+stores against.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,9 @@ class Recount(ABC):
         self._plays += np.bincount(events["song_id"].to_numpy()[long_enough], minlength=len(self._plays))
         self.events += events.num_rows
         first, last = (moment.timestamp() for moment in pc.min_max(events["event_time"]).as_py().values())
-        self._made = (first, last) if self._made is None else (min(first, self._made[0]), max(last, self._made[1]))
+        self._made = (
+            (first, last) if self._made is None else (min(first, self._made[0]), max(last, self._made[1]))
+        )
 
     def per_song(self) -> dict[int, int]:
         """Song id to its plays; songs without any are left out."""

@@ -153,7 +153,8 @@ def run_demo(options: DemoOptions, console: Console | None = None) -> bool:
         console: Where to show it; standard output by default.
 
     Returns:
-        Whether the stores held exactly what a plain recount of the events gives; also True when the user ended it before the first chart.
+        Whether the stores held exactly what a plain recount of the events gives; also True when the user
+        ended it before the first chart.
 
     Raises:
         Unavailable: Spark cannot run here, or a process ended; the message says where its log is.
@@ -210,7 +211,9 @@ class Demo:
         self._start_job(uris)
         with Client(uri) as client:
             observer = Observer(client)
-            if not (self._wait("the host", lambda: answers(client.health)) and self._job_started(observer, uri)):
+            if not (
+                self._wait("the host", lambda: answers(client.health)) and self._job_started(observer, uri)
+            ):
                 return True
             recount = self._recount(songs)
             generator = self._start_generator()
@@ -234,7 +237,9 @@ class Demo:
             str(self.place.root / "data"),
         ]
         several = ["--processes", str(self.options.hosts)] if self.options.hosts > 1 else []
-        self.children.start("The host", [sys.executable, *command, "--address", HOST, "--port", str(port), *several])
+        self.children.start(
+            "The host", [sys.executable, *command, "--address", HOST, "--port", str(port), *several]
+        )
 
     def _broker_started(self) -> bool:
         """Start the broker with its topic; False if the user has enough."""
@@ -243,9 +248,18 @@ class Demo:
 
         port = free_ports(HOST, 0, 1)[0]
         # By name alone: the server's side imports nothing of the Spark side.
-        command = ["-m", "spark_pipeline.kafka_broker", "--port", str(port), "--data", str(self.place.root / "kafka")]
+        command = [
+            "-m",
+            "spark_pipeline.kafka_broker",
+            "--port",
+            str(port),
+            "--data",
+            str(self.place.root / "kafka"),
+        ]
         broker = self.children.start("The Kafka broker", [sys.executable, *command])
-        if not self._wait("the Kafka broker", lambda: BROKER_SERVES in broker.log.read_text(errors="replace")):
+        if not self._wait(
+            "the Kafka broker", lambda: BROKER_SERVES in broker.log.read_text(errors="replace")
+        ):
             return False
         self.bootstrap = f"{HOST}:{port}"
         create_plays_topic(self.bootstrap)
@@ -253,18 +267,40 @@ class Demo:
 
     def _start_job(self, uris: list[str]) -> None:
         # By name alone, likewise.
-        events = ["files", "--directory", str(self.place.root)] if self.bootstrap is None else ["kafka", "--bootstrap", self.bootstrap]
+        events = (
+            ["files", "--directory", str(self.place.root)]
+            if self.bootstrap is None
+            else ["kafka", "--bootstrap", self.bootstrap]
+        )
         places = ["--tables", str(self.place.root), "--checkpoint", str(self.place.root / "checkpoint")]
-        command = ["-m", "spark_pipeline.pipelines", "music_charts", "--source", *events, "--no-feed", *places]
+        command = [
+            "-m",
+            "spark_pipeline.pipelines",
+            "music_charts",
+            "--source",
+            *events,
+            "--no-feed",
+            *places,
+        ]
         command += ["--changelog", (self.place.root / "changelog").as_uri()]
         command += [argument for uri in uris for argument in ("--notify", uri)]
         self.children.start(
-            "The Spark job", [sys.executable, *command], {"SPARK_LOCAL_DIRS": str(self.place.root / "spark"), "PYSPARK_PYTHON": sys.executable}
+            "The Spark job",
+            [sys.executable, *command],
+            {"SPARK_LOCAL_DIRS": str(self.place.root / "spark"), "PYSPARK_PYTHON": sys.executable},
         )
 
     def _start_generator(self) -> Child:
         place = [str(self.place.plays)] if self.bootstrap is None else ["--kafka", self.bootstrap]
-        command = ["-m", "flight_server.cli.demo.generator", *place, "--rate", str(self.options.rate), "--seed", str(self.options.seed)]
+        command = [
+            "-m",
+            "flight_server.cli.demo.generator",
+            *place,
+            "--rate",
+            str(self.options.rate),
+            "--seed",
+            str(self.options.seed),
+        ]
         return self.children.start("The generator", [sys.executable, *command])
 
     def _recount(self, songs: pa.Table) -> Recount:
@@ -286,7 +322,10 @@ class Demo:
             while not there():
                 self.children.check()
                 if time.monotonic() > deadline:
-                    raise DeadlineExceeded(f"The demo waited {START_SECONDS:.0f} seconds for {what}; the logs are in {self.place.logs}.")
+                    raise DeadlineExceeded(
+                        f"The demo waited {START_SECONDS:.0f} seconds for {what}; the logs are in "
+                        f"{self.place.logs}."
+                    )
                 if self.stopping.wait(TICK_SECONDS):
                     self.console.print("Stopped before the first chart.")
                     return False
@@ -311,7 +350,11 @@ class Demo:
                     next_chart = seconds + CHART_SECONDS
                     charts, took = observer.charts()
                     self._keep(seconds, self.measured.chart_query, took)
-                    screen.show(self._view(uri, seconds, recount.events, rates.of(seconds, recount.events), seen, charts))
+                    screen.show(
+                        self._view(
+                            uri, seconds, recount.events, rates.of(seconds, recount.events), seen, charts
+                        )
+                    )
 
     def _measure(self, observer: Observer, seconds: float) -> Observation:
         seen = observer.look()
@@ -326,7 +369,9 @@ class Demo:
         if seconds >= self.options.warm_up:
             samples.append(sample)
 
-    def _view(self, uri: str, seconds: float, events: int, rate: float, seen: Observation, charts: list[ChartRow]) -> View:
+    def _view(
+        self, uri: str, seconds: float, events: int, rate: float, seen: Observation, charts: list[ChartRow]
+    ) -> View:
         return View(
             uri=uri,
             seconds=seconds,
@@ -345,7 +390,11 @@ class Demo:
         """Wait until all events are counted, and compare every count."""
         deadline = time.monotonic() + CATCH_UP_SECONDS
         with self.console.status("Checking the counts ..."):
-            while (seen := observer.look()) is not None and seen.plays < recount.counted and time.monotonic() < deadline:
+            while (
+                (seen := observer.look()) is not None
+                and seen.plays < recount.counted
+                and time.monotonic() < deadline
+            ):
                 self.children.check()
                 time.sleep(TICK_SECONDS)
         songs, genres = observer.counts()

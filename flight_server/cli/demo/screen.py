@@ -64,7 +64,9 @@ class Screen(Protocol):
 
     def __enter__(self) -> Screen: ...
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None: ...
 
 
 def open_screen(console: Console) -> Screen:
@@ -87,7 +89,9 @@ class LiveScreen:
         self._live.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         self._live.stop()
 
 
@@ -107,7 +111,9 @@ class PlainScreen:
     def __enter__(self) -> PlainScreen:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         return
 
 
@@ -137,7 +143,9 @@ def charts_screen(view: View, width: int, height: int) -> RenderableType:
     Returns:
         What a rich console prints.
     """
-    genres = [(genre, list(rows)) for genre, rows in itertools.groupby(view.charts, key=lambda row: row.genre)]
+    genres = [
+        (genre, list(rows)) for genre, rows in itertools.groupby(view.charts, key=lambda row: row.genre)
+    ]
     columns = max(1, min(3, width // _GENRE_WIDTH))
     rows = -(-len(genres) // columns)
     pages = max(1, -(-rows // max(1, (height - _HEADER_LINES) // _GENRE_LINES)))
@@ -149,15 +157,23 @@ def charts_screen(view: View, width: int, height: int) -> RenderableType:
     shown = [_genre(genre, songs) for genre, songs in genres[page * per_page : (page + 1) * per_page]]
     for start in range(0, len(shown), columns):
         grid.add_row(*shown[start : start + columns])
-    # The cursor stays on a line of its own: the ^C that a terminal echoes would wrap at the end of a full one, and shift the picture.
+    # The cursor stays on a line of its own: the ^C that a terminal echoes would wrap at the end of a full
+    # one, and shift the picture.
     return Group(_header(view, page, pages), grid, Text())
 
 
 def _header(view: View, page: int, pages: int) -> RenderableType:
-    time = f"{view.seconds:.0f} s, Ctrl-C ends" if view.duration is None else f"{view.seconds:.0f} of {view.duration:.0f} s"
+    time = (
+        f"{view.seconds:.0f} s, Ctrl-C ends"
+        if view.duration is None
+        else f"{view.seconds:.0f} of {view.duration:.0f} s"
+    )
     turns = f" · page {page + 1} of {pages}" if pages > 1 else ""
     made, epoch, freshness, chart, lookup = figures(view)
-    lines = Text(" · ").join(Text(text) for text in (made, epoch, freshness)), Text(" · ").join(Text(text) for text in (chart, lookup))
+    lines = (
+        Text(" · ").join(Text(text) for text in (made, epoch, freshness)),
+        Text(" · ").join(Text(text) for text in (chart, lookup)),
+    )
     title = Text.assemble(("Music charts", "bold"), f" · {view.uri} · {time}{turns}")
     for line in lines:
         line.no_wrap = True

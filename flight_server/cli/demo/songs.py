@@ -7,19 +7,135 @@ import numpy.typing as npt
 import pyarrow as pa
 
 SONGS = 10_000
-GENRES = ("Blues", "Classical", "Country", "Electronic", "Folk", "Hip Hop", "Jazz", "Metal", "Pop", "Punk", "Reggae", "Rock")
+GENRES = (
+    "Blues",
+    "Classical",
+    "Country",
+    "Electronic",
+    "Folk",
+    "Hip Hop",
+    "Jazz",
+    "Metal",
+    "Pop",
+    "Punk",
+    "Reggae",
+    "Rock",
+)
 _ADJECTIVES = (
-    *("Amber", "Bitter", "Borrowed", "Broken", "Burning", "Crystal", "Distant", "Electric", "Empty", "Endless", "Faded", "Fearless", "Gentle"),
-    *("Golden", "Hidden", "Hollow", "Honest", "Lonely", "Lost", "Lucky", "Midnight", "Neon", "Paper", "Quiet", "Reckless", "Restless", "Scarlet"),
-    *("Secret", "Silver", "Sleepless", "Slow", "Stolen", "Sudden", "Sweet", "Velvet", "Wandering", "Wild", "Winter", "Wooden", "Young"),
+    *(
+        "Amber",
+        "Bitter",
+        "Borrowed",
+        "Broken",
+        "Burning",
+        "Crystal",
+        "Distant",
+        "Electric",
+        "Empty",
+        "Endless",
+        "Faded",
+        "Fearless",
+        "Gentle",
+    ),
+    *(
+        "Golden",
+        "Hidden",
+        "Hollow",
+        "Honest",
+        "Lonely",
+        "Lost",
+        "Lucky",
+        "Midnight",
+        "Neon",
+        "Paper",
+        "Quiet",
+        "Reckless",
+        "Restless",
+        "Scarlet",
+    ),
+    *(
+        "Secret",
+        "Silver",
+        "Sleepless",
+        "Slow",
+        "Stolen",
+        "Sudden",
+        "Sweet",
+        "Velvet",
+        "Wandering",
+        "Wild",
+        "Winter",
+        "Wooden",
+        "Young",
+    ),
 )
 _NOUNS = (
-    *("Avenue", "Backroad", "Balcony", "Carnival", "Cathedral", "Circus", "City", "Coastline", "Daylight", "Desert", "Diamond", "Engine", "Fever"),
-    *("Fire", "Garden", "Harbour", "Heart", "Highway", "Horizon", "Island", "Kitchen", "Letter", "Lighthouse", "Machine", "Mirror", "Mountain"),
-    *("Morning", "Ocean", "Parade", "Radio", "Rain", "River", "Satellite", "Season", "Shadow", "Skyline", "Station", "Summer", "Thunder", "Window"),
+    *(
+        "Avenue",
+        "Backroad",
+        "Balcony",
+        "Carnival",
+        "Cathedral",
+        "Circus",
+        "City",
+        "Coastline",
+        "Daylight",
+        "Desert",
+        "Diamond",
+        "Engine",
+        "Fever",
+    ),
+    *(
+        "Fire",
+        "Garden",
+        "Harbour",
+        "Heart",
+        "Highway",
+        "Horizon",
+        "Island",
+        "Kitchen",
+        "Letter",
+        "Lighthouse",
+        "Machine",
+        "Mirror",
+        "Mountain",
+    ),
+    *(
+        "Morning",
+        "Ocean",
+        "Parade",
+        "Radio",
+        "Rain",
+        "River",
+        "Satellite",
+        "Season",
+        "Shadow",
+        "Skyline",
+        "Station",
+        "Summer",
+        "Thunder",
+        "Window",
+    ),
 )
 _ENDINGS = ("", "", "", " Again", " Blues", " Forever", " in June", " No. 2", " Tonight", " (Live)")
-_FIRST = ("Ada", "Billie", "Cleo", "Dexter", "Edda", "Frankie", "Greta", "Hank", "Iris", "Jonah", "Kit", "Lena", "Miles", "Nina", "Otis", "Pearl")
+_FIRST = (
+    "Ada",
+    "Billie",
+    "Cleo",
+    "Dexter",
+    "Edda",
+    "Frankie",
+    "Greta",
+    "Hank",
+    "Iris",
+    "Jonah",
+    "Kit",
+    "Lena",
+    "Miles",
+    "Nina",
+    "Otis",
+    "Pearl",
+)
 _LAST = (
     "Ash",
     "Barrow",
@@ -51,7 +167,9 @@ def make_songs(count: int = SONGS, seed: int = 1) -> pa.Table:
         `song_id` (int64, from 1), `title`, `artist`, `genre` (strings).
     """
     random = np.random.default_rng(seed)
-    artists = [f"{first} {last}" for first in _FIRST for last in _LAST] + [f"The {a} {n}s" for a in _ADJECTIVES for n in _NOUNS[::8]]
+    artists = [f"{first} {last}" for first in _FIRST for last in _LAST] + [
+        f"The {a} {n}s" for a in _ADJECTIVES for n in _NOUNS[::8]
+    ]
     chosen = random.integers(0, len(artists), count)
     return pa.table(
         {
@@ -65,7 +183,11 @@ def make_songs(count: int = SONGS, seed: int = 1) -> pa.Table:
 
 
 def _joined(
-    random: np.random.Generator, count: int, first: tuple[str, ...], second: tuple[str, ...], endings: tuple[str, ...]
+    random: np.random.Generator,
+    count: int,
+    first: tuple[str, ...],
+    second: tuple[str, ...],
+    endings: tuple[str, ...],
 ) -> npt.NDArray[np.str_]:
     """Texts of one word of each list; the last list brings its own spaces."""
 

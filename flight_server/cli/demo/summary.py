@@ -68,13 +68,30 @@ def _lines(outcome: Outcome) -> list[tuple[str, str]]:
     measured = outcome.measured
     rate = outcome.events / max(outcome.seconds, 0.001)
     lines = [
-        ("events", f"{outcome.events:,} in {outcome.seconds:.1f} s: {rate:,.0f} events/s, {outcome.counted:,} plays counted"),
+        (
+            "events",
+            (
+                f"{outcome.events:,} in {outcome.seconds:.1f} s: {rate:,.0f} events/s, {outcome.counted:,} "
+                "plays "
+                "counted"
+            ),
+        ),
         ("epochs", f"{outcome.epoch:,}"),
-        ("freshness", f"{_percentiles(measured.freshness)}: age of the newest visible event, from its making to the answer that shows it"),
+        (
+            "freshness",
+            (
+                f"{_percentiles(measured.freshness)}: age of the newest visible event, from its making to "
+                "the "
+                "answer that shows it"
+            ),
+        ),
         ("top-five query", _percentiles(measured.chart_query)),
         ("lookup by key", _percentiles(measured.lookup)),
         ("measured", f"after a warm-up of {outcome.warm_up:.0f} s, by SQL over Flight"),
-        ("consistency", f"{measured.looks - measured.torn:,} of {measured.looks:,} looks saw both stores at one epoch"),
+        (
+            "consistency",
+            f"{measured.looks - measured.torn:,} of {measured.looks:,} looks saw both stores at one epoch",
+        ),
         ("check", _check(outcome)),
     ]
     return [*lines, ("kept in", str(outcome.kept))] if outcome.kept is not None else lines
@@ -82,10 +99,18 @@ def _lines(outcome: Outcome) -> list[tuple[str, str]]:
 
 def _percentiles(samples: list[float]) -> str:
     found = Percentiles.of(samples)
-    return "not measured" if found is None else f"p50 {human_seconds(found.p50)}, p99 {human_seconds(found.p99)}"
+    return (
+        "not measured" if found is None else f"p50 {human_seconds(found.p50)}, p99 {human_seconds(found.p99)}"
+    )
 
 
 def _check(outcome: Outcome) -> str:
     if outcome.wrong_songs or outcome.wrong_genres:
-        return f"FAILED: a recount of the events differs for {outcome.wrong_songs:,} songs and {outcome.wrong_genres:,} genres"
-    return f"passed: the counts of all {outcome.songs:,} songs and {outcome.genres:,} genres equal a recount of the generated events"
+        return (
+            f"FAILED: a recount of the events differs for {outcome.wrong_songs:,} songs and "
+            f"{outcome.wrong_genres:,} genres"
+        )
+    return (
+        f"passed: the counts of all {outcome.songs:,} songs and {outcome.genres:,} genres equal a recount "
+        "of the generated events"
+    )

@@ -23,7 +23,9 @@ _PATIENCE_SECONDS = 30.0
 _READ_MESSAGES = 10_000
 _SETTINGS = {"retention.ms": "600000", "segment.bytes": "67108864"}
 """A demo without end must not fill the disk; ten minutes are far more than the job is ever behind."""
-_COUNTED = pa.schema([("song_id", pa.int64()), ("duration_seconds", pa.int32()), ("event_time", pa.timestamp("us", "UTC"))])
+_COUNTED = pa.schema(
+    [("song_id", pa.int64()), ("duration_seconds", pa.int32()), ("event_time", pa.timestamp("us", "UTC"))]
+)
 
 
 def create_plays_topic(bootstrap: str, patience_seconds: float = _PATIENCE_SECONDS) -> None:
@@ -60,7 +62,9 @@ class PlaysProducer:
     """
 
     def __init__(self, bootstrap: str) -> None:
-        self._producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 2, "log_level": 2})
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 2, "log_level": 2}
+        )
         self._failures: list[str] = []
 
     def __call__(self, number: int, events: pa.Table) -> None:
@@ -73,11 +77,18 @@ class PlaysProducer:
         Raises:
             Unavailable: The broker did not take all of them.
         """
-        times = events.set_column(events.schema.get_field_index("event_time"), "event_time", pc.strftime(events["event_time"], "%Y-%m-%dT%H:%M:%SZ"))
+        times = events.set_column(
+            events.schema.get_field_index("event_time"),
+            "event_time",
+            pc.strftime(events["event_time"], "%Y-%m-%dT%H:%M:%SZ"),
+        )
         messages = [{"key": str(event["song_id"]), "value": json.dumps(event)} for event in times.to_pylist()]
         self._producer.produce_batch(TOPIC, messages, on_delivery=self._delivered)
         if self._producer.flush(_PATIENCE_SECONDS) or self._failures:
-            raise Unavailable(f"The Kafka broker did not take all plays: {self._failures[0] if self._failures else 'it does not answer'}.")
+            raise Unavailable(
+                "The Kafka broker did not take all plays: "
+                f"{self._failures[0] if self._failures else 'it does not answer'}."
+            )
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
@@ -96,7 +107,14 @@ class TopicRecount(Recount):
     def __init__(self, bootstrap: str, songs: pa.Table, patience_seconds: float = _PATIENCE_SECONDS) -> None:
         super().__init__(songs)
         self._patience_seconds = patience_seconds
-        self._consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "recount", "enable.auto.commit": False, "log_level": 2})
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "recount",
+                "enable.auto.commit": False,
+                "log_level": 2,
+            }
+        )
         self._next = dict.fromkeys(range(PARTITIONS), 0)
         self._consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in self._next])
 
@@ -113,17 +131,34 @@ class TopicRecount(Recount):
             values = [self._taken(message) for message in messages]
             if values:
                 lines = io.BytesIO(b"\n".join(values))
-                self.count(pj.read_json(lines, parse_options=pj.ParseOptions(explicit_schema=_COUNTED, unexpected_field_behavior="ignore")))
+                self.count(
+                    pj.read_json(
+                        lines,
+                        parse_options=pj.ParseOptions(
+                            explicit_schema=_COUNTED, unexpected_field_behavior="ignore"
+                        ),
+                    )
+                )
 
     def _end(self, partition: int) -> int:
         with _broker_asked("say how many plays there are"):
-            _, end = self._consumer.get_watermark_offsets(TopicPartition(TOPIC, partition), self._patience_seconds)
+            _, end = self._consumer.get_watermark_offsets(
+                TopicPartition(TOPIC, partition), self._patience_seconds
+            )
         return end
 
     def _taken(self, message: Message) -> bytes:
-        error, partition, offset, value = message.error(), message.partition(), message.offset(), message.value()
+        error, partition, offset, value = (
+            message.error(),
+            message.partition(),
+            message.offset(),
+            message.value(),
+        )
         if error is not None or partition is None or offset is None or not isinstance(value, bytes):
-            raise Unavailable(f"The Kafka broker did not give a play: {'it is no message' if error is None else error.str()}.")
+            raise Unavailable(
+                "The Kafka broker did not give a play: "
+                f"{'it is no message' if error is None else error.str()}."
+            )
         self._next[partition] = offset + 1
         return value
 

@@ -19,7 +19,12 @@ from engine.changelog.objects import open_objects
 from engine.model.schema import PartitionId, StoreDefinition, StoreName, define_store
 from tests.support.waiting import wait_until
 
-PLAYS = define_store("plays", pa.schema([("song", pa.int64()), ("title", pa.string()), ("plays", pa.int32())]), ["song"], partitions=4)
+PLAYS = define_store(
+    "plays",
+    pa.schema([("song", pa.int64()), ("title", pa.string()), ("plays", pa.int32())]),
+    ["song"],
+    partitions=4,
+)
 
 
 @dataclass(frozen=True)
@@ -51,8 +56,15 @@ def s3_options(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str
     with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as server:
         try:
             address = _address(log, server)
-            settings = {"endpoint": address, "allow_http": "true", "access_key_id": "test", "secret_access_key": "test", "region": "us-east-1"}
-            # obstore does not make buckets; to moto's path-style addresses a bucket is an object of no bucket.
+            settings = {
+                "endpoint": address,
+                "allow_http": "true",
+                "access_key_id": "test",
+                "secret_access_key": "test",
+                "region": "us-east-1",
+            }
+            # obstore does not make buckets; to moto's path-style addresses a bucket is an object of no
+            # bucket.
             http = obstore.store.HTTPStore.from_url(address, client_options={"allow_http": True})
             obstore.put(http, "bucket", b"", use_multipart=False)
             yield settings
@@ -90,10 +102,14 @@ def local(tmp_path: Path) -> Changelog:
 
 def rows(*songs: int, title: str = "t", plays: int = 1) -> pa.Table:
     """Rows of `PLAYS`."""
-    return pa.table({"song": songs, "title": [title] * len(songs), "plays": [plays] * len(songs)}, PLAYS.schema)
+    return pa.table(
+        {"song": songs, "title": [title] * len(songs), "plays": [plays] * len(songs)}, PLAYS.schema
+    )
 
 
-def read(changelog: Changelog, commit_epoch: int, definition: StoreDefinition = PLAYS) -> list[tuple[object, ...]]:
+def read(
+    changelog: Changelog, commit_epoch: int, definition: StoreDefinition = PLAYS
+) -> list[tuple[object, ...]]:
     """All rows of one epoch of one store as sorted tuples."""
     commit = changelog.read_commit(definition.group, commit_epoch)  # type: ignore[arg-type]  # an int will do in a test
     assert commit is not None

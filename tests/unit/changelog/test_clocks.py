@@ -1,4 +1,6 @@
-"""Retention believes no single clock: what would be gone for ever because of one that is wrong stays, and the commit is refused."""
+"""Retention believes no single clock: what would be gone for ever because of one that is wrong stays, and the
+commit is refused.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,17 @@ SECOND = 1_000_000
 DAY = 86_400 * SECOND
 GROUP = GroupName("plays")
 SCHEMA = pa.schema([("song", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
-BY_COMMIT = define_store("by commit", SCHEMA, ["song"], partitions=1, group=GROUP, behaviour=Behaviour(retention=Retention(DAY)))
-BY_EVENT = define_store("by event", SCHEMA, ["song"], partitions=1, group=GROUP, behaviour=Behaviour(retention=Retention(DAY, "at")))
+BY_COMMIT = define_store(
+    "by commit", SCHEMA, ["song"], partitions=1, group=GROUP, behaviour=Behaviour(retention=Retention(DAY))
+)
+BY_EVENT = define_store(
+    "by event",
+    SCHEMA,
+    ["song"],
+    partitions=1,
+    group=GROUP,
+    behaviour=Behaviour(retention=Retention(DAY, "at")),
+)
 FOR_EVER = define_store("for ever", SCHEMA, ["song"], partitions=1, group=GROUP)
 NOW = dt.datetime.now(dt.UTC)
 
@@ -37,7 +48,9 @@ times = st.integers(-(10**18), 10**18)
 
 
 class Clock:
-    """The clock of the machine that commits, which can be set wrong; that of the storage goes on as it did."""
+    """The clock of the machine that commits, which can be set wrong; that of the storage goes on
+    as it did.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ahead = dt.timedelta(0)
@@ -67,7 +80,10 @@ def songs(changelog: Changelog, directory: Path, store: str) -> list[int]:
 
 @given(times, st.integers(0, 10**15))
 def test_clocks_may_be_a_little_apart(storage: int, apart: int) -> None:
-    refused = r"The clock of this machine says .*, and that of the changelog's storage .*: set the clock that is wrong"
+    refused = (
+        r"The clock of this machine says .*, and that of the changelog's storage .*: set the clock "
+        r"that is wrong"
+    )
     for sign in (1, -1):
         check_clock(storage + sign * min(apart, MOST_APART), storage)
         with pytest.raises(InvalidInput, match=refused):
@@ -80,16 +96,27 @@ def test_a_cutoff_may_not_rise_beyond_the_present(storage: int, apart: int) -> N
     far = storage + MOST_APART + 1 + apart
     for before in ({}, {store: storage - apart}):
         check_cutoffs(before, {store: storage + MOST_APART - apart}, storage)
-        with pytest.raises(InvalidInput, match=r"All rows of store by event of before .* would be gone for ever, .*: begin with a new checkpoint"):
+        with pytest.raises(
+            InvalidInput,
+            match=(
+                r"All rows of store by event of before .* would be gone for ever, .*: begin with a new "
+                r"checkpoint"
+            ),
+        ):
             check_cutoffs(before, {store: far}, storage)
     check_cutoffs({store: far}, {store: far}, storage)
 
 
 def test_moments_are_told_plainly() -> None:
     start = 1_795_341_600 * SECOND
-    with pytest.raises(InvalidInput, match=r"says 2026-11-25 08:00:00 UTC, and that of the changelog's storage 2026-11-22 08:00:00 UTC:"):
+    with pytest.raises(
+        InvalidInput,
+        match=r"says 2026-11-25 08:00:00 UTC, and that of the changelog's storage 2026-11-22 08:00:00 UTC:",
+    ):
         check_clock(start + 3 * DAY - 7200 * SECOND, start - 7200 * SECOND)
-    with pytest.raises(InvalidInput, match=r"of before 900000000000000000 microseconds after 1970 UTC would be gone"):
+    with pytest.raises(
+        InvalidInput, match=r"of before 900000000000000000 microseconds after 1970 UTC would be gone"
+    ):
         check_cutoffs({}, {BY_EVENT.name: 9 * 10**17}, start)
 
 
@@ -122,10 +149,24 @@ CLOCK_STEPS = st.one_of(
 @given(st.lists(CLOCK_STEPS, max_size=20))
 @example([("append", 1), ("set the clock", 72), ("append", 0)])
 @example([("set the clock", -72), ("append", 0), ("set the clock", 0), ("append", 0)])
-@example([("append", 0), ("set the clock", -200), ("sleep", 170), ("new writer", 0), ("append", 0), ("set the clock", 0), ("append", 0)])
+@example(
+    [
+        ("append", 0),
+        ("set the clock", -200),
+        ("sleep", 170),
+        ("new writer", 0),
+        ("append", 0),
+        ("set the clock", 0),
+        ("append", 0),
+    ]
+)
 @example([("append", 0), ("sleep", 100), ("append", 0), ("append", 1)])
-def test_whatever_the_clock_of_a_writer_says_no_row_goes_before_its_time(steps: list[tuple[str, int]]) -> None:
-    """Rows and cutoffs as their commits have them, against when they were written by the clock of the storage."""
+def test_whatever_the_clock_of_a_writer_says_no_row_goes_before_its_time(
+    steps: list[tuple[str, int]],
+) -> None:
+    """Rows and cutoffs as their commits have them, against when they were written by the clock of the
+    storage.
+    """
     clocks, changelog = Clocks(), Changelog.open("memory://")
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Epochs, "storage_now", lambda _: clocks.storage)
@@ -147,7 +188,10 @@ def test_whatever_the_clock_of_a_writer_says_no_row_goes_before_its_time(steps: 
                     commit = appender.append({"by commit": pa.table({"song": [1], "at": [NOW]}, SCHEMA)})
                     rows.append((clocks.storage, commit.committed_at))
                     cutoff = commit.cutoffs[BY_COMMIT.name]
-                    assert all(stamp >= cutoff or clocks.storage - written >= DAY - 2 * MOST_APART for written, stamp in rows)
+                    assert all(
+                        stamp >= cutoff or clocks.storage - written >= DAY - 2 * MOST_APART
+                        for written, stamp in rows
+                    )
                     assert not clocks.ahead, "a clock that is hours off was believed"
             except InvalidInput:
                 assert clocks.ahead, "a clock that is right was not believed"
@@ -167,13 +211,17 @@ def test_the_storage_tells_the_time_and_keeps_nothing(reopen: Reopen) -> None:
 
 
 @pytest.mark.parametrize("days", [3, -3])
-def test_a_commit_of_a_clock_that_is_wrong_is_refused(reopen: Reopen, clock: Clock, tmp_path: Path, days: int) -> None:
+def test_a_commit_of_a_clock_that_is_wrong_is_refused(
+    reopen: Reopen, clock: Clock, tmp_path: Path, days: int
+) -> None:
     changelog = reopen()
     appender = open_appender(changelog, [BY_COMMIT])
     append(appender, "by commit", 1)
     clock.ahead = dt.timedelta(days=days)
     for _ in range(2):
-        with pytest.raises(InvalidInput, match=r"The clock of this machine says .*, and that of the changelog's storage"):
+        with pytest.raises(
+            InvalidInput, match=r"The clock of this machine says .*, and that of the changelog's storage"
+        ):
             append(appender, "by commit", 2)
     with pytest.raises(InvalidInput, match="The clock of this machine says"):
         open_appender(changelog, [BY_COMMIT])
@@ -186,7 +234,9 @@ def test_a_commit_of_a_clock_that_is_wrong_is_refused(reopen: Reopen, clock: Clo
 
 
 @pytest.mark.parametrize("days", [3, -3])
-def test_the_first_commit_of_a_clock_that_is_wrong_is_refused(reopen: Reopen, clock: Clock, days: int) -> None:
+def test_the_first_commit_of_a_clock_that_is_wrong_is_refused(
+    reopen: Reopen, clock: Clock, days: int
+) -> None:
     clock.ahead = dt.timedelta(days=days)
     appender = open_appender(reopen(), [BY_COMMIT])
     with pytest.raises(InvalidInput, match="The clock of this machine says"):
@@ -198,7 +248,10 @@ def test_an_event_of_the_future_takes_nothing_with_it(reopen: Reopen, tmp_path: 
     appender = open_appender(changelog, [BY_EVENT])
     append(appender, "by event", 1, NOW)
     for watermark in (dt.datetime(2999, 1, 1, tzinfo=dt.UTC), NOW + dt.timedelta(days=1, hours=2)):
-        with pytest.raises(InvalidInput, match=r"All rows of store by event of before .*, and the clock of the changelog's storage says"):
+        with pytest.raises(
+            InvalidInput,
+            match=r"All rows of store by event of before .*, and the clock of the changelog's storage says",
+        ):
             append(appender, "by event", 2, watermark)
     # Ahead by less than the retention: rows go early, and not all of them.
     append(appender, "by event", 3, NOW + dt.timedelta(hours=5))
@@ -228,8 +281,12 @@ def test_cutoffs_of_before_are_not_judged(local: Changelog, clock: Clock) -> Non
     assert commit.cutoffs == {BY_COMMIT.name: far}
 
 
-def test_a_job_that_comes_back_after_a_week_goes_on(local: Changelog, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its last commit is a week old, the clock of the storage went on, and the monotonic clock stood still while the machine slept."""
+def test_a_job_that_comes_back_after_a_week_goes_on(
+    local: Changelog, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its last commit is a week old, the clock of the storage went on, and the monotonic clock stood still
+    while the machine slept.
+    """
     appender = open_appender(local, [BY_COMMIT])
     append(appender, "by commit", 1)
     clock.ahead = dt.timedelta(days=7)
@@ -238,7 +295,9 @@ def test_a_job_that_comes_back_after_a_week_goes_on(local: Changelog, clock: Clo
     append(open_appender(local, [BY_COMMIT]), "by commit", 3)
 
 
-def test_the_storage_is_seldom_asked_for_the_time(local: Changelog, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_storage_is_seldom_asked_for_the_time(
+    local: Changelog, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked, storage_now = [], Epochs.storage_now
 
     def count(epochs: Epochs) -> int:

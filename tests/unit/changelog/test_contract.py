@@ -53,7 +53,12 @@ def test_append_and_read_back(reopen: Reopen) -> None:
     stored = reader.read_commit(PLAYS.group, Epoch(2))
     assert stored == commit
     assert stored is not None
-    assert (stored.writer, stored.token, stored.rows, stored.stores) == ("loader", 1, 3, frozenset([PLAYS.name]))
+    assert (stored.writer, stored.token, stored.rows, stored.stores) == (
+        "loader",
+        1,
+        3,
+        frozenset([PLAYS.name]),
+    )
 
 
 def test_a_big_epoch_goes_to_a_data_file_and_is_read_by_partition(reopen: Reopen) -> None:
@@ -81,7 +86,13 @@ def test_far_ranges_of_a_file_are_read_apart(reopen: Reopen) -> None:
 
 
 def test_several_stores_in_one_commit(reopen: Reopen) -> None:
-    songs = define_store("songs", pa.schema([("id", pa.string()), ("genre", pa.string())]), ["id"], group="charts", partitions=2)
+    songs = define_store(
+        "songs",
+        pa.schema([("id", pa.string()), ("genre", pa.string())]),
+        ["id"],
+        group="charts",
+        partitions=2,
+    )
     plays = define_store("plays", PLAYS.schema, ["song"], group="charts", partitions=4)
     appender = open_appender(reopen(), [songs, plays])
     commit = appender.append({"plays": rows(1), "songs": pa.table({"id": ["a", "b"], "genre": ["x", None]})})
@@ -89,7 +100,10 @@ def test_several_stores_in_one_commit(reopen: Reopen) -> None:
     assert reader.groups() == ["charts"]
     assert commit.stores == {songs.name, plays.name}
     found = reader.read_rows(commit, reader.definitions())
-    assert flat({place: batch for place, batch in found.items() if place[0] == "songs"}) == [("a", "x"), ("b", None)]
+    assert flat({place: batch for place, batch in found.items() if place[0] == "songs"}) == [
+        ("a", "x"),
+        ("b", None),
+    ]
     with pytest.raises(NotFound, match=r"plays in epoch 2 of store group charts"):
         reader.read_rows(commit, {songs.name: songs})
 
@@ -98,7 +112,11 @@ def test_tombstones_travel_only_where_there_are_some(reopen: Reopen) -> None:
     appender = open_appender(reopen(), [PLAYS])
     table = rows(*range(20)).append_column("gone", pa.array([song == 7 for song in range(20)]))
     commit = appender.append({"plays": table}, tombstone_column="gone")
-    marked = [batch for batch in reopen().read_rows(commit, {PLAYS.name: PLAYS}).values() if TOMBSTONE_COLUMN in batch.schema.names]
+    marked = [
+        batch
+        for batch in reopen().read_rows(commit, {PLAYS.name: PLAYS}).values()
+        if TOMBSTONE_COLUMN in batch.schema.names
+    ]
     assert len(marked) == 1
     assert marked[0].schema.names[-1] == TOMBSTONE_COLUMN
     assert {row["song"] for row in marked[0].to_pylist() if row[TOMBSTONE_COLUMN]} == {7}
@@ -141,8 +159,14 @@ def test_slices_with_and_without_tombstones_of_one_partition_join(reopen: Reopen
     changelog.create_store(single)
     writer = changelog.writer(single.group, "driver")
     gone = rows(1).append_column("gone", pa.array([True]))
-    parts = [partition_rows(single, rows(1)), partition_rows(single, gone, tombstone_column="gone"), partition_rows(single, rows(2))]
-    files = [changelog.stage(single.group, writer.next_epoch, {single.name: part}, task="t") for part in parts]
+    parts = [
+        partition_rows(single, rows(1)),
+        partition_rows(single, gone, tombstone_column="gone"),
+        partition_rows(single, rows(2)),
+    ]
+    files = [
+        changelog.stage(single.group, writer.next_epoch, {single.name: part}, task="t") for part in parts
+    ]
     batch = changelog.read_rows(writer.commit(files), {single.name: single})[single.name, PartitionId(0)]
     assert batch[TOMBSTONE_COLUMN].to_pylist() == [False, True, False]
     assert batch["song"].to_pylist() == [1, 1, 2]
@@ -152,7 +176,9 @@ def test_a_file_staged_for_another_epoch_is_refused(reopen: Reopen) -> None:
     changelog = reopen()
     changelog.create_store(PLAYS)
     writer = changelog.writer(PLAYS.group, "driver")
-    file = changelog.stage(PLAYS.group, writer.next_epoch, {PLAYS.name: partition_rows(PLAYS, rows(1))}, task="0")
+    file = changelog.stage(
+        PLAYS.group, writer.next_epoch, {PLAYS.name: partition_rows(PLAYS, rows(1))}, task="0"
+    )
     writer.append({})
     with pytest.raises(InvalidInput, match="staged for epoch 2, and the next one is 3"):
         writer.commit([file])
@@ -168,7 +194,19 @@ def test_a_store_is_created_once(reopen: Reopen) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["two words", ".hidden", "..x", "a%2Fb", "naïve名", "a:b*c?d|e\\f\"g'h", "#hash?query&x=1", "x" * 200, "é" * 100, "tail."]
+    "name",
+    [
+        "two words",
+        ".hidden",
+        "..x",
+        "a%2Fb",
+        "naïve名",
+        "a:b*c?d|e\\f\"g'h",
+        "#hash?query&x=1",
+        "x" * 200,
+        "é" * 100,
+        "tail.",
+    ],
 )
 def test_any_printable_name(reopen: Reopen, name: str) -> None:
     definition = define_store(name, PLAYS.schema, ["song"])
@@ -190,7 +228,9 @@ def test_all_4096_partitions(reopen: Reopen) -> None:
     assert stored is not None
     found = reader.read_rows(stored, {definition.name: definition})
     assert len(found) == 4096
-    assert sorted(song for batch in found.values() for song in batch["song"].to_pylist()) == list(range(60_000))
+    assert sorted(song for batch in found.values() for song in batch["song"].to_pylist()) == list(
+        range(60_000)
+    )
 
 
 @pytest.mark.parametrize("epochs", [1, 2, 3, 7, 8, 20])
@@ -200,7 +240,9 @@ def test_the_newest_epoch_is_found_from_anywhere(epochs: int) -> None:
     writer = changelog.writer(PLAYS.group, "w")
     for _ in range(epochs - 1):
         writer.append({})
-    assert [changelog.newest_epoch(PLAYS.group, Epoch(known)) for known in range(epochs + 1)] == [epochs] * (epochs + 1)
+    assert [changelog.newest_epoch(PLAYS.group, Epoch(known)) for known in range(epochs + 1)] == [epochs] * (
+        epochs + 1
+    )
 
 
 def test_commit_times_never_fall(reopen: Reopen) -> None:
@@ -214,7 +256,9 @@ def test_rows_that_do_not_fit_are_never_stored(reopen: Reopen) -> None:
     changelog.create_store(PLAYS)
     writer = changelog.writer(PLAYS.group, "w")
     good = pa.RecordBatch.from_pydict({"song": [1], "title": ["t"], "plays": [1]}, PLAYS.schema)
-    null_key = pa.RecordBatch.from_arrays([pa.array([None], pa.int64()), good["title"], good["plays"]], schema=PLAYS.schema)
+    null_key = pa.RecordBatch.from_arrays(
+        [pa.array([None], pa.int64()), good["title"], good["plays"]], schema=PLAYS.schema
+    )
     with pytest.raises(InvalidInput, match="4 partitions, and rows came for partition 4"):
         writer.append({PLAYS.name: {PartitionId(4): good}})
     with pytest.raises(InvalidInput, match="title is missing"):

@@ -21,7 +21,9 @@ from tests.unit.changelog.conftest import PLAYS, flat, rows
 
 @dataclass(frozen=True)
 class Stored:
-    """A changelog with a small epoch (inside its commit) and a big one (in a data file), and its six objects."""
+    """A changelog with a small epoch (inside its commit) and a big one (in a data file), and its
+    six objects.
+    """
 
     root: Path
     objects: tuple[Path, ...]
@@ -80,7 +82,9 @@ def test_damage_anywhere_is_noticed(stored: Stored, data: st.DataObject) -> None
         path.write_bytes(original)
 
 
-@pytest.mark.parametrize("suffix", ["1.commit", "2.commit", "3.commit", "definition.json", "FORMAT", ".arrow"])
+@pytest.mark.parametrize(
+    "suffix", ["1.commit", "2.commit", "3.commit", "definition.json", "FORMAT", ".arrow"]
+)
 def test_no_byte_of_the_headers_can_be_flipped(untouched: Stored, suffix: str) -> None:
     path = object_of(untouched, suffix)
     original = path.read_bytes()
@@ -104,8 +108,22 @@ def object_of(stored: Stored, suffix: str) -> Path:
 @pytest.mark.parametrize(
     ("suffix", "place", "message"),
     [
-        ("2.commit", 8, f"The commit of epoch 2 of store group plays has format 7; this version reads up to {NEWEST_FORMAT}: upgrade livestate"),
-        (".arrow", 8, f"A data file of epoch 3 of store group plays has format 7; this version reads up to {NEWEST_FORMAT}: upgrade livestate"),
+        (
+            "2.commit",
+            8,
+            (
+                "The commit of epoch 2 of store group plays has format 7; this version reads up to "
+                f"{NEWEST_FORMAT}: upgrade livestate"
+            ),
+        ),
+        (
+            ".arrow",
+            8,
+            (
+                "A data file of epoch 3 of store group plays has format 7; this version reads up to "
+                f"{NEWEST_FORMAT}: upgrade livestate"
+            ),
+        ),
         ("FORMAT", 13, "The changelog has format 7; this version reads format 1: upgrade livestate"),
     ],
 )
@@ -126,23 +144,31 @@ def test_the_message_names_group_and_epoch(untouched: Stored) -> None:
     with pytest.raises(Corrupt, match="commit of epoch 2 of store group plays is damaged"):
         everything(untouched.root)
     path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-    with pytest.raises(Corrupt, match=r"store plays, partition 3, in epoch 2 of store group plays are damaged"):
+    with pytest.raises(
+        Corrupt, match=r"store plays, partition 3, in epoch 2 of store group plays are damaged"
+    ):
         everything(untouched.root)
 
 
 def test_a_data_file_that_is_gone_or_short(untouched: Stored) -> None:
     path = object_of(untouched, ".arrow")
     os.truncate(path, 100)
-    with pytest.raises(Corrupt, match="data file of epoch 3 of store group plays is missing or has lost bytes"):
+    with pytest.raises(
+        Corrupt, match="data file of epoch 3 of store group plays is missing or has lost bytes"
+    ):
         everything(untouched.root)
     path.unlink()
-    with pytest.raises(Corrupt, match="data file of epoch 3 of store group plays is missing or has lost bytes"):
+    with pytest.raises(
+        Corrupt, match="data file of epoch 3 of store group plays is missing or has lost bytes"
+    ):
         everything(untouched.root)
 
 
 def test_a_commit_in_the_wrong_place(untouched: Stored) -> None:
     object_of(untouched, "2.commit").write_bytes(object_of(untouched, "3.commit").read_bytes())
-    with pytest.raises(Corrupt, match="commit of epoch 2 of store group plays is that of epoch 3 of store group plays"):
+    with pytest.raises(
+        Corrupt, match="commit of epoch 2 of store group plays is that of epoch 3 of store group plays"
+    ):
         everything(untouched.root)
 
 

@@ -1,4 +1,6 @@
-"""A local directory: full disks, killed writers, and the order of the system calls that make a commit durable."""
+"""A local directory: full disks, killed writers, and the order of the system calls that make a commit
+durable.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,13 @@ while True:
 
 
 def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", FULL_DISK, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert done.stderr == ""
     lines = done.stdout.splitlines()
     assert len(lines) == 3
@@ -67,7 +75,9 @@ def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
 def test_a_killed_writer_leaves_whole_epochs(tmp_path: Path) -> None:
     acknowledged = 0
     for goal in (7, 16, 24):
-        with subprocess.Popen([sys.executable, "-c", WRITE_ON_AND_ON, str(tmp_path)], stdout=subprocess.PIPE, text=True) as writer:
+        with subprocess.Popen(
+            [sys.executable, "-c", WRITE_ON_AND_ON, str(tmp_path)], stdout=subprocess.PIPE, text=True
+        ) as writer:
             assert writer.stdout is not None
             while acknowledged < goal:
                 acknowledged = int(writer.stdout.readline())
@@ -114,7 +124,9 @@ def test_a_commit_is_durable_before_it_is_visible(tmp_path: Path, monkeypatch: p
     assert before_link[-1][1].startswith(commit)
     # Before that the data file, its name, and the name of the directory that it is in.
     assert calls.index(("link", data)) > 0
-    assert [("fsync", directory), ("fsync", "plays")] == before_link[before_link.index(("link", data)) + 1 : -1]
+    assert [("fsync", directory), ("fsync", "plays")] == before_link[
+        before_link.index(("link", data)) + 1 : -1
+    ]
     assert calls[-2:] == [("fsync", "plays"), ("fsync", "groups")]
 
 

@@ -11,7 +11,16 @@ from threading import Event
 import pyarrow as pa
 import pytest
 
-from engine.changelog import Changelog, Commit, SnapshotRetention, append_table, decode_file, encode_file, open_appender, partition_rows
+from engine.changelog import (
+    Changelog,
+    Commit,
+    SnapshotRetention,
+    append_table,
+    decode_file,
+    encode_file,
+    open_appender,
+    partition_rows,
+)
 from engine.changelog.codec import DATA_HEADER_LENGTH, decode_commit, encode_commit
 from engine.changelog.layout import migration_path
 from engine.changelog.local import LocalObjects
@@ -87,11 +96,20 @@ def test_rows_of_before_and_after_answer_together(reopen: Reopen) -> None:
     changelog = reopen()
     now = newest(changelog)
     assert now.describe().startswith("plays (song BIGINT, name VARCHAR, plays BIGINT) KEY (song)")
-    assert [read_as(changelog, epoch, now) for epoch in (2, 4, 6, 8)] == [[(1, "t", 1)], [(2, "t", 1)], [(9, "r", 1)], [(3, "n", 2**40)]]
+    assert [read_as(changelog, epoch, now) for epoch in (2, 4, 6, 8)] == [
+        [(1, "t", 1)],
+        [(2, "t", 1)],
+        [(9, "r", 1)],
+        [(3, "n", 2**40)],
+    ]
     assert len(read_as(changelog, 3, now)) == 20_000
     then = changelog.definition_at(PLAYS.name, 1)
     assert then is not None
-    assert [read_as(changelog, epoch, then) for epoch in (2, 4, 6)] == [[(1, "t", 1, 0.5)], [(2, "t", 1, 0.5)], [(9, "r", 1, 4.0)]]
+    assert [read_as(changelog, epoch, then) for epoch in (2, 4, 6)] == [
+        [(1, "t", 1, 0.5)],
+        [(2, "t", 1, 0.5)],
+        [(9, "r", 1, 4.0)],
+    ]
     assert read(changelog, 2) == [(1, "t", 1)]
 
 
@@ -101,7 +119,11 @@ def test_files_staged_before_a_migration_are_committed_after_it(reopen: Reopen) 
     writer = changelog.writer(PLAYS.group, "driver")
 
     def staged(song: int) -> bytes:
-        return encode_file(reopen().stage(PLAYS.group, writer.next_epoch, {PLAYS.name: partition_rows(PLAYS, rows(song))}, task="t"))
+        return encode_file(
+            reopen().stage(
+                PLAYS.group, writer.next_epoch, {PLAYS.name: partition_rows(PLAYS, rows(song))}, task="t"
+            )
+        )
 
     before = staged(1)
     reopen().migrate_store(PLAYS.name, ADDED)
@@ -136,7 +158,10 @@ def test_an_appender_takes_rows_of_all_shapes(reopen: Reopen) -> None:
     assert read_as(reopen(), 2, newest(reopen())) == [(9, "r", 1)]
     assert read_as(reopen(), 3, newest(reopen())) == [(1, "t", 1)]
     assert {row[0] for row in read_as(reopen(), commit.epoch, newest(reopen()))} == {2, 3}
-    with pytest.raises(InvalidInput, match=r"the column name is missing.* the store is plays \(song BIGINT, name VARCHAR, plays BIGINT\)"):
+    with pytest.raises(
+        InvalidInput,
+        match=r"the column name is missing.* the store is plays \(song BIGINT, name VARCHAR, plays BIGINT\)",
+    ):
         appender.append({"plays": gone.drop_columns(["name", "gone"])})
 
 
@@ -144,7 +169,10 @@ def test_rows_are_not_read_in_shapes_of_before(reopen: Reopen) -> None:
     appender = open_appender(reopen(), [PLAYS])
     reopen().migrate_store(PLAYS.name, ADDED)
     commit = appender.append({"plays": rows(1)})
-    with pytest.raises(NotFound, match=r"Store plays was migrated before epoch 2 of store group plays.* read the definitions again"):
+    with pytest.raises(
+        NotFound,
+        match=r"Store plays was migrated before epoch 2 of store group plays.* read the definitions again",
+    ):
         reopen().read_rows(commit, {PLAYS.name: PLAYS})
 
 
@@ -174,7 +202,9 @@ def test_epochs_and_migrations_at_once(local: Changelog) -> None:
     for commit in commits:
         shape = other.definition_at(PLAYS.name, commit.generation)
         assert shape is not None
-        assert flat(other.read_rows(commit, {PLAYS.name: shape})) == [(commit.epoch - 1, "t", 1, *range(commit.generation))]
+        assert flat(other.read_rows(commit, {PLAYS.name: shape})) == [
+            (commit.epoch - 1, "t", 1, *range(commit.generation))
+        ]
 
 
 def test_a_fenced_writer_stays_fenced(reopen: Reopen) -> None:
@@ -193,7 +223,12 @@ def test_a_store_is_found_in_any_of_its_shapes(reopen: Reopen) -> None:
     first = reopen().migrate_store(PLAYS.name, ADDED).after
     second = reopen().migrate_store(PLAYS.name, WIDENED).after
     assert [reopen().create_store(shape) for shape in (PLAYS, first, second)] == [PLAYS, first, second]
-    asked = define_store("plays", pa.schema([("plays", pa.int64()), ("song", pa.int64()), ("name", pa.string())]), ["song"], partitions=4)
+    asked = define_store(
+        "plays",
+        pa.schema([("plays", pa.int64()), ("song", pa.int64()), ("name", pa.string())]),
+        ["song"],
+        partitions=4,
+    )
     assert reopen().create_store(asked) == second
     elsewhere = Changelog.open("memory://").create_store(second)
     assert (elsewhere.generation, elsewhere.is_as(second)) == (0, True)
@@ -202,23 +237,39 @@ def test_a_store_is_found_in_any_of_its_shapes(reopen: Reopen) -> None:
 @pytest.mark.parametrize(
     ("columns", "hint"),
     [
-        ([("song", "int64"), ("title", "string"), ("plays", "int32"), ("a b", "double")], "`livestate migrate plays --add '\"a b\" DOUBLE'`"),
+        (
+            [("song", "int64"), ("title", "string"), ("plays", "int32"), ("a b", "double")],
+            "`livestate migrate plays --add '\"a b\" DOUBLE'`",
+        ),
         (
             [("song", "int64"), ("n", "int8"), ("title", "string"), ("plays", "int64")],
             "`livestate migrate plays --widen plays=BIGINT --add 'n TINYINT'`",
         ),
         ([("song", "int64"), ("title", "string")], "`livestate migrate plays --drop plays`"),
-        ([("id", "int64"), ("title", "string"), ("plays", "int32")], "`livestate migrate plays --rename song=id`"),
-        ([("a b", "int64"), ("title", "string"), ("plays", "int32")], "`livestate migrate plays --rename 'song=\"a b\"'`"),
+        (
+            [("id", "int64"), ("title", "string"), ("plays", "int32")],
+            "`livestate migrate plays --rename song=id`",
+        ),
+        (
+            [("a b", "int64"), ("title", "string"), ("plays", "int32")],
+            "`livestate migrate plays --rename 'song=\"a b\"'`",
+        ),
         ([("song", "int64"), ("name", "string"), ("plays", "int32")], "`livestate migrate plays`"),
         ([("song", "string"), ("title", "string"), ("plays", "int32")], ""),
         ([("song", "int64"), ("title", "string"), ("plays", "int16")], ""),
     ],
 )
-def test_a_store_that_differs_says_what_a_migration_does(columns: Sequence[tuple[str, str]], hint: str) -> None:
+def test_a_store_that_differs_says_what_a_migration_does(
+    columns: Sequence[tuple[str, str]], hint: str
+) -> None:
     changelog = Changelog.open("memory://")
     changelog.create_store(PLAYS)
-    asked = define_store("plays", pa.schema([(name, pa.type_for_alias(kind)) for name, kind in columns]), [columns[0][0]], partitions=4)
+    asked = define_store(
+        "plays",
+        pa.schema([(name, pa.type_for_alias(kind)) for name, kind in columns]),
+        [columns[0][0]],
+        partitions=4,
+    )
     with pytest.raises(InvalidInput) as refused:
         changelog.create_store(asked)
     text = refused.value.message
@@ -232,7 +283,13 @@ def test_what_no_migration_does_has_no_hint() -> None:
     changelog.create_store(PLAYS)
     others = [
         define_store("plays", PLAYS.schema.append(pa.field("n", pa.int64())), ["song"], partitions=5),
-        define_store("plays", PLAYS.schema.append(pa.field("n", pa.int64())), ["song"], partitions=4, behaviour=Behaviour(KeyValue("n"))),
+        define_store(
+            "plays",
+            PLAYS.schema.append(pa.field("n", pa.int64())),
+            ["song"],
+            partitions=4,
+            behaviour=Behaviour(KeyValue("n")),
+        ),
         define_store("plays", PLAYS.schema, ["song", "title"], partitions=4),
     ]
     for asked in others:
@@ -243,7 +300,12 @@ def test_what_no_migration_does_has_no_hint() -> None:
 def test_stores_that_cannot_be_migrated_are_left_as_they_are(reopen: Reopen) -> None:
     changelog = reopen()
     changelog.create_store(PLAYS)
-    merged = define_store("sums", PLAYS.schema.remove(1), ["song"], behaviour=Behaviour(Merge((MergedColumn("plays", Function.SUM, "n"),))))
+    merged = define_store(
+        "sums",
+        PLAYS.schema.remove(1),
+        ["song"],
+        behaviour=Behaviour(Merge((MergedColumn("plays", Function.SUM, "n"),))),
+    )
     changelog.create_store(merged)
     with pytest.raises(NotFound, match="There is no store x"):
         changelog.migrate_store(StoreName("x"), ADDED)
@@ -268,7 +330,10 @@ def test_several_migrate_at_once(reopen: Reopen) -> None:
 
 def test_migrations_of_several_stores_of_a_group_are_numbered_together(reopen: Reopen) -> None:
     changelog = reopen()
-    stores = [changelog.create_store(define_store(name, PLAYS.schema, ["song"], group="plays")) for name in ("a", "b")]
+    stores = [
+        changelog.create_store(define_store(name, PLAYS.schema, ["song"], group="plays"))
+        for name in ("a", "b")
+    ]
     assert [changelog.migrate_store(store.name, ADDED).number for store in stores] == [1, 2]
     reopened = reopen()
     shapes = [[reopened.definition_at(store.name, number) for store in stores] for number in range(3)]
@@ -334,13 +399,17 @@ def test_no_commit_has_rows_of_a_later_generation(local: Changelog, name: str) -
     commit = open_appender(local, [PLAYS]).append({"plays": rows(1)})
     inside = commit.files[0]
     file = (
-        replace(inside, generation=2) if not name else replace(inside, generation=2, name=name, size=inside.size + DATA_HEADER_LENGTH, content=None)
+        replace(inside, generation=2)
+        if not name
+        else replace(inside, generation=2, name=name, size=inside.size + DATA_HEADER_LENGTH, content=None)
     )
     later = replace(commit, generation=1, files=(file,))
     with pytest.raises(Corrupt, match="commit of epoch 2 of store group plays is damaged"):
         decode_commit(commit.group, commit.epoch, pa.py_buffer(b"".join(encode_commit(later))))
     same = replace(later, generation=2)
-    assert decode_commit(commit.group, commit.epoch, pa.py_buffer(b"".join(encode_commit(same)))).generation == 2
+    assert (
+        decode_commit(commit.group, commit.epoch, pa.py_buffer(b"".join(encode_commit(same)))).generation == 2
+    )
 
 
 def test_damaged_migrations_are_noticed(local: Changelog, tmp_path: Path) -> None:
@@ -386,5 +455,11 @@ def test_collecting_and_dropping_leave_migrations(reopen: Reopen) -> None:
     assert (snapshot.generation, {part.generation for part in snapshot.parts}) == (1, {1})
     shape = again.definition_at(PLAYS.name, snapshot.generation)
     assert shape == after
-    batches = [batch for _, partition in places for batch in again.snapshots(PLAYS.group).batches(snapshot, shape, partition)]
-    assert [batch.to_pylist() for batch in batches] == [[{"song": 1, "title": "t", "plays": 1, "rating": 0.5}]]
+    batches = [
+        batch
+        for _, partition in places
+        for batch in again.snapshots(PLAYS.group).batches(snapshot, shape, partition)
+    ]
+    assert [batch.to_pylist() for batch in batches] == [
+        [{"song": 1, "title": "t", "plays": 1, "rating": 0.5}]
+    ]

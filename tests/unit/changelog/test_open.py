@@ -36,8 +36,16 @@ def test_what_is_no_changelog(uri: str, options: Mapping[str, str], message: str
 
 def test_the_remote_stores_open_without_a_request() -> None:
     assert Changelog.open("gs://bucket/prefix").uri == "gs://bucket/prefix"
-    assert Changelog.open("az://container/prefix", {"account_name": "a", "account_key": "YQ=="}).uri == "az://container/prefix"
-    assert "secret" not in repr(Changelog.open("s3://bucket/prefix", {"aws_allow_http": "true", "access_key_id": "a", "secret_access_key": "secret"}))
+    assert (
+        Changelog.open("az://container/prefix", {"account_name": "a", "account_key": "YQ=="}).uri
+        == "az://container/prefix"
+    )
+    assert "secret" not in repr(
+        Changelog.open(
+            "s3://bucket/prefix",
+            {"aws_allow_http": "true", "access_key_id": "a", "secret_access_key": "secret"},
+        )
+    )
 
 
 def test_a_file_uri_and_its_path_are_one(tmp_path: Path) -> None:
@@ -47,7 +55,13 @@ def test_a_file_uri_and_its_path_are_one(tmp_path: Path) -> None:
 
 
 def test_a_store_that_nobody_serves() -> None:
-    options = {"endpoint": "http://127.0.0.1:9", "allow_http": "true", "access_key_id": "a", "secret_access_key": "b", "timeout": "100ms"}
+    options = {
+        "endpoint": "http://127.0.0.1:9",
+        "allow_http": "true",
+        "access_key_id": "a",
+        "secret_access_key": "b",
+        "timeout": "100ms",
+    }
     with pytest.raises(Unavailable, match="cannot be reached") as raised:
         Changelog.open("s3://bucket/x", options).definitions()
     assert "127.0.0.1" not in raised.value.message
@@ -72,7 +86,14 @@ def test_a_changelog_can_be_sent_to_a_task(tmp_path: Path) -> None:
 
 
 def test_names_as_path_segments() -> None:
-    assert [path_segment(name) for name in ("plays", "a/b", ".a", "a.b", "a b%", "é~")] == ["plays", "a%2Fb", "%2Ea", "a.b", "a%20b%25", "%C3%A9%7E"]
+    assert [path_segment(name) for name in ("plays", "a/b", ".a", "a.b", "a b%", "é~")] == [
+        "plays",
+        "a%2Fb",
+        "%2Ea",
+        "a.b",
+        "a%20b%25",
+        "%C3%A9%7E",
+    ]
     long = [path_segment(name) for name in ("x" * 200, "x" * 199 + "y", "é" * 100)]
     assert len(set(long)) == 3
     assert all(len(segment) <= 180 and segment.isascii() for segment in long)

@@ -62,15 +62,25 @@ def test_one_partition() -> None:
         (pa.binary(), pa.large_binary(), [b"a"]),
         (pa.date32(), pa.date64(), [dt.date(2024, 2, 29)]),
         (pa.timestamp("us"), pa.timestamp("ns"), [dt.datetime(2024, 2, 29, 1, 2, 3, 4)]),  # noqa: DTZ001  the type has no zone
-        (pa.timestamp("us", "UTC"), pa.timestamp("ms", "Europe/Vienna"), [dt.datetime(2024, 2, 29, tzinfo=dt.UTC)]),
+        (
+            pa.timestamp("us", "UTC"),
+            pa.timestamp("ms", "Europe/Vienna"),
+            [dt.datetime(2024, 2, 29, tzinfo=dt.UTC)],
+        ),
         (pa.list_(pa.int64()), pa.large_list(pa.int32()), [[1, None], None, []]),
-        (pa.struct([("a", pa.int64()), ("b", pa.string())]), pa.struct([("a", pa.int8()), ("b", pa.large_string())]), [{"a": 1, "b": "x"}]),
+        (
+            pa.struct([("a", pa.int64()), ("b", pa.string())]),
+            pa.struct([("a", pa.int8()), ("b", pa.large_string())]),
+            [{"a": 1, "b": "x"}],
+        ),
         (pa.map_(pa.string(), pa.int64()), pa.map_(pa.string(), pa.int32()), [[("a", 1)]]),
         (pa.list_(pa.int64()), pa.null(), [None]),
     ],
     ids=str,
 )
-def test_types_are_cast_where_no_value_changes(target: pa.DataType, source: pa.DataType, values: list[Any]) -> None:
+def test_types_are_cast_where_no_value_changes(
+    target: pa.DataType, source: pa.DataType, values: list[Any]
+) -> None:
     store = define_store("typed", pa.schema([("k", pa.int64()), ("v", target)]), ["k"], partitions=1)
     table = pa.table({"k": range(len(values)), "v": pa.array(values, source)})
     batch = partition_rows(store, table)[PartitionId(0)]
@@ -89,7 +99,9 @@ def test_types_are_cast_where_no_value_changes(target: pa.DataType, source: pa.D
     ],
     ids=str,
 )
-def test_values_that_would_change_are_refused(target: pa.DataType, source: pa.DataType, values: list[Any]) -> None:
+def test_values_that_would_change_are_refused(
+    target: pa.DataType, source: pa.DataType, values: list[Any]
+) -> None:
     store = define_store("typed", pa.schema([("k", pa.int64()), ("v", target)]), ["k"])
     with pytest.raises(InvalidInput, match=r"column v is .* holds values that .* cannot hold exactly"):
         partition_rows(store, pa.table({"k": [0], "v": pa.array(values, source)}))
@@ -112,8 +124,13 @@ def test_values_that_would_change_are_refused(target: pa.DataType, source: pa.Da
 )
 def test_other_types_are_refused_with_both_definitions(target: pa.DataType, source: pa.DataType) -> None:
     store = define_store("typed", pa.schema([("k", pa.int64()), ("v", target)]), ["k"])
-    with pytest.raises(InvalidInput, match=r"batch 7: .* The rows are \(k BIGINT, v .*\); the store is typed \(k BIGINT, v .*\) KEY \(k\)"):
-        partition_rows(store, pa.table({"k": pa.array([], pa.int64()), "v": pa.array([], source)}), batch_name="batch 7")
+    with pytest.raises(
+        InvalidInput,
+        match=r"batch 7: .* The rows are \(k BIGINT, v .*\); the store is typed \(k BIGINT, v .*\) KEY \(k\)",
+    ):
+        partition_rows(
+            store, pa.table({"k": pa.array([], pa.int64()), "v": pa.array([], source)}), batch_name="batch 7"
+        )
 
 
 @pytest.mark.parametrize(
@@ -129,19 +146,32 @@ def test_other_types_are_refused_with_both_definitions(target: pa.DataType, sour
 )
 def test_columns_must_be_those_of_the_store(names: list[str], message: str) -> None:
     table = pa.Table.from_arrays([pa.array([1]) for _ in names], names=names)
-    with pytest.raises(InvalidInput, match=rf"Store plays, the batch: {message}\. The rows are \(song BIGINT.* the store is plays \(song BIGINT, "):
+    with pytest.raises(
+        InvalidInput,
+        match=(
+            rf"Store plays, the batch: {message}\. The rows are \(song BIGINT.* the store is plays \(song "
+            r"BIGINT, "
+        ),
+    ):
         partition_rows(PLAYS, table)
 
 
 def test_a_null_key_names_store_batch_column_and_row() -> None:
-    table = pa.table({"song": pa.array([1, None, None], pa.int64()), "title": ["a", "b", "c"], "plays": [1, 2, 3]})
-    with pytest.raises(InvalidInput, match=r"Store plays, batch 4: the key column song is null in 2 of 3 rows, first in row 1;"):
+    table = pa.table(
+        {"song": pa.array([1, None, None], pa.int64()), "title": ["a", "b", "c"], "plays": [1, 2, 3]}
+    )
+    with pytest.raises(
+        InvalidInput,
+        match=r"Store plays, batch 4: the key column song is null in 2 of 3 rows, first in row 1;",
+    ):
         partition_rows(PLAYS, table, batch_name="batch 4")
 
 
 def test_tombstones() -> None:
     single = define_store("single", PLAYS.schema, ["song"], partitions=1)
-    table = pa.table({"song": [1, 2, 3], "title": ["a", None, "c"], "plays": [1, None, 3], "gone": [False, True, None]})
+    table = pa.table(
+        {"song": [1, 2, 3], "title": ["a", None, "c"], "plays": [1, None, 3], "gone": [False, True, None]}
+    )
     batch = partition_rows(single, table, tombstone_column="gone")[PartitionId(0)]
     assert batch[TOMBSTONE_COLUMN].to_pylist() == [False, True, False]
     alive = table.set_column(3, "gone", pa.array([None, False, False]))
@@ -161,9 +191,15 @@ def test_tombstones() -> None:
     st.lists(st.tuples(st.integers(-5, 5), st.text(max_size=3), st.booleans()), max_size=30),
     st.sampled_from([1, 2, 7, 256, 257, 4096]),
 )
-def test_nothing_is_lost_and_equal_keys_keep_their_order(values: list[tuple[int, str, bool]], partitions: int) -> None:
+def test_nothing_is_lost_and_equal_keys_keep_their_order(
+    values: list[tuple[int, str, bool]], partitions: int
+) -> None:
     store = define_store(
-        "s", pa.schema([("a", pa.int32()), ("b", pa.string()), ("n", pa.int64())]), ["a", "b"], partition_by=["a"], partitions=partitions
+        "s",
+        pa.schema([("a", pa.int32()), ("b", pa.string()), ("n", pa.int64())]),
+        ["a", "b"],
+        partition_by=["a"],
+        partitions=partitions,
     )
     table = pa.table(
         {
@@ -185,4 +221,6 @@ def test_nothing_is_lost_and_equal_keys_keep_their_order(values: list[tuple[int,
 
 
 def same(left: dict[PartitionId, pa.RecordBatch], right: dict[PartitionId, pa.RecordBatch]) -> bool:
-    return left.keys() == right.keys() and all(batch.equals(right[partition]) for partition, batch in left.items())
+    return left.keys() == right.keys() and all(
+        batch.equals(right[partition]) for partition, batch in left.items()
+    )

@@ -1,4 +1,6 @@
-"""Snapshots in a changelog: parts become one, what came before goes, and writers, readers and zombies still agree."""
+"""Snapshots in a changelog: parts become one, what came before goes, and writers, readers and zombies still
+agree.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,12 @@ def placed(*songs: int) -> dict[PartitionId, pa.RecordBatch]:
     return partition_rows(PLAYS, rows(*songs))
 
 
-def write_part(changelog: Changelog, epoch: Epoch, live: Mapping[PartitionId, pa.RecordBatch], partitions: Collection[int]) -> SnapshotPart:
+def write_part(
+    changelog: Changelog,
+    epoch: Epoch,
+    live: Mapping[PartitionId, pa.RecordBatch],
+    partitions: Collection[int],
+) -> SnapshotPart:
     covers = [place for place in EVERYWHERE if place[1] in partitions]
     found = [(place, live[place[1]]) for place in covers if place[1] in live]
     return changelog.snapshots(GROUP).write_part(epoch, DEFINITIONS, covers, found)
@@ -118,7 +125,9 @@ def test_what_is_before_the_oldest_kept_snapshot_goes(reopen: Reopen) -> None:
     dropped = changelog.drop(GROUP, SnapshotRetention(kept=2, tail_seconds=0), now=LATER)
     assert (dropped.epochs, dropped.snapshots) == (epochs[5] - 1, 1)
     other = reopen()
-    assert [other.holds(GROUP, Epoch(epoch)) for epoch in range(1, with_file + 1)] == [epoch >= epochs[5] for epoch in range(1, with_file + 1)]
+    assert [other.holds(GROUP, Epoch(epoch)) for epoch in range(1, with_file + 1)] == [
+        epoch >= epochs[5] for epoch in range(1, with_file + 1)
+    ]
     assert other.snapshots(GROUP).epochs() == [epochs[5], with_file]
     assert other.snapshots(GROUP).parts(epochs[4]) == []
     assert other.newest_epoch(GROUP) == with_file
@@ -223,13 +232,20 @@ def test_a_damaged_snapshot_is_left_out(local: Changelog, tmp_path: Path, damage
     take(local, epochs[4], 0, 1, 2, 3)
     older, newer = sorted((tmp_path / "root" / "groups" / "plays" / "snapshots").glob("*.snapshot"))
     data = newer.read_bytes()
-    damaged = {"flip": bytes([*data[:60], data[60] ^ 1, *data[61:]]), "cut": data[:-3], "empty": b"", "other": older.read_bytes()}[damage]
+    damaged = {
+        "flip": bytes([*data[:60], data[60] ^ 1, *data[61:]]),
+        "cut": data[:-3],
+        "empty": b"",
+        "other": older.read_bytes(),
+    }[damage]
     newer.write_bytes(damaged)
     other = Changelog.open(local.uri)
     found = other.snapshots(GROUP).newest()
     assert found is not None
     assert found.epoch == epochs[2]
-    with pytest.raises(Corrupt, match=r"snapshot at epoch 5 of store group plays is (damaged|that of epoch 3)"):
+    with pytest.raises(
+        Corrupt, match=r"snapshot at epoch 5 of store group plays is (damaged|that of epoch 3)"
+    ):
         other.snapshots(GROUP).read(epochs[4])
 
 
@@ -294,7 +310,13 @@ print(songs_of(changelog, take(changelog, epoch, 0, 1, 2)))
 
 
 def test_a_full_disk_leaves_no_part(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", FULL_DISK, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert done.stderr == ""
     *refusals, left, songs = done.stdout.splitlines()
     assert len(refusals) == 2
@@ -313,7 +335,13 @@ def commit(epoch: int, written: int, nbytes: int = 0) -> Commit:
 
 def test_a_snapshot_is_due_by_the_weight_of_the_epochs() -> None:
     after = 10 * EPOCH_WEIGHT
-    assert [epoch for epoch in range(1, 200) if is_due(Mark(), commit(epoch, 0), after)] == [10, 20, 40, 80, 160]
+    assert [epoch for epoch in range(1, 200) if is_due(Mark(), commit(epoch, 0), after)] == [
+        10,
+        20,
+        40,
+        80,
+        160,
+    ]
     mark = Mark(Epoch(10), 0, 30 * EPOCH_WEIGHT)
     assert [epoch for epoch in range(1, 200) if is_due(mark, commit(epoch, 0), after)] == [40, 70, 130]
 
@@ -347,7 +375,11 @@ def snapshot(epoch: int, committed_at: int = 0) -> Snapshot:
     ],
 )
 def test_what_stays(retention: SnapshotRetention, oldest: int | None) -> None:
-    found = oldest_kept([snapshot(10, 10_000_000), snapshot(20, 20_000_000), snapshot(30, 30_000_000)], retention, now=30_000_000)
+    found = oldest_kept(
+        [snapshot(10, 10_000_000), snapshot(20, 20_000_000), snapshot(30, 30_000_000)],
+        retention,
+        now=30_000_000,
+    )
     assert (None if found is None else found.epoch) == oldest
     assert oldest_kept([], retention, now=0) is None
 

@@ -36,7 +36,11 @@ def test_the_newest_switch_of_a_name_counts(reopen: Reopen) -> None:
     assert meanings(reopen()) == {"plays": "by country"}
     assert switched(reopen(), "by country", "plays").number == 1
     assert switched(reopen(), "best", "plays").number == 1
-    assert meanings(reopen()) == meanings(changelog) == {"plays": "by country", "by country": "plays", "best": "plays"}
+    assert (
+        meanings(reopen())
+        == meanings(changelog)
+        == {"plays": "by country", "by country": "plays", "best": "plays"}
+    )
     assert switched(changelog, "plays", "plays") == Switch(PLAYS.name, PLAYS.name, 2)
     assert meanings(reopen()) == {"by country": "plays", "best": "plays"}
     assert set(reopen().definitions()) == {"plays", "by country"}
@@ -47,7 +51,11 @@ def test_a_switch_to_what_a_name_means_already_writes_nothing(reopen: Reopen) ->
     changelog.create_store(PLAYS)
     changelog.create_store(OTHER)
     assert switched(changelog, "plays", "plays").number == 0
-    assert switched(changelog, "plays", "by country").number == switched(reopen(), "plays", "by country").number == 1
+    assert (
+        switched(changelog, "plays", "by country").number
+        == switched(reopen(), "plays", "by country").number
+        == 1
+    )
 
 
 def test_more_than_nine_switches(reopen: Reopen) -> None:
@@ -96,7 +104,12 @@ def test_damage_is_noticed(tmp_path: Path) -> None:
     switched(changelog, "plays", "by country")
     file = tmp_path / switch_path(PLAYS.name, 1)
     whole = file.read_bytes()
-    for data in (whole[:-3], whole.replace(b"by country", b"by continent"), b"", whole.replace(b'"format": 1', b'"format": 2')):
+    for data in (
+        whole[:-3],
+        whole.replace(b"by country", b"by continent"),
+        b"",
+        whole.replace(b'"format": 1', b'"format": 2'),
+    ):
         file.write_bytes(data)
         with pytest.raises(Corrupt, match="restore"):
             meanings(Changelog.open(str(tmp_path)))

@@ -32,7 +32,11 @@ def test_a_batch_is_committed_once_over_restarts(reopen: Reopen) -> None:
     assert first.append(tables, query_id="q", batch_id=1) == one
 
     second = write_to(reopen())
-    assert (second.committed("q", 0), second.committed("q", 1), second.committed("q", 2)) == (one.epoch, one.epoch, None)
+    assert (second.committed("q", 0), second.committed("q", 1), second.committed("q", 2)) == (
+        one.epoch,
+        one.epoch,
+        None,
+    )
     assert second.append(tables, query_id="q", batch_id=1) == one
     assert second.commit([], query_id="q", batch_id=0) == one
     assert zero.epoch < one.epoch
@@ -47,7 +51,9 @@ def test_a_job_is_taken_over_when_asked_for_and_by_itself(reopen: Reopen) -> Non
     assert job.append({"plays": rows(1)}, query_id="q", batch_id=0).epoch == 3
     more = define_store("more", PLAYS.schema, PLAYS.key, group=PLAYS.group)
     for definition in (PLAYS, more):
-        with pytest.raises(InvalidInput, match=r"A job writes store group plays: its last batch is epoch 3.*take_over=True"):
+        with pytest.raises(
+            InvalidInput, match=r"A job writes store group plays: its last batch is epoch 3.*take_over=True"
+        ):
             open_appender(reopen(), [definition], query_ids=["another"])
     with pytest.raises(InvalidInput, match="A job writes store group plays"):
         append_table(reopen(), PLAYS, rows(2))
@@ -174,7 +180,8 @@ class LostAnswers:
 
     Attributes:
         losses: How many creates are carried out without an answer from now on.
-        retries: How many creates are carried out, repeated by the client, and so answered with "exists", from now on.
+        retries: How many creates are carried out, repeated by the client, and so answered with "exists", from
+            now on.
         silent: How many reads fail from now on.
     """
 
@@ -272,7 +279,10 @@ def test_an_appender_knows_its_stores(reopen: Reopen) -> None:
 
 
 def commits(changelog: Changelog) -> list[Commit]:
-    found = [changelog.read_commit(PLAYS.group, Epoch(epoch)) for epoch in range(1, changelog.newest_epoch(PLAYS.group) + 1)]
+    found = [
+        changelog.read_commit(PLAYS.group, Epoch(epoch))
+        for epoch in range(1, changelog.newest_epoch(PLAYS.group) + 1)
+    ]
     return [commit for commit in found if commit is not None]
 
 

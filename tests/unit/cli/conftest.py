@@ -55,4 +55,6 @@ def client(host_uri: str) -> Iterator[Client]:
 
 def livestate(*arguments: str | Path, stdin: str = "") -> Result:
     """Run the command in this process; its output is not a terminal."""
-    return CliRunner().invoke(main, [str(argument) for argument in arguments], input=stdin, prog_name="livestate")
+    return CliRunner().invoke(
+        main, [str(argument) for argument in arguments], input=stdin, prog_name="livestate"
+    )

@@ -34,8 +34,14 @@ def test_every_command_explains_itself() -> None:
 
 
 def test_help_imports_nothing_heavy() -> None:
-    code = "import sys, flight_server.cli.main; print(sorted({'pyarrow', 'rich', 'duckdb', 'sqlglot', 'numpy', 'prompt_toolkit'} & set(sys.modules)))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+    code = (
+        "import sys, flight_server.cli.main; print(sorted({'pyarrow', 'rich', 'duckdb', 'sqlglot', "
+        "'numpy', 'prompt_toolkit'} & set(sys.modules)))"
+    )
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        == "[]\n"
+    )
 
 
 def test_a_table(host_uri: str) -> None:
@@ -51,7 +57,9 @@ def test_a_table(host_uri: str) -> None:
 
 
 def test_a_table_shows_the_first_rows_and_says_so(host_uri: str) -> None:
-    shown = livestate("sql", "SELECT song_id FROM songs ORDER BY song_id", "--uri", host_uri, "--max-rows", "2")
+    shown = livestate(
+        "sql", "SELECT song_id FROM songs ORDER BY song_id", "--uri", host_uri, "--max-rows", "2"
+    )
     assert shown.stdout.split() == ["song_id", "───────", "1", "2"]
     assert "Only the first 2 rows are shown" in shown.stderr
     assert livestate("sql", "SELECT * FROM songs", "--uri", host_uri, "--max-rows", "3").stderr == ""
@@ -62,7 +70,9 @@ def test_sql_comes_from_anywhere(host_uri: str, tmp_path: Path, given: str) -> N
     text = "SELECT count(*) AS n FROM songs;"
     (tmp_path / "q.sql").write_text(text)
     arguments = {"argument": [text], "file": ["--file", str(tmp_path / "q.sql")], "stdin": []}[given]
-    shown = livestate("sql", *arguments, "--uri", host_uri, "--format", "csv", stdin=text if given == "stdin" else "")
+    shown = livestate(
+        "sql", *arguments, "--uri", host_uri, "--format", "csv", stdin=text if given == "stdin" else ""
+    )
     assert shown.stdout == '"n"\n3\n'
 
 
@@ -88,7 +98,9 @@ def test_json_and_arrow(host_uri: str) -> None:
         ("--max-staleness", "-1", 1, "max_staleness must be a number of seconds"),
     ],
 )
-def test_which_epochs_are_read_can_be_wished(host_uri: str, option: str, value: str, exit_code: int, said: str) -> None:
+def test_which_epochs_are_read_can_be_wished(
+    host_uri: str, option: str, value: str, exit_code: int, said: str
+) -> None:
     sql = "SELECT count(*) AS n FROM songs"
     shown = livestate("sql", sql, "--uri", host_uri, "--format", "csv", "--timeout", "0.5", option, value)
     assert shown.exit_code == exit_code, shown.output
@@ -102,10 +114,24 @@ def test_hosts_are_shown_in_sql(host_uri: str) -> None:
 
 
 def test_dialect_and_timeout_reach_the_host(host_uri: str) -> None:
-    spark = livestate("sql", "SELECT `song_id` FROM songs WHERE song_id <=> 1", "--uri", host_uri, "--dialect", "spark", "--format", "csv")
+    spark = livestate(
+        "sql",
+        "SELECT `song_id` FROM songs WHERE song_id <=> 1",
+        "--uri",
+        host_uri,
+        "--dialect",
+        "spark",
+        "--format",
+        "csv",
+    )
     assert spark.stdout == '"song_id"\n1\n', spark.stderr
     slow = livestate(
-        "sql", "SELECT count(*) FROM range(3000000) a(n), range(3000000) b(m) WHERE n % 7 = m % 11", "--uri", host_uri, "--timeout", "0.2"
+        "sql",
+        "SELECT count(*) FROM range(3000000) a(n), range(3000000) b(m) WHERE n % 7 = m % 11",
+        "--uri",
+        host_uri,
+        "--timeout",
+        "0.2",
     )
     assert slow.exit_code == 1
     assert "0.2" in slow.stderr
@@ -132,9 +158,17 @@ def test_an_error_is_short_and_points_at_the_place(host_uri: str) -> None:
         (["stores", "--token-file", "not-there"], 2, "--token-file"),
     ],
 )
-def test_what_goes_wrong(arguments: list[str], exit_code: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_goes_wrong(
+    arguments: list[str], exit_code: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    failed = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": _root()}, check=False)
+    failed = subprocess.run(
+        [*COMMAND, *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": _root()},
+        check=False,
+    )
     assert (failed.returncode, failed.stdout) == (exit_code, "")
     assert message in failed.stderr
     assert "Traceback" not in failed.stderr
@@ -146,7 +180,11 @@ def _root() -> str:
 
 def test_a_reader_that_goes_away_is_no_error(host_uri: str) -> None:
     sql = "SELECT a.song_id FROM songs a, generate_series(1, 1000000) AS many(n)"
-    query = subprocess.Popen([*COMMAND, "sql", sql, "--uri", host_uri, "--format", "csv"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    query = subprocess.Popen(
+        [*COMMAND, "sql", sql, "--uri", host_uri, "--format", "csv"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     assert query.stdout is not None
     assert query.stderr is not None
     assert query.stdout.readline() == b'"song_id"\n'
@@ -179,10 +217,27 @@ def test_a_host_of_no_deployment_shows_itself_and_says_so(host_uri: str) -> None
 
 
 def test_serve_says_where_it_listens_and_stops_on_sigterm(tmp_path: Path) -> None:
-    append_table(Changelog.open(str(tmp_path / "changelog")), define_store("songs", SONGS.schema, ["song_id"]), SONGS)
+    append_table(
+        Changelog.open(str(tmp_path / "changelog")), define_store("songs", SONGS.schema, ["song_id"]), SONGS
+    )
     (tmp_path / "token").write_text("secret\n")
-    options = ["--changelog", str(tmp_path / "changelog"), "--data", str(tmp_path / "data"), "--port", "0", "--memory", "512MiB", "--cache", "64MB"]
-    with subprocess.Popen([*COMMAND, "serve", *options, "--token-file", str(tmp_path / "token")], stdout=subprocess.PIPE, text=True) as host:
+    options = [
+        "--changelog",
+        str(tmp_path / "changelog"),
+        "--data",
+        str(tmp_path / "data"),
+        "--port",
+        "0",
+        "--memory",
+        "512MiB",
+        "--cache",
+        "64MB",
+    ]
+    with subprocess.Popen(
+        [*COMMAND, "serve", *options, "--token-file", str(tmp_path / "token")],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as host:
         assert host.stdout is not None
         said = host.stdout.readline().split()
         assert said[:2] == ["livestate", "serves"]
@@ -191,7 +246,16 @@ def test_serve_says_where_it_listens_and_stops_on_sigterm(tmp_path: Path) -> Non
         assert (refused.exit_code, refused.stdout) == (1, "")
         with Client(uri, token="secret") as client:
             wait_until(lambda: bool(client.health()["ready"]))
-        counted = livestate("sql", "SELECT count(*) AS n FROM songs", "--uri", uri, "--token-file", tmp_path / "token", "--format", "csv")
+        counted = livestate(
+            "sql",
+            "SELECT count(*) AS n FROM songs",
+            "--uri",
+            uri,
+            "--token-file",
+            tmp_path / "token",
+            "--format",
+            "csv",
+        )
         assert counted.stdout == '"n"\n3\n', counted.stderr
         host.send_signal(signal.SIGTERM)
         assert host.wait(60) == 0
@@ -201,7 +265,10 @@ def test_serve_says_where_it_listens_and_stops_on_sigterm(tmp_path: Path) -> Non
 def test_a_name_is_switched(tmp_path: Path) -> None:
     uri = str(tmp_path / "changelog")
     append_table(Changelog.open(uri), define_store("songs", SONGS.schema, ["song_id"], partitions=1), SONGS)
-    with started(HostOptions(changelog=uri, data=tmp_path / "data", port=0)) as host, Client(host.uri) as client:
+    with (
+        started(HostOptions(changelog=uri, data=tmp_path / "data", port=0)) as host,
+        Client(host.uri) as client,
+    ):
 
         def names() -> list[str]:
             found: list[str] = client.query("SHOW TABLES").read_all()["name"].to_pylist()
@@ -212,7 +279,10 @@ def test_a_name_is_switched(tmp_path: Path) -> None:
         wait_until(lambda: names() == ["best", "songs"])
         assert client.query("SELECT count(*) FROM best").read_all().to_pydict() == {"count_star()": [3]}
         assert "best, songs" in livestate("stores", "--uri", host.uri).stdout
-        assert livestate("switch", "best", "best", "--changelog", uri).stdout == "The name best means no store any more.\n"
+        assert (
+            livestate("switch", "best", "best", "--changelog", uri).stdout
+            == "The name best means no store any more.\n"
+        )
         wait_until(lambda: names() == ["songs"])
     missing = livestate("switch", "songs", "gone", "--changelog", uri)
     assert missing.exit_code == 1

@@ -28,11 +28,25 @@ from flight_server.host.ports import free_ports
 from tests.support.running import runs
 from tests.support.waiting import wait_until
 
-CHARTS = [ChartRow(genre, f"{genre} song {rank}", "An Artist", 1000 - rank) for genre in GENRES for rank in range(5)]
+CHARTS = [
+    ChartRow(genre, f"{genre} song {rank}", "An Artist", 1000 - rank) for genre in GENRES for rank in range(5)
+]
 
 
 def view(seconds: float = 3.0) -> View:
-    return View("grpc://127.0.0.1:1", seconds, 30.0, 18_000, 6001.0, 7, 0.31, Percentiles(0.3, 0.5), Percentiles(0.01, 0.02), None, CHARTS)
+    return View(
+        "grpc://127.0.0.1:1",
+        seconds,
+        30.0,
+        18_000,
+        6001.0,
+        7,
+        0.31,
+        Percentiles(0.3, 0.5),
+        Percentiles(0.01, 0.02),
+        None,
+        CHARTS,
+    )
 
 
 def console(width: int = 120) -> Console:
@@ -80,7 +94,9 @@ def test_the_schedule_makes_up_for_lateness() -> None:
 
 
 def test_the_generator_process_writes_whole_files_and_stops_when_told(tmp_path: Path) -> None:
-    with subprocess.Popen([sys.executable, "-m", "flight_server.cli.demo.generator", str(tmp_path), "--rate", "5000"]) as generator:
+    with subprocess.Popen(
+        [sys.executable, "-m", "flight_server.cli.demo.generator", str(tmp_path), "--rate", "5000"]
+    ) as generator:
         wait_until(lambda: len(list(tmp_path.glob("*.parquet"))) >= 3)
         generator.send_signal(signal.SIGTERM)
         assert generator.wait(60) == 0
@@ -98,7 +114,11 @@ def test_a_recount_counts_plays_of_30_seconds_once(tmp_path: Path) -> None:
     def write(number: int, rows: list[tuple[int, int]]) -> None:
         ids, seconds = zip(*rows, strict=True)
         times = pa.array([number * 1_000_000] * len(rows)).cast(pa.timestamp("us", "UTC"))
-        write_file(tmp_path, number, pa.table({"song_id": ids, "user_id": ids, "duration_seconds": seconds, "event_time": times}))
+        write_file(
+            tmp_path,
+            number,
+            pa.table({"song_id": ids, "user_id": ids, "duration_seconds": seconds, "event_time": times}),
+        )
 
     recount.advance()
     assert (recount.events, recount.counted, recount.seconds) == (0, 0, 0.0)
@@ -130,7 +150,9 @@ def test_differences_count_every_kind() -> None:
     assert differences({1: 5}, {}) == 1
 
 
-@pytest.mark.parametrize(("width", "height", "genres"), [(120, 40, 12), (120, 20, 6), (80, 20, 4), (40, 12, 1)])
+@pytest.mark.parametrize(
+    ("width", "height", "genres"), [(120, 40, 12), (120, 20, 6), (80, 20, 4), (40, 12, 1)]
+)
 def test_charts_fit_the_terminal_and_take_turns(width: int, height: int, genres: int) -> None:
     seen: set[str] = set()
     for page in range(len(GENRES) // genres):
@@ -151,7 +173,8 @@ def test_plain_output_is_a_line_now_and_then() -> None:
     lines = text_of(shown).splitlines()
     assert len(lines) == 3
     assert lines[0].strip() == (
-        "0.0 s  6,001 events/s (18,000)  epoch 7  freshness 310 ms (p50 300 ms, p99 500 ms)  top-five query (p50 10 ms, p99 20 ms)  lookup by key -"
+        "0.0 s  6,001 events/s (18,000)  epoch 7  freshness 310 ms (p50 300 ms, p99 500 ms)  top-five query "
+        "(p50 10 ms, p99 20 ms)  lookup by key -"
     )
 
 
@@ -176,10 +199,16 @@ def test_the_summary_says_whether_the_counts_are_right() -> None:
 
 def test_children_stop_in_order_and_a_dead_one_is_named(tmp_path: Path) -> None:
     with Children(tmp_path) as children:
-        steady = children.start("The steady one", [sys.executable, "-c", "import time; print('hello', flush=True); time.sleep(600)"])
+        steady = children.start(
+            "The steady one",
+            [sys.executable, "-c", "import time; print('hello', flush=True); time.sleep(600)"],
+        )
         failing = children.start("The failing one", [sys.executable, "-c", "import sys; sys.exit('no luck')"])
         failing.process.wait()
-        with pytest.raises(Unavailable, match=r"The failing one ended unexpectedly with exit code 1 \(no luck\); .*failing-one\.log"):
+        with pytest.raises(
+            Unavailable,
+            match=r"The failing one ended unexpectedly with exit code 1 \(no luck\); .*failing-one\.log",
+        ):
             children.check()
         wait_until(lambda: steady.log.read_text() == "hello\n")
     assert steady.process.returncode == -signal.SIGTERM
@@ -198,7 +227,9 @@ with Children(Path(sys.argv[1])) as children:
 
 
 def test_children_end_with_a_demo_that_is_killed(tmp_path: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", _DEMO, str(tmp_path)], stdout=subprocess.PIPE, text=True) as demo:
+    with subprocess.Popen(
+        [sys.executable, "-c", _DEMO, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as demo:
         try:
             assert demo.stdout is not None
             children = [int(demo.stdout.readline()) for _ in range(2)]

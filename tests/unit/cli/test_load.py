@@ -46,9 +46,16 @@ def written(tmp_path: Path, name: str, table: pa.Table = ROWS) -> Path:
 
 
 @pytest.mark.parametrize("name", ["rows.parquet", "rows.csv", "rows.arrow", "rows.arrows"])
-def test_every_format_loads_the_same_rows_in_epochs_of_the_size_asked_for(tmp_path: Path, changelog: Changelog, name: str) -> None:
+def test_every_format_loads_the_same_rows_in_epochs_of_the_size_asked_for(
+    tmp_path: Path, changelog: Changelog, name: str
+) -> None:
     seen: list[Progress] = []
-    loaded = load_file(changelog, written(tmp_path, name), LoadOptions("t", ["id"], partitions=3, batch_rows=400), seen.append)
+    loaded = load_file(
+        changelog,
+        written(tmp_path, name),
+        LoadOptions("t", ["id"], partitions=3, batch_rows=400),
+        seen.append,
+    )
     assert [progress.rows for progress in seen] == [400, 800, 1000]
     assert (loaded.rows, loaded.epochs, loaded.epoch) == (1000, 3, changelog.newest_epoch(GroupName("t")))
     assert contents(changelog, "t") == sorted(ROWS.to_pylist(), key=lambda row: str((row["id"],)))
@@ -56,7 +63,9 @@ def test_every_format_loads_the_same_rows_in_epochs_of_the_size_asked_for(tmp_pa
 
 def test_loading_again_replaces_by_key(tmp_path: Path, changelog: Changelog) -> None:
     load_file(changelog, written(tmp_path, "a.parquet"), LoadOptions("t", ["id"]))
-    load_file(changelog, written(tmp_path, "b.parquet", pa.table({"id": [5], "name": ["new"]})), LoadOptions("t"))
+    load_file(
+        changelog, written(tmp_path, "b.parquet", pa.table({"id": [5], "name": ["new"]})), LoadOptions("t")
+    )
     rows = contents(changelog, "t")
     assert len(rows) == 1000
     assert {row["id"]: row["name"] for row in rows}[5] == "new"
@@ -66,11 +75,19 @@ def test_a_group_that_a_job_writes_is_taken_over_when_asked_for(tmp_path: Path, 
     definition = define_store("t", ROWS.schema, ["id"], partitions=1)
     job = open_appender(changelog, [definition])
     job.append({"t": ROWS}, query_id="a job", batch_id=0)
-    command = ["load", "t", str(written(tmp_path, "a.parquet", pa.table({"id": [5], "name": ["new"]}))), "--changelog", changelog.uri]
+    command = [
+        "load",
+        "t",
+        str(written(tmp_path, "a.parquet", pa.table({"id": [5], "name": ["new"]}))),
+        "--changelog",
+        changelog.uri,
+    ]
     refused = livestate(*command)
     assert refused.exit_code == 1
     said = " ".join(refused.stderr.split())
-    assert "A job writes store group t: its last batch is epoch 2, and it would be refused from now on." in said
+    assert (
+        "A job writes store group t: its last batch is epoch 2, and it would be refused from now on." in said
+    )
     assert "--take-over" in said
     # It goes on as if nothing had been.
     assert job.append({"t": ROWS}, query_id="a job", batch_id=1).epoch == 3
@@ -149,7 +166,13 @@ def test_bad_csv_says_where(tmp_path: Path, changelog: Changelog, text: str, mes
 def test_a_bad_row_far_behind_says_what_is_loaded_already(tmp_path: Path, changelog: Changelog) -> None:
     file = tmp_path / "a.csv"
     file.write_text("id\n" + "".join(f"{number}\n" for number in range(300_000)) + "x\n")
-    with pytest.raises(InvalidInput, match=r"row 300,001, column id: 'x' is not a BIGINT.*--type id=VARCHAR.*The 100,000 rows before it are loaded"):
+    with pytest.raises(
+        InvalidInput,
+        match=(
+            r"row 300,001, column id: 'x' is not a BIGINT.*--type id=VARCHAR.*The 100,000 rows before it "
+            r"are loaded"
+        ),
+    ):
         load_file(changelog, file, LoadOptions("t", ["id"], batch_rows=100_000))
 
 
@@ -170,7 +193,9 @@ def test_a_parquet_file_that_is_damaged_underway(tmp_path: Path, changelog: Chan
         load_file(changelog, file, LoadOptions("t", ["id"]))
 
 
-def test_a_file_without_a_known_ending_and_one_that_is_not_there(tmp_path: Path, changelog: Changelog) -> None:
+def test_a_file_without_a_known_ending_and_one_that_is_not_there(
+    tmp_path: Path, changelog: Changelog
+) -> None:
     with pytest.raises(InvalidInput, match="say --format"):
         load_file(changelog, tmp_path / "rows.txt", LoadOptions("t", ["id"]))
     with pytest.raises(NotFound, match=r"rows\.csv cannot be opened"):
@@ -179,7 +204,19 @@ def test_a_file_without_a_known_ending_and_one_that_is_not_there(tmp_path: Path,
 
 def test_the_command_loads_and_reports(tmp_path: Path, changelog: Changelog) -> None:
     file = written(tmp_path, "rows.csv")
-    done = livestate("load", "t", file, "--changelog", tmp_path / "changelog", "--key", "id, name", "--partition-by", "id", "--partitions", "2")
+    done = livestate(
+        "load",
+        "t",
+        file,
+        "--changelog",
+        tmp_path / "changelog",
+        "--key",
+        "id, name",
+        "--partition-by",
+        "id",
+        "--partitions",
+        "2",
+    )
     assert done.exit_code == 0, done.output
     assert done.stdout == ""
     assert "t: 1,000 rows in " in done.stderr
@@ -192,7 +229,9 @@ def test_the_command_fails_with_one_line(tmp_path: Path) -> None:
     file = written(tmp_path, "rows.csv")
     failed = livestate("load", "t", file, "--changelog", tmp_path / "changelog")
     assert (failed.exit_code, failed.stdout) == (1, "")
-    assert failed.stderr.splitlines() == ["Error: Store t does not exist yet: say which columns identify a row, with --key a,b."]
+    assert failed.stderr.splitlines() == [
+        "Error: Store t does not exist yet: say which columns identify a row, with --key a,b."
+    ]
     assert livestate("load", "t", file, "--changelog", tmp_path / "c", "--key", "a,,b").exit_code == 2
     assert livestate("load", "t", file, "--changelog", tmp_path / "c", "--type", "nothing").exit_code == 2
 
@@ -210,13 +249,20 @@ def test_files_of_before_and_after_a_migration(tmp_path: Path, changelog: Change
     assert {row["rank"] for row in rows if row["id"] != 5} == {7}
     assert [row for row in rows if row["id"] == 5] == [{"id": 5, "title": "x", "rank": 1}]
     with pytest.raises(
-        InvalidInput, match=r"has no column rank|the column rank is missing.*the store is t \(id BIGINT, title VARCHAR, rank INTEGER\)"
+        InvalidInput,
+        match=(
+            r"has no column rank|the column rank is missing.*the store is t \(id BIGINT, title VARCHAR, "
+            r"rank INTEGER\)"
+        ),
     ):
         load_file(changelog, written(tmp_path, f"other-{name}", new.drop_columns(["rank"])), LoadOptions("t"))
 
 
 def test_collect_counts_what_it_deletes(tmp_path: Path, changelog: Changelog) -> None:
     load_file(changelog, written(tmp_path, "a.parquet"), LoadOptions("t", ["id"]))
-    assert livestate("collect", "--changelog", tmp_path / "changelog").stdout == "t: 0 files deleted, 0 epochs and 0 snapshots dropped\n"
+    assert (
+        livestate("collect", "--changelog", tmp_path / "changelog").stdout
+        == "t: 0 files deleted, 0 epochs and 0 snapshots dropped\n"
+    )
     unknown = livestate("collect", "nope", "--changelog", tmp_path / "changelog")
     assert (unknown.exit_code, unknown.stderr) == (1, "Error: There is no store group nope; there are t.\n")

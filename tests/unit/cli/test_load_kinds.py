@@ -1,4 +1,6 @@
-"""`livestate load` into new stores of every kind: how the options are read, what they make, and what is refused with which words."""
+"""`livestate load` into new stores of every kind: how the options are read, what they make, and what is
+refused with which words.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,17 @@ import pytest
 
 from engine.changelog import Changelog
 from engine.errors import InvalidInput
-from engine.model.kinds import PLAIN, Behaviour, Function, KeyValue, Merge, MergedColumn, Retention, Session, Versioned
+from engine.model.kinds import (
+    PLAIN,
+    Behaviour,
+    Function,
+    KeyValue,
+    Merge,
+    MergedColumn,
+    Retention,
+    Session,
+    Versioned,
+)
 from engine.model.schema import GroupName, StoreDefinition, StoreName
 from flight_server.cli.behaviour_text import BehaviourText, merged_column
 from flight_server.cli.load import LoadOptions, load_file
@@ -89,9 +101,18 @@ def test_what_is_no_merged_column(text: str, message: str) -> None:
     [
         (BehaviourText(), PLAIN),
         (BehaviourText(order_by="at", is_global=True), Behaviour(KeyValue("at"), is_global=True)),
-        (BehaviourText(merge=["n=count()"], retention="1 day"), Behaviour(Merge((MergedColumn("n", Function.COUNT),)), Retention(DAY))),
-        (BehaviourText(gap="1 day", retention="2 days", in_memory=True), Behaviour(Session(DAY), Retention(2 * DAY, "session_end"), in_memory=True)),
-        (BehaviourText(valid_from="at", retention="1 day"), Behaviour(Versioned("at"), Retention(DAY, "valid_to"))),
+        (
+            BehaviourText(merge=["n=count()"], retention="1 day"),
+            Behaviour(Merge((MergedColumn("n", Function.COUNT),)), Retention(DAY)),
+        ),
+        (
+            BehaviourText(gap="1 day", retention="2 days", in_memory=True),
+            Behaviour(Session(DAY), Retention(2 * DAY, "session_end"), in_memory=True),
+        ),
+        (
+            BehaviourText(valid_from="at", retention="1 day"),
+            Behaviour(Versioned("at"), Retention(DAY, "valid_to")),
+        ),
         (BehaviourText(retention="1 day", retention_column="at"), Behaviour(retention=Retention(DAY, "at"))),
     ],
 )
@@ -104,8 +125,14 @@ def test_what_options_make(text: BehaviourText, behaviour: Behaviour) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (BehaviourText(order_by="a", valid_from="b"), "--order-by and --valid-from make stores of different kinds"),
-        (BehaviourText(order_by="a", merge=["n=count()"]), "--order-by and --merge or --gap make stores of different kinds"),
+        (
+            BehaviourText(order_by="a", valid_from="b"),
+            "--order-by and --valid-from make stores of different kinds",
+        ),
+        (
+            BehaviourText(order_by="a", merge=["n=count()"]),
+            "--order-by and --merge or --gap make stores of different kinds",
+        ),
         (BehaviourText(retention_column="a"), "say how long it is, with --retention"),
         (BehaviourText(retention="0 days"), "a retention must be longer than nothing"),
         (BehaviourText(retention="-1 days"), "'-1 days' is no length of time"),
@@ -124,7 +151,12 @@ def test_options_that_do_not_do(text: BehaviourText, message: str) -> None:
 def test_events_become_a_merge_store(changelog: Changelog, sales: Path) -> None:
     merge = BehaviourText(merge=["amount=sum(amount)", "sales=count()", "mean=avg(amount)"])
     load_file(changelog, sales, LoadOptions("t", ["shop"], behaviour=merge))
-    assert [str(field.type) for field in definition(changelog).schema] == ["string", "int64", "int64", "double"]
+    assert [str(field.type) for field in definition(changelog).schema] == [
+        "string",
+        "int64",
+        "int64",
+        "double",
+    ]
     assert contents(changelog, "t") == [
         {"shop": "a", "amount": 4, "sales": 2, "__mean_sum": 4, "__mean_count": 2},
         {"shop": "b", "amount": 2, "sales": 1, "__mean_sum": 2, "__mean_count": 1},
@@ -136,7 +168,11 @@ def test_events_become_a_merge_store(changelog: Changelog, sales: Path) -> None:
 def test_partial_rows_stay_what_they_are(changelog: Changelog, tmp_path: Path) -> None:
     rows = pa.table({"shop": ["a"], "sales": pa.array([7], pa.int64())})
     pq.write_table(rows, tmp_path / "partial.parquet")
-    load_file(changelog, tmp_path / "partial.parquet", LoadOptions("t", ["shop"], behaviour=BehaviourText(merge=["sales=count()"])))
+    load_file(
+        changelog,
+        tmp_path / "partial.parquet",
+        LoadOptions("t", ["shop"], behaviour=BehaviourText(merge=["sales=count()"])),
+    )
     assert contents(changelog, "t") == rows.to_pylist()
 
 
@@ -165,11 +201,15 @@ def test_an_event_without_its_time_is_named(changelog: Changelog, tmp_path: Path
     file = tmp_path / "clicks.csv"
     file.write_text("user,at\n1,2026-01-01 00:00:00\n2,\n")
     with pytest.raises(InvalidInput, match=r"row 2: the time of the event, at is null"):
-        load_file(changelog, file, LoadOptions("t", ["user"], behaviour=BehaviourText(gap="1 day"), time="at"))
+        load_file(
+            changelog, file, LoadOptions("t", ["user"], behaviour=BehaviourText(gap="1 day"), time="at")
+        )
 
 
 def test_rows_go_by_the_watermark_that_is_given(changelog: Changelog, sales: Path) -> None:
-    options = LoadOptions("t", ["shop", "at"], behaviour=BehaviourText(retention="1 day", retention_column="at"))
+    options = LoadOptions(
+        "t", ["shop", "at"], behaviour=BehaviourText(retention="1 day", retention_column="at")
+    )
     load_file(changelog, sales, options)
     commit = changelog.read_commit(GroupName("t"), changelog.newest_epoch(GroupName("t")))
     assert commit is not None
@@ -183,31 +223,65 @@ def test_rows_go_by_the_watermark_that_is_given(changelog: Changelog, sales: Pat
 def test_a_store_of_another_kind_is_left_alone(changelog: Changelog, sales: Path) -> None:
     load_file(changelog, sales, LoadOptions("t", ["shop"], behaviour=BehaviourText(order_by="at")))
     load_file(changelog, sales, LoadOptions("t", behaviour=BehaviourText(order_by="at")))
-    with pytest.raises(InvalidInput, match=r"It is: t \(.*LATEST BY at\. Asked for: MERGE \(n=count\(\)\)\. Leave the options"):
+    with pytest.raises(
+        InvalidInput,
+        match=r"It is: t \(.*LATEST BY at\. Asked for: MERGE \(n=count\(\)\)\. Leave the options",
+    ):
         load_file(changelog, sales, LoadOptions("t", behaviour=BehaviourText(merge=["n=count()"])))
 
 
 def test_the_command_takes_the_options(tmp_path: Path, sales: Path) -> None:
     merges = ["--merge", "total=sum(amount)", "--merge", "last=last(amount by at)"]
     placed = ["--retention", "30 days", "--global", "--in-memory", "--watermark", "2026-01-01T00:00:00+02:00"]
-    done = livestate("load", "t", sales, "--changelog", tmp_path / "changelog", "--key", "shop", *merges, *placed)
+    done = livestate(
+        "load", "t", sales, "--changelog", tmp_path / "changelog", "--key", "shop", *merges, *placed
+    )
     assert done.exit_code == 0, done.output
-    columns = (MergedColumn("total", Function.SUM, "amount"), MergedColumn("last", Function.LAST, "amount", "at"))
-    assert definition(Changelog.open(str(tmp_path / "changelog"))).behaviour == Behaviour(Merge(columns), Retention(30 * DAY), True, True)
-    refused = livestate("load", "s", sales, "--changelog", tmp_path / "changelog", "--key", "shop", "--retention", "0 days")
-    assert (refused.exit_code, refused.stderr) == (1, "Error: Store s: a retention must be longer than nothing.\n")
-    refused = livestate("load", "s", sales, "--changelog", tmp_path / "changelog", "--key", "shop", "--watermark", "soon")
+    columns = (
+        MergedColumn("total", Function.SUM, "amount"),
+        MergedColumn("last", Function.LAST, "amount", "at"),
+    )
+    assert definition(Changelog.open(str(tmp_path / "changelog"))).behaviour == Behaviour(
+        Merge(columns), Retention(30 * DAY), True, True
+    )
+    refused = livestate(
+        "load", "s", sales, "--changelog", tmp_path / "changelog", "--key", "shop", "--retention", "0 days"
+    )
+    assert (refused.exit_code, refused.stderr) == (
+        1,
+        "Error: Store s: a retention must be longer than nothing.\n",
+    )
+    refused = livestate(
+        "load", "s", sales, "--changelog", tmp_path / "changelog", "--key", "shop", "--watermark", "soon"
+    )
     assert refused.exit_code == 2
     assert "write it like 2026-11-20T12:00:00" in refused.stderr
 
 
 def test_sql_sees_what_the_kinds_make_of_files(tmp_path: Path) -> None:
     file = tmp_path / "clicks.csv"
-    file.write_text("user,at,page\n1,2026-01-01 00:00:00,a\n1,2026-01-01 00:20:00,b\n1,2026-01-01 02:00:00,c\n2,2026-01-01 00:00:00,a\n")
+    file.write_text(
+        "user,at,page\n1,2026-01-01 00:00:00,a\n1,2026-01-01 00:20:00,b\n1,2026-01-01 "
+        "02:00:00,c\n2,2026-01-01 00:00:00,a\n"
+    )
     changelog = tmp_path / "changelog"
-    sessions = ["--gap", "30 minutes", "--time", "at", "--merge", "clicks=count()", "--merge", "last_page=last(page by at)"]
+    sessions = [
+        "--gap",
+        "30 minutes",
+        "--time",
+        "at",
+        "--merge",
+        "clicks=count()",
+        "--merge",
+        "last_page=last(page by at)",
+    ]
     merged = ["--merge", "clicks=count()", "--merge", "pages=count_distinct(page)"]
-    for store, options in (("visits", sessions), ("users", merged), ("pages", ["--valid-from", "at"]), ("newest", ["--order-by", "at"])):
+    for store, options in (
+        ("visits", sessions),
+        ("users", merged),
+        ("pages", ["--valid-from", "at"]),
+        ("newest", ["--order-by", "at"]),
+    ):
         done = livestate("load", store, file, "--changelog", changelog, "--key", "user", *options)
         assert done.exit_code == 0, done.output
     answers = {

@@ -14,10 +14,25 @@ from engine.model.schema import GroupName, StoreDefinition, StoreName, define_st
 from tests.support.waiting import wait_until
 from tests.unit.cli.conftest import livestate
 
-ROWS = pa.table({"id": pa.array(range(5), pa.int64()), "name": [f"n{i}" for i in range(5)], "count": pa.array(range(5), pa.int32())})
+ROWS = pa.table(
+    {
+        "id": pa.array(range(5), pa.int64()),
+        "name": [f"n{i}" for i in range(5)],
+        "count": pa.array(range(5), pa.int32()),
+    }
+)
 STORE = define_store("t", ROWS.schema, ["id"], partitions=2)
 GROUP = GroupName("t")
-CHANGES = ("--add", "kind VARCHAR DEFAULT 'it''s'", "--add", '"a b" DOUBLE', "--rename", "name=title", "--widen", "count=BIGINT")
+CHANGES = (
+    "--add",
+    "kind VARCHAR DEFAULT 'it''s'",
+    "--add",
+    '"a b" DOUBLE',
+    "--rename",
+    "name=title",
+    "--widen",
+    "count=BIGINT",
+)
 
 
 @pytest.fixture
@@ -39,7 +54,9 @@ def test_a_dry_run_shows_both_definitions(changelog: Changelog) -> None:
     assert shown.exit_code == 0
     before, after, nothing = shown.stdout.splitlines()
     assert before == f"was: {STORE.describe()}"
-    assert after.startswith("is:  t (id BIGINT, title VARCHAR, count BIGINT, kind VARCHAR, a b DOUBLE) KEY (id)")
+    assert after.startswith(
+        "is:  t (id BIGINT, title VARCHAR, count BIGINT, kind VARCHAR, a b DOUBLE) KEY (id)"
+    )
     assert nothing == "Nothing was changed: this was a dry run."
     assert (now(changelog), changelog.generation(GROUP)) == (STORE, 0)
 
@@ -47,7 +64,9 @@ def test_a_dry_run_shows_both_definitions(changelog: Changelog) -> None:
 def test_the_next_commit_of_a_job_takes_it_up(changelog: Changelog) -> None:
     job = open_appender(changelog, [STORE])
     with ThreadPoolExecutor(1) as thread:
-        command = thread.submit(livestate, "migrate", "t", "--changelog", changelog.uri, *CHANGES, "--wait", "60")
+        command = thread.submit(
+            livestate, "migrate", "t", "--changelog", changelog.uri, *CHANGES, "--wait", "60"
+        )
         wait_until(lambda: Changelog.open(changelog.uri).generation(GROUP) == 1)
         commit = job.append({"t": ROWS})
         shown = command.result()
@@ -67,12 +86,17 @@ def test_without_a_commit_it_says_what_comes(changelog: Changelog) -> None:
     assert "No commit of store group t came" in waits.stdout
     commit = open_appender(changelog, [STORE]).append({})
     there = livestate("migrate", "t", "--changelog", changelog.uri, "--wait", "0")
-    assert there.stdout.splitlines() == [f"is:  {now(changelog).describe()}", f"In effect at epoch {commit.epoch} of store group t."]
+    assert there.stdout.splitlines() == [
+        f"is:  {now(changelog).describe()}",
+        f"In effect at epoch {commit.epoch} of store group t.",
+    ]
 
 
 def test_taking_over_ends_the_term_of_a_job(changelog: Changelog) -> None:
     job = open_appender(changelog, [STORE])
-    shown = livestate("migrate", "t", "--changelog", changelog.uri, "--drop", "name", "--wait", "0", "--take-over")
+    shown = livestate(
+        "migrate", "t", "--changelog", changelog.uri, "--drop", "name", "--wait", "0", "--take-over"
+    )
     assert shown.exit_code == 0
     epoch = changelog.newest_epoch(GROUP)
     assert f"In effect at epoch {epoch} of store group t, which was taken over" in shown.stdout
@@ -106,13 +130,26 @@ def test_what_cannot_be_is_refused(changelog: Changelog, arguments: list[str], m
 
 def test_types_are_written_as_in_sql(changelog: Changelog) -> None:
     shown = livestate(
-        "migrate", "t", "--changelog", changelog.uri, "--dry-run", "--add", 'x struct("a b" bigint, "C" Decimal(4,1)[])', "--drop", "name"
+        "migrate",
+        "t",
+        "--changelog",
+        changelog.uri,
+        "--dry-run",
+        "--add",
+        'x struct("a b" bigint, "C" Decimal(4,1)[])',
+        "--drop",
+        "name",
     )
     assert shown.exit_code == 0
-    assert 'is:  t (id BIGINT, count INTEGER, x STRUCT("a b" BIGINT, "C" DECIMAL(4,1)[])) KEY (id)' in shown.stdout
+    assert (
+        'is:  t (id BIGINT, count INTEGER, x STRUCT("a b" BIGINT, "C" DECIMAL(4,1)[])) KEY (id)'
+        in shown.stdout
+    )
 
 
-@pytest.mark.parametrize(("seconds", "message"), [("nan", "'nan' is no number of seconds"), ("-1", "is not in the range x>=0")])
+@pytest.mark.parametrize(
+    ("seconds", "message"), [("nan", "'nan' is no number of seconds"), ("-1", "is not in the range x>=0")]
+)
 def test_a_time_to_wait_that_is_none(changelog: Changelog, seconds: str, message: str) -> None:
     shown = livestate("migrate", "t", "--changelog", changelog.uri, "--drop", "name", "--wait", seconds)
     assert shown.exit_code == 2

@@ -20,7 +20,10 @@ from flight_server.client.client import Client
 from flight_server.host.host import Host
 from tests.support.waiting import wait_until
 
-ENDLESS = "SELECT count(*) FROM generate_series(1, 3000000) a(n), generate_series(1, 3000000) b(m) WHERE n % 7 = m % 11"
+ENDLESS = (
+    "SELECT count(*) FROM generate_series(1, 3000000) a(n), generate_series(1, 3000000) b(m) WHERE n % "
+    "7 = m % 11"
+)
 
 
 class Terminal:
@@ -112,7 +115,9 @@ def test_a_cancelled_query_fails_as_cancelled(host: Host, client: Client) -> Non
         client.cancel(b"by hand")
 
 
-def test_a_session_from_the_first_key_to_the_last(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_from_the_first_key_to_the_last(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     terminal = Terminal()
     with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):

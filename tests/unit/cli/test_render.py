@@ -158,10 +158,19 @@ def test_one_value(value: object, text: str | None) -> None:
 
 
 def test_an_error_keeps_its_lines_and_nothing_that_steers_a_terminal() -> None:
-    assert error_lines(NotFound("There is no x\x1b[2J.\nLine 1\n ^")) == ["Error: There is no x\\x1b[2J.", "Line 1", " ^"]
+    assert error_lines(NotFound("There is no x\x1b[2J.\nLine 1\n ^")) == [
+        "Error: There is no x\\x1b[2J.",
+        "Line 1",
+        " ^",
+    ]
     assert printable("é✓") == "é✓"
 
 
 def test_sizes_and_durations() -> None:
     assert [human_bytes(n) for n in (0, 1023, 1536, 5 << 30)] == ["0 B", "1023 B", "1.5 KiB", "5.0 GiB"]
-    assert [human_seconds(s) for s in (0.00085, 0.0123, 4.2, 150)] == ["850 µs", "12.3 ms", "4.20 s", "2.5 min"]
+    assert [human_seconds(s) for s in (0.00085, 0.0123, 4.2, 150)] == [
+        "850 µs",
+        "12.3 ms",
+        "4.20 s",
+        "2.5 min",
+    ]

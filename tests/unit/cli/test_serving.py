@@ -60,12 +60,21 @@ def deployment(tmp_path: Path) -> Path:
 
 def test_a_host_of_a_deployment_takes_what_the_file_says(deployment: Path) -> None:
     options = host_options(ServeArguments(deployment=deployment, host="a"))
-    assert (options.changelog, options.data, options.address, options.port) == ("/var/changelog", Path("/var/a"), "127.0.0.1", 7001)
+    assert (options.changelog, options.data, options.address, options.port) == (
+        "/var/changelog",
+        Path("/var/a"),
+        "127.0.0.1",
+        7001,
+    )
     assert (options.name, options.deployment) == ("a", parse_deployment(DEPLOYMENT))
 
 
 def test_the_command_line_wins_over_the_file(deployment: Path) -> None:
-    options = host_options(ServeArguments(deployment=deployment, host="a", data=Path("d"), address="10.0.0.1", port=1, memory=5, threads=3))
+    options = host_options(
+        ServeArguments(
+            deployment=deployment, host="a", data=Path("d"), address="10.0.0.1", port=1, memory=5, threads=3
+        )
+    )
     assert (options.data, options.address, options.port) == (Path("d"), "10.0.0.1", 1)
     assert (options.queries.memory_limit_bytes, options.queries.threads) == (5, 3)
 
@@ -84,7 +93,9 @@ def test_the_command_line_wins_over_the_file(deployment: Path) -> None:
         ({"deployment": True, "host": "a", "tls_certificate": Path("x"), "tls_key": Path("x")}, "grpc\\+tls"),
     ],
 )
-def test_options_that_contradict_each_other_are_refused(deployment: Path, given: dict[str, Any], words: str) -> None:
+def test_options_that_contradict_each_other_are_refused(
+    deployment: Path, given: dict[str, Any], words: str
+) -> None:
     if "deployment" in given:
         given = {**given, "deployment": deployment}
     with pytest.raises(InvalidInput, match=words):
@@ -100,11 +111,19 @@ def test_a_file_that_cannot_be_read_is_told_without_its_path(tmp_path: Path) -> 
 
 
 def test_processes_are_a_deployment_of_their_own(tmp_path: Path) -> None:
-    made = local_deployment(ServeArguments(changelog="c", data=tmp_path, processes=3, port=7100, replication=2))
-    assert [entry.uri for entry in made.hosts] == ["grpc://127.0.0.1:7100", "grpc://127.0.0.1:7101", "grpc://127.0.0.1:7102"]
+    made = local_deployment(
+        ServeArguments(changelog="c", data=tmp_path, processes=3, port=7100, replication=2)
+    )
+    assert [entry.uri for entry in made.hosts] == [
+        "grpc://127.0.0.1:7100",
+        "grpc://127.0.0.1:7101",
+        "grpc://127.0.0.1:7102",
+    ]
     assert [entry.data for entry in made.hosts] == [str(tmp_path / f"host-{number}") for number in (1, 2, 3)]
     assert parse_deployment(deployment_text(made)) == made
-    everywhere = local_deployment(ServeArguments(changelog="c", data=tmp_path, processes=1, address="::", port=5))
+    everywhere = local_deployment(
+        ServeArguments(changelog="c", data=tmp_path, processes=1, address="::", port=5)
+    )
     assert everywhere.hosts[0].uri == "grpc://127.0.0.1:5"
     for given, words in (
         ({"processes": 2}, "--changelog"),
@@ -116,12 +135,24 @@ def test_processes_are_a_deployment_of_their_own(tmp_path: Path) -> None:
 
 
 def test_a_deployment_with_odd_names_survives_as_text() -> None:
-    odd = Deployment('c"\\\n\x7fé🎵', (HostEntry(HostName('a "b" \\é🎵'), "grpc://x:1", "/d\t"), HostEntry(HostName("b"), "grpc://x:2")), 2)
+    odd = Deployment(
+        'c"\\\n\x7fé🎵',
+        (HostEntry(HostName('a "b" \\é🎵'), "grpc://x:1", "/d\t"), HostEntry(HostName("b"), "grpc://x:2")),
+        2,
+    )
     assert parse_deployment(deployment_text(odd)) == odd
 
 
 def test_a_process_is_told_what_its_parent_was_told(tmp_path: Path) -> None:
-    given = ServeArguments(changelog="c", data=tmp_path, processes=2, memory=5, token="secret", open_to_all=True, address="0.0.0.0")
+    given = ServeArguments(
+        changelog="c",
+        data=tmp_path,
+        processes=2,
+        memory=5,
+        token="secret",
+        open_to_all=True,
+        address="0.0.0.0",
+    )
     command = host_command(tmp_path / "f.toml", local_deployment(given).hosts[1], given)
     text = " ".join(command)
     assert "--host 2" in text
@@ -179,7 +210,11 @@ def heard(parent: subprocess.Popen[str], words: str) -> str:
 
 
 def test_three_processes_serve_restart_and_stop(tmp_path: Path) -> None:
-    append_table(Changelog.open(str(tmp_path / "changelog")), define_store("songs", ROWS.schema, ["song_id"], partitions=8), ROWS)
+    append_table(
+        Changelog.open(str(tmp_path / "changelog")),
+        define_store("songs", ROWS.schema, ["song_id"], partitions=8),
+        ROWS,
+    )
     with processes(tmp_path, "--processes", "3") as (parent, uris):
         assert len(uris) == 3
         with Client(uris[0]) as client, Client(uris[2]) as other:
@@ -187,8 +222,13 @@ def test_three_processes_serve_restart_and_stop(tmp_path: Path) -> None:
         shown = livestate("hosts", "--uri", uris[0])
         assert [line.split()[2:4] for line in shown.stdout.splitlines()[2:]] == [["yes", "songs"]] * 3
         replicas = livestate("stores", "--uri", uris[2])
-        defined, _, what, *_, heading, _, first, second, third = [line.split() for line in replicas.stdout.splitlines()]
-        assert (defined[:3], heading[:4]) == (["store", "kind", "key"], ["store", "group", "host", "partitions"])
+        defined, _, what, *_, heading, _, first, second, third = [
+            line.split() for line in replicas.stdout.splitlines()
+        ]
+        assert (defined[:3], heading[:4]) == (
+            ["store", "kind", "key"],
+            ["store", "group", "host", "partitions"],
+        )
         assert what == ["songs", "key-value", "song_id", "song_id", "for", "ever"]
         assert [line[:2] for line in (first, second, third)] == [["songs", "songs"]] * 3
         killed = host_process(parent.pid, "2")
@@ -222,7 +262,11 @@ def host_process(parent: int, name: str) -> int:
 
 
 def test_processes_do_not_outlive_their_parent(tmp_path: Path) -> None:
-    append_table(Changelog.open(str(tmp_path / "changelog")), define_store("songs", ROWS.schema, ["song_id"], partitions=2), ROWS)
+    append_table(
+        Changelog.open(str(tmp_path / "changelog")),
+        define_store("songs", ROWS.schema, ["song_id"], partitions=2),
+        ROWS,
+    )
     with processes(tmp_path, "--processes", "2") as (parent, _):
         children = [host_process(parent.pid, name) for name in ("1", "2")]
         parent.kill()
@@ -246,7 +290,17 @@ def test_who_ends_all_processes_at_once_hears_nothing(tmp_path: Path, end: str, 
 def test_a_host_that_cannot_start_ends_all(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "host-2").write_text("in the way")
-    failed = livestate("serve", "--changelog", tmp_path / "changelog", "--data", tmp_path / "data", "--port", "0", "--processes", "2")
+    failed = livestate(
+        "serve",
+        "--changelog",
+        tmp_path / "changelog",
+        "--data",
+        tmp_path / "data",
+        "--port",
+        "0",
+        "--processes",
+        "2",
+    )
     assert failed.exit_code == 1
     assert "host 2 | Error: The data directory cannot be used" in failed.stdout
     assert "Host 2 could not start" in failed.stderr
@@ -269,7 +323,8 @@ def test_spilling_is_limited_or_off(tmp_path: Path) -> None:
 def test_a_host_without_a_parent_to_listen_to_ends() -> None:
     """An input that cannot be read at all is no reason to run for ever."""
     program = (
-        "import os, time\nfrom flight_server.host.process import stop_with_standard_input\nos.close(0)\nstop_with_standard_input()\ntime.sleep(600)"
+        "import os, time\nfrom flight_server.host.process import "
+        "stop_with_standard_input\nos.close(0)\nstop_with_standard_input()\ntime.sleep(600)"
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60, check=False)
     assert ended.returncode == -signal.SIGTERM

@@ -8,7 +8,11 @@ from flight_server.cli.completion import Catalog, completions, quoted_if_needed
 from flight_server.cli.sql_text import is_complete, split_statements
 
 CATALOG = Catalog(
-    {"plays": [("song_id", "BIGINT"), ("plays", "BIGINT")], "songs": [("song_id", "BIGINT"), ("title", "VARCHAR")], "Odd one": [("a b", "DATE")]}
+    {
+        "plays": [("song_id", "BIGINT"), ("plays", "BIGINT")],
+        "songs": [("song_id", "BIGINT"), ("title", "VARCHAR")],
+        "Odd one": [("a b", "DATE")],
+    }
 )
 
 
@@ -86,4 +90,9 @@ def test_a_completion_replaces_the_word() -> None:
 
 
 def test_names_are_quoted_where_sql_needs_it() -> None:
-    assert [quoted_if_needed(name) for name in ("plays", "a b", 'q"', "1st")] == ["plays", '"a b"', '"q"""', '"1st"']
+    assert [quoted_if_needed(name) for name in ("plays", "a b", 'q"', "1st")] == [
+        "plays",
+        '"a b"',
+        '"q"""',
+        '"1st"',
+    ]

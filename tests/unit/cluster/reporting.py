@@ -15,7 +15,14 @@ SECOND = 1_000_000
 
 
 def store(name: str, group: str, partitions: int, *, is_global: bool = False) -> StoreDefinition:
-    return define_store(name, pa.schema([("k", pa.int64())]), ["k"], partitions=partitions, group=group, behaviour=Behaviour(is_global=is_global))
+    return define_store(
+        name,
+        pa.schema([("k", pa.int64())]),
+        ["k"],
+        partitions=partitions,
+        group=group,
+        behaviour=Behaviour(is_global=is_global),
+    )
 
 
 def committed_at(epoch: int) -> int:
@@ -23,10 +30,17 @@ def committed_at(epoch: int) -> int:
     return epoch * SECOND
 
 
-def group_report(epochs: Iterable[int], newest_known: int | None = None, unread_since: int | None = None, looked_at: int = 0) -> GroupReport:
+def group_report(
+    epochs: Iterable[int],
+    newest_known: int | None = None,
+    unread_since: int | None = None,
+    looked_at: int = 0,
+) -> GroupReport:
     readable = tuple(ReadableEpoch(Epoch(epoch), committed_at(epoch)) for epoch in sorted(epochs))
     newest = readable[-1].epoch if readable else Epoch(0)
-    return GroupReport(readable, newest if newest_known is None else Epoch(newest_known), unread_since, looked_at)
+    return GroupReport(
+        readable, newest if newest_known is None else Epoch(newest_known), unread_since, looked_at
+    )
 
 
 def host_report(
@@ -40,6 +54,8 @@ def host_report(
     for name, numbers in held.items():
         late = tuple(PartitionId(number) for number in (rebuilding or {}).get(name, ()))
         stores[StoreName(name)] = StoreReport(
-            tuple(PartitionId(number) for number in sorted(numbers)), since=Epoch((since or {}).get(name, 0)), rebuilding=late
+            tuple(PartitionId(number) for number in sorted(numbers)),
+            since=Epoch((since or {}).get(name, 0)),
+            rebuilding=late,
         )
     return HostReport(HostName(host), {GroupName(name): report for name, report in groups.items()}, stores)

@@ -22,28 +22,39 @@ def numbers(count: int) -> list[PartitionId]:
 
 
 def test_the_assignment_never_changes() -> None:
-    """Hosts of different versions of livestate must agree, and a restart must find its partitions: these are golden."""
+    """Hosts of different versions of livestate must agree, and a restart must find its partitions: these are
+    golden.
+    """
     assert [HOSTS.index(ranked(number, 8, HOSTS)[0]) for number in numbers(8)] == [1, 1, 3, 0, 0, 2, 2, 1]
 
 
 @given(host_lists, counts, st.integers(1, 3))
 def test_it_depends_on_the_names_alone(hosts: list[HostName], count: int, replication: int) -> None:
     for number in numbers(count):
-        assert replicas(number, count, hosts, replication) == replicas(number, count, sorted(hosts), replication)
+        assert replicas(number, count, hosts, replication) == replicas(
+            number, count, sorted(hosts), replication
+        )
 
 
 @given(host_lists, counts, st.integers(1, 8))
-def test_every_partition_is_held_as_often_as_asked(hosts: list[HostName], count: int, replication: int) -> None:
+def test_every_partition_is_held_as_often_as_asked(
+    hosts: list[HostName], count: int, replication: int
+) -> None:
     held = Counter(number for host in hosts for number in held_by(host, count, hosts, replication))
     assert held == Counter(dict.fromkeys(numbers(count), min(replication, len(hosts))))
 
 
 @given(host_lists, st.text(min_size=1, max_size=8).map(HostName), counts, st.integers(1, 3))
-def test_a_host_that_comes_takes_and_nothing_else_moves(hosts: list[HostName], new: HostName, count: int, replication: int) -> None:
+def test_a_host_that_comes_takes_and_nothing_else_moves(
+    hosts: list[HostName], new: HostName, count: int, replication: int
+) -> None:
     """Read backwards: what a host that goes had falls to others, and nothing else moves."""
     before = [host for host in hosts if host != new]
     for number in numbers(count):
-        old, now = replicas(number, count, before, replication), replicas(number, count, [*before, new], replication)
+        old, now = (
+            replicas(number, count, before, replication),
+            replicas(number, count, [*before, new], replication),
+        )
         kept = [host for host in now if host != new]
         assert kept == list(old[: len(kept)])
         assert len(old) - len(kept) == (new in now and len(before) >= replication)
@@ -55,12 +66,16 @@ def test_partitions_are_spread() -> None:
             shares = Counter(ranked(number, count, hosts)[0] for number in numbers(count))
             fair = count / len(hosts)
             # Four standard deviations of independent choices.
-            assert all(abs(shares[host] - fair) <= 4 * (fair * (1 - 1 / len(hosts))) ** 0.5 for host in hosts), shares
+            assert all(
+                abs(shares[host] - fair) <= 4 * (fair * (1 - 1 / len(hosts))) ** 0.5 for host in hosts
+            ), shares
 
 
 def test_stores_with_equally_many_partitions_share_hosts() -> None:
     assignment = Assignment(HOSTS, 2)
-    one, other = (define_store(name, pa.schema([("k", pa.int64())]), ["k"], partitions=16) for name in ("one", "other"))
+    one, other = (
+        define_store(name, pa.schema([("k", pa.int64())]), ["k"], partitions=16) for name in ("one", "other")
+    )
     for host in HOSTS:
         assert assignment.held(host, one) == assignment.held(host, other) == held_by(host, 16, HOSTS, 2)
     assert all(assignment.replicas(one, number) == replicas(number, 16, HOSTS, 2) for number in numbers(16))

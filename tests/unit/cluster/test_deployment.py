@@ -45,19 +45,34 @@ def test_a_host_that_is_not_there() -> None:
         (HEAD + 'hosts = "a"', r"hosts = 'a'; it must be a list"),
         ("version = 1\nchangelog = 5\n" + HOST_A, "changelog = 5; it must be a text"),
         ('version = 1\nchangelog = ""\n' + HOST_A, "changelog is empty"),
-        (HEAD + "replicas = 2\n" + HOST_A, "the field replicas, which is not known; known are version, changelog, replication, hosts"),
+        (
+            HEAD + "replicas = 2\n" + HOST_A,
+            "the field replicas, which is not known; known are version, changelog, replication, hosts",
+        ),
         (HEAD + "replication = 2\n" + HOST_A, "replication is 2 .* at most the number of hosts, 1"),
         (HEAD + "replication = 0\n" + HOST_A, "replication is 0 .* at least 1"),
         (HEAD + "replication = true\n" + HOST_A, "replication = True; it must be a whole number"),
         (HEAD + HOST_A + HOST_A, "names the host a twice"),
-        (HEAD + HOST_A + HOST_A.replace('"a"', '"b"'), "hosts a and b .* the same uri, grpc://127.0.0.1:8815"),
+        (
+            HEAD + HOST_A + HOST_A.replace('"a"', '"b"'),
+            "hosts a and b .* the same uri, grpc://127.0.0.1:8815",
+        ),
         (HEAD + '[[hosts]]\nname = "a"', "Host 1 of the deployment file lacks the field uri"),
-        (HEAD + HOST_A + '[[hosts]]\nuri = "grpc://x:1"', "Host 2 of the deployment file lacks the field name"),
+        (
+            HEAD + HOST_A + '[[hosts]]\nuri = "grpc://x:1"',
+            "Host 2 of the deployment file lacks the field name",
+        ),
         (HEAD + HOST_A.replace('"a"', "5"), "Host 1 .* name = 5; it must be a text"),
         (HEAD + HOST_A.replace('"a"', '""'), "name ''; a name is printable"),
         (HEAD + HOST_A.replace('"a"', '"a/b"'), "name 'a/b'"),
-        (HEAD + HOST_A.replace("grpc:", "http:"), "Host 1 .*, a, has the uri 'http://127.0.0.1:8815'; it must be grpc://"),
-        (HEAD + HOST_A + "port = 5", "Host 1 .* the field port, which is not known; known are name, uri, data"),
+        (
+            HEAD + HOST_A.replace("grpc:", "http:"),
+            "Host 1 .*, a, has the uri 'http://127.0.0.1:8815'; it must be grpc://",
+        ),
+        (
+            HEAD + HOST_A + "port = 5",
+            "Host 1 .* the field port, which is not known; known are name, uri, data",
+        ),
     ],
 )
 def test_mistakes(text: str, message: str) -> None:

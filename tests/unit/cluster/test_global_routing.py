@@ -42,7 +42,10 @@ def reports(draw: st.DrawFn) -> dict[HostName, HostReport]:
     found = {}
     for host in draw(st.lists(st.sampled_from(HOSTS), min_size=1, unique=True)):
         epochs = {group: draw(st.frozensets(st.integers(1, 3), min_size=1)) for group in "gh"}
-        held = {name: draw(st.one_of(st.just(frozenset(range(each.partitions))), some_of(name))) for name, each in STORES.items()}
+        held = {
+            name: draw(st.one_of(st.just(frozenset(range(each.partitions))), some_of(name)))
+            for name, each in STORES.items()
+        }
         found[host] = host_report(host, {group: group_report(there) for group, there in epochs.items()}, held)
     return found
 
@@ -50,20 +53,34 @@ def reports(draw: st.DrawFn) -> dict[HostName, HostReport]:
 Readers = dict[tuple[int, PartitionId], set[HostName]]
 
 
-def readers(known: Mapping[HostName, HostReport], needed: Needs, epochs: Mapping[GroupName, Epoch]) -> Readers | None:
-    """Who can read each number of the stores that are spread, with all that is needed of global ones; None if nobody has that."""
+def readers(
+    known: Mapping[HostName, HostReport], needed: Needs, epochs: Mapping[GroupName, Epoch]
+) -> Readers | None:
+    """Who can read each number of the stores that are spread, with all that is needed of global ones; None if
+    nobody has that.
+    """
 
     def has(report: HostReport, name: StoreName, numbers: frozenset[PartitionId]) -> bool:
         group = STORES[name].group
-        return not numbers or (numbers <= set(report.stores[name].partitions) and epochs[group] in report.groups[group].committed)
+        return not numbers or (
+            numbers <= set(report.stores[name].partitions) and epochs[group] in report.groups[group].committed
+        )
 
-    able = {host: report for host, report in known.items() if all(has(report, name, needed[name]) for name in needed if name in GLOBAL)}
+    able = {
+        host: report
+        for host, report in known.items()
+        if all(has(report, name, needed[name]) for name in needed if name in GLOBAL)
+    }
     if not able and any(needed.values()):
         return None
     spread = [STORES[name] for name in needed if name not in GLOBAL]
 
     def can_read(report: HostReport, count: int, number: PartitionId) -> bool:
-        return all(has(report, each.name, frozenset([number]) & needed[each.name]) for each in spread if each.partitions == count)
+        return all(
+            has(report, each.name, frozenset([number]) & needed[each.name])
+            for each in spread
+            if each.partitions == count
+        )
 
     slots = {(each.partitions, number) for each in spread for number in needed[each.name]}
     return {slot: {host for host, report in able.items() if can_read(report, *slot)} for slot in slots}
@@ -72,7 +89,10 @@ def readers(known: Mapping[HostName, HostReport], needed: Needs, epochs: Mapping
 def newest(known: Mapping[HostName, HostReport], needed: Needs) -> dict[GroupName, Epoch] | None:
     """By trying all: the newest epochs at which everything can be read."""
     groups = sorted({STORES[name].group for name in needed})
-    there = [sorted({epoch for report in known.values() for epoch in report.groups[group].committed}, reverse=True) for group in groups]
+    there = [
+        sorted({epoch for report in known.values() for epoch in report.groups[group].committed}, reverse=True)
+        for group in groups
+    ]
     for choice in product(*there):
         epochs = dict(zip(groups, choice, strict=True))
         found = readers(known, needed, epochs)
@@ -88,12 +108,16 @@ def whole(*hosts: str) -> dict[HostName, HostReport]:
     return {HostName(host): host_report(host, there, held[HostName(host)]) for host in hosts}
 
 
-ALL = {name: frozenset(PartitionId(number) for number in range(each.partitions)) for name, each in STORES.items()}
+ALL = {
+    name: frozenset(PartitionId(number) for number in range(each.partitions)) for name, each in STORES.items()
+}
 
 
 @given(reports(), needs, st.sampled_from(HOSTS))
 @example(whole("a", "b", "c"), ALL, HOSTS[0])
-def test_every_host_that_takes_part_reads_global_stores_whole(known: dict[HostName, HostReport], needed: Needs, here: HostName) -> None:
+def test_every_host_that_takes_part_reads_global_stores_whole(
+    known: dict[HostName, HostReport], needed: Needs, here: HostName
+) -> None:
     found = route(needed, STORES, known, here, ASSIGNMENT.order)
     expected = newest(known, needed)
     if isinstance(found, NotYet):
@@ -111,7 +135,9 @@ def test_every_host_that_takes_part_reads_global_stores_whole(known: dict[HostNa
                 assert all(host in able[STORES[name].partitions, number] for number in stores[name])
     for name in needed:
         if name not in GLOBAL:
-            assert sorted(number for stores in found.partitions.values() for number in stores[name]) == sorted(needed[name])
+            assert sorted(
+                number for stores in found.partitions.values() for number in stores[name]
+            ) == sorted(needed[name])
     if all(name in GLOBAL for name in needed):
         assert len(found.partitions) == 1
 
@@ -125,8 +151,17 @@ def test_all_hosts_hold_a_global_store() -> None:
 
 def test_a_missing_partition_of_a_global_store_is_named() -> None:
     known = whole("a")
-    known = {host: host_report(host, report.groups, {"genres": [0], "plays": range(4)}) for host, report in known.items()}
-    found = route({PLAYS.name: ALL[PLAYS.name], GENRES.name: ALL[GENRES.name]}, STORES, known, HOSTS[0], ASSIGNMENT.order)
+    known = {
+        host: host_report(host, report.groups, {"genres": [0], "plays": range(4)})
+        for host, report in known.items()
+    }
+    found = route(
+        {PLAYS.name: ALL[PLAYS.name], GENRES.name: ALL[GENRES.name]},
+        STORES,
+        known,
+        HOSTS[0],
+        ASSIGNMENT.order,
+    )
     assert isinstance(found, NotYet)
     assert isinstance(found.error, Unavailable)
     assert found.error.message.startswith("Partition 1 of store genres is on no host that is alive")

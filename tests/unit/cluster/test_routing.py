@@ -16,7 +16,13 @@ from tests.unit.cluster.reporting import SECOND, committed_at, group_report, hos
 
 A, B, C = HostName("a"), HostName("b"), HostName("c")
 DEFINITIONS = {
-    each.name: each for each in (store("plays", "music", 4), store("likes", "music", 4), store("songs", "music", 2), store("trips", "cars", 4))
+    each.name: each
+    for each in (
+        store("plays", "music", 4),
+        store("likes", "music", 4),
+        store("songs", "music", 2),
+        store("trips", "cars", 4),
+    )
 }
 G = GroupName("music")
 ORDER = {4: [(A, B, C), (B, C, A), (C, A, B), (A, C, B)], 2: [(B, A, C), (C, B, A)]}
@@ -27,7 +33,11 @@ def order(partitions: int) -> Sequence[tuple[HostName, ...]]:
 
 
 def ask(
-    reports: Sequence[HostReport], needs: Mapping[str, Collection[int]], here: HostName = A, wish: EpochWish = NEWEST, now: int = 0
+    reports: Sequence[HostReport],
+    needs: Mapping[str, Collection[int]],
+    here: HostName = A,
+    wish: EpochWish = NEWEST,
+    now: int = 0,
 ) -> Route | NotYet:
     wanted = {StoreName(name): [PartitionId(number) for number in numbers] for name, numbers in needs.items()}
     return route(wanted, DEFINITIONS, {report.host: report for report in reports}, here, order, wish, now)
@@ -49,8 +59,16 @@ def refused(found: Route | NotYet, kind: type[Exception], *, may_come: bool) -> 
 def spread(*epochs: Collection[int]) -> list[HostReport]:
     """Hosts a, b, c …, each with the partitions of `plays` that it should have, at these epochs."""
     hosts = [A, B, C][: len(epochs)]
-    held = {host: [number for number in range(4) if next(each for each in ORDER[4][number] if each in hosts) == host] for host in hosts}
-    return [host_report(host, {"music": group_report(there)}, {"plays": held[host]}) for host, there in zip(hosts, epochs, strict=True)]
+    held = {
+        host: [
+            number for number in range(4) if next(each for each in ORDER[4][number] if each in hosts) == host
+        ]
+        for host in hosts
+    }
+    return [
+        host_report(host, {"music": group_report(there)}, {"plays": held[host]})
+        for host, there in zip(hosts, epochs, strict=True)
+    ]
 
 
 EVERYTHING = {"plays": range(4)}
@@ -119,7 +137,10 @@ def test_equal_numbers_of_equal_counts_stay_together() -> None:
         host_report(B, {"music": group_report([3])}, {"plays": [1, 2, 3], "likes": [1, 2, 3], "songs": [0]}),
     ]
     found = routed(ask(reports, {"plays": range(4), "likes": range(4), "songs": [0]}))
-    assert found.partitions == {A: {"plays": (0,), "likes": (0,), "songs": ()}, B: {"plays": (1, 2, 3), "likes": (1, 2, 3), "songs": (0,)}}
+    assert found.partitions == {
+        A: {"plays": (0,), "likes": (0,), "songs": ()},
+        B: {"plays": (1, 2, 3), "likes": (1, 2, 3), "songs": (0,)},
+    }
 
 
 def test_stores_may_need_different_partitions() -> None:
@@ -161,7 +182,9 @@ def test_hosts_that_are_behind_in_different_groups() -> None:
     assert routed(ask(reports, {"plays": [0], "trips": [0]})).epochs == {"cars": 2, "music": 5}
     wish = EpochWish(as_of={G: AsOfEpoch(Epoch(6)), GroupName("cars"): AsOfEpoch(Epoch(2))})
     message = refused(ask(reports, {"plays": [0], "trips": [0]}, wish=wish), Unavailable, may_come=True)
-    assert message.startswith("The groups cars and music have no epochs that the hosts of their partitions can read together")
+    assert message.startswith(
+        "The groups cars and music have no epochs that the hosts of their partitions can read together"
+    )
 
 
 def test_a_store_that_joined_later_is_not_there_before() -> None:
@@ -180,7 +203,10 @@ def test_a_store_that_joined_later_is_not_there_before() -> None:
 
 def test_a_partition_on_no_living_host() -> None:
     message = refused(ask(spread([5], [5], [5])[:2], EVERYTHING), Unavailable, may_come=True)
-    assert message == "Partition 2 of store plays is on no host that is alive: host c is not alive, and epoch 5 of group music is needed."
+    assert message == (
+        "Partition 2 of store plays is on no host that is alive: host c is not alive, and epoch 5 of "
+        "group music is needed."
+    )
 
 
 def test_a_partition_that_its_host_does_not_have_yet() -> None:
@@ -193,7 +219,10 @@ def test_a_partition_that_its_host_does_not_have_yet() -> None:
 def test_a_partition_that_is_being_rebuilt() -> None:
     reports = [host_report(A, {"music": group_report([5])}, {"plays": [0, 1, 2]}, rebuilding={"plays": [3]})]
     message = refused(ask(reports, EVERYTHING), Unavailable, may_come=True)
-    assert message == "Partition 3 of store plays is being rebuilt on host a, on its way to epoch 5 of group music: try again later."
+    assert message == (
+        "Partition 3 of store plays is being rebuilt on host a, on its way to epoch 5 of group music: try "
+        "again later."
+    )
 
 
 def test_stores_that_are_not_together() -> None:
@@ -208,11 +237,16 @@ def test_stores_that_are_not_together() -> None:
 
 def test_no_common_epoch() -> None:
     message = refused(ask(spread([5, 6], [8, 9], [9]), EVERYTHING), Unavailable, may_come=True)
-    assert message == "Partition 0 of store plays is at epoch 6 on host a, and epoch 9 is wanted: try again shortly."
+    assert (
+        message
+        == "Partition 0 of store plays is at epoch 6 on host a, and epoch 9 is wanted: try again shortly."
+    )
 
 
 def test_nobody_has_the_group() -> None:
-    assert "No host that is alive can read group music yet" in refused(ask([host_report(A, {}, {})], {"plays": []}), Unavailable, may_come=True)
+    assert "No host that is alive can read group music yet" in refused(
+        ask([host_report(A, {}, {})], {"plays": []}), Unavailable, may_come=True
+    )
 
 
 # ---- wishes
@@ -221,8 +255,13 @@ def test_nobody_has_the_group() -> None:
 def test_min_epoch() -> None:
     reports = spread([5, 6, 7], [6, 7, 8], [4, 5, 6])
     assert routed(ask(reports, EVERYTHING, wish=EpochWish(min_epoch=Epoch(6)))).epochs == {"music": 6}
-    message = refused(ask(reports, EVERYTHING, wish=EpochWish(min_epoch=Epoch(7))), Unavailable, may_come=True)
-    assert message == "Partition 2 of store plays is at epoch 6 on host c, and epoch 7 is wanted: try again shortly."
+    message = refused(
+        ask(reports, EVERYTHING, wish=EpochWish(min_epoch=Epoch(7))), Unavailable, may_come=True
+    )
+    assert (
+        message
+        == "Partition 2 of store plays is at epoch 6 on host c, and epoch 7 is wanted: try again shortly."
+    )
     refused(ask(reports, EVERYTHING, wish=EpochWish(min_epoch=Epoch(70))), Unavailable, may_come=True)
 
 
@@ -237,21 +276,49 @@ def test_as_of_epoch() -> None:
 @pytest.mark.parametrize(
     ("epoch", "kind", "may_come", "message"),
     [
-        (5, NotFound, False, "Epoch 5 of group music is not retained: partition 1 of store plays can be read on host b at epochs 6 to 8."),
-        (8, Unavailable, True, "Partition 0 of store plays is at epoch 7 on host a, and epoch 8 is wanted: try again shortly."),
-        (9, NotFound, False, "Epoch 9 of group music is not committed; the newest is 8. To wait for an epoch, ask for min_epoch."),
+        (
+            5,
+            NotFound,
+            False,
+            (
+                "Epoch 5 of group music is not retained: partition 1 of store plays can be read on host b at "
+                "epochs 6 to 8."
+            ),
+        ),
+        (
+            8,
+            Unavailable,
+            True,
+            "Partition 0 of store plays is at epoch 7 on host a, and epoch 8 is wanted: try again shortly.",
+        ),
+        (
+            9,
+            NotFound,
+            False,
+            (
+                "Epoch 9 of group music is not committed; the newest is 8. To wait for an epoch, ask for "
+                "min_epoch."
+            ),
+        ),
     ],
 )
-def test_as_of_an_epoch_that_is_not_there(epoch: int, kind: type[Exception], may_come: bool, message: str) -> None:
+def test_as_of_an_epoch_that_is_not_there(
+    epoch: int, kind: type[Exception], may_come: bool, message: str
+) -> None:
     wish = EpochWish(as_of={G: AsOfEpoch(Epoch(epoch))})
-    assert refused(ask(spread([5, 6, 7], [6, 7, 8], [6, 7]), EVERYTHING, wish=wish), kind, may_come=may_come) == message
+    assert (
+        refused(ask(spread([5, 6, 7], [6, 7, 8], [6, 7]), EVERYTHING, wish=wish), kind, may_come=may_come)
+        == message
+    )
 
 
 def test_as_of_an_epoch_of_several_groups() -> None:
     held = {"plays": range(4), "trips": range(4)}
     reports = [host_report(A, {"music": group_report([5]), "cars": group_report([5])}, held)]
     wish = EpochWish(as_of_default=AsOfEpoch(Epoch(5)))
-    assert "groups cars and music" in refused(ask(reports, {"plays": [0], "trips": [0]}, wish=wish), InvalidInput, may_come=False)
+    assert "groups cars and music" in refused(
+        ask(reports, {"plays": [0], "trips": [0]}, wish=wish), InvalidInput, may_come=False
+    )
     assert routed(ask(reports, {"plays": [0]}, wish=wish)).epochs == {"music": 5}
 
 
@@ -263,7 +330,9 @@ def test_as_of_timestamp() -> None:
     reports = spread([4, 5, 6, 8], [4, 5, 6, 7, 8], [5, 6, 7, 8])
     assert routed(ask(reports, EVERYTHING, wish=as_of(6))).epochs == {"music": 6}
     assert routed(ask(reports, EVERYTHING, wish=as_of(6.9))).epochs == {"music": 6}
-    assert routed(ask(reports, EVERYTHING, wish=as_of(7))).epochs == {"music": 6}, "host a has skipped epoch 7"
+    assert routed(ask(reports, EVERYTHING, wish=as_of(7))).epochs == {"music": 6}, (
+        "host a has skipped epoch 7"
+    )
     assert routed(ask(reports, EVERYTHING, wish=as_of(100))).epochs == {"music": 8}
 
 
@@ -271,20 +340,36 @@ def test_as_of_a_timestamp_that_a_host_is_on_the_way_to() -> None:
     reports = spread([5, 6, 7], [5, 6], [6, 7])
     assert routed(ask(reports, EVERYTHING, wish=as_of(6.5))).epochs == {"music": 6}
     message = refused(ask(reports, EVERYTHING, wish=as_of(7)), Unavailable, may_come=True)
-    assert message == "Partition 1 of store plays is at epoch 6 on host b, and epoch 7 is wanted: try again shortly."
+    assert (
+        message
+        == "Partition 1 of store plays is at epoch 6 on host b, and epoch 7 is wanted: try again shortly."
+    )
 
 
 def test_as_of_a_timestamp_before_which_more_is_committed_than_applied() -> None:
-    reports = [host_report(A, {"music": group_report([5, 6], newest_known=9, unread_since=committed_at(7))}, {"plays": range(4)})]
+    reports = [
+        host_report(
+            A,
+            {"music": group_report([5, 6], newest_known=9, unread_since=committed_at(7))},
+            {"plays": range(4)},
+        )
+    ]
     assert routed(ask(reports, EVERYTHING, wish=as_of(6.5))).epochs == {"music": 6}
     message = refused(ask(reports, EVERYTHING, wish=as_of(7.5)), Unavailable, may_come=True)
-    assert message.startswith("Host a is at epoch 6 of group music, and epoch 7 was committed by 1970-01-01 00:00:07.5")
+    assert message.startswith(
+        "Host a is at epoch 6 of group music, and epoch 7 was committed by 1970-01-01 00:00:07.5"
+    )
 
 
 def test_as_of_a_timestamp_before_everything() -> None:
     message = refused(ask(spread([5, 6], [5, 6], [6]), EVERYTHING, wish=as_of(4)), NotFound, may_come=False)
-    assert message == ("No epoch of group music is retained as of 1970-01-01 00:00:04+00:00: the oldest, 5, is of 1970-01-01 00:00:05+00:00.")
-    assert "on all hosts" in refused(ask(spread([5, 6], [5, 6], [6]), EVERYTHING, wish=as_of(5)), NotFound, may_come=False)
+    assert message == (
+        "No epoch of group music is retained as of 1970-01-01 00:00:04+00:00: the oldest, 5, is of "
+        "1970-01-01 00:00:05+00:00."
+    )
+    assert "on all hosts" in refused(
+        ask(spread([5, 6], [5, 6], [6]), EVERYTHING, wish=as_of(5)), NotFound, may_come=False
+    )
 
 
 def stale(seconds: float) -> EpochWish:
@@ -296,17 +381,25 @@ def test_max_staleness_of_what_is_newest() -> None:
     reports = [host_report(A, {"music": group_report([5], looked_at=99 * SECOND)}, {"plays": range(4)})]
     assert routed(ask(reports, EVERYTHING, wish=stale(2), now=100 * SECOND)).epochs == {"music": 5}
     message = refused(ask(reports, EVERYTHING, wish=stale(0.5), now=100 * SECOND), Unavailable, may_come=True)
-    assert message == "Group music can be read at epoch 5, and may lack commits of the last 1 seconds; max_staleness is 0.5."
+    assert message == (
+        "Group music can be read at epoch 5, and may lack commits of the last 1 seconds; max_staleness is "
+        "0.5."
+    )
 
 
 def test_max_staleness_of_a_host_that_is_behind() -> None:
     reports = [
         host_report(A, {"music": group_report([5, 6, 7], looked_at=8 * SECOND)}, {"plays": [0, 1]}),
-        host_report(B, {"music": group_report([5], newest_known=7, unread_since=committed_at(6))}, {"plays": [2, 3]}),
+        host_report(
+            B, {"music": group_report([5], newest_known=7, unread_since=committed_at(6))}, {"plays": [2, 3]}
+        ),
     ]
     assert routed(ask(reports, EVERYTHING, wish=stale(3), now=8 * SECOND)).epochs == {"music": 5}
     message = refused(ask(reports, EVERYTHING, wish=stale(1.5), now=8 * SECOND), Unavailable, may_come=True)
-    assert message == "Partition 2 of store plays is at epoch 5 on host b, and epoch 7 is wanted: try again shortly."
+    assert (
+        message
+        == "Partition 2 of store plays is at epoch 5 on host b, and epoch 7 is wanted: try again shortly."
+    )
 
 
 def test_max_staleness_where_the_next_commit_is_not_known() -> None:
@@ -321,7 +414,10 @@ def test_max_staleness_where_the_next_commit_is_not_known() -> None:
 
 def migrated(epochs: Mapping[int, int]) -> GroupReport:
     """Epochs with the number of migrations in effect."""
-    return GroupReport(tuple(ReadableEpoch(Epoch(epoch), committed_at(epoch), made) for epoch, made in epochs.items()), Epoch(max(epochs)))
+    return GroupReport(
+        tuple(ReadableEpoch(Epoch(epoch), committed_at(epoch), made) for epoch, made in epochs.items()),
+        Epoch(max(epochs)),
+    )
 
 
 def told(start: int, stop: int = sys.maxsize) -> EpochWish:
@@ -347,12 +443,20 @@ def test_columns_that_were_told_are_read_where_stores_have_them() -> None:
     assert routed(ask(reports, EVERYTHING, wish=told(0, 2))).epochs == {"music": 7}
     assert routed(ask(reports, EVERYTHING, wish=told(1))).epochs == {"music": 8}
     other = EpochWish(as_of={G: AsOfEpoch(Epoch(5))}, generations={G: range(1, 9)})
-    assert "other columns than it has at epoch 5" in refused(ask(reports, EVERYTHING, wish=other), InvalidInput, may_come=False)
-    gone = refused(ask(reports[:1], {"plays": [0]}, wish=EpochWish(min_epoch=Epoch(8), generations={G: range(2)})), InvalidInput, may_come=False)
+    assert "other columns than it has at epoch 5" in refused(
+        ask(reports, EVERYTHING, wish=other), InvalidInput, may_come=False
+    )
+    gone = refused(
+        ask(reports[:1], {"plays": [0]}, wish=EpochWish(min_epoch=Epoch(8), generations={G: range(2)})),
+        InvalidInput,
+        may_come=False,
+    )
     assert gone == "The statement was prepared before store plays was migrated: prepare it again."
     needs = {"plays": [0], "likes": [0]}
     both = [host_report("a", {"music": migrated({8: 2})}, {"plays": [0], "likes": [0]})]
-    assert "before one of the stores likes, plays was migrated" in refused(ask(both, needs, wish=told(0, 2)), InvalidInput, may_come=False)
+    assert "before one of the stores likes, plays was migrated" in refused(
+        ask(both, needs, wish=told(0, 2)), InvalidInput, may_come=False
+    )
 
 
 def test_columns_that_some_hosts_have_not_yet_are_waited_for() -> None:
@@ -361,5 +465,8 @@ def test_columns_that_some_hosts_have_not_yet_are_waited_for() -> None:
         host_report("b", {"music": migrated({4: 0, 5: 0})}, {"plays": [1, 2]}),
     ]
     later = refused(ask(reports, EVERYTHING, wish=told(1)), Unavailable, may_come=True)
-    assert later == "Group music can be read at epoch 5, and the statement's columns are those that store plays has since: try again shortly."
+    assert later == (
+        "Group music can be read at epoch 5, and the statement's columns are those that store plays has "
+        "since: try again shortly."
+    )
     assert routed(ask(reports, {"plays": [0]}, wish=told(1))).epochs == {"music": 6}

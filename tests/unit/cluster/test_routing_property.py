@@ -1,4 +1,6 @@
-"""Whatever the hosts report: a route reads every partition once, at one epoch a group, together; and there is one whenever there can be."""
+"""Whatever the hosts report: a route reads every partition once, at one epoch a group, together; and there is
+one whenever there can be.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ from tests.unit.cluster.reporting import group_report, host_report, store
 
 HOSTS = tuple(HostName(name) for name in "abc")
 ASSIGNMENT = Assignment(HOSTS, 2)
-STORES = {each.name: each for each in (store("p", "g", 3), store("q", "g", 3), store("r", "h", 3), store("s", "h", 2))}
+STORES = {
+    each.name: each
+    for each in (store("p", "g", 3), store("q", "g", 3), store("r", "h", 3), store("s", "h", 2))
+}
 GROUPS = (GroupName("g"), GroupName("h"))
 Needs = Mapping[StoreName, frozenset[PartitionId]]
 
@@ -36,15 +41,26 @@ def reports(draw: st.DrawFn) -> dict[HostName, HostReport]:
     found = {}
     for host in draw(st.lists(st.sampled_from(HOSTS), min_size=1, unique=True)):
         epochs = {group: draw(st.frozensets(st.integers(1, 4), min_size=1)) for group in GROUPS}
-        held = {name: draw(st.one_of(st.just(frozenset(range(definition.partitions))), numbers_of(name))) for name, definition in STORES.items()}
+        held = {
+            name: draw(st.one_of(st.just(frozenset(range(definition.partitions))), numbers_of(name)))
+            for name, definition in STORES.items()
+        }
         since = {name: draw(st.sampled_from([0, 0, 2])) for name in STORES}
-        found[host] = host_report(host, {group: group_report(there) for group, there in epochs.items()}, held, since)
+        found[host] = host_report(
+            host, {group: group_report(there) for group, there in epochs.items()}, held, since
+        )
     return found
 
 
-def can_read(report: HostReport, name: StoreName, number: PartitionId, epochs: Mapping[GroupName, Epoch]) -> bool:
+def can_read(
+    report: HostReport, name: StoreName, number: PartitionId, epochs: Mapping[GroupName, Epoch]
+) -> bool:
     held, epoch = report.stores[name], epochs[STORES[name].group]
-    return number in held.partitions and epoch >= held.since and epoch in report.groups[STORES[name].group].committed
+    return (
+        number in held.partitions
+        and epoch >= held.since
+        and epoch in report.groups[STORES[name].group].committed
+    )
 
 
 def slots(needed: Needs) -> dict[tuple[int, PartitionId], list[StoreName]]:
@@ -55,14 +71,31 @@ def slots(needed: Needs) -> dict[tuple[int, PartitionId], list[StoreName]]:
     return found
 
 
-def readers(known: Mapping[HostName, HostReport], names: list[StoreName], number: PartitionId, epochs: Mapping[GroupName, Epoch]) -> set[HostName]:
-    return {host for host, report in known.items() if all(can_read(report, name, number, epochs) for name in names)}
+def readers(
+    known: Mapping[HostName, HostReport],
+    names: list[StoreName],
+    number: PartitionId,
+    epochs: Mapping[GroupName, Epoch],
+) -> set[HostName]:
+    return {
+        host
+        for host, report in known.items()
+        if all(can_read(report, name, number, epochs) for name in names)
+    }
 
 
-def best_epochs(known: Mapping[HostName, HostReport], needed: Needs, oldest: int) -> dict[GroupName, Epoch] | None:
+def best_epochs(
+    known: Mapping[HostName, HostReport], needed: Needs, oldest: int
+) -> dict[GroupName, Epoch] | None:
     """By trying all: the newest epochs at which everything can be read, the first group's first."""
     groups = sorted({STORES[name].group for name in needed})
-    there = [sorted({e for report in known.values() for e in report.groups[group].committed if e >= oldest}, reverse=True) for group in groups]
+    there = [
+        sorted(
+            {e for report in known.values() for e in report.groups[group].committed if e >= oldest},
+            reverse=True,
+        )
+        for group in groups
+    ]
     for choice in product(*there):
         epochs = dict(zip(groups, choice, strict=True))
         if all(readers(known, names, number, epochs) for (_, number), names in slots(needed).items()):
@@ -81,12 +114,17 @@ def test_routes(known: dict[HostName, HostReport], needed: Needs, here: HostName
     assert found.epochs == expected
     check_whole(found, needed)
     placed = {
-        (STORES[name].partitions, number): host for host, stores in found.partitions.items() for name, some in stores.items() for number in some
+        (STORES[name].partitions, number): host
+        for host, stores in found.partitions.items()
+        for name, some in stores.items()
+        for number in some
     }
     for slot, names in slots(needed).items():
         able = readers(known, names, slot[1], found.epochs)
         assert placed[slot] in able
-    everywhere = set(known).intersection(*(readers(known, names, number, found.epochs) for (_, number), names in slots(needed).items()))
+    everywhere = set(known).intersection(
+        *(readers(known, names, number, found.epochs) for (_, number), names in slots(needed).items())
+    )
     if slots(needed) and everywhere:
         assert len(found.partitions) == 1
         assert here not in everywhere or found.hosts == (here,)
@@ -105,12 +143,18 @@ def check_whole(found: Route, needed: Needs) -> None:
             read[name] += numbers
             for number in numbers:
                 hosts_of.setdefault((STORES[name].partitions, number), set()).add(host)
-    assert {name: sorted(numbers) for name, numbers in read.items()} == {name: sorted(numbers) for name, numbers in needed.items()}
+    assert {name: sorted(numbers) for name, numbers in read.items()} == {
+        name: sorted(numbers) for name, numbers in needed.items()
+    }
     assert all(len(hosts) == 1 for hosts in hosts_of.values())
 
 
 def check_preferred(found: Route, known: Mapping[HostName, HostReport], needed: Needs) -> None:
     """Of several hosts the first that can answers for a partition."""
     for (count, number), names in slots(needed).items():
-        first = next(host for host in ASSIGNMENT.order(count)[number] if host in readers(known, names, number, found.epochs))
+        first = next(
+            host
+            for host in ASSIGNMENT.order(count)[number]
+            if host in readers(known, names, number, found.epochs)
+        )
         assert number in found.partitions[first][names[0]]

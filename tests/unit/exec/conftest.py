@@ -11,9 +11,17 @@ from engine.model.schema import define_store
 from engine.service import QueryOptions, QueryService
 from tests.support.memory_source import MemorySource, memory_view
 
-PLAYS = define_store("plays", pa.schema([("song_id", pa.int64()), ("genre", pa.string()), ("count", pa.int64())]), ["song_id"])
+PLAYS = define_store(
+    "plays", pa.schema([("song_id", pa.int64()), ("genre", pa.string()), ("count", pa.int64())]), ["song_id"]
+)
 SONGS = define_store("My Songs", pa.schema([("Song Id", pa.int64()), ("title", pa.string())]), ["Song Id"])
-ROWS = pa.table({"song_id": list(range(20)), "genre": ["rock", "pop"] * 10, "count": [place * 3 % 11 for place in range(20)]})
+ROWS = pa.table(
+    {
+        "song_id": list(range(20)),
+        "genre": ["rock", "pop"] * 10,
+        "count": [place * 3 % 11 for place in range(20)],
+    }
+)
 DEAD = pa.table({"song_id": list(range(5)), "genre": ["old"] * 5, "count": [1000] * 5})
 TITLES = pa.table({"Song Id": list(range(5)), "title": ["a", "b", "c", "d", "e"]})
 

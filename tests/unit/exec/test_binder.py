@@ -82,8 +82,15 @@ def test_columns_are_those_of_the_statement_that_runs(engine: Engine, expression
     statement = _ready(f"SELECT {expression} AS c, count(*) FROM things")
     text, tables = over_empty_stores(statement.sql, statement.bound.references)
     columns = engine.binder.columns(text, tables)
-    schema = pa.schema([STORE.schema.field(name) for name in statement.bound.references[0].columns]) or pa.schema([("__live", pa.uint8())])
-    rows = engine.run(statement.sql, {statement.bound.references[0].scan: pa.Table.from_batches([], schema)}, [], Deadline(None))
+    schema = pa.schema(
+        [STORE.schema.field(name) for name in statement.bound.references[0].columns]
+    ) or pa.schema([("__live", pa.uint8())])
+    rows = engine.run(
+        statement.sql,
+        {statement.bound.references[0].scan: pa.Table.from_batches([], schema)},
+        [],
+        Deadline(None),
+    )
     try:
         assert columns == rows.columns
         assert engine.binder.schema(columns) == rows.schema

@@ -9,7 +9,16 @@ import pytest
 from rich.console import Console
 
 from engine.catalog.show import STORES_SCHEMA, describe_store, show_stores
-from engine.model.kinds import Behaviour, Function, KeyValue, Merge, MergedColumn, Retention, Session, Versioned
+from engine.model.kinds import (
+    Behaviour,
+    Function,
+    KeyValue,
+    Merge,
+    MergedColumn,
+    Retention,
+    Session,
+    Versioned,
+)
 from engine.model.schema import Epoch, StoreDefinition, StoreName, define_store
 from engine.scan import StoreStatus
 from flight_server.cli.stores import stores_table
@@ -19,7 +28,12 @@ TIME = pa.timestamp("us", "UTC")
 COLUMNS = {"shop": pa.string(), "item": pa.string(), "at": TIME, "price": pa.float64()}
 LAST = MergedColumn("title", Function.LAST, "name", "at")
 PLAIN = define_store("plain", pa.schema(COLUMNS), ["shop", "item"], partition_by=["shop"])
-LATEST = define_store("latest", pa.schema(COLUMNS), ["shop"], behaviour=Behaviour(KeyValue("at"), Retention(7 * DAY, "at"), is_global=True))
+LATEST = define_store(
+    "latest",
+    pa.schema(COLUMNS),
+    ["shop"],
+    behaviour=Behaviour(KeyValue("at"), Retention(7 * DAY, "at"), is_global=True),
+)
 MERGED = define_store(
     "merged",
     pa.schema({"shop": pa.string(), "title": pa.string(), "__title_at": TIME, "sales": pa.int64()}),
@@ -77,7 +91,14 @@ def test_show_stores_says_what_the_stores_are() -> None:
         (PLAIN, {"shop": "places rows"}),
         (LATEST, {"shop": "places rows", "at": "latest wins, retention 7 days"}),
         (MERGED, {"shop": "places rows", "title": "last(name by at)", "sales": "count()"}),
-        (SESSIONS, {"shop": "places rows", "session_start": "start of the session", "session_end": "end of the session, retention 1 day"}),
+        (
+            SESSIONS,
+            {
+                "shop": "places rows",
+                "session_start": "start of the session",
+                "session_end": "end of the session, retention 1 day",
+            },
+        ),
         (VERSIONS, {"shop": "places rows", "at": "start of the version", "valid_to": "end of the version"}),
     ],
     ids=list(STORES),
@@ -96,7 +117,11 @@ def printed(status: pa.Table) -> list[str]:
 
 
 def test_switched_names_are_told() -> None:
-    shown = show_stores([status(PLAIN), status(LATEST), status(VERSIONS)], STORES, STORES | {PLAIN.name: LATEST, StoreName("best"): VERSIONS})
+    shown = show_stores(
+        [status(PLAIN), status(LATEST), status(VERSIONS)],
+        STORES,
+        STORES | {PLAIN.name: LATEST, StoreName("best"): VERSIONS},
+    )
     assert shown.column("sql_names").to_pylist() == [None, "latest, plain", "best, versions"]
     assert printed(shown)[2:5] == [
         "plain no name key-value shop, item shop for ever",

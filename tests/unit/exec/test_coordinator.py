@@ -19,12 +19,22 @@ from tests.support.memory_source import MemorySource, memory_view
 ROWS = 300
 PLAYS = define_store(
     "plays",
-    pa.schema([("song_id", pa.int64()), ("day", pa.date32()), ("genre", pa.string()), ("count", pa.int64()), ("price", pa.decimal128(10, 2))]),
+    pa.schema(
+        [
+            ("song_id", pa.int64()),
+            ("day", pa.date32()),
+            ("genre", pa.string()),
+            ("count", pa.int64()),
+            ("price", pa.decimal128(10, 2)),
+        ]
+    ),
     ["song_id", "day"],
     partition_by=["song_id"],
     partitions=8,
 )
-SONGS = define_store("My Songs", pa.schema([("Song Id", pa.int64()), ("title", pa.string())]), ["Song Id"], partitions=8)
+SONGS = define_store(
+    "My Songs", pa.schema([("Song Id", pa.int64()), ("title", pa.string())]), ["Song Id"], partitions=8
+)
 DAYS = define_store("days", pa.schema([("day", pa.date32()), ("holiday", pa.bool_())]), ["day"], partitions=4)
 FIRST_DAY = dt.date(2024, 1, 1)
 
@@ -38,12 +48,19 @@ LIVE = {
         {
             "song_id": [place % 100 for place in range(ROWS)],
             "day": [_day(place // 100) for place in range(ROWS)],
-            "genre": [None if place % 17 == 0 else ("rock", "pop", "jazz")[place % 3] for place in range(ROWS)],
+            "genre": [
+                None if place % 17 == 0 else ("rock", "pop", "jazz")[place % 3] for place in range(ROWS)
+            ],
             "count": [(place * 7919) % 1000 + (1 << 62) * (place % 50 == 0) for place in range(ROWS)],
-            "price": pa.array([place * 3 for place in range(ROWS)]).cast(pa.decimal128(19, 0)).cast(pa.decimal128(21, 2)).cast(pa.decimal128(10, 2)),
+            "price": pa.array([place * 3 for place in range(ROWS)])
+            .cast(pa.decimal128(19, 0))
+            .cast(pa.decimal128(21, 2))
+            .cast(pa.decimal128(10, 2)),
         }
     ),
-    "My Songs": pa.table({"Song Id": list(range(0, 120, 3)), "title": [f"song {place}" for place in range(0, 120, 3)]}),
+    "My Songs": pa.table(
+        {"Song Id": list(range(0, 120, 3)), "title": [f"song {place}" for place in range(0, 120, 3)]}
+    ),
     "days": pa.table({"day": [_day(place) for place in range(3)], "holiday": [True, False, None]}),
 }
 DEFINITIONS = [PLAYS, SONGS, DAYS]
@@ -63,26 +80,58 @@ STATEMENTS = [
     "SELECT count(*), sum(count) FROM plays WHERE song_id IN (1000000)",
     "SELECT count(*), sum(count), max(genre) FROM plays WHERE song_id = 1 AND song_id = 2",
     'SELECT genre, sum(count) AS "Sum", avg(price), min(day) FROM plays GROUP BY genre',
-    "SELECT genre, sum(count) + 1, NULL AS nothing FROM plays GROUP BY genre HAVING count(*) > 50 ORDER BY 2 DESC",
+    (
+        "SELECT genre, sum(count) + 1, NULL AS nothing FROM plays GROUP BY genre HAVING count(*) > 50 ORDER "
+        "BY 2 "
+        "DESC"
+    ),
     "SELECT song_id, count FROM plays ORDER BY count DESC, song_id, day LIMIT 7 OFFSET 2",
     "SELECT DISTINCT genre FROM plays",
     'SELECT title, p.count FROM plays p JOIN "My Songs" s ON p.song_id = s."Song Id"',
     'SELECT p.song_id, title FROM plays p LEFT JOIN "My Songs" s ON p.song_id = s."Song Id"',
-    'SELECT holiday, title, sum(count) FROM plays JOIN days USING (day) JOIN "My Songs" ON song_id = "Song Id" GROUP BY ALL',
-    "SELECT a.song_id, count(*) FROM plays a, plays b WHERE a.song_id = b.song_id AND a.day < b.day GROUP BY 1",
+    (
+        'SELECT holiday, title, sum(count) FROM plays JOIN days USING (day) JOIN "My Songs" ON song_id = '
+        '"Song '
+        'Id" GROUP BY ALL'
+    ),
+    (
+        "SELECT a.song_id, count(*) FROM plays a, plays b WHERE a.song_id = b.song_id AND a.day < b.day "
+        "GROUP BY "
+        "1"
+    ),
     "SELECT song_id, sum(count) OVER (PARTITION BY song_id ORDER BY day) FROM plays",
     "SELECT song_id, rank() OVER (ORDER BY count) FROM plays QUALIFY rank() OVER (ORDER BY count) < 5",
-    'WITH plays AS (SELECT song_id, sum(count) AS n FROM main.plays GROUP BY 1) SELECT title, n FROM plays JOIN "My Songs" ON song_id = "Song Id"',
+    (
+        "WITH plays AS (SELECT song_id, sum(count) AS n FROM main.plays GROUP BY 1) SELECT title, n FROM "
+        "plays "
+        'JOIN "My Songs" ON song_id = "Song Id"'
+    ),
     'SELECT title FROM "My Songs" WHERE "Song Id" IN (SELECT song_id FROM plays WHERE genre = \'jazz\')',
     'SELECT title FROM "My Songs" s WHERE NOT EXISTS (SELECT 1 FROM plays WHERE song_id = s."Song Id")',
     'SELECT "Song Id" FROM "My Songs" UNION SELECT song_id FROM plays WHERE count < 100',
     "SELECT genre, list(song_id ORDER BY song_id, day), string_agg(genre, ',') FROM plays GROUP BY 1",
-    "SELECT median(count), quantile_cont(price, 0.3), round(stddev(song_id), 9), count(DISTINCT genre) FROM plays",
-    "SELECT x, count(*) FROM (SELECT CAST(song_id % 3 AS HUGEINT) AS x, md5(genre)::VARCHAR AS y FROM plays) GROUP BY x",
-    "SELECT k, sum(n) FROM (SELECT CAST(genre AS ENUM('jazz', 'pop', 'rock')) AS k, 1 AS n FROM plays) GROUP BY k ORDER BY k",
+    (
+        "SELECT median(count), quantile_cont(price, 0.3), round(stddev(song_id), 9), count(DISTINCT genre) "
+        "FROM "
+        "plays"
+    ),
+    (
+        "SELECT x, count(*) FROM (SELECT CAST(song_id % 3 AS HUGEINT) AS x, md5(genre)::VARCHAR AS y FROM "
+        "plays) "
+        "GROUP BY x"
+    ),
+    (
+        "SELECT k, sum(n) FROM (SELECT CAST(genre AS ENUM('jazz', 'pop', 'rock')) AS k, 1 AS n FROM plays) "
+        "GROUP "
+        "BY k ORDER BY k"
+    ),
     "PIVOT plays ON genre USING sum(song_id) GROUP BY day",
     "SELECT * FROM (VALUES (1), (2)) AS v(x) JOIN plays ON song_id = x",
-    "SELECT b.song_id, x FROM (VALUES (1), (2)) AS v(x) LEFT JOIN plays a ON x = a.song_id RIGHT JOIN plays b ON a.song_id = b.song_id",
+    (
+        "SELECT b.song_id, x FROM (VALUES (1), (2)) AS v(x) LEFT JOIN plays a ON x = a.song_id RIGHT JOIN "
+        "plays "
+        "b ON a.song_id = b.song_id"
+    ),
     "SELECT 1 + 1",
     "SUMMARIZE days",
 ]
@@ -130,7 +179,9 @@ def test_several_hosts_answer_like_one(cluster: Cluster, alone: QueryService, ho
 
 
 def _owner(cluster: Cluster, song: int) -> str:
-    with cluster.services[HOSTS[0]].execute(f"SELECT * FROM plays WHERE song_id = {song} AND day = DATE '2024-01-01'") as result:
+    with cluster.services[HOSTS[0]].execute(
+        f"SELECT * FROM plays WHERE song_id = {song} AND day = DATE '2024-01-01'"
+    ) as result:
         (owner,) = result.metadata.hosts
         return owner
 
@@ -140,7 +191,10 @@ def test_parameters_keep_their_numbers_and_types(cluster: Cluster, alone: QueryS
         "SELECT genre, sum(count) % $3 AS s, $4 || genre AS t FROM plays JOIN days USING (day) "
         "WHERE song_id < $2 AND holiday = $1 GROUP BY genre HAVING count(*) > $5 ORDER BY s"
     )
-    given = pa.record_batch([pa.array([True]), pa.array([60], pa.int16()), pa.array([1000]), pa.array(["x"]), pa.array([0])], list("12345"))
+    given = pa.record_batch(
+        [pa.array([True]), pa.array([60], pa.int16()), pa.array([1000]), pa.array(["x"]), pa.array([0])],
+        list("12345"),
+    )
     expected = _read(alone, sql, given)
     for service in cluster.services.values():
         found = _read(service, sql, given)
@@ -148,7 +202,9 @@ def test_parameters_keep_their_numbers_and_types(cluster: Cluster, alone: QueryS
         assert found.to_pylist() == expected.to_pylist()
 
 
-def test_a_statement_may_have_parameters_of_other_types_than_their_places_suggest(cluster: Cluster, alone: QueryService) -> None:
+def test_a_statement_may_have_parameters_of_other_types_than_their_places_suggest(
+    cluster: Cluster, alone: QueryService
+) -> None:
     sql = "SELECT sum(count % ?) FROM plays"
     for kind in (pa.int8(), pa.float64()):
         given = pa.record_batch([pa.array([7], kind)], ["1"])
@@ -161,7 +217,11 @@ KEYED = define_store("keyed", pa.schema([("id", pa.int64()), ("name", pa.string(
 
 
 def test_a_key_is_one_hop_away_or_none() -> None:
-    with memory_cluster([KEYED], {"keyed": pa.table({"id": list(range(50)), "name": [str(place) for place in range(50)]})}, HOSTS) as cluster:
+    with memory_cluster(
+        [KEYED],
+        {"keyed": pa.table({"id": list(range(50)), "name": [str(place) for place in range(50)]})},
+        HOSTS,
+    ) as cluster:
         service = cluster.services[HOSTS[0]]
         hosts = set()
         for key in range(50):
@@ -197,7 +257,9 @@ def test_a_count_asks_each_host_once(cluster: Cluster) -> None:
 
 
 def test_a_short_range_of_the_partition_column_leaves_partitions_out(cluster: Cluster) -> None:
-    with cluster.services[HOSTS[0]].execute("SELECT sum(count) FROM plays WHERE song_id BETWEEN 10 AND 11") as result:
+    with cluster.services[HOSTS[0]].execute(
+        "SELECT sum(count) FROM plays WHERE song_id BETWEEN 10 AND 11"
+    ) as result:
         result.read_all()
     assert result.metadata.partitions_read <= 2
     assert result.metadata.partitions == 8
@@ -205,7 +267,9 @@ def test_a_short_range_of_the_partition_column_leaves_partitions_out(cluster: Cl
 
 def test_a_limit_holds_over_all_hosts(cluster: Cluster) -> None:
     for limit in (0, 1, 5, ROWS, 10 * ROWS):
-        assert _read(cluster.services[HOSTS[1]], f"SELECT song_id FROM plays LIMIT {limit}").num_rows == min(limit, ROWS)
+        assert _read(cluster.services[HOSTS[1]], f"SELECT song_id FROM plays LIMIT {limit}").num_rows == min(
+            limit, ROWS
+        )
 
 
 def test_errors_have_their_place_in_the_text_of_the_user(cluster: Cluster, alone: QueryService) -> None:
@@ -269,7 +333,9 @@ def test_explain_is_stable_and_names_fragments_and_hosts(cluster: Cluster) -> No
 
 
 def test_explain_analyze_says_what_came_from_where(cluster: Cluster) -> None:
-    lines = _plan(cluster.services[HOSTS[0]], "EXPLAIN ANALYZE SELECT genre, sum(count) FROM plays GROUP BY genre")
+    lines = _plan(
+        cluster.services[HOSTS[0]], "EXPLAIN ANALYZE SELECT genre, sum(count) FROM plays GROUP BY genre"
+    )
     assert "epoch: plays 1" in lines
     assert "rows: 4" in lines
     assert sum(line.startswith("read: __part_0 on ") for line in lines) == 3
@@ -280,5 +346,8 @@ def test_explain_of_one_key_names_its_host(cluster: Cluster) -> None:
     for song in range(10):
         owner = _owner(cluster, song)
         lines = _plan(cluster.services[HOSTS[0]], f"EXPLAIN SELECT * FROM plays WHERE song_id = {song}")
-        assert lines[0] == ("plan: engine" if owner == HOSTS[0] else f"plan: whole statement on host {owner}") or owner == HOSTS[0]
+        assert (
+            lines[0] == ("plan: engine" if owner == HOSTS[0] else f"plan: whole statement on host {owner}")
+            or owner == HOSTS[0]
+        )
         assert "  reads: 1 of 8 partitions" in lines or owner == HOSTS[0]

@@ -1,4 +1,6 @@
-"""What goes wrong between hosts: lost hosts, limits, time, cancelled statements, epochs that are not there, plans that do not fit."""
+"""What goes wrong between hosts: lost hosts, limits, time, cancelled statements, epochs that are not there,
+plans that do not fit.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,15 @@ from engine.coordinator.coordinator import PRIMED_BYTES
 from engine.coordinator.plans import PlanCache, Splitter
 from engine.duckdb.deadline import NO_DEADLINE
 from engine.duckdb.engine import Engine
-from engine.errors import Cancelled, DeadlineExceeded, InvalidInput, LimitExceeded, LivestateError, NotFound, Unavailable
+from engine.errors import (
+    Cancelled,
+    DeadlineExceeded,
+    InvalidInput,
+    LimitExceeded,
+    LivestateError,
+    NotFound,
+    Unavailable,
+)
 from engine.exec.engine_query import outputs_of
 from engine.exec.fragment_cache import FragmentCache
 from engine.exec.local import Bindable
@@ -40,7 +50,12 @@ from tests.support.held_source import HeldSource, placed
 from tests.support.memory_source import MemorySource, memory_view
 from tests.support.waiting import PATIENCE_SECONDS, wait_until
 
-PLAYS = define_store("plays", pa.schema([("song_id", pa.int64()), ("genre", pa.string()), ("count", pa.int64())]), ["song_id"], partitions=16)
+PLAYS = define_store(
+    "plays",
+    pa.schema([("song_id", pa.int64()), ("genre", pa.string()), ("count", pa.int64())]),
+    ["song_id"],
+    partitions=16,
+)
 ROWS = pa.table({"song_id": list(range(1000)), "genre": ["rock", "pop"] * 500, "count": list(range(1000))})
 HOSTS = host_names(3)
 ENDLESS = "SELECT sum(a.count * r.range) FROM plays a, range(100000000000) r WHERE a.count % 2 = r.range % 3"
@@ -50,7 +65,11 @@ ENDLESS = "SELECT sum(a.count * r.range) FROM plays a, range(100000000000) r WHE
 def _replicated(replication: int, options: QueryOptions = SMALL) -> Iterator[Cluster]:
     assignment = Assignment(HOSTS, replication)
     stores = {PLAYS.name: (PLAYS, placed(PLAYS, ROWS))}
-    cluster = Cluster({host: HeldSource(stores, {}, {PLAYS.name: assignment.held(host, PLAYS)}) for host in HOSTS}, assignment, options)
+    cluster = Cluster(
+        {host: HeldSource(stores, {}, {PLAYS.name: assignment.held(host, PLAYS)}) for host in HOSTS},
+        assignment,
+        options,
+    )
     try:
         yield cluster
     finally:
@@ -66,7 +85,9 @@ class _Unaware(DirectPeers):
 
 def _unaware(cluster: Cluster, host: HostName) -> QueryService:
     """A query service at a host whose peers do not know who is alive."""
-    return QueryService(cluster.sources[host], SMALL, Hosts(_Unaware(cluster, host), host, Assignment(HOSTS, 2).order))
+    return QueryService(
+        cluster.sources[host], SMALL, Hosts(_Unaware(cluster, host), host, Assignment(HOSTS, 2).order)
+    )
 
 
 SUM = "SELECT sum(count) FROM plays"
@@ -127,7 +148,9 @@ class _Breaking(DirectPeers):
     error: LivestateError | None = None
     broke = False
 
-    def run(self, host: HostName, request: FragmentRequest, cancelled: Callable[[], bool] | None = None) -> FragmentRows:
+    def run(
+        self, host: HostName, request: FragmentRequest, cancelled: Callable[[], bool] | None = None
+    ) -> FragmentRows:
         rows = super().run(host, request, cancelled)
         if host != HOSTS[1] or self.error is None:
             return rows
@@ -135,11 +158,15 @@ class _Breaking(DirectPeers):
         return _BreakingRows(rows, self.nbytes, error)
 
 
-@pytest.mark.parametrize("sql", [SUM, "SELECT count FROM plays", "SELECT count FROM plays WHERE genre = 'pop' LIMIT 2000"])
+@pytest.mark.parametrize(
+    "sql", [SUM, "SELECT count FROM plays", "SELECT count FROM plays WHERE genre = 'pop' LIMIT 2000"]
+)
 def test_a_host_that_breaks_within_the_first_bytes_is_replaced(sql: str) -> None:
     with _replicated(2) as cluster:
         peers = _Breaking(cluster, HOSTS[0])
-        service = QueryService(cluster.sources[HOSTS[0]], SMALL, Hosts(peers, HOSTS[0], Assignment(HOSTS, 2).order))
+        service = QueryService(
+            cluster.sources[HOSTS[0]], SMALL, Hosts(peers, HOSTS[0], Assignment(HOSTS, 2).order)
+        )
         peers.error = Unavailable("It went away.")
         try:
             with service.execute(sql) as result:
@@ -151,14 +178,19 @@ def test_a_host_that_breaks_within_the_first_bytes_is_replaced(sql: str) -> None
 
 
 @pytest.mark.parametrize(
-    # Kinds and not errors: an error that was raised holds all that its traceback names, and pytest holds the parameters to the end.
+    # Kinds and not errors: an error that was raised holds all that its traceback names, and pytest holds the
+    # parameters to the end.
     ("kind", "words"),
     [(Unavailable, "Host b failed when .* partitions .* of store plays"), (InvalidInput, "It broke")],
 )
-def test_a_host_that_breaks_when_rows_were_handed_out_ends_the_result(kind: type[LivestateError], words: str) -> None:
+def test_a_host_that_breaks_when_rows_were_handed_out_ends_the_result(
+    kind: type[LivestateError], words: str
+) -> None:
     with _replicated(2) as cluster:
         peers = _Breaking(cluster, HOSTS[0])
-        service = QueryService(cluster.sources[HOSTS[0]], SMALL, Hosts(peers, HOSTS[0], Assignment(HOSTS, 2).order))
+        service = QueryService(
+            cluster.sources[HOSTS[0]], SMALL, Hosts(peers, HOSTS[0], Assignment(HOSTS, 2).order)
+        )
         peers.nbytes, peers.error = 3 * PRIMED_BYTES, kind("It broke.")
         try:
             with service.execute("SELECT * FROM plays") as result, pytest.raises(kind, match=words):
@@ -217,7 +249,9 @@ def test_a_cancelled_statement_ends_on_all_hosts() -> None:
         with ThreadPoolExecutor(1) as pool:
             cancelling = pool.submit(cancel_in_the_midst)
             with pytest.raises(Cancelled):
-                cluster.services[HOSTS[0]].execute(ENDLESS, cancelled=cancelled.is_set, session=Session(timeout_seconds=PATIENCE_SECONDS))
+                cluster.services[HOSTS[0]].execute(
+                    ENDLESS, cancelled=cancelled.is_set, session=Session(timeout_seconds=PATIENCE_SECONDS)
+                )
             cancelling.result()
         wait_until(lambda: not _is_busy(cluster))
 
@@ -264,7 +298,12 @@ def test_a_result_closed_by_another_thread_ends_on_all_hosts() -> None:
 
 
 def test_a_result_that_is_given_up_frees_everything() -> None:
-    with memory_cluster([PLAYS], {"plays": ROWS}, HOSTS, options=QueryOptions(memory_limit_bytes=512 << 20, threads=1, batch_bytes=512)) as cluster:
+    with memory_cluster(
+        [PLAYS],
+        {"plays": ROWS},
+        HOSTS,
+        options=QueryOptions(memory_limit_bytes=512 << 20, threads=1, batch_bytes=512),
+    ) as cluster:
         service = cluster.services[HOSTS[0]]
         result = service.execute("SELECT song_id + 1 FROM plays")
         assert next(iter(result)).num_rows
@@ -306,11 +345,15 @@ def test_a_host_refuses_partitions_and_epochs_that_it_has_not() -> None:
         service = cluster.services[HOSTS[0]]
         held = service.source.report()[1][PLAYS.name].partitions
         sql = 'SELECT count(*) FROM "main"."plays"'
-        with service.execute_fragment(FragmentRequest(sql, {PLAYS.group: Epoch(1)}, {PLAYS.name: held})) as result:
+        with service.execute_fragment(
+            FragmentRequest(sql, {PLAYS.group: Epoch(1)}, {PLAYS.name: held})
+        ) as result:
             assert result.read_all().num_rows == 1
         missing = next(number for number in range(8) if number not in held)
         with pytest.raises(Unavailable):
-            service.execute_fragment(FragmentRequest(sql, {PLAYS.group: Epoch(1)}, {PLAYS.name: (type(held[0])(missing),)}))
+            service.execute_fragment(
+                FragmentRequest(sql, {PLAYS.group: Epoch(1)}, {PLAYS.name: (type(held[0])(missing),)})
+            )
         with pytest.raises(Unavailable):
             service.execute_fragment(FragmentRequest(sql, {PLAYS.group: Epoch(5)}, {PLAYS.name: held}))
 
@@ -325,10 +368,18 @@ def test_a_plan_that_the_engine_refuses_is_replaced_by_gathering(caplog: pytest.
     engine = Engine(256 << 20, 1)
     try:
         definitions = {PLAYS.name: PLAYS}
-        statement = make_ready(lift("SELECT genre, sum(count) FROM plays GROUP BY genre", "duckdb"), "duckdb", definitions)
+        statement = make_ready(
+            lift("SELECT genre, sum(count) FROM plays GROUP BY genre", "duckdb"), "duckdb", definitions
+        )
         plans = PlanCache(engine, FragmentCache(engine, 10), Splitter(_broken, gather), 10)
         with caplog.at_level(logging.WARNING):
-            plan = plans.plan(statement, (), Sizes(), lambda: Bindable(statement, outputs_of(engine, statement, (), NO_DEADLINE)), NO_DEADLINE)
+            plan = plans.plan(
+                statement,
+                (),
+                Sizes(),
+                lambda: Bindable(statement, outputs_of(engine, statement, (), NO_DEADLINE)),
+                NO_DEADLINE,
+            )
         assert plan.split.rules == ("gather",)
         assert "gathering" in caplog.text
         assert plans.plan(statement, (), Sizes(), pytest.fail, NO_DEADLINE) is plan

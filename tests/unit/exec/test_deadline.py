@@ -12,7 +12,9 @@ from engine.errors import DeadlineExceeded
 from tests.support.waiting import PATIENCE_SECONDS
 
 
-def test_a_statement_that_cannot_be_ended_keeps_no_other_from_its_end(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_statement_that_cannot_be_ended_keeps_no_other_from_its_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     ended = threading.Event()
 
     def ask() -> bool:

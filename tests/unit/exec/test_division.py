@@ -1,4 +1,6 @@
-"""Answers in pieces: their rows together, whichever hosts give them, are those of the whole statement, and no piece has another one's."""
+"""Answers in pieces: their rows together, whichever hosts give them, are those of the whole statement, and no
+piece has another one's.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,19 @@ from engine.model.schema import define_store
 from tests.support.cluster import Cluster, host_names, memory_cluster
 
 HOSTS = host_names(3)
-PLAYS = define_store("plays", pa.schema([("song", pa.int64()), ("genre", pa.int64())]), ["song"], partitions=8)
-SONGS = define_store("songs", pa.schema([("song", pa.int64()), ("title", pa.string())]), ["song"], partitions=8)
+PLAYS = define_store(
+    "plays", pa.schema([("song", pa.int64()), ("genre", pa.int64())]), ["song"], partitions=8
+)
+SONGS = define_store(
+    "songs", pa.schema([("song", pa.int64()), ("title", pa.string())]), ["song"], partitions=8
+)
 OTHERS = define_store("others", PLAYS.schema, ["song"], partitions=3)
 GENRES = define_store(
-    "genres", pa.schema([("genre", pa.int64()), ("name", pa.string())]), ["genre"], partitions=2, behaviour=Behaviour(is_global=True)
+    "genres",
+    pa.schema([("genre", pa.int64()), ("name", pa.string())]),
+    ["genre"],
+    partitions=2,
+    behaviour=Behaviour(is_global=True),
 )
 ROWS = {
     "plays": pa.table({"song": list(range(300)), "genre": [number % 6 for number in range(300)]}),

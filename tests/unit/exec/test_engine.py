@@ -37,7 +37,10 @@ class BlockScan:
 
 def blocks(count: int, *, live: bool) -> BlockScan:
     schema = pa.schema([("a", pa.int64())] + ([(LIVE_COLUMN, pa.uint8())] if live else []))
-    columns = [[pa.array([place * 2, place * 2 + 1])] + ([pa.array([1, 0], pa.uint8())] if live else []) for place in range(count)]
+    columns = [
+        [pa.array([place * 2, place * 2 + 1])] + ([pa.array([1, 0], pa.uint8())] if live else [])
+        for place in range(count)
+    ]
     return BlockScan(schema, tuple(pa.record_batch(each, schema=schema) for each in columns))
 
 
@@ -61,17 +64,24 @@ def answer(engine: Engine, sql: str, scan: BlockScan, *, stream: bool) -> list[d
 @pytest.mark.parametrize("live", [False, True])
 def test_a_scan_is_read_as_often_as_the_statement_needs(engine: Engine, stream: bool, live: bool) -> None:
     scan = blocks(1000, live=live)
-    assert answer(engine, 'SELECT count(*) AS n, sum(x.a) AS s FROM "s" AS x JOIN "s" AS y USING (a)', scan, stream=stream) == [
-        {"n": 1000 if live else 2000, "s": 999_000 if live else 1_999_000}
-    ]
+    assert answer(
+        engine,
+        'SELECT count(*) AS n, sum(x.a) AS s FROM "s" AS x JOIN "s" AS y USING (a)',
+        scan,
+        stream=stream,
+    ) == [{"n": 1000 if live else 2000, "s": 999_000 if live else 1_999_000}]
 
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_rows_without_columns_are_counted(engine: Engine, stream: bool) -> None:
     empty = pa.RecordBatch.from_struct_array(pa.array([{}, {}, {}], pa.struct([])))
-    assert answer(engine, 'SELECT count(*) AS n FROM "s"', BlockScan(pa.schema([]), (empty, empty)), stream=stream) == [{"n": 6}]
+    assert answer(
+        engine, 'SELECT count(*) AS n FROM "s"', BlockScan(pa.schema([]), (empty, empty)), stream=stream
+    ) == [{"n": 6}]
     flags = pa.record_batch([pa.array([1, 0, 1], pa.uint8())], names=[LIVE_COLUMN])
-    assert answer(engine, 'SELECT count(*) AS n FROM "s"', BlockScan(flags.schema, (flags, flags)), stream=stream) == [{"n": 4}]
+    assert answer(
+        engine, 'SELECT count(*) AS n FROM "s"', BlockScan(flags.schema, (flags, flags)), stream=stream
+    ) == [{"n": 4}]
 
 
 def test_big_scans_are_streamed() -> None:

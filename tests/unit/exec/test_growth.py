@@ -43,7 +43,10 @@ SAMPLES = {
     "TIME_NS": ["'01:00:00'::TIME_NS"],
     "TIMESTAMP": ["TIMESTAMP '2020-01-01'", "TIMESTAMP '2030-01-01'"],
     "TIMESTAMP_NS": ["TIMESTAMP_NS '2020-01-01'", "TIMESTAMP_NS '2030-01-01'"],
-    "TIMESTAMP WITH TIME ZONE": ["TIMESTAMPTZ '2020-01-01 00:00:00+00'", "TIMESTAMPTZ '2030-01-01 00:00:00+00'"],
+    "TIMESTAMP WITH TIME ZONE": [
+        "TIMESTAMPTZ '2020-01-01 00:00:00+00'",
+        "TIMESTAMPTZ '2030-01-01 00:00:00+00'",
+    ],
     "INTERVAL": ["INTERVAL 1 DAY"],
     "JSON": ["'[1, 2]'::JSON"],
     "STRUCT": ["{'a': 1}"],
@@ -77,7 +80,9 @@ NEVER_CALLED = """
     variant_extract variant_extract_string variant_keys variant_normalize variant_to_parquet_variant
     variant_type variant_typeof vertex_extract
 """
-"""Functions that no sample fits. By what they are for they make nothing that is much larger than their arguments."""
+"""Functions that no sample fits. By what they are for they make nothing that is much larger than their
+arguments.
+"""
 
 
 def samples(kind: str | None) -> list[str]:
@@ -91,7 +96,13 @@ def samples(kind: str | None) -> list[str]:
     if "ARRAY" in name or name.endswith(("[ANY]", "[3]")):
         return ["[1.0, 2.0, 3.0]::FLOAT[3]"]
     if name.endswith("[]") or name == "LIST":
-        return ["[repeat('x', 300) for i in range(30)]", NUMBERS, "[true]", "[range(3)]", "[{'k': 1, 'v': 2}]"]
+        return [
+            "[repeat('x', 300) for i in range(30)]",
+            NUMBERS,
+            "[true]",
+            "[range(3)]",
+            "[{'k': 1, 'v': 2}]",
+        ]
     return ANYTHING
 
 
@@ -130,13 +141,19 @@ def test_all_functions_that_make_much_of_little_are_known(plain: duckdb.DuckDBPy
         if is_refused(name):
             called.add(name)
             continue
-        for arguments in chain(argument_lists(types or ()), argument_lists([*(types or ()), more]) if more else ()):
+        for arguments in chain(
+            argument_lists(types or ()), argument_lists([*(types or ()), more]) if more else ()
+        ):
             try:
                 made = size(plain, f'"{name}"({", ".join(arguments)})')
             except (duckdb.Error, pa.ArrowException):
                 continue
             called.add(name)
-            sizes |= {argument: size(plain, argument) for argument in arguments if argument not in sizes and "lambda" not in argument}
+            sizes |= {
+                argument: size(plain, argument)
+                for argument in arguments
+                if argument not in sizes and "lambda" not in argument
+            }
             if made > 2048 + 16 * sum(sizes.get(argument, 0) for argument in arguments):
                 growing.add(name)
                 break
@@ -168,9 +185,15 @@ SAME = """
 
 
 @pytest.mark.parametrize("call", [call.strip() for call in SAME.split("|")])
-def test_calls_mean_what_they_mean_to_the_engine(plain: duckdb.DuckDBPyConnection, bounded: duckdb.DuckDBPyConnection, call: str) -> None:
+def test_calls_mean_what_they_mean_to_the_engine(
+    plain: duckdb.DuckDBPyConnection, bounded: duckdb.DuckDBPyConnection, call: str
+) -> None:
     found, expected = (database.sql(f"SELECT {call}") for database in (bounded, plain))
-    assert (found.columns, list(map(str, found.types)), found.fetchall()) == (expected.columns, list(map(str, expected.types)), expected.fetchall())
+    assert (found.columns, list(map(str, found.types)), found.fetchall()) == (
+        expected.columns,
+        list(map(str, expected.types)),
+        expected.fetchall(),
+    )
 
 
 LARGE = """
@@ -194,7 +217,10 @@ LARGE = """
 
 @pytest.mark.parametrize("call", [call.strip() for call in LARGE.split("|")])
 def test_what_is_too_large_is_refused_before_it_is_made(service: QueryService, call: str) -> None:
-    with grows_by_at_most(os.getpid(), 250), pytest.raises((LimitExceeded, InvalidInput), match=r"more than|memory|max bin"):
+    with (
+        grows_by_at_most(os.getpid(), 250),
+        pytest.raises((LimitExceeded, InvalidInput), match=r"more than|memory|max bin"),
+    ):
         service.execute(f"SELECT {call}").read_all()
 
 
@@ -232,7 +258,10 @@ def test_who_waits_for_the_binder_waits_no_longer_than_its_time_out() -> None:
         ("SELECT list_transform(range(1000), x -> range(60000))", "a list cannot be made of numbers"),
         ("SELECT [repeat('x', y) for y in [1, 2]]", "a number up to 100"),
         ("SELECT list_transform(['a'], x -> lpad(x, 1000, '.'))", "a number up to 100"),
-        ("SELECT list_reduce([1], lambda x, y: len(list_resize([1], y)))", "a list cannot be made of numbers"),
+        (
+            "SELECT list_reduce([1], lambda x, y: len(list_resize([1], y)))",
+            "a list cannot be made of numbers",
+        ),
         (f"SELECT {'repeat(' * 5}'x'{', 10)' * 5}", "More than 4 calls of functions such as repeat"),
         ("SELECT system.main.repeat('x', 3)", "leave the schema out"),
         ("SELECT main.range(3)", "leave the schema out"),
@@ -252,4 +281,6 @@ def test_errors_of_the_engine_are_told_by_what_they_are(bounded: duckdb.DuckDBPy
             bounded.sql(f"SELECT {call}").fetchall()
         error: LivestateError = error_of(read_failure(raised.value), 1 << 20)
         assert isinstance(error, LimitExceeded)
-        assert error.message.startswith("range would make values of more than 64 MiB at once: ask for shorter ones")
+        assert error.message.startswith(
+            "range would make values of more than 64 MiB at once: ask for shorter ones"
+        )

@@ -1,4 +1,6 @@
-"""No statement reaches beyond the stores: not by the service, and not by the engine alone should a check be missed."""
+"""No statement reaches beyond the stores: not by the service, and not by the engine alone should a check be
+missed.
+"""
 
 from __future__ import annotations
 
@@ -146,20 +148,38 @@ def test_a_statement_sees_no_tables_of_another(engine: Engine) -> None:
 
 
 def test_the_time_zone_is_utc_whatever_the_host_says(engine: Engine) -> None:
-    rows = engine.run("SELECT TIMESTAMPTZ '2024-07-01 12:00:00' AT TIME ZONE 'Asia/Tokyo' AS t, now() AS n", {}, [], Deadline(None))
+    rows = engine.run(
+        "SELECT TIMESTAMPTZ '2024-07-01 12:00:00' AT TIME ZONE 'Asia/Tokyo' AS t, now() AS n",
+        {},
+        [],
+        Deadline(None),
+    )
     assert rows.schema.field("n").type == pa.timestamp("us", "UTC")
     assert str(next(iter(rows)).column("t")[0]) == "2024-07-01 21:00:00"
     rows.close()
 
 
 def test_every_function_of_the_engine_was_looked_at() -> None:
-    """A new version of the engine may bring functions: those that are refused are listed, so that a change is seen."""
+    """A new version of the engine may bring functions: those that are refused are listed, so that a change is
+    seen.
+    """
     with duckdb.connect(":memory:") as connection:
-        found = connection.sql("SELECT DISTINCT function_name, function_type FROM duckdb_functions()").fetchall()
+        found = connection.sql(
+            "SELECT DISTINCT function_name, function_type FROM duckdb_functions()"
+        ).fetchall()
     scalars = {name for name, kind in found if kind in {"scalar", "aggregate", "macro"}}
     tables = {name for name, kind in found if kind in {"table", "table_macro", "pragma"}}
-    suspicious = {name for name in scalars if any(word in name for word in ("setting", "read", "secret", "env", "file", "sql", "query"))}
-    harmless = {"formatReadableDecimalSize", "formatReadableSize", "parse_filename", "variant_to_parquet_variant"}
+    suspicious = {
+        name
+        for name in scalars
+        if any(word in name for word in ("setting", "read", "secret", "env", "file", "sql", "query"))
+    }
+    harmless = {
+        "formatReadableDecimalSize",
+        "formatReadableSize",
+        "parse_filename",
+        "variant_to_parquet_variant",
+    }
     assert not {name for name in suspicious - harmless if not is_refused(name)}
     assert not {name for name in scalars if name.startswith(("duckdb_", "pragma_")) and not is_refused(name)}
     assert tables >= TABLE_FUNCTIONS
@@ -168,7 +188,10 @@ def test_every_function_of_the_engine_was_looked_at() -> None:
 def test_macros_that_make_rows_are_known() -> None:
     found = (
         duckdb.connect()
-        .execute("SELECT function_name FROM duckdb_functions() WHERE function_type = 'macro' AND macro_definition ILIKE '%unnest(%'")
+        .execute(
+            "SELECT function_name FROM duckdb_functions() WHERE function_type = 'macro' AND macro_definition "
+            "ILIKE '%unnest(%'"
+        )
         .fetchall()
     )
     assert {name for (name,) in found} == ROW_MAKING_FUNCTIONS - {"unnest", "explode"}

@@ -1,4 +1,6 @@
-"""Merges that read rows while they are on their way from other hosts: memory, hosts that fail, refusals, and ends before the end."""
+"""Merges that read rows while they are on their way from other hosts: memory, hosts that fail, refusals, and
+ends before the end.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,15 @@ from engine.coordinator.parts import Parts
 from engine.coordinator.scatter import Scatter
 from engine.duckdb.deadline import Deadline
 from engine.duckdb.engine import Engine
-from engine.errors import Cancelled, DeadlineExceeded, Defect, InvalidInput, LimitExceeded, LivestateError, Unavailable
+from engine.errors import (
+    Cancelled,
+    DeadlineExceeded,
+    Defect,
+    InvalidInput,
+    LimitExceeded,
+    LivestateError,
+    Unavailable,
+)
 from engine.model.schema import define_store
 from engine.service import QueryOptions, QueryService, Session
 from tests.support.cluster import SMALL, Cluster, DirectPeers, host_names, memory_cluster
@@ -33,9 +43,18 @@ from tests.support.waiting import PATIENCE_SECONDS, wait_until
 
 COUNT = 60_000
 LIMIT_BYTES = 200_000
-PLAYS = define_store("plays", pa.schema([("song", pa.int64()), ("artist", pa.string()), ("plays", pa.int64())]), ["song"], partitions=16)
+PLAYS = define_store(
+    "plays",
+    pa.schema([("song", pa.int64()), ("artist", pa.string()), ("plays", pa.int64())]),
+    ["song"],
+    partitions=16,
+)
 ROWS = pa.table(
-    {"song": range(COUNT), "artist": [f"artist {place // 2}" for place in range(COUNT)], "plays": [place % 1000 for place in range(COUNT)]}
+    {
+        "song": range(COUNT),
+        "artist": [f"artist {place // 2}" for place in range(COUNT)],
+        "plays": [place % 1000 for place in range(COUNT)],
+    }
 )
 HOSTS = host_names(3)
 OPTIONS = replace(SMALL, batch_bytes=10_000, merge_table_bytes=20_000, gather_limit_bytes=LIMIT_BYTES)
@@ -99,12 +118,18 @@ def test_a_merge_holds_a_part_of_what_it_reads(cluster: Cluster, sql: str) -> No
 
 @pytest.mark.parametrize("sql", MANY)
 def test_as_tables_the_same_rows_are_too_many(sql: str) -> None:
-    with _cluster(replace(OPTIONS, merge_table_bytes=1 << 30)) as cluster, pytest.raises(LimitExceeded, match="gather_limit_bytes"):
+    with (
+        _cluster(replace(OPTIONS, merge_table_bytes=1 << 30)) as cluster,
+        pytest.raises(LimitExceeded, match="gather_limit_bytes"),
+    ):
         cluster.services[HOSTS[0]].execute(sql)
 
 
 def test_all_rows_that_came_are_counted(cluster: Cluster) -> None:
-    lines = [str(line) for line in _read(cluster.services[HOSTS[1]], f"EXPLAIN ANALYZE {GROUPS}")["plan"].to_pylist()]
+    lines = [
+        str(line)
+        for line in _read(cluster.services[HOSTS[1]], f"EXPLAIN ANALYZE {GROUPS}")["plan"].to_pylist()
+    ]
     rows = {line.split()[3].rstrip(":"): int(line.split()[4]) for line in lines if line.startswith("read: ")}
     assert set(rows) == set(HOSTS)
     # An artist whose two songs are on different hosts is a group on both.
@@ -114,7 +139,9 @@ def test_all_rows_that_came_are_counted(cluster: Cluster) -> None:
 
 def test_joins_gather_tables_and_keep_to_the_limit(cluster: Cluster) -> None:
     with pytest.raises(LimitExceeded, match="gather_limit_bytes"):
-        cluster.services[HOSTS[0]].execute("SELECT count(*) FROM plays a FULL JOIN plays b ON a.song + 1 = b.plays + 2")
+        cluster.services[HOSTS[0]].execute(
+            "SELECT count(*) FROM plays a FULL JOIN plays b ON a.song + 1 = b.plays + 2"
+        )
 
 
 def _read(service: QueryService, sql: str) -> pa.Table:
@@ -128,7 +155,9 @@ def _read(service: QueryService, sql: str) -> pa.Table:
 class _Broken:
     """A fragment's rows up to a point, and then an error; or nothing, until they are closed."""
 
-    def __init__(self, rows: FragmentRows, batches: int, error: LivestateError | None, may_break: threading.Event) -> None:
+    def __init__(
+        self, rows: FragmentRows, batches: int, error: LivestateError | None, may_break: threading.Event
+    ) -> None:
         self._rows = rows
         self._batches = batches
         self._error = error
@@ -167,7 +196,9 @@ class _Breaking(DirectPeers):
         self.may_break.set()
         self.broken: _Broken | None = None
 
-    def run(self, host: HostName, request: FragmentRequest, cancelled: Callable[[], bool] | None = None) -> FragmentRows:
+    def run(
+        self, host: HostName, request: FragmentRequest, cancelled: Callable[[], bool] | None = None
+    ) -> FragmentRows:
         rows = super().run(host, request, cancelled)
         if host != HOSTS[1] or self.broken is not None:
             return rows
@@ -180,13 +211,21 @@ class _Breaking(DirectPeers):
 
 
 @contextmanager
-def _breaking(batches: int, error: LivestateError | None, replication: int = 2, threads: int = 1) -> Iterator[tuple[QueryService, _Breaking]]:
+def _breaking(
+    batches: int, error: LivestateError | None, replication: int = 2, threads: int = 1
+) -> Iterator[tuple[QueryService, _Breaking]]:
     """A service at host a, and its peers."""
     assignment = Assignment(HOSTS, replication)
     stores = {PLAYS.name: (PLAYS, placed(PLAYS, ROWS))}
-    cluster = Cluster({host: HeldSource(stores, {}, {PLAYS.name: assignment.held(host, PLAYS)}) for host in HOSTS}, assignment, OPTIONS)
+    cluster = Cluster(
+        {host: HeldSource(stores, {}, {PLAYS.name: assignment.held(host, PLAYS)}) for host in HOSTS},
+        assignment,
+        OPTIONS,
+    )
     peers = _Breaking(cluster, HOSTS[0], batches, error)
-    service = QueryService(cluster.sources[HOSTS[0]], replace(OPTIONS, threads=threads), Hosts(peers, HOSTS[0], assignment.order))
+    service = QueryService(
+        cluster.sources[HOSTS[0]], replace(OPTIONS, threads=threads), Hosts(peers, HOSTS[0], assignment.order)
+    )
     try:
         yield service, peers
         assert _gathered(service) == 0
@@ -204,7 +243,9 @@ BEFORE, AMIDST = 0, 20
 @pytest.mark.parametrize("batches", [BEFORE, AMIDST])
 @pytest.mark.parametrize("sql", [GROUPS, PASSING])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_a_host_that_is_lost_before_a_row_was_handed_out_is_replaced(sql: str, batches: int, threads: int) -> None:
+def test_a_host_that_is_lost_before_a_row_was_handed_out_is_replaced(
+    sql: str, batches: int, threads: int
+) -> None:
     with _breaking(batches, Unavailable("It went away."), threads=threads) as (service, peers):
         assert MANY[sql](_read(service, sql))
         assert peers.broken is not None
@@ -214,7 +255,13 @@ def test_a_host_that_is_lost_before_a_row_was_handed_out_is_replaced(sql: str, b
 def test_without_a_replica_the_error_names_host_and_partitions(batches: int) -> None:
     with (
         _breaking(batches, Unavailable("It went away."), replication=1) as (service, _),
-        pytest.raises(Unavailable, match=r"Host b failed, and no other host can answer for partitions .* of store plays: It went away"),
+        pytest.raises(
+            Unavailable,
+            match=(
+                r"Host b failed, and no other host can answer for partitions .* of store plays: It went "
+                r"away"
+            ),
+        ),
     ):
         service.execute(GROUPS)
 
@@ -228,20 +275,32 @@ def test_a_host_that_is_lost_when_rows_were_handed_out_ends_the_result() -> None
             assert next(result).num_rows
             peers.may_break.set()
             with pytest.raises(
-                Unavailable, match=r"Host b failed when it had given a part of its rows for partitions .* of store plays: It went away"
+                Unavailable,
+                match=(
+                    r"Host b failed when it had given a part of its rows for partitions .* of store plays: "
+                    r"It went away"
+                ),
             ):
                 result.read_all()
 
 
-def test_a_fragment_that_is_refused_amidst_its_rows_is_answered_by_gathering(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO), _breaking(AMIDST, InvalidInput("A value cannot be cast.")) as (service, peers):
+def test_a_fragment_that_is_refused_amidst_its_rows_is_answered_by_gathering(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with (
+        caplog.at_level(logging.INFO),
+        _breaking(AMIDST, InvalidInput("A value cannot be cast.")) as (service, peers),
+    ):
         assert MANY[GROUPS](_read(service, GROUPS))
         assert peers.broken is not None
     assert "answered by gathering" in caplog.text
 
 
 def test_other_errors_amidst_the_rows_keep_their_kind() -> None:
-    with _breaking(AMIDST, LimitExceeded("Host b has no memory.")) as (service, _), pytest.raises(LimitExceeded, match="Host b has no memory"):
+    with (
+        _breaking(AMIDST, LimitExceeded("Host b has no memory.")) as (service, _),
+        pytest.raises(LimitExceeded, match="Host b has no memory"),
+    ):
         service.execute(GROUPS)
 
 
@@ -260,18 +319,29 @@ def no_collection() -> Iterator[None]:
 
 
 def _held() -> list[object]:
-    return [found for found in gc.get_objects() if isinstance(found, Scatter | Parts | Flow | pa.RecordBatchReader)]
+    return [
+        found
+        for found in gc.get_objects()
+        if isinstance(found, Scatter | Parts | Flow | pa.RecordBatchReader)
+    ]
 
 
 JOIN = "SELECT count(*) AS n FROM plays a FULL JOIN plays b ON a.song + 1 = b.plays + 2"
-FAILED: list[LivestateError] = [Unavailable("It went away."), InvalidInput("A cast."), LimitExceeded("No memory."), Defect("A defect.")]
+FAILED: list[LivestateError] = [
+    Unavailable("It went away."),
+    InvalidInput("A cast."),
+    LimitExceeded("No memory."),
+    Defect("A defect."),
+]
 
 
 @pytest.mark.usefixtures("no_collection")
 @pytest.mark.parametrize("error", FAILED, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("batches", [BEFORE, AMIDST])
 @pytest.mark.parametrize("sql", [GROUPS, JOIN])
-def test_rows_of_a_statement_that_failed_are_free_without_a_collection(sql: str, batches: int, error: LivestateError) -> None:
+def test_rows_of_a_statement_that_failed_are_free_without_a_collection(
+    sql: str, batches: int, error: LivestateError
+) -> None:
     with _breaking(batches, error, replication=1) as (service, peers):
         for _ in range(3):
             with suppress(LivestateError):
@@ -325,7 +395,11 @@ def test_a_result_that_is_given_up_ends_its_merge() -> None:
 
 @pytest.mark.usefixtures("small_steps")
 def test_a_result_that_is_closed_while_it_waits_for_rows_ends_its_merge() -> None:
-    with _breaking(AMIDST, None) as (service, peers), service.execute(PASSING) as result, ThreadPoolExecutor(1) as pool:
+    with (
+        _breaking(AMIDST, None) as (service, peers),
+        service.execute(PASSING) as result,
+        ThreadPoolExecutor(1) as pool,
+    ):
         reading = pool.submit(result.read_all)
         wait_until(lambda: peers.is_stuck)
         result.close()

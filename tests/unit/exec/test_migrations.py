@@ -1,4 +1,6 @@
-"""Queries of stores that are migrated: each is answered in the shape of the epoch that it reads, and with the columns that were told of."""
+"""Queries of stores that are migrated: each is answered in the shape of the epoch that it reads, and with the
+columns that were told of.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,20 @@ from tests.support.following import following
 
 OPTIONS = QueryOptions(memory_limit_bytes=200 << 20, threads=1)
 PARTITIONS = 8
-PLAYS = define_store("plays", pa.schema([("song", pa.int64()), ("n", pa.int32())]), ["song"], partitions=PARTITIONS, group="music")
-TITLES = define_store("titles", pa.schema([("song", pa.int64()), ("title", pa.string())]), ["song"], partitions=PARTITIONS, group="music")
+PLAYS = define_store(
+    "plays",
+    pa.schema([("song", pa.int64()), ("n", pa.int32())]),
+    ["song"],
+    partitions=PARTITIONS,
+    group="music",
+)
+TITLES = define_store(
+    "titles",
+    pa.schema([("song", pa.int64()), ("title", pa.string())]),
+    ["song"],
+    partitions=PARTITIONS,
+    group="music",
+)
 GROUP = GroupName("music")
 SONGS = 40
 WAIT_SECONDS = 60.0
@@ -44,11 +58,21 @@ def migrate(changelog: Changelog, store: str = "plays", **changes: list[str]) ->
 
 
 def plays(n: int, songs: range = range(SONGS)) -> dict[str, pa.Table]:
-    return {"plays": pa.table({"song": pa.array(songs, pa.int64()), "n": pa.array([n] * len(songs), pa.int32())})}
+    return {
+        "plays": pa.table({"song": pa.array(songs, pa.int64()), "n": pa.array([n] * len(songs), pa.int32())})
+    }
 
 
-def rows(service: QueryService, sql: str, *values: object, session: Session | None = None) -> list[dict[str, Any]]:
-    parameters = pa.record_batch([pa.array([value]) for value in values], [str(number) for number, _ in enumerate(values, 1)]) if values else None
+def rows(
+    service: QueryService, sql: str, *values: object, session: Session | None = None
+) -> list[dict[str, Any]]:
+    parameters = (
+        pa.record_batch(
+            [pa.array([value]) for value in values], [str(number) for number, _ in enumerate(values, 1)]
+        )
+        if values
+        else None
+    )
     with service.execute(sql, parameters, session or Session(timeout_seconds=WAIT_SECONDS)) as result:
         table = result.read_all()
         assert table.schema.names == result.schema.names
@@ -101,17 +125,30 @@ def test_every_way_to_answer_follows_a_migration(lone: Lone) -> None:
     after = lone.append(2)
     for sql, values in questions * 2:
         assert rows(lone.service, sql, *values) == [{"song": 3, "n": 2, "genre": "rock"}], sql
-    assert rows(lone.service, "SELECT count(*) AS n, sum(n) AS s FROM plays WHERE genre = 'rock'") == [{"n": SONGS, "s": 2 * SONGS}]
+    assert rows(lone.service, "SELECT count(*) AS n, sum(n) AS s FROM plays WHERE genre = 'rock'") == [
+        {"n": SONGS, "s": 2 * SONGS}
+    ]
     assert rows(lone.service, "SELECT n FROM plays WHERE n > ? AND song = 1", 1) == [{"n": 2}]
     migrate(lone.changelog, drop=["n"], rename=["song=id", "genre=kind"])
     lone.append(3)
-    assert rows(lone.service, "FROM plays WHERE id = 3") == rows(lone.service, "FROM plays WHERE id = ?", 3) == [{"id": 3, "kind": "rock"}]
+    assert (
+        rows(lone.service, "FROM plays WHERE id = 3")
+        == rows(lone.service, "FROM plays WHERE id = ?", 3)
+        == [{"id": 3, "kind": "rock"}]
+    )
     with pytest.raises((InvalidInput, NotFound), match="song"):
         rows(lone.service, "SELECT * FROM plays WHERE song = 3")
-    assert rows(lone.service, f"SELECT * FROM plays WHERE song = 3 AS OF EPOCH {before}") == [{"song": 3, "n": 1}]
-    assert rows(lone.service, f"SELECT * FROM plays AS OF EPOCH {after} WHERE n = 2 AND genre = 'rock' LIMIT 1") != []
+    assert rows(lone.service, f"SELECT * FROM plays WHERE song = 3 AS OF EPOCH {before}") == [
+        {"song": 3, "n": 1}
+    ]
+    assert (
+        rows(lone.service, f"SELECT * FROM plays AS OF EPOCH {after} WHERE n = 2 AND genre = 'rock' LIMIT 1")
+        != []
+    )
     assert [row["column_name"] for row in rows(lone.service, "DESCRIBE plays")] == ["id", "kind"]
-    assert [row["column_name"] for row in rows(lone.service, f"DESCRIBE SELECT * FROM plays AS OF EPOCH {before}")] == ["n", "song"]
+    assert [
+        row["column_name"] for row in rows(lone.service, f"DESCRIBE SELECT * FROM plays AS OF EPOCH {before}")
+    ] == ["n", "song"]
 
 
 def test_the_shape_is_that_of_the_epoch(lone: Lone) -> None:
@@ -136,7 +173,10 @@ def test_the_shape_is_that_of_the_epoch(lone: Lone) -> None:
 
 def test_a_store_of_the_group_that_is_not_migrated_stays_what_it_is(lone: Lone) -> None:
     lone.append(1)
-    kept, joined = lone.service.prepare("FROM titles"), "SELECT count(*) AS n FROM plays LEFT JOIN titles USING (song)"
+    kept, joined = (
+        lone.service.prepare("FROM titles"),
+        "SELECT count(*) AS n FROM plays LEFT JOIN titles USING (song)",
+    )
     migrate(lone.changelog, drop=["n"])
     lone.append(2)
     assert lone.service.prepare("FROM titles") is kept
@@ -150,7 +190,12 @@ def test_a_store_of_the_group_that_is_not_migrated_stays_what_it_is(lone: Lone) 
 def test_prepared_statements_whose_columns_are_the_same_go_on(lone: Lone) -> None:
     lone.append(1)
     prepared = [
-        lone.service.prepare(sql) for sql in ("SELECT song FROM plays", "SELECT sum(song) FROM plays", "SELECT song FROM plays WHERE song = 2")
+        lone.service.prepare(sql)
+        for sql in (
+            "SELECT song FROM plays",
+            "SELECT sum(song) FROM plays",
+            "SELECT song FROM plays WHERE song = 2",
+        )
     ]
     before = [lone.service.execute(each).read_all() for each in prepared]
     migrate(lone.changelog, drop=["n"], add=["x DOUBLE"])
@@ -173,11 +218,23 @@ def test_prepared_statements_whose_columns_are_the_same_go_on(lone: Lone) -> Non
         ("SELECT n + 1 FROM plays", []),
     ],
 )
-@pytest.mark.parametrize("change", [{"widen": ["n=BIGINT"]}, {"rename": ["n=m"]}, {"drop": ["n"]}], ids=lambda change: next(iter(change)))
-def test_a_prepared_statement_never_gets_other_columns(changelog: Changelog, tmp_path: Path, sql: str, values: list[int], change: Any) -> None:
-    """It reads the newest epoch before the migration for as long as there is one, and is refused from then on."""
+@pytest.mark.parametrize(
+    "change",
+    [{"widen": ["n=BIGINT"]}, {"rename": ["n=m"]}, {"drop": ["n"]}],
+    ids=lambda change: next(iter(change)),
+)
+def test_a_prepared_statement_never_gets_other_columns(
+    changelog: Changelog, tmp_path: Path, sql: str, values: list[int], change: Any
+) -> None:
+    """It reads the newest epoch before the migration for as long as there is one, and is refused from then
+    on.
+    """
     given = pa.record_batch([pa.array([value]) for value in values], ["1"]) if values else None
-    with lone_host(changelog, tmp_path / "data", FollowerOptions(poll_seconds=0.01, retention_seconds=3600.0, retained_epochs=3)) as lone:
+    with lone_host(
+        changelog,
+        tmp_path / "data",
+        FollowerOptions(poll_seconds=0.01, retention_seconds=3600.0, retained_epochs=3),
+    ) as lone:
         last = lone.append(1)
         prepared = lone.service.prepare(sql)
         if values:
@@ -194,10 +251,16 @@ def test_a_prepared_statement_never_gets_other_columns(changelog: Changelog, tmp
         assert lone.service.prepare(sql, told=prepared.shapes) == prepared
         for n in range(3, 6):
             lone.append(n)
-        for ask in (lambda: lone.service.execute(prepared, given), lambda: lone.service.prepare(sql, told=prepared.shapes)):
+        for ask in (
+            lambda: lone.service.execute(prepared, given),
+            lambda: lone.service.prepare(sql, told=prepared.shapes),
+        ):
             with pytest.raises(InvalidInput) as refused:
                 ask()
-            assert refused.value.message == "The statement was prepared before store plays was migrated: prepare it again."
+            assert (
+                refused.value.message
+                == "The statement was prepared before store plays was migrated: prepare it again."
+            )
 
 
 def test_a_statement_prepared_before_a_switch_goes_on_or_is_refused(lone: Lone) -> None:
@@ -209,11 +272,15 @@ def test_a_statement_prepared_before_a_switch_goes_on_or_is_refused(lone: Lone) 
         lone.follower.wait_for(GROUP, Epoch(10**9), 0.01)
     with lone.service.execute(part) as result:
         assert result.read_all().num_rows == 0
-    with pytest.raises(InvalidInput, match="before the name plays was switched to store titles: prepare it again"):
+    with pytest.raises(
+        InvalidInput, match="before the name plays was switched to store titles: prepare it again"
+    ):
         lone.service.execute(whole)
     switched = lone.service.prepare("FROM plays")
     assert switched.shapes is not None
-    assert [(shape.name, shape.store, shape.generation) for shape in switched.shapes] == [("plays", "titles", 0)]
+    assert [(shape.name, shape.store, shape.generation) for shape in switched.shapes] == [
+        ("plays", "titles", 0)
+    ]
     assert lone.service.execute(switched).read_all().num_rows == 0
     lone.changelog.switch(PLAYS.name, PLAYS.name)
     lone.follower.notify()
@@ -250,7 +317,10 @@ class Apart:
         source = self.cluster.sources[HostName(host)]
         _, stores = source.report()
         held = stores[PLAYS.name].partitions
-        placed = {song: PartitionId(number) for song, number in zip(range(SONGS), _partitions(range(SONGS)), strict=True)}
+        placed = {
+            song: PartitionId(number)
+            for song, number in zip(range(SONGS), _partitions(range(SONGS)), strict=True)
+        }
         return [song for song, number in placed.items() if number in held]
 
 
@@ -274,13 +344,20 @@ def apart(changelog: Changelog, tmp_path: Path) -> Iterator[Apart]:
 
 def test_all_hosts_answer_in_the_shape_of_the_epoch_that_all_have(apart: Apart) -> None:
     for host in "ab":
-        assert rows(apart.service(host), "SELECT * FROM plays WHERE song < 2") == [{"song": 0, "n": 1}, {"song": 1, "n": 1}]
+        assert rows(apart.service(host), "SELECT * FROM plays WHERE song < 2") == [
+            {"song": 0, "n": 1},
+            {"song": 1, "n": 1},
+        ]
         assert rows(apart.service(host), "SELECT sum(n) AS s FROM plays") == [{"s": SONGS}]
         assert apart.service(host).prepare("FROM plays").schema.names == ["song", "n"]
     apart.move("b")
     for host in "ab":
-        assert rows(apart.service(host), "SELECT * FROM plays WHERE song < 1") == [{"song": 0, "m": 2, "genre": "rock"}]
-        assert rows(apart.service(host), "SELECT genre, sum(m) AS s FROM plays GROUP BY genre") == [{"genre": "rock", "s": 2 * SONGS}]
+        assert rows(apart.service(host), "SELECT * FROM plays WHERE song < 1") == [
+            {"song": 0, "m": 2, "genre": "rock"}
+        ]
+        assert rows(apart.service(host), "SELECT genre, sum(m) AS s FROM plays GROUP BY genre") == [
+            {"genre": "rock", "s": 2 * SONGS}
+        ]
         assert apart.service(host).prepare("FROM plays").schema.names == ["song", "m", "genre"]
 
 
@@ -289,8 +366,14 @@ def test_a_row_by_its_key_is_answered_in_the_shape_of_its_host(apart: Apart) -> 
         for _ in range(3):
             for host, row in (("a", {"m": 2, "genre": "rock"}), ("b", {"n": 1})):
                 song = apart.songs_of(host)[0]
-                for sql, values in ((f"SELECT * FROM plays WHERE song = {song}", ()), ("SELECT * FROM plays WHERE song = ?", (song,))):
-                    assert rows(apart.service(coordinator), sql, *values) == [{"song": song, **row}], (coordinator, host)
+                for sql, values in (
+                    (f"SELECT * FROM plays WHERE song = {song}", ()),
+                    ("SELECT * FROM plays WHERE song = ?", (song,)),
+                ):
+                    assert rows(apart.service(coordinator), sql, *values) == [{"song": song, **row}], (
+                        coordinator,
+                        host,
+                    )
 
 
 def test_what_was_told_of_a_row_by_its_key_is_given(apart: Apart) -> None:
@@ -299,7 +382,9 @@ def test_what_was_told_of_a_row_by_its_key_is_given(apart: Apart) -> None:
         prepared = apart.service(coordinator).prepare(sql)
         for host in "ab":
             song = apart.songs_of(host)[0]
-            with apart.service(coordinator).execute(prepared, pa.record_batch([pa.array([song])], ["1"])) as result:
+            with apart.service(coordinator).execute(
+                prepared, pa.record_batch([pa.array([song])], ["1"])
+            ) as result:
                 assert result.schema == prepared.schema
                 assert result.read_all().to_pylist() == [{"song": song, "n": 1}]
 
@@ -347,17 +432,26 @@ def test_endpoints_are_of_the_columns_that_were_told(apart: Apart) -> None:
         for host, told in prepared.items():
             endpoints = apart.service(host).endpoints("SELECT * FROM plays", told=told.shapes)
             assert endpoints is not None
-            assert [(dict(each.epochs), dict(each.generations)) for each in endpoints.values()] == [({GROUP: apart.before}, {})] * 2
+            assert [(dict(each.epochs), dict(each.generations)) for each in endpoints.values()] == [
+                ({GROUP: apart.before}, {})
+            ] * 2
         apart.move("b")
     endpoints = apart.service("a").endpoints("SELECT * FROM plays")
     assert endpoints is not None
-    assert {(each.epochs[GROUP], each.generations[GROUP]) for each in endpoints.values()} == {(apart.after, 1)}
+    assert {(each.epochs[GROUP], each.generations[GROUP]) for each in endpoints.values()} == {
+        (apart.after, 1)
+    }
 
 
 def test_when_stores_are_what_they_are_taken_to_be(lone: Lone) -> None:
     """Migrations 1 and 4 are of plays, 2 of titles, 3 of a store that the statement does not read."""
     open_appender(lone.changelog, [define_store("others", TITLES.schema, ["song"], group="music")])
-    for store, changes in (("plays", ["a INTEGER"]), ("titles", ["a INTEGER"]), ("others", ["a INTEGER"]), ("plays", ["b INTEGER"])):
+    for store, changes in (
+        ("plays", ["a INTEGER"]),
+        ("titles", ["a INTEGER"]),
+        ("others", ["a INTEGER"]),
+        ("plays", ["b INTEGER"]),
+    ):
         migrate(lone.changelog, store, add=changes)
     lone.appender = open_appender(lone.changelog, [PLAYS, TITLES])
     lone.append(1)
@@ -381,7 +475,10 @@ def test_when_stores_are_what_they_are_taken_to_be(lone: Lone) -> None:
 def test_what_was_told_of_another_changelog_has_to_be_prepared_again(lone: Lone) -> None:
     lone.append(1)
     told = (TableShape(PLAYS.name, PLAYS.name, 7),)
-    for ask in (lambda: lone.service.execute("FROM plays", told=told), lambda: lone.service.prepare("FROM plays", told=told)):
+    for ask in (
+        lambda: lone.service.execute("FROM plays", told=told),
+        lambda: lone.service.prepare("FROM plays", told=told),
+    ):
         with pytest.raises(InvalidInput, match=r"store plays was when .* prepare it again"):
             ask()
 
@@ -400,7 +497,9 @@ def test_a_host_refuses_a_fragment_of_another_shape(apart: Apart) -> None:
 
 def test_statements_without_rows_to_read_keep_their_columns(apart: Apart) -> None:
     for host in "ab":
-        assert rows(apart.service(host), "SELECT count(*) AS c, max(n) AS m FROM plays WHERE song IS NULL") == [{"c": 0, "m": None}]
+        assert rows(
+            apart.service(host), "SELECT count(*) AS c, max(n) AS m FROM plays WHERE song IS NULL"
+        ) == [{"c": 0, "m": None}]
         assert rows(apart.service(host), "SELECT * FROM plays WHERE song = 1 AND song = 2") == []
     with pytest.raises(LivestateError):
         rows(apart.service("b"), "SELECT max(m) AS m FROM plays WHERE song IS NULL")

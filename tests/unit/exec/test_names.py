@@ -21,8 +21,15 @@ NAMED_BY_DUCKDB = (
     "SELECT (SELECT min(t.count) FROM plays t) FROM plays",
     "SELECT (SELECT min(count) FROM plays), genre FROM plays GROUP BY ALL",
     "SELECT EXISTS (SELECT 1 FROM plays p WHERE p.song_id = 3), 1 IN (SELECT song_id FROM plays)",
-    "SELECT CAST(count AS TEXT), count::INT, genre IS NOT NULL, -count, count % 3, genre LIKE 'r%', NOT count > 2 FROM plays",
-    "SELECT CASE WHEN count > 3 THEN 'a' ELSE 'b' END, [count, 1], {'a': count}, genre[1], genre || 'x' FROM plays",
+    (
+        "SELECT CAST(count AS TEXT), count::INT, genre IS NOT NULL, -count, count % 3, genre LIKE 'r%', NOT "
+        "count > 2 FROM plays"
+    ),
+    (
+        "SELECT CASE WHEN count > 3 THEN 'a' ELSE 'b' END, [count, 1], {'a': count}, genre[1], genre || 'x' "
+        "FROM "
+        "plays"
+    ),
     "SELECT plays.count * 2, PLAYS.Genre, upper(PLAYS.Genre) FROM plays",
     'SELECT max("Song Id"), count(DISTINCT title) FILTER (WHERE title > \'a\') FROM "My Songs"',
     "SELECT * FROM (SELECT sum(count), genre FROM plays GROUP BY genre)",
@@ -49,17 +56,25 @@ def plain() -> Iterator[duckdb.DuckDBPyConnection]:
 def services() -> Iterator[QueryService]:
     """A host with dead rows, one without, and one among three."""
     for dead in (DEAD, None):
-        service = QueryService(MemorySource([memory_view(PLAYS, ROWS, dead), memory_view(SONGS, TITLES)]), OPTIONS)
+        service = QueryService(
+            MemorySource([memory_view(PLAYS, ROWS, dead), memory_view(SONGS, TITLES)]), OPTIONS
+        )
         yield service
         service.close()
-    with memory_cluster([PLAYS, SONGS], {"plays": ROWS, "My Songs": TITLES}, HOSTS, {"plays": DEAD}, OPTIONS) as cluster:
+    with memory_cluster(
+        [PLAYS, SONGS], {"plays": ROWS, "My Songs": TITLES}, HOSTS, {"plays": DEAD}, OPTIONS
+    ) as cluster:
         yield from cluster.services.values()
 
 
 def names(service: QueryService, sql: str) -> tuple[list[str], list[str], list[str]]:
     """The names of a statement's columns: prepared, executed, and described."""
     with service.execute(sql) as result, service.execute(f"DESCRIBE {sql}") as described:
-        return service.prepare(sql).schema.names, result.read_all().schema.names, described.read_all().column(0).to_pylist()
+        return (
+            service.prepare(sql).schema.names,
+            result.read_all().schema.names,
+            described.read_all().column(0).to_pylist(),
+        )
 
 
 def test_columns_are_named_as_duckdb_names_them(plain: duckdb.DuckDBPyConnection) -> None:
@@ -72,16 +87,26 @@ def test_columns_are_named_as_duckdb_names_them(plain: duckdb.DuckDBPyConnection
 @pytest.mark.parametrize(
     ("sql", "dialect", "expected"),
     [
-        ("SELECT (SELECT min(t.count) FROM plays t) FROM plays", "spark", ["(SELECT MIN(t.count) FROM plays AS t)"]),
         (
-            "SELECT (SELECT min(p.count) FROM plays p), * FROM (PIVOT plays ON genre USING sum(count) GROUP BY song_id)",
+            "SELECT (SELECT min(t.count) FROM plays t) FROM plays",
+            "spark",
+            ["(SELECT MIN(t.count) FROM plays AS t)"],
+        ),
+        (
+            (
+                "SELECT (SELECT min(p.count) FROM plays p), * FROM (PIVOT plays ON genre USING sum(count) "
+                "GROUP "
+                "BY song_id)"
+            ),
             "duckdb",
             ["(SELECT MIN(p.count) FROM plays AS p)", "song_id", "pop", "rock"],
         ),
         ("SELECT max(count) FROM livestate.main.plays", "duckdb", ["max(count)"]),
     ],
 )
-def test_no_name_of_a_scan_is_seen_where_duckdb_has_no_name_to_give(sql: str, dialect: str, expected: list[str]) -> None:
+def test_no_name_of_a_scan_is_seen_where_duckdb_has_no_name_to_give(
+    sql: str, dialect: str, expected: list[str]
+) -> None:
     session = Session(dialect=dialect)
     for service in services():
         with service.execute(sql, session=session) as result:
@@ -95,7 +120,9 @@ def test_a_long_list_in_a_name_is_that_of_the_text(plain: duckdb.DuckDBPyConnect
             listed = ", ".join(map(str, range(first, first + 100)))
             sql = f"SELECT song_id IN ({listed}) FROM plays WHERE count IN ({listed})"
             assert names(service, sql)[:2] == (plain.sql(sql).columns,) * 2
-            assert service.prepare(f"SELECT count(*) FROM plays WHERE count + 1 IN ({listed})").schema.names == ["count_star()"]
+            assert service.prepare(
+                f"SELECT count(*) FROM plays WHERE count + 1 IN ({listed})"
+            ).schema.names == ["count_star()"]
 
 
 def test_parameters_are_named_as_they_are_written() -> None:
@@ -105,7 +132,11 @@ def test_parameters_are_named_as_they_are_written() -> None:
             with service.execute(sql, given) as result:
                 assert result.read_all().schema.names == service.prepare(sql).schema.names == ["(count + $1)"]
         with service.execute("SELECT count + $n FROM plays", given.rename_columns(["n"])) as result:
-            assert result.read_all().schema.names == service.prepare("SELECT count + $n FROM plays").schema.names == ["(count + $n)"]
+            assert (
+                result.read_all().schema.names
+                == service.prepare("SELECT count + $n FROM plays").schema.names
+                == ["(count + $n)"]
+            )
 
 
 def test_stores_that_are_told_apart_by_case_alone() -> None:
@@ -121,9 +152,16 @@ def test_stores_that_are_told_apart_by_case_alone() -> None:
 def test_names_follow_a_store_that_is_defined_anew() -> None:
     source = MemorySource([memory_view(PLAYS, ROWS)])
     service = QueryService(source, OPTIONS)
-    assert service.prepare("SELECT *, 1 + 1 FROM plays").schema.names == ["song_id", "genre", "count", "(1 + 1)"]
+    assert service.prepare("SELECT *, 1 + 1 FROM plays").schema.names == [
+        "song_id",
+        "genre",
+        "count",
+        "(1 + 1)",
+    ]
     columns = pa.table({"song_id": [1], "listeners": [2]})
-    fewer = type(PLAYS)(**{**vars(PLAYS), "schema": pa.schema([PLAYS.schema.field(0), pa.field("listeners", pa.int64())])})
+    fewer = type(PLAYS)(
+        **{**vars(PLAYS), "schema": pa.schema([PLAYS.schema.field(0), pa.field("listeners", pa.int64())])}
+    )
     source.views[fewer.name] = memory_view(fewer, columns)
     assert service.prepare("SELECT *, 1 + 1 FROM plays").schema.names == ["song_id", "listeners", "(1 + 1)"]
     service.close()
@@ -136,7 +174,9 @@ def test_a_parameter_next_to_a_derived_column_is_typed_by_the_engine() -> None:
         prepared = service.prepare(sql)
         assert prepared.schema == pa.schema([pa.field("song_id", pa.int64())])
         assert len(prepared.parameters) == 1
-        with service.execute(prepared, pa.record_batch({"1": pa.array([2 * 86_400_000_000], pa.timestamp("us"))})) as result:
+        with service.execute(
+            prepared, pa.record_batch({"1": pa.array([2 * 86_400_000_000], pa.timestamp("us"))})
+        ) as result:
             assert sorted(result.read_all().column(0).to_pylist()) == [2, 3, 4]
 
 

@@ -21,7 +21,9 @@ from engine.model.schema import Epoch, GroupName, PartitionId, StoreName, define
 A, B = HostName("a"), HostName("b")
 SONGS = define_store("songs", pa.schema([("song", pa.int64())]), ["song"], partitions=8)
 DEFINITIONS = {SONGS.name: SONGS}
-ALL: Mapping[StoreName, tuple[PartitionId, ...]] = {SONGS.name: tuple(PartitionId(number) for number in range(8))}
+ALL: Mapping[StoreName, tuple[PartitionId, ...]] = {
+    SONGS.name: tuple(PartitionId(number) for number in range(8))
+}
 
 
 class Told:
@@ -34,14 +36,20 @@ class Told:
             self.reports_by_host[host] = HostReport(host, {SONGS.group: at(1)}, {SONGS.name: store})
 
     def reports(self) -> Reports:
-        return {host: replace(report, groups=dict(report.groups)) for host, report in self.reports_by_host.items()}
+        return {
+            host: replace(report, groups=dict(report.groups)) for host, report in self.reports_by_host.items()
+        }
 
     def group(self, host: HostName, group: GroupReport) -> None:
-        self.reports_by_host[host] = replace(self.reports_by_host[host], groups={GroupName(SONGS.group): group})
+        self.reports_by_host[host] = replace(
+            self.reports_by_host[host], groups={GroupName(SONGS.group): group}
+        )
 
 
 def at(*epochs: int, looked_at: int = 0) -> GroupReport:
-    return GroupReport(tuple(ReadableEpoch(Epoch(epoch), epoch) for epoch in epochs), Epoch(max(epochs)), None, looked_at)
+    return GroupReport(
+        tuple(ReadableEpoch(Epoch(epoch), epoch) for epoch in epochs), Epoch(max(epochs)), None, looked_at
+    )
 
 
 @pytest.fixture

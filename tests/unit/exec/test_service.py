@@ -10,7 +10,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from engine.errors import Cancelled, DeadlineExceeded, InvalidInput, LimitExceeded, LivestateError, NotFound, Position, Unsupported
+from engine.errors import (
+    Cancelled,
+    DeadlineExceeded,
+    InvalidInput,
+    LimitExceeded,
+    LivestateError,
+    NotFound,
+    Position,
+    Unsupported,
+)
 from engine.scan import Wanted
 from engine.service import QueryOptions, QueryService, Session
 from tests.support.memory_source import MemorySource
@@ -20,7 +29,11 @@ ENDLESS = "SELECT count(*) FROM range(1000000000000) a"
 
 
 def rows(service: QueryService, sql: str, **values: Any) -> list[dict[str, Any]]:
-    parameters = pa.record_batch([pa.array([value]) for value in values.values()], names=list(values)) if values else None
+    parameters = (
+        pa.record_batch([pa.array([value]) for value in values.values()], names=list(values))
+        if values
+        else None
+    )
     with service.execute(sql, parameters) as result:
         found: list[dict[str, Any]] = result.read_all().to_pylist()
     return found
@@ -65,7 +78,9 @@ def test_texts_of_one_shape_get_their_own_answers(service: QueryService) -> None
     assert rows(service, "SELECT song_id, genre FROM plays WHERE song_id = 3 LIMIT 0") == []
     with pytest.raises(InvalidInput, match="Could not convert"):
         rows(service, "SELECT song_id, genre FROM plays WHERE song_id = 'x' LIMIT 7")
-    assert rows(service, "SELECT song_id, genre FROM plays WHERE song_id = 99999999999999999999 LIMIT 7") == []
+    assert (
+        rows(service, "SELECT song_id, genre FROM plays WHERE song_id = 99999999999999999999 LIMIT 7") == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -90,15 +105,25 @@ def test_lists_of_one_shape_get_their_own_answers(service: QueryService) -> None
         keys = ", ".join(str(first + place) for place in range(100))
         expected = max(0, 20 - first)
         assert len(rows(service, f"SELECT song_id FROM plays WHERE song_id IN ({keys})")) == expected
-        assert rows(service, f"SELECT count(*) AS n FROM plays WHERE song_id NOT IN ({keys})") == [{"n": 20 - expected}]
+        assert rows(service, f"SELECT count(*) AS n FROM plays WHERE song_id NOT IN ({keys})") == [
+            {"n": 20 - expected}
+        ]
         values = ", ".join(f"({first + place}, 'v{place}')" for place in range(100))
-        assert rows(service, f"SELECT max(v) AS v, count(*) AS n FROM plays JOIN (VALUES {values}) x(k, v) ON k = song_id")[0]["n"] == expected
+        assert (
+            rows(
+                service,
+                f"SELECT max(v) AS v, count(*) AS n FROM plays JOIN (VALUES {values}) x(k, v) ON k = song_id",
+            )[0]["n"]
+            == expected
+        )
 
 
 def test_a_long_list_that_needs_casts_is_left_to_the_engine(service: QueryService) -> None:
     keys = ", ".join(f"'{place}'" for place in range(100))
     assert len(rows(service, f"SELECT song_id FROM plays WHERE song_id IN ({keys})")) == 20
-    assert rows(service, f"SELECT count(*) AS n FROM plays WHERE song_id + 1 IN ({keys.replace(chr(39), '')})") == [{"n": 20}]
+    assert rows(
+        service, f"SELECT count(*) AS n FROM plays WHERE song_id + 1 IN ({keys.replace(chr(39), '')})"
+    ) == [{"n": 20}]
 
 
 def test_pruned_rows_are_not_read(service: QueryService, source: MemorySource) -> None:
@@ -109,7 +134,11 @@ def test_pruned_rows_are_not_read(service: QueryService, source: MemorySource) -
     assert kind == "scan"
     assert isinstance(wanted, Wanted)
     assert wanted.points is None
-    assert {name: (interval.low.as_py(), interval.high.as_py()) for name, interval in wanted.intervals.items() if interval.low and interval.high} == {
+    assert {
+        name: (interval.low.as_py(), interval.high.as_py())
+        for name, interval in wanted.intervals.items()
+        if interval.low and interval.high
+    } == {
         "song_id": (3, 5),
         "genre": ("ro", "rp"),
     }
@@ -117,20 +146,36 @@ def test_pruned_rows_are_not_read(service: QueryService, source: MemorySource) -
 
 def test_parameters(service: QueryService) -> None:
     assert rows(service, "SELECT genre FROM plays WHERE song_id = ?", a=3) == [{"genre": "pop"}]
-    assert rows(service, "SELECT count(*) AS n FROM plays WHERE count > $2 AND genre = $1", a="rock", b=5) == [{"n": 5}]
-    assert rows(service, "SELECT song_id FROM plays WHERE genre = $g AND song_id < $top LIMIT $n", top=3, n=1, g="pop") == [{"song_id": 1}]
+    assert rows(
+        service, "SELECT count(*) AS n FROM plays WHERE count > $2 AND genre = $1", a="rock", b=5
+    ) == [{"n": 5}]
+    assert rows(
+        service, "SELECT song_id FROM plays WHERE genre = $g AND song_id < $top LIMIT $n", top=3, n=1, g="pop"
+    ) == [{"song_id": 1}]
     assert len(rows(service, "SELECT * FROM plays WHERE song_id = ANY(?)", a=[1, 2, 2, 77, None])) == 2
     assert rows(service, "SELECT * FROM plays WHERE song_id = ?", a=None) == []
     assert rows(service, "SELECT count(*) AS n FROM plays WHERE song_id > ?", a=17.5) == [{"n": 2}]
     assert rows(service, "SELECT ? + 1 AS x, ? AS y", a=41, b="t") == [{"x": 42, "y": "t"}]
-    assert rows(service, "SELECT '?' AS q, \"count\" FROM plays WHERE song_id = ? -- ?", a=1) == [{"q": "?", "count": 3}]
+    assert rows(service, "SELECT '?' AS q, \"count\" FROM plays WHERE song_id = ? -- ?", a=1) == [
+        {"q": "?", "count": 3}
+    ]
 
 
 def test_parameters_have_types(service: QueryService) -> None:
-    sql = "SELECT * FROM plays WHERE song_id = ? AND genre LIKE ? AND (song_id, genre) IN ((?, ?)) AND count < CAST(? AS SMALLINT) LIMIT ?"
+    sql = (
+        "SELECT * FROM plays WHERE song_id = ? AND genre LIKE ? AND (song_id, genre) IN ((?, ?)) AND count "
+        "< CAST(? AS SMALLINT) LIMIT ?"
+    )
     prepared = service.prepare(sql)
     assert prepared.parameters == pa.schema(
-        [("1", pa.int64()), ("2", pa.string()), ("3", pa.int64()), ("4", pa.string()), ("5", pa.int64()), ("6", pa.int64())]
+        [
+            ("1", pa.int64()),
+            ("2", pa.string()),
+            ("3", pa.int64()),
+            ("4", pa.string()),
+            ("5", pa.int64()),
+            ("6", pa.int64()),
+        ]
     )
     assert service.prepare("SELECT $name").parameters == pa.schema([("name", pa.string())])
     assert prepared.schema == pa.schema([(field.name, field.type) for field in PLAYS.schema])
@@ -141,7 +186,11 @@ def test_parameters_have_types(service: QueryService) -> None:
     [
         ("SELECT * FROM plays WHERE song_id = ?", {"a": "x"}, "Parameter 1 must be BIGINT, not VARCHAR."),
         ("SELECT * FROM plays WHERE genre = $g", {"g": 5}, "Parameter g must be VARCHAR, not BIGINT."),
-        ("SELECT * FROM plays WHERE song_id = ?", {}, "The statement has 1 parameters, and 0 values were given."),
+        (
+            "SELECT * FROM plays WHERE song_id = ?",
+            {},
+            "The statement has 1 parameters, and 0 values were given.",
+        ),
         ("SELECT * FROM plays", {"a": 1}, "The statement has 0 parameters, and 1 values were given."),
         (
             "SELECT * FROM plays WHERE song_id = $1 AND count = $3",
@@ -151,7 +200,9 @@ def test_parameters_have_types(service: QueryService) -> None:
         ("SELECT * FROM plays WHERE song_id = $1 AND count = $x", {"a": 1, "b": 1}, "either numbered"),
     ],
 )
-def test_wrong_parameters_are_named(service: QueryService, sql: str, values: dict[str, Any], message: str) -> None:
+def test_wrong_parameters_are_named(
+    service: QueryService, sql: str, values: dict[str, Any], message: str
+) -> None:
     with pytest.raises(InvalidInput) as caught:
         rows(service, sql, **values)
     assert message in caught.value.message
@@ -163,21 +214,47 @@ def test_wrong_parameters_are_named(service: QueryService, sql: str, values: dic
         (
             "SELECT * FROM play",
             NotFound,
-            "There is no store play. Did you mean plays?\nLine 1, column 15:\nSELECT * FROM play\n              ^",
+            (
+                "There is no store play. Did you mean plays?\nLine 1, column 15:\nSELECT * FROM play\n       "
+                "    "
+                "   ^"
+            ),
             Position(14, 1, 15),
         ),
-        ("SELECT genr FROM plays", NotFound, "There is no column genr. Did you mean genre?", Position(7, 1, 8)),
-        ("SELECT\n  song_id,\n  p.cuont FROM plays p", NotFound, "There is no column cuont in p. Did you mean count?", Position(22, 3, 5)),
+        (
+            "SELECT genr FROM plays",
+            NotFound,
+            "There is no column genr. Did you mean genre?",
+            Position(7, 1, 8),
+        ),
+        (
+            "SELECT\n  song_id,\n  p.cuont FROM plays p",
+            NotFound,
+            "There is no column cuont in p. Did you mean count?",
+            Position(22, 3, 5),
+        ),
         ("SELECT nofunction(1) FROM plays", NotFound, "There is no function nofunction.", Position(7, 1, 8)),
         ("SELECT * FROM plays WHERE", InvalidInput, "Syntax error", Position(20, 1, 21)),
         ("SELECT * FRM plays", InvalidInput, "Syntax error at 'plays'.", Position(13, 1, 14)),
         ("SELECT sum(genre) FROM plays", InvalidInput, "No function matches", Position(7, 1, 8)),
         ("EXPLAIN SELECT x FROM plays", NotFound, "There is no column x.", Position(15, 1, 16)),
-        ("SELECT " + "(" * 10000 + "1" + ")" * 10000, InvalidInput, "nests deeper than 200 levels", Position(207, 1, 208)),
-        ("SELECT genre, count(*) FROM plays", InvalidInput, "must appear in the GROUP BY clause", Position(7, 1, 8)),
+        (
+            "SELECT " + "(" * 10000 + "1" + ")" * 10000,
+            InvalidInput,
+            "nests deeper than 200 levels",
+            Position(207, 1, 208),
+        ),
+        (
+            "SELECT genre, count(*) FROM plays",
+            InvalidInput,
+            "must appear in the GROUP BY clause",
+            Position(7, 1, 8),
+        ),
     ],
 )
-def test_errors_point_at_their_place(service: QueryService, sql: str, kind: type[LivestateError], message: str, place: Position) -> None:
+def test_errors_point_at_their_place(
+    service: QueryService, sql: str, kind: type[LivestateError], message: str, place: Position
+) -> None:
     with pytest.raises(kind) as caught:
         rows(service, sql)
     assert message in caught.value.message
@@ -192,7 +269,9 @@ def test_places_behind_a_long_list_are_those_of_the_users_text(service: QuerySer
     assert caught.value.position == Position(sql.index("genr "), 1, sql.index("genr ") + 1)
 
 
-@pytest.mark.parametrize("sql", ["", "  \n", "-- nothing", ";", "INSERT INTO plays VALUES (1)", "select 1; select 2"])
+@pytest.mark.parametrize(
+    "sql", ["", "  \n", "-- nothing", ";", "INSERT INTO plays VALUES (1)", "select 1; select 2"]
+)
 def test_what_is_not_one_query_is_refused(service: QueryService, sql: str) -> None:
     with pytest.raises((InvalidInput, Unsupported)):
         rows(service, sql)
@@ -205,7 +284,10 @@ def test_ten_megabytes_of_sql(service: QueryService) -> None:
     text = "x" * 10_000_000
     assert rows(service, f"SELECT length('{text}') AS n") == [{"n": 10_000_000}]
     with pytest.raises(LimitExceeded, match="1048576"):
-        rows(service, "SELECT * FROM plays WHERE " + " OR ".join(f"song_id={place}" for place in range(700_000)))
+        rows(
+            service,
+            "SELECT * FROM plays WHERE " + " OR ".join(f"song_id={place}" for place in range(700_000)),
+        )
     with pytest.raises(LimitExceeded, match="max_sql_bytes"):
         rows(service, f"SELECT '{text}', '{text}'")
 
@@ -275,7 +357,9 @@ def test_too_much_memory_names_the_limit(service: QueryService) -> None:
 
 
 def test_an_error_in_mid_result_has_its_kind(service: QueryService, source: MemorySource) -> None:
-    result = service.execute("SELECT CASE WHEN range = 2900000 THEN error('no such thing') ELSE range END FROM range(3000000)")
+    result = service.execute(
+        "SELECT CASE WHEN range = 2900000 THEN error('no such thing') ELSE range END FROM range(3000000)"
+    )
     with pytest.raises(InvalidInput, match="no such thing"):
         result.read_all()
     assert source.pins == 0
@@ -321,7 +405,9 @@ def test_result_types_are_canonical(service: QueryService) -> None:
     table.validate(full=True)
 
 
-@pytest.mark.parametrize("value", ["'101'::BIT", "'10:00:00+02'::TIMETZ", "1::VARIANT", "union_value(a := 1)", "123::BIGNUM"])
+@pytest.mark.parametrize(
+    "value", ["'101'::BIT", "'10:00:00+02'::TIMETZ", "1::VARIANT", "union_value(a := 1)", "123::BIGNUM"]
+)
 def test_types_that_arrow_lacks_are_refused(service: QueryService, value: str) -> None:
     with pytest.raises(Unsupported, match="cast it"):
         rows(service, f"SELECT {value} AS v")
@@ -344,7 +430,11 @@ def test_metadata_is_json(service: QueryService) -> None:
 
 def test_metadata_of_one_row_has_the_same_fields(service: QueryService) -> None:
     documents = []
-    for sql in ("SELECT * FROM plays WHERE song_id = 5", "SELECT * FROM plays WHERE song_id = 6", "SELECT * FROM plays WHERE song_id + 1 = 6"):
+    for sql in (
+        "SELECT * FROM plays WHERE song_id = 5",
+        "SELECT * FROM plays WHERE song_id = 6",
+        "SELECT * FROM plays WHERE song_id + 1 = 6",
+    ):
         with service.execute(sql) as result:
             assert json.loads(result.metadata.to_json()) == json.loads(json.dumps(vars(result.metadata)))
             documents.append(json.loads(result.metadata.to_json()))
@@ -359,7 +449,11 @@ def test_one_row_is_answered_at_once_when_its_statement_is_known(service: QueryS
     assert service.row(f"{sql}?", "duckdb", [5]) is None
     by_parameter, by_literal = service.prepare(f"{sql}?"), f"{sql}5"
     expected = service.execute(by_literal).read_all()
-    for values in ([5], pa.record_batch([pa.array([5])], ["1"]), pa.record_batch([pa.array([5], pa.int8())], ["1"])):
+    for values in (
+        [5],
+        pa.record_batch([pa.array([5])], ["1"]),
+        pa.record_batch([pa.array([5], pa.int8())], ["1"]),
+    ):
         found = service.row(by_parameter.sql, "duckdb", values)
         assert found is not None
         assert found.read_all().equals(expected)
@@ -373,7 +467,9 @@ def test_one_row_is_answered_at_once_when_its_statement_is_known(service: QueryS
 
 
 @pytest.mark.parametrize("value", ["5", 5.0, True, None, 1 << 63])
-def test_values_that_are_no_plain_keys_are_left_to_the_statement(service: QueryService, value: object) -> None:
+def test_values_that_are_no_plain_keys_are_left_to_the_statement(
+    service: QueryService, value: object
+) -> None:
     sql = "SELECT genre FROM plays WHERE song_id = ?"
     service.prepare(sql)
     assert service.row(sql, "duckdb", [value]) is None
@@ -383,7 +479,12 @@ def test_values_that_are_no_plain_keys_are_left_to_the_statement(service: QueryS
 
 def test_explain_is_stable(service: QueryService) -> None:
     engine_sql = 'SELECT genre FROM "__scan_0" AS "plays" WHERE song_id IN (4, 5, 6, 7) AND count >= 2'
-    lines = [row["plan"] for row in rows(service, "EXPLAIN SELECT genre FROM plays WHERE song_id IN (4, 5, 6, 7) AND count >= 2")]
+    lines = [
+        row["plan"]
+        for row in rows(
+            service, "EXPLAIN SELECT genre FROM plays WHERE song_id IN (4, 5, 6, 7) AND count >= 2"
+        )
+    ]
     assert lines == [
         "plan: engine",
         "store: plays",
@@ -404,7 +505,10 @@ def test_explain_is_stable(service: QueryService) -> None:
     assert lines[3:] == [
         "  interval: 2 <= count",
         "  reads: 1 of 1 partitions, 1 of 1 segments, 1 of 1 blocks, 21 of 25 rows",
-        'engine: SELECT genre FROM (SELECT "genre", "count" FROM "__scan_0" WHERE __live = 1) AS "plays" WHERE count >= 2',
+        (
+            'engine: SELECT genre FROM (SELECT "genre", "count" FROM "__scan_0" WHERE __live = 1) AS "plays" '
+            "WHERE count >= 2"
+        ),
     ]
     analyzed = [row["plan"] for row in rows(service, "EXPLAIN ANALYZE SELECT * FROM plays WHERE song_id = 3")]
     assert "rows: 1" in analyzed
@@ -413,9 +517,18 @@ def test_explain_is_stable(service: QueryService) -> None:
 def test_the_catalog(service: QueryService) -> None:
     assert rows(service, "SHOW TABLES;") == [{"name": "My Songs"}, {"name": "plays"}]
     assert [row["store"] for row in rows(service, "show stores")] == ["My Songs", "plays"]
-    described = {"column_name": "song_id", "column_type": "BIGINT", "null": "NO", "key": "PRI 1", "extra": "places rows"}
+    described = {
+        "column_name": "song_id",
+        "column_type": "BIGINT",
+        "null": "NO",
+        "key": "PRI 1",
+        "extra": "places rows",
+    }
     assert rows(service, "DESCRIBE plays")[0] == described
-    assert rows(service, "DESCRIBE SELECT genre, count(*) AS n FROM plays GROUP BY 1")[1]["column_type"] == "BIGINT"
+    assert (
+        rows(service, "DESCRIBE SELECT genre, count(*) AS n FROM plays GROUP BY 1")[1]["column_type"]
+        == "BIGINT"
+    )
     for sql in ("SHOW TABLES", "SHOW STORES", "DESCRIBE plays", "EXPLAIN SELECT 1"):
         with service.execute(sql) as result:
             assert service.prepare(sql).schema == result.schema
@@ -424,7 +537,12 @@ def test_the_catalog(service: QueryService) -> None:
 def test_another_dialect(service: QueryService) -> None:
     spark = Session(dialect="spark")
     with service.execute(
-        "SELECT `genre`, date_format(timestamp '2024-01-31 00:00:00', 'yyyy') AS y FROM plays WHERE song_id = 3 AND genre != 'it\\'s'", session=spark
+        (
+            "SELECT `genre`, date_format(timestamp '2024-01-31 00:00:00', 'yyyy') AS y FROM plays WHERE "
+            "song_id "
+            "= 3 AND genre != 'it\\'s'"
+        ),
+        session=spark,
     ) as result:
         assert result.read_all().to_pylist() == [{"genre": "pop", "y": "2024"}]
     prepared = service.prepare("SELECT `genre` FROM plays WHERE song_id = ? AND genre != '?'", spark)
@@ -466,12 +584,35 @@ def test_a_statement_that_is_prepared_again_is_not_made_again(service: QueryServ
 @pytest.mark.parametrize(
     ("sql", "names"),
     [
-        ("SELECT * FROM (PIVOT plays ON genre IN ('pop', 'jazz') USING sum(count) GROUP BY song_id) WHERE song_id > $1", ["song_id", "pop", "jazz"]),
-        ("SELECT * FROM (SELECT song_id, genre, count FROM plays) PIVOT (sum(count) FOR genre IN ('pop')) WHERE song_id > $1", ["song_id", "pop"]),
-        ("SELECT name, value FROM (SELECT song_id, count FROM plays) UNPIVOT (value FOR name IN (count)) WHERE value > $1", ["name", "value"]),
+        (
+            (
+                "SELECT * FROM (PIVOT plays ON genre IN ('pop', 'jazz') USING sum(count) GROUP BY song_id) "
+                "WHERE "
+                "song_id > $1"
+            ),
+            ["song_id", "pop", "jazz"],
+        ),
+        (
+            (
+                "SELECT * FROM (SELECT song_id, genre, count FROM plays) PIVOT (sum(count) FOR genre IN "
+                "('pop')) "
+                "WHERE song_id > $1"
+            ),
+            ["song_id", "pop"],
+        ),
+        (
+            (
+                "SELECT name, value FROM (SELECT song_id, count FROM plays) UNPIVOT (value FOR name IN "
+                "(count)) "
+                "WHERE value > $1"
+            ),
+            ["name", "value"],
+        ),
     ],
 )
-def test_columns_that_do_not_depend_on_rows_are_known_without_parameters(service: QueryService, sql: str, names: list[str]) -> None:
+def test_columns_that_do_not_depend_on_rows_are_known_without_parameters(
+    service: QueryService, sql: str, names: list[str]
+) -> None:
     assert service.prepare(sql).schema.names == names
     assert service.execute(sql, pa.record_batch({"1": [0]})).read_all().schema == service.prepare(sql).schema
 
@@ -479,8 +620,14 @@ def test_columns_that_do_not_depend_on_rows_are_known_without_parameters(service
 @pytest.mark.parametrize("operator", ["OR", "AND", "+"])
 def test_many_terms(service: QueryService, operator: str) -> None:
     terms = 3000
-    condition = f" {operator} ".join(f"song_id {'=' if operator == 'OR' else '<>'} {number + 5}" for number in range(terms))
-    sql = f"SELECT count(*) AS n FROM plays WHERE {condition}" if operator != "+" else f"SELECT sum(song_id{' + 1' * terms}) AS n FROM plays"
+    condition = f" {operator} ".join(
+        f"song_id {'=' if operator == 'OR' else '<>'} {number + 5}" for number in range(terms)
+    )
+    sql = (
+        f"SELECT count(*) AS n FROM plays WHERE {condition}"
+        if operator != "+"
+        else f"SELECT sum(song_id{' + 1' * terms}) AS n FROM plays"
+    )
     with service.execute(sql) as result:
         (found,) = result.read_all()["n"].to_pylist()
     assert found == {"OR": 15, "AND": 5, "+": sum(range(20)) + 20 * terms}[operator]

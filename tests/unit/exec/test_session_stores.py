@@ -29,7 +29,9 @@ ROWS = pa.schema(
         ("__last_page_at", TIME),
     ]
 )
-SESSIONS = define_store("sessions", ROWS, ["user"], partitions=8, group=GROUP, behaviour=Behaviour(Session(30 * MINUTE, COLUMNS)))
+SESSIONS = define_store(
+    "sessions", ROWS, ["user"], partitions=8, group=GROUP, behaviour=Behaviour(Session(30 * MINUTE, COLUMNS))
+)
 USERS = range(40)
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 
@@ -42,13 +44,22 @@ def fragments(start: int, end: int, *, gone: bool = False, users: range = USERS)
     """A fragment of each user: one event at its start, one at its end."""
     times = [pa.array([at(minute)] * len(users), TIME) for minute in (start, end)]
     page = [f"page {end}"] * len(users)
-    columns = [pa.array(users, pa.int64()), *times, pa.array([2] * len(users), pa.int64()), pa.array(page), times[1], pa.array([gone] * len(users))]
+    columns = [
+        pa.array(users, pa.int64()),
+        *times,
+        pa.array([2] * len(users), pa.int64()),
+        pa.array(page),
+        times[1],
+        pa.array([gone] * len(users)),
+    ]
     return pa.table(columns, [*ROWS.names, "gone"])
 
 
 @pytest.fixture(scope="module", params=[1, 3])
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Each user is there from 12:00 to 12:20, at 13:00 and at 15:00; that they were at 12:40 comes late. User 0's session of 15:00 is removed."""
+    """Each user is there from 12:00 to 12:20, at 13:00 and at 15:00; that they were at 12:40 comes late. User
+    0's session of 15:00 is removed.
+    """
     directory = tmp_path_factory.mktemp("sessions")
     changelog = Changelog.open(str(directory / "changelog"))
     with following_cluster(changelog, directory, host_names(request.param), OPTIONS) as running:
@@ -70,7 +81,9 @@ def service(cluster: Cluster) -> QueryService:
     return cluster.services[cluster.hosts[0]]
 
 
-BY_KEY = "SELECT session_start, session_end, events, last_page FROM sessions WHERE user = 7 ORDER BY session_start"
+BY_KEY = (
+    "SELECT session_start, session_end, events, last_page FROM sessions WHERE user = 7 ORDER BY session_start"
+)
 BY_TIME = """SELECT session_start, session_end FROM sessions
     WHERE user = 7 AND session_start <= TIMESTAMPTZ '2026-01-01 13:30:00+00' AND session_end >= TIMESTAMPTZ '2026-01-01 12:50:00+00'"""
 ACTIVE = "SELECT count(*), min(user) FROM sessions WHERE session_end > TIMESTAMPTZ '2026-01-01 14:50:00+00'"

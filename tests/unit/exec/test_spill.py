@@ -52,7 +52,10 @@ def test_what_memory_does_not_hold_is_spilled(tmp_path: Path, sql: str) -> None:
         assert rows(found, sql) == COUNT
     with (
         engine(None) as found,
-        pytest.raises(LimitExceeded, match=f"memory_limit_bytes allows \\({MEMORY} bytes\\).*raise the limit.*spill_limit_bytes"),
+        pytest.raises(
+            LimitExceeded,
+            match=f"memory_limit_bytes allows \\({MEMORY} bytes\\).*raise the limit.*spill_limit_bytes",
+        ),
     ):
         rows(found, sql)
 
@@ -150,6 +153,8 @@ def test_the_engine_alone_stays_locked_down_while_it_spills(tmp_path: Path, stat
 
 
 def test_no_limit_no_directory(tmp_path: Path) -> None:
-    options = QueryOptions(memory_limit_bytes=MEMORY, threads=1, spill_directory=tmp_path / "spill", spill_limit_bytes=0)
+    options = QueryOptions(
+        memory_limit_bytes=MEMORY, threads=1, spill_directory=tmp_path / "spill", spill_limit_bytes=0
+    )
     QueryService(MemorySource([memory_view(PLAYS, ROWS)]), options).close()
     assert not (tmp_path / "spill").exists()

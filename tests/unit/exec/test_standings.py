@@ -25,18 +25,27 @@ def test_one_host_shows_itself() -> None:
     service = QueryService(MemorySource([memory_view(PLAYS, ROWS, DEAD)]), OPTIONS)
     (row,) = shown(service, "show hosts;")
     assert list(row) == HOSTS_SCHEMA.names
-    assert (row["host"], row["alive"], row["store_group"], row["partitions"]) == ("this host", True, PLAYS.group, PLAYS.partitions)
+    assert (row["host"], row["alive"], row["store_group"], row["partitions"]) == (
+        "this host",
+        True,
+        PLAYS.group,
+        PLAYS.partitions,
+    )
     service.close()
 
 
 def test_every_host_shows_all_hosts_and_whole_stores() -> None:
-    with memory_cluster([PLAYS, SONGS], {"plays": ROWS, "My Songs": TITLES}, HOSTS, {"plays": DEAD}, OPTIONS) as cluster:
+    with memory_cluster(
+        [PLAYS, SONGS], {"plays": ROWS, "My Songs": TITLES}, HOSTS, {"plays": DEAD}, OPTIONS
+    ) as cluster:
         for service in cluster.services.values():
             hosts = shown(service, "SHOW HOSTS")
             assert {row["host"] for row in hosts} == set(HOSTS)
             assert all(row["alive"] for row in hosts)
             stores = {row["store"]: row for row in shown(service, "SHOW STORES")}
-            assert [(name, row["rows"], row["partitions"], row["problem"]) for name, row in stores.items()] == [
+            assert [
+                (name, row["rows"], row["partitions"], row["problem"]) for name, row in stores.items()
+            ] == [
                 ("My Songs", 5, SONGS.partitions, ""),
                 ("plays", 20, PLAYS.partitions, ""),
             ]
@@ -45,7 +54,9 @@ def test_every_host_shows_all_hosts_and_whole_stores() -> None:
         assert alive == {"a": True, "b": True, "c": False}
 
 
-def report(host: str, partitions: list[int], rows: int, epoch: int, unread_since: int | None = None) -> HostReport:
+def report(
+    host: str, partitions: list[int], rows: int, epoch: int, unread_since: int | None = None
+) -> HostReport:
     held = StoreReport(tuple(map(PartitionId, partitions)), rows, rows * 10, len(partitions), rows)
     group = GroupReport((ReadableEpoch(Epoch(epoch), epoch),), Epoch(9), unread_since)
     return HostReport(HostName(host), {GroupName(PLAYS.group): group}, {PLAYS.name: held})
@@ -55,13 +66,24 @@ def test_replicas_count_once_and_what_nobody_has_is_named() -> None:
     everything = list(range(PLAYS.partitions))
     both = {HostName(name): report(name, everything, 100, epoch) for name, epoch in (("a", 7), ("b", 8))}
     (status,) = store_statuses(both, {PLAYS.name: PLAYS}, {}, 0)
-    assert (status.rows, status.bytes, status.partitions, status.epoch, status.newest_epoch) == (100, 1000, PLAYS.partitions, 8, 9)
+    assert (status.rows, status.bytes, status.partitions, status.epoch, status.newest_epoch) == (
+        100,
+        1000,
+        PLAYS.partitions,
+        8,
+        9,
+    )
     half = {
         HostName("a"): report("a", everything[:3], 30, 7, unread_since=1_000_000),
         HostName("b"): report("b", everything[3:-2], 40, 9),
     }
     (status,) = store_statuses(half, {PLAYS.name: PLAYS}, {PLAYS.name: "something else"}, 3_000_000)
-    assert (status.rows, status.partitions, status.epoch, status.lag_seconds) == (70, PLAYS.partitions - 2, 7, 2.0)
+    assert (status.rows, status.partitions, status.epoch, status.lag_seconds) == (
+        70,
+        PLAYS.partitions - 2,
+        7,
+        2.0,
+    )
     lacking = f"No host that answers has partitions {PLAYS.partitions - 2}, {PLAYS.partitions - 1}."
     assert status.problem == f"{lacking} something else"
     (status,) = store_statuses({}, {PLAYS.name: PLAYS}, {}, 0)

@@ -1,4 +1,6 @@
-"""SQL by names that mean other stores: on one host and on several, each statement sees one store by a name."""
+"""SQL by names that mean other stores: on one host and on several, each statement sees one store
+by a name.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,28 @@ from tests.support.memory_source import MemorySource, memory_view
 
 OPTIONS = QueryOptions(memory_limit_bytes=200 << 20, threads=1)
 OLD = define_store("plays", pa.schema([("song", pa.int64()), ("n", pa.int64())]), ["song"])
-NEW = define_store("new plays", pa.schema([("country", pa.string()), ("song", pa.int64()), ("n", pa.int64())]), ["country", "song"], group="new")
-PRICES = define_store("prices", pa.schema([("song", pa.int64()), ("at", pa.timestamp("us"))]), ["song"], behaviour=Behaviour(Versioned("at")))
+NEW = define_store(
+    "new plays",
+    pa.schema([("country", pa.string()), ("song", pa.int64()), ("n", pa.int64())]),
+    ["country", "song"],
+    group="new",
+)
+PRICES = define_store(
+    "prices",
+    pa.schema([("song", pa.int64()), ("at", pa.timestamp("us"))]),
+    ["song"],
+    behaviour=Behaviour(Versioned("at")),
+)
 ROWS = {
     "plays": pa.table({"song": [1, 2, 3], "n": [10, 20, 30]}),
     "new plays": pa.table({"country": ["de", "fr"], "song": [1, 1], "n": [5, 6]}),
-    "prices": pa.table({"song": pa.array([], pa.int64()), "at": pa.array([], pa.timestamp("us")), "valid_to": pa.array([], pa.timestamp("us"))}),
+    "prices": pa.table(
+        {
+            "song": pa.array([], pa.int64()),
+            "at": pa.array([], pa.timestamp("us")),
+            "valid_to": pa.array([], pa.timestamp("us")),
+        }
+    ),
 }
 
 Switch = Callable[[Mapping[str, str]], None]
@@ -55,7 +73,13 @@ def asked(request: pytest.FixtureRequest) -> Iterator[tuple[QueryService, Switch
 
 
 def rows(service: QueryService, sql: str, *values: object) -> list[tuple[Any, ...]]:
-    parameters = pa.record_batch([pa.array([value]) for value in values], [str(number) for number, _ in enumerate(values, 1)]) if values else None
+    parameters = (
+        pa.record_batch(
+            [pa.array([value]) for value in values], [str(number) for number, _ in enumerate(values, 1)]
+        )
+        if values
+        else None
+    )
     with service.execute(sql, parameters) as result:
         return sorted(zip(*(column.to_pylist() for column in result.read_all().columns), strict=True))
 
@@ -90,7 +114,10 @@ def test_lookups_and_their_shapes_follow(asked: tuple[QueryService, Switch]) -> 
 def test_both_stores_can_be_read_by_other_names(asked: tuple[QueryService, Switch]) -> None:
     service, switch = asked
     switch({"plays": "new plays", "old": "plays", "New Plays": "prices"})
-    assert rows(service, "SELECT plays.n, main.old.n FROM plays JOIN main.old USING (song)") == [(5, 10), (6, 10)]
+    assert rows(service, "SELECT plays.n, main.old.n FROM plays JOIN main.old USING (song)") == [
+        (5, 10),
+        (6, 10),
+    ]
     assert rows(service, "SELECT count(*) FROM PLAYS a, Plays b, old c") == [(12,)]
     assert rows(service, "WITH old AS (SELECT 7 AS n) SELECT n FROM old") == [(7,)]
     assert rows(service, 'SELECT count(*) FROM "new plays"') == [(2,)]
@@ -105,7 +132,9 @@ def test_names_that_change_places(asked: tuple[QueryService, Switch]) -> None:
     service, switch = asked
     switch({"plays": "new plays", "new plays": "plays"})
     assert rows(service, 'SELECT count(*), (SELECT count(*) FROM "new plays") FROM plays') == [(2, 3)]
-    assert rows(service, 'SELECT max(p.n), max(q.n), count(*) FROM plays p JOIN "new plays" q ON p.song = q.song') == [(6, 10, 2)]
+    assert rows(
+        service, 'SELECT max(p.n), max(q.n), count(*) FROM plays p JOIN "new plays" q ON p.song = q.song'
+    ) == [(6, 10, 2)]
 
 
 def test_as_of_stands_behind_the_name_in_the_text(asked: tuple[QueryService, Switch]) -> None:
@@ -148,14 +177,18 @@ def test_preparing_follows(asked: tuple[QueryService, Switch]) -> None:
         switch({})
 
 
-def test_a_text_that_the_engine_refuses_at_first_is_tried_with_the_same_stores(asked: tuple[QueryService, Switch]) -> None:
+def test_a_text_that_the_engine_refuses_at_first_is_tried_with_the_same_stores(
+    asked: tuple[QueryService, Switch],
+) -> None:
     service, switch = asked
     switch({"plays": "new plays"})
     assert rows(service, "SELECT plays FROM plays WHERE n = 5") == [({"country": "de", "song": 1, "n": 5},)]
     assert rows(service, "SELECT COLUMNS(c -> c = 'country') FROM plays WHERE n = 5") == [("de",)]
 
 
-def test_a_store_called_as_a_name_that_was_switched_is_read_by_its_own_name_elsewhere(asked: tuple[QueryService, Switch]) -> None:
+def test_a_store_called_as_a_name_that_was_switched_is_read_by_its_own_name_elsewhere(
+    asked: tuple[QueryService, Switch],
+) -> None:
     service, switch = asked
     switch({"old": "plays", StoreName("plays"): "new plays"})
     assert rows(service, "SELECT sum(n) FROM old") == [(60,)]

@@ -1,4 +1,6 @@
-"""Turns of small statements: only so many at once, none for large ones, and no wait beyond a statement's own time."""
+"""Turns of small statements: only so many at once, none for large ones, and no wait beyond a statement's own
+time.
+"""
 
 from __future__ import annotations
 

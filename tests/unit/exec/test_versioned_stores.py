@@ -1,4 +1,6 @@
-"""Versioned stores in SQL: what holds now, what held at a moment, and the history, on one host and on several."""
+"""Versioned stores in SQL: what holds now, what held at a moment, and the history, on one host and on
+several.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,12 @@ TARIFFS = define_store(
     behaviour=Behaviour(Versioned("since", "until")),
 )
 TRADES = define_store(
-    "trades", pa.schema([("symbol", pa.string()), ("n", pa.int64())]), ["symbol", "n"], partition_by=["symbol"], partitions=8, group=GROUP
+    "trades",
+    pa.schema([("symbol", pa.string()), ("n", pa.int64())]),
+    ["symbol", "n"],
+    partition_by=["symbol"],
+    partitions=8,
+    group=GROUP,
 )
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 SYMBOLS = [f"s{number}" for number in range(20)]
@@ -53,16 +60,24 @@ def micros(hours: int) -> int:
 
 
 def prices(price: int, hours: int, symbols: list[str], *, gone: bool = False) -> pa.Table:
-    columns = {"symbol": symbols, "at": pa.array([moment(hours)] * len(symbols), TIME), "price": pa.array([price] * len(symbols), pa.int64())}
+    columns = {
+        "symbol": symbols,
+        "at": pa.array([moment(hours)] * len(symbols), TIME),
+        "price": pa.array([price] * len(symbols), pa.int64()),
+    }
     return pa.table(columns | {"gone": [gone] * len(symbols)})
 
 
 @pytest.fixture(scope="module", params=[1, 3])
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Every symbol costs 10 from noon and 30 from 14:00 on; 20 from 13:00 comes late; s0 is gone from 15:00 on."""
+    """Every symbol costs 10 from noon and 30 from 14:00 on; 20 from 13:00 comes late; s0 is gone from 15:00
+    on.
+    """
     directory = tmp_path_factory.mktemp("versioned")
     changelog = Changelog.open(str(directory / "changelog"))
-    with following_cluster(changelog, directory, host_names(request.param), replace(OPTIONS, retention_seconds=3600.0)) as running:
+    with following_cluster(
+        changelog, directory, host_names(request.param), replace(OPTIONS, retention_seconds=3600.0)
+    ) as running:
         with open_appender(changelog, [PRICES, TARIFFS, TRADES]) as appender:
 
             def append(tables: dict[str, pa.Table]) -> None:
@@ -71,7 +86,9 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
             trades = pa.table({"symbol": SYMBOLS * 2, "n": [1] * 20 + [2] * 20, "gone": [False] * 40})
             append({"prices": prices(10, 0, SYMBOLS), "trades": trades})
             append({"prices": prices(30, 2, SYMBOLS)})
-            tariffs = pa.table({"n": [1, 1], "since": pa.array([0, 86_400_000_000], pa.timestamp("us")), "gone": [False] * 2})
+            tariffs = pa.table(
+                {"n": [1, 1], "since": pa.array([0, 86_400_000_000], pa.timestamp("us")), "gone": [False] * 2}
+            )
             append({"prices": prices(20, 1, SYMBOLS), "tariffs": tariffs})
             append({"prices": prices(0, 3, SYMBOLS[:1], gone=True)})
         yield running
@@ -82,8 +99,14 @@ def service(cluster: Cluster) -> QueryService:
     return cluster.services[cluster.hosts[0]]
 
 
-def ask(service: QueryService, sql: str, *parameters: object, session: Session | None = None) -> list[tuple[object, ...]]:
-    row = pa.RecordBatch.from_pylist([{str(place): value for place, value in enumerate(parameters, 1)}]) if parameters else None
+def ask(
+    service: QueryService, sql: str, *parameters: object, session: Session | None = None
+) -> list[tuple[object, ...]]:
+    row = (
+        pa.RecordBatch.from_pylist([{str(place): value for place, value in enumerate(parameters, 1)}])
+        if parameters
+        else None
+    )
     with service.execute(sql, row, session or Session()) as result:
         columns = [column.to_pylist() for column in result.read_all().columns]
     return list(zip(*columns, strict=True))
@@ -102,9 +125,15 @@ def lines(service: QueryService, sql: str) -> list[str]:
         ("SELECT count(*), sum(price), min(valid_to) FROM prices", [(19, 570, None)]),
         ("SELECT p.price FROM main.prices AS p WHERE p.symbol IN ('s1', 's2')", [(30,), (30,)]),
         ("SELECT prices.price FROM prices WHERE prices.symbol = 's1'", [(30,)]),
-        ("SELECT price FROM prices AS OF TIMESTAMP '2026-01-01 13:59:59.999999' WHERE symbol = 's7'", [(20,)]),
+        (
+            "SELECT price FROM prices AS OF TIMESTAMP '2026-01-01 13:59:59.999999' WHERE symbol = 's7'",
+            [(20,)],
+        ),
         ("SELECT price FROM prices AS OF TIMESTAMP '2026-01-01 14:00:00' WHERE symbol = 's7'", [(30,)]),
-        ("SELECT price FROM prices p AS OF TIMESTAMP '2026-01-01 15:30:00+02:00' WHERE p.symbol = 's7'", [(20,)]),
+        (
+            "SELECT price FROM prices p AS OF TIMESTAMP '2026-01-01 15:30:00+02:00' WHERE p.symbol = 's7'",
+            [(20,)],
+        ),
         ("SELECT count(*), sum(price) FROM prices AS OF TIMESTAMP '2026-01-01 12:30'", [(20, 200)]),
         ("SELECT count(*) FROM prices AT (TIMESTAMP => '2026-01-01 11:00')", [(0,)]),
         ("SELECT count(*) FROM prices AS OF TIMESTAMP '2026-01-01 14:59' WHERE symbol = 's0'", [(1,)]),
@@ -114,24 +143,68 @@ def lines(service: QueryService, sql: str) -> list[str]:
                JOIN prices b AS OF TIMESTAMP '2026-01-01 13:30' USING (symbol) WHERE symbol = 's3'""",
             [(10, 20)],
         ),
-        ("SELECT a.price, b.price FROM prices a JOIN prices AS OF TIMESTAMP '2026-01-01 13:30' b USING (symbol) WHERE symbol = 's3'", [(30, 20)]),
         (
-            "SELECT now.price - past.price FROM prices now JOIN prices AS OF TIMESTAMP '2026-01-01 12:30' past USING (symbol) WHERE symbol = 's3'",
+            (
+                "SELECT a.price, b.price FROM prices a JOIN prices AS OF TIMESTAMP '2026-01-01 13:30' b "
+                "USING "
+                "(symbol) WHERE symbol = 's3'"
+            ),
+            [(30, 20)],
+        ),
+        (
+            (
+                "SELECT now.price - past.price FROM prices now JOIN prices AS OF TIMESTAMP '2026-01-01 "
+                "12:30' "
+                "past USING (symbol) WHERE symbol = 's3'"
+            ),
             [(20,)],
         ),
         ("SELECT sum(price) FROM trades JOIN prices USING (symbol)", [(19 * 2 * 30,)]),
         ("SELECT sum(price), count(*) FROM trades LEFT JOIN prices USING (symbol)", [(19 * 2 * 30, 40)]),
-        ("SELECT count(*) FROM trades WHERE NOT EXISTS (SELECT 1 FROM prices WHERE prices.symbol = trades.symbol)", [(2,)]),
-        ("SELECT count(*) FROM trades JOIN prices AS OF TIMESTAMP '2026-01-01 12:30' USING (symbol) WHERE price = 10", [(40,)]),
-        ("WITH now AS (SELECT price, count(*) AS n FROM prices GROUP BY price) SELECT * FROM now", [(30, 19)]),
-        ("SELECT price FROM (SELECT * FROM prices AS OF TIMESTAMP '2026-01-01 12:30') WHERE symbol = 's1'", [(10,)]),
-        ("SELECT count(*) FROM history.prices", [(61,)]),
-        ("SELECT price, valid_to FROM history.prices WHERE symbol = 's7' ORDER BY at", [(10, moment(1)), (20, moment(2)), (30, None)]),
         (
-            "SELECT price, valid_to = at FROM livestate.history.prices h WHERE h.symbol = 's0' AND h.at >= '2026-01-01 14:00:00+00' ORDER BY at",
+            (
+                "SELECT count(*) FROM trades WHERE NOT EXISTS (SELECT 1 FROM prices WHERE prices.symbol = "
+                "trades.symbol)"
+            ),
+            [(2,)],
+        ),
+        (
+            (
+                "SELECT count(*) FROM trades JOIN prices AS OF TIMESTAMP '2026-01-01 12:30' USING (symbol) "
+                "WHERE "
+                "price = 10"
+            ),
+            [(40,)],
+        ),
+        (
+            "WITH now AS (SELECT price, count(*) AS n FROM prices GROUP BY price) SELECT * FROM now",
+            [(30, 19)],
+        ),
+        (
+            "SELECT price FROM (SELECT * FROM prices AS OF TIMESTAMP '2026-01-01 12:30') WHERE symbol = 's1'",
+            [(10,)],
+        ),
+        ("SELECT count(*) FROM history.prices", [(61,)]),
+        (
+            "SELECT price, valid_to FROM history.prices WHERE symbol = 's7' ORDER BY at",
+            [(10, moment(1)), (20, moment(2)), (30, None)],
+        ),
+        (
+            (
+                "SELECT price, valid_to = at FROM livestate.history.prices h WHERE h.symbol = 's0' AND h.at "
+                ">= "
+                "'2026-01-01 14:00:00+00' ORDER BY at"
+            ),
             [(30, False), (None, True)],
         ),
-        ("SELECT h.price, p.price FROM history.prices h JOIN prices p USING (symbol) WHERE symbol = 's9' ORDER BY 1", [(10, 30), (20, 30), (30, 30)]),
+        (
+            (
+                "SELECT h.price, p.price FROM history.prices h JOIN prices p USING (symbol) WHERE symbol = "
+                "'s9' "
+                "ORDER BY 1"
+            ),
+            [(10, 30), (20, 30), (30, 30)],
+        ),
         ("SELECT count(*) FROM tariffs", [(1,)]),
         ("SELECT since FROM tariffs AS OF TIMESTAMP '1970-01-01 23:00'", [(dt.datetime(1970, 1, 1),)]),  # noqa: DTZ001 - a column without a zone
         ("SELECT count(*) FROM tariffs, trades AS OF TIMESTAMP '2999-01-01'", [(40,)]),
@@ -157,13 +230,19 @@ def test_answers(service: QueryService, sql: str, rows: list[tuple[object, ...]]
         ("SELECT price FROM prices AS OF TIMESTAMP ? WHERE symbol = ?", (moment(1), "s7"), [(20,)]),
         ("SELECT price FROM prices AS OF TIMESTAMP ? WHERE symbol = ?", (moment(2), "s0"), [(30,)]),
         ("SELECT price FROM prices AS OF TIMESTAMP ? WHERE symbol = ?", (moment(3), "s0"), []),
-        ("SELECT price, ? FROM prices AS OF TIMESTAMP ? WHERE symbol = ? AND price < ?", (5, moment(0), "s7", 15), [(10, 5)]),
+        (
+            "SELECT price, ? FROM prices AS OF TIMESTAMP ? WHERE symbol = ? AND price < ?",
+            (5, moment(0), "s7", 15),
+            [(10, 5)],
+        ),
         ("SELECT price FROM prices AS OF TIMESTAMP $2 WHERE symbol = $1", ("s7", moment(1)), [(20,)]),
         ("SELECT price FROM prices AT (TIMESTAMP => $1) WHERE symbol = 's7'", (moment(0),), [(10,)]),
         ("SELECT count(*) FROM tariffs AS OF TIMESTAMP ?", (dt.datetime(1970, 1, 5),), [(1,)]),  # noqa: DTZ001 - a column without a zone
     ],
 )
-def test_a_moment_is_a_parameter(service: QueryService, sql: str, values: tuple[object, ...], rows: list[tuple[object, ...]]) -> None:
+def test_a_moment_is_a_parameter(
+    service: QueryService, sql: str, values: tuple[object, ...], rows: list[tuple[object, ...]]
+) -> None:
     assert len(service.prepare(sql).parameters) == len(values)
     assert ask(service, sql, *values) == rows
     assert ask(service, sql, *values) == rows, "the kept plan"
@@ -172,7 +251,11 @@ def test_a_moment_is_a_parameter(service: QueryService, sql: str, values: tuple[
 def test_the_moment_of_a_session_is_that_of_the_versions(service: QueryService) -> None:
     session = Session(wish=EpochWish(as_of_default=AsOfTimestamp(micros(1))))
     assert ask(service, "SELECT price FROM prices WHERE symbol = 's7'", session=session) == [(20,)]
-    assert ask(service, "SELECT price FROM prices AS OF TIMESTAMP '2026-01-01 12:30' WHERE symbol = 's7'", session=session) == [(10,)]
+    assert ask(
+        service,
+        "SELECT price FROM prices AS OF TIMESTAMP '2026-01-01 12:30' WHERE symbol = 's7'",
+        session=session,
+    ) == [(10,)]
     session = Session(wish=EpochWish(as_of={GROUP: AsOfTimestamp(micros(0))}))
     assert ask(service, "SELECT price FROM prices WHERE symbol = 's7'", session=session) == [(10,)]
     assert ask(service, "SELECT price FROM prices WHERE symbol = 's7'") == [(30,)]
@@ -182,7 +265,9 @@ def test_an_epoch_shows_what_held_then_as_far_as_it_was_known(service: QueryServ
     """The second epoch knows of 10 and 30; that it was 20 in between comes with the third."""
     found = []
     for epoch, hours in itertools.product((2, 3), (1, 2)):
-        session = Session(wish=EpochWish(as_of={GROUP: AsOfEpoch(Epoch(epoch + 1))}))  # the first one opens the writer
+        session = Session(
+            wish=EpochWish(as_of={GROUP: AsOfEpoch(Epoch(epoch + 1))})
+        )  # the first one opens the writer
         sql = f"SELECT price FROM prices AS OF TIMESTAMP '{moment(hours)}' WHERE symbol = 's7'"
         found.append(ask(service, sql, session=session))
     assert found == [[(10,)], [(30,)], [(20,)], [(30,)]]
@@ -206,7 +291,9 @@ def test_one_key_is_one_partition(cluster: Cluster, service: QueryService) -> No
 def test_what_is_asked_for_can_be_seen(cluster: Cluster, service: QueryService) -> None:
     found = lines(service, "SELECT price FROM prices AS OF TIMESTAMP '2026-01-01 12:30' WHERE symbol = 's7'")
     assert "store: prices" in found
-    assert "store: history.prices as h" in lines(service, "SELECT h.price FROM history.prices h WHERE h.symbol = 's7'")
+    assert "store: history.prices as h" in lines(
+        service, "SELECT h.price FROM history.prices h WHERE h.symbol = 's7'"
+    )
     assert "  interval: at <= 2026-01-01 12:30:00+00:00" in found
     joined = lines(service, "SELECT count(*) FROM prices JOIN trades USING (symbol)")
     if len(cluster.hosts) > 1:

@@ -38,11 +38,16 @@ def test_help_teaches_all_pipelines_and_sources(capsys: pytest.CaptureFixture[st
             ["risk", "--source", "kafka", "--bootstrap", "no.such.host.invalid:9092,127.0.0.1:1"],
             "No Kafka broker answers at no.such.host.invalid:9092,",
         ),
-        (["risk", "--source", "kafka", "--bootstrap", "broker"], "'broker' is no address; write it as host:port"),
+        (
+            ["risk", "--source", "kafka", "--bootstrap", "broker"],
+            "'broker' is no address; write it as host:port",
+        ),
         (["risk", "--rate", "0"], "The rate must be at least one event a second."),
     ],
 )
-def test_impossible_wishes_are_refused(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
+def test_impossible_wishes_are_refused(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
     try:
         code: object = command.main(arguments)
     except SystemExit as ended:
@@ -51,7 +56,9 @@ def test_impossible_wishes_are_refused(capsys: pytest.CaptureFixture[str], argum
     assert said in capsys.readouterr().err
 
 
-def test_without_jars_it_says_where_they_come_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_jars_it_says_where_they_come_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv(JARS_VARIABLE, str(tmp_path))
     assert jars_directory() is None
     with pytest.raises(Unavailable, match=r"run make kafka, which needs Maven"):

@@ -34,7 +34,11 @@ def test_an_event_depends_on_its_number_and_the_seed_alone(topic: Topic) -> None
 
 
 def test_names_of_topics_and_stores_are_used_once() -> None:
-    stores = [output.store for pipeline in PIPELINES.values() for output in [*pipeline.stores, *(each.output for each in pipeline.references)]]
+    stores = [
+        output.store
+        for pipeline in PIPELINES.values()
+        for output in [*pipeline.stores, *(each.output for each in pipeline.references)]
+    ]
     assert len(set(stores)) == len(stores)
     assert len({topic.name for topic in TOPICS}) == len(TOPICS)
 
@@ -65,7 +69,9 @@ def test_json_rows_say_what_the_columns_say() -> None:
             "text": ['a "b" \\ \n ü 🎵', None, ""],
             "number": pa.array([-(2**63), 2**63 - 1, None], pa.int64()),
             "share": [0.1, None, 1e300],
-            "money": pa.array([decimal.Decimal("12.30"), None, decimal.Decimal("-0.01")], pa.decimal128(12, 2)),
+            "money": pa.array(
+                [decimal.Decimal("12.30"), None, decimal.Decimal("-0.01")], pa.decimal128(12, 2)
+            ),
             "flag": [True, False, None],
             'odd "name"': pa.array([moment, None, moment], pa.timestamp("us", "UTC")),
         }

@@ -11,7 +11,9 @@ from spark_pipeline.reader_options import ReaderOptions
 from tests.support.waiting import wait_until
 
 
-def test_a_failure_that_nobody_expected_does_not_end_a_lease(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_that_nobody_expected_does_not_end_a_lease(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     renewals: list[ReadPlan] = []
 
     def take(plan: ReadPlan, options: ReaderOptions) -> tuple[ReadPlan, LivestateError | None]:

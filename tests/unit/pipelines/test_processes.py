@@ -29,7 +29,10 @@ print(child.pid, flush=True)
 time.sleep(600)
 """
 _WAITS = "import time; print('ready', flush=True); time.sleep(600)"
-_IGNORES = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); time.sleep(600)"
+_IGNORES = (
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); "
+    "time.sleep(600)"
+)
 
 
 @contextmanager

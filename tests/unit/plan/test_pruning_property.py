@@ -1,4 +1,5 @@
-"""Pruning never changes an answer: random conditions, joins and literals against plain DuckDB over the live rows.
+"""Pruning never changes an answer: random conditions, joins and literals against plain DuckDB over the live
+rows.
 
 The source drops every row that `Wanted` allows it to drop, so one bound too tight is one row too few.
 """
@@ -40,7 +41,10 @@ ROWS = pa.schema(
 )
 MOMENTS = [
     None,
-    *map(dt.datetime.fromisoformat, ["2024-01-01", "2024-01-01T12:00:00", "2024-01-02", "2024-01-02T00:00:00.000001"]),
+    *map(
+        dt.datetime.fromisoformat,
+        ["2024-01-01", "2024-01-01T12:00:00", "2024-01-02", "2024-01-02T00:00:00.000001"],
+    ),
 ]
 DAYS = [dt.date(2024, 1, day) for day in (1, 2, 3)]
 
@@ -70,7 +74,11 @@ def _row(place: int) -> tuple[object, ...]:
 
 
 LIVE = pa.Table.from_arrays(
-    [pa.array(list(column), field.type) for column, field in zip(zip(*map(_row, range(48)), strict=True), ROWS, strict=True)], schema=ROWS
+    [
+        pa.array(list(column), field.type)
+        for column, field in zip(zip(*map(_row, range(48)), strict=True), ROWS, strict=True)
+    ],
+    schema=ROWS,
 )
 DEAD = LIVE.slice(5, 17)
 OTHER = pa.table(
@@ -93,11 +101,36 @@ def service() -> Iterator[QueryService]:
 
 
 LITERALS = {
-    "a": ["-2", "0", "1", "5", "3000000000", "99999999999999999999", "NULL", "1.0", "1.5", "'1'", "1e0", "TRUE"],
+    "a": [
+        "-2",
+        "0",
+        "1",
+        "5",
+        "3000000000",
+        "99999999999999999999",
+        "NULL",
+        "1.0",
+        "1.5",
+        "'1'",
+        "1e0",
+        "TRUE",
+    ],
     "b": ["''", "'a'", "'ab'", "'b'", "NULL", "'a' COLLATE NOCASE", "'A'"],
     "i": ["0", "5", "-1", "2147483647", "2147483648", "5.0", "4.5", "NULL", "'5'"],
     "u": ["0", "5", "255", "256", "-1", "NULL"],
-    "f": ["0", "-0.0", "1.5", "0.1", "5", "-2", "'nan'::DOUBLE", "'inf'::DOUBLE", "1e308", "NULL", "9007199254740993"],
+    "f": [
+        "0",
+        "-0.0",
+        "1.5",
+        "0.1",
+        "5",
+        "-2",
+        "'nan'::DOUBLE",
+        "'inf'::DOUBLE",
+        "1e308",
+        "NULL",
+        "9007199254740993",
+    ],
     "g": ["0", "1.5", "5", "16777217", "0.1", "NULL", "'nan'::FLOAT"],
     "d": ["0", "1.5", "1.50", "5", "-1.25", "1.505", "9999.99", "10000", "1000000", "NULL", "1.5e0"],
     "s": ["''", "'a'", "'ab'", "'A'", "'é'", "'5'", "NULL", "'\U0010ffff'", "'a%'"],
@@ -111,8 +144,22 @@ LITERALS = {
         "'2024-01-02 00:00:00.0000015'",
         "NULL",
     ],
-    "z": ["'2024-01-01'", "'2024-01-01 12:00:00+01'", "TIMESTAMP '2024-01-02 00:00:00'", "DATE '2024-01-02'", "'2024-01-01 12:00:00Z'", "NULL"],
-    "y": ["'2024-01-01'", "DATE '2024-01-02'", "TIMESTAMP '2024-01-01 12:00:00'", "TIMESTAMP '2024-01-02 00:00:00'", "'2024-1-3'", "NULL"],
+    "z": [
+        "'2024-01-01'",
+        "'2024-01-01 12:00:00+01'",
+        "TIMESTAMP '2024-01-02 00:00:00'",
+        "DATE '2024-01-02'",
+        "'2024-01-01 12:00:00Z'",
+        "NULL",
+    ],
+    "y": [
+        "'2024-01-01'",
+        "DATE '2024-01-02'",
+        "TIMESTAMP '2024-01-01 12:00:00'",
+        "TIMESTAMP '2024-01-02 00:00:00'",
+        "'2024-1-3'",
+        "NULL",
+    ],
     "o": ["TRUE", "FALSE", "NULL", "'true'"],
     "x": ["'a'::BLOB", "''::BLOB", "NULL"],
 }
@@ -127,26 +174,55 @@ def comparisons(draw: st.DrawFn) -> str:
     literal = st.sampled_from(LITERALS[column])
     match draw(st.integers(0, 11)):
         case 0 | 1 | 2:
-            return f"{name} {draw(st.sampled_from(['=', '==', '<', '<=', '>', '>=', '<>', 'IS NOT DISTINCT FROM']))} {draw(literal)}"
+            return (
+                f"{name} "
+                f"{draw(st.sampled_from(['=', '==', '<', '<=', '>', '>=', '<>', 'IS NOT DISTINCT FROM']))} "
+                f"{draw(literal)}"
+            )
         case 3:
             return f"{draw(literal)} {draw(st.sampled_from(['=', '<', '<=', '>', '>=']))} {name}"
         case 4:
             return f"{name} {draw(st.sampled_from(['', 'NOT ']))}BETWEEN {draw(literal)} AND {draw(literal)}"
         case 5 | 6:
-            return f"{name} {draw(st.sampled_from(['', 'NOT ']))}IN ({', '.join(draw(st.lists(literal, min_size=1, max_size=4)))})"
+            return (
+                f"{name} {draw(st.sampled_from(['', 'NOT ']))}IN "
+                f"({', '.join(draw(st.lists(literal, min_size=1, max_size=4)))})"
+            )
         case 7:
-            rows = draw(st.lists(st.tuples(st.sampled_from(LITERALS["a"][:4]), st.sampled_from(LITERALS["b"][:5])), min_size=1, max_size=3))
+            rows = draw(
+                st.lists(
+                    st.tuples(st.sampled_from(LITERALS["a"][:4]), st.sampled_from(LITERALS["b"][:5])),
+                    min_size=1,
+                    max_size=3,
+                )
+            )
             return f"(r.a, r.b) IN ({', '.join(f'({one}, {other})' for one, other in rows)})"
         case 8:
-            pattern = draw(st.sampled_from(["a%", "ab%", "%b", "a_c", "", "\U0010ffff%", "é%", "a", "a$%%' ESCAPE '$"]))
-            return f"{draw(st.sampled_from(['s', 'r.b']))} {draw(st.sampled_from(['LIKE', 'NOT LIKE', 'ILIKE']))} '{pattern}'"
+            pattern = draw(
+                st.sampled_from(["a%", "ab%", "%b", "a_c", "", "\U0010ffff%", "é%", "a", "a$%%' ESCAPE '$"])
+            )
+            return (
+                f"{draw(st.sampled_from(['s', 'r.b']))} "
+                f"{draw(st.sampled_from(['LIKE', 'NOT LIKE', 'ILIKE']))} '{pattern}'"
+            )
         case 9:
             return f"starts_with(s, {draw(st.sampled_from(LITERALS['s'][:5]))})"
         case 10:
             return f"{name} IS {draw(st.sampled_from(['', 'NOT ']))}NULL"
         case _:
             return draw(
-                st.sampled_from(["o", "NOT o", "a + 1 = 2", "abs(a) = 1", "a = i", "r.a IN (SELECT a FROM other)", "TRUE", "b = 'a' OR b = 'b'"])
+                st.sampled_from(
+                    [
+                        "o",
+                        "NOT o",
+                        "a + 1 = 2",
+                        "abs(a) = 1",
+                        "a = i",
+                        "r.a IN (SELECT a FROM other)",
+                        "TRUE",
+                        "b = 'a' OR b = 'b'",
+                    ]
+                )
             )
 
 
@@ -160,8 +236,19 @@ CONDITIONS = st.recursive(
     ),
     max_leaves=6,
 )
-JOIN_CONDITIONS = ["r.a = q.a", "r.a = q.a AND q.w = 1", "r.a = q.a AND r.i = 0", "q.a = r.a AND r.b = q.v", "r.b = q.v", "q.w = 5"]
-VALUES = ["(VALUES (0), (1), (NULL)) q(a)", "(VALUES (1, 'a'), (0, 'b'), (7, NULL)) q(a, v)", "(VALUES ('a'), ('ab')) q(v)"]
+JOIN_CONDITIONS = [
+    "r.a = q.a",
+    "r.a = q.a AND q.w = 1",
+    "r.a = q.a AND r.i = 0",
+    "q.a = r.a AND r.b = q.v",
+    "r.b = q.v",
+    "q.w = 5",
+]
+VALUES = [
+    "(VALUES (0), (1), (NULL)) q(a)",
+    "(VALUES (1, 'a'), (0, 'b'), (7, NULL)) q(a, v)",
+    "(VALUES ('a'), ('ab')) q(v)",
+]
 
 
 @st.composite
@@ -169,11 +256,18 @@ def queries(draw: st.DrawFn) -> str:
     where = draw(CONDITIONS)
     kind = draw(st.integers(0, 7))
     if kind <= 2:
-        columns = draw(st.sampled_from(["*", "a, b", "b, count(*) AS n", "a AS k, f, s", "r.a, r.*", "sum(i) AS n, min(s)"]))
+        columns = draw(
+            st.sampled_from(
+                ["*", "a, b", "b, count(*) AS n", "a AS k, f, s", "r.a, r.*", "sum(i) AS n, min(s)"]
+            )
+        )
         group = " GROUP BY b" if columns.startswith("b, count") else ""
         return f"SELECT {columns} FROM rows r WHERE {where}{group}"
     if kind == 3:
-        return f"WITH r AS (SELECT * FROM rows r WHERE {where}) SELECT r.a, o.v FROM r LEFT JOIN other o ON r.a = o.a AND o.w > 0"
+        return (
+            f"WITH r AS (SELECT * FROM rows r WHERE {where}) SELECT r.a, o.v FROM r LEFT JOIN other o ON "
+            "r.a = o.a AND o.w > 0"
+        )
     if kind == 4:
         return f"SELECT r.a, r.b FROM rows r WHERE {where} UNION ALL SELECT a, v FROM other WHERE a = 1"
     join = draw(st.sampled_from(["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN"]))
@@ -181,8 +275,14 @@ def queries(draw: st.DrawFn) -> str:
         values = draw(st.sampled_from(VALUES))
         on = "r.a = q.a" if "(a" in values.split(" q")[1] else "r.b = q.v"
         on += " AND r.b = q.v" if "(a, v)" in values and draw(st.booleans()) else ""
-        tables = (f"rows r {join} {values}", f"{values} {join} rows r")[draw(st.integers(0, 1)) if "SEMI" not in join and "ANTI" not in join else 0]
-        return f"SELECT r.* FROM {tables} ON {on} WHERE {where}" if draw(st.booleans()) else f"SELECT r.a, r.b, r.s FROM {tables} ON {on}"
+        tables = (f"rows r {join} {values}", f"{values} {join} rows r")[
+            draw(st.integers(0, 1)) if "SEMI" not in join and "ANTI" not in join else 0
+        ]
+        return (
+            f"SELECT r.* FROM {tables} ON {on} WHERE {where}"
+            if draw(st.booleans())
+            else f"SELECT r.a, r.b, r.s FROM {tables} ON {on}"
+        )
     if kind == 6:
         on = draw(st.sampled_from(JOIN_CONDITIONS))
         swapped = draw(st.booleans()) and join not in {"SEMI JOIN", "ANTI JOIN"}
@@ -244,7 +344,11 @@ TRICKY = (
     "SELECT x.a FROM (SELECT a, row_number() OVER (ORDER BY a, b) AS n FROM rows) x WHERE x.n = 3",
     "SELECT a FROM rows GROUP BY a HAVING a = 1",
     "SELECT sum(i) OVER (ORDER BY a, b) AS total FROM rows QUALIFY a = 1",
-    "WITH RECURSIVE c(a) AS (SELECT 0 UNION ALL SELECT r.a + 1 FROM c JOIN rows r ON r.a = c.a WHERE r.b = 'a') SELECT * FROM c",
+    (
+        "WITH RECURSIVE c(a) AS (SELECT 0 UNION ALL SELECT r.a + 1 FROM c JOIN rows r ON r.a = c.a WHERE r.b "
+        "= "
+        "'a') SELECT * FROM c"
+    ),
     "SELECT * FROM (rows r JOIN other q ON r.a = q.a) LEFT JOIN rows z ON z.a = q.w WHERE r.b = 'a'",
 )
 

@@ -67,16 +67,28 @@ def read(text: str, dialect: str = "duckdb") -> dict[GroupName, AsOf]:
         ("SELECT * FROM plays JOIN trips AS OF EPOCH 5 USING (k)", {"cars": epoch(5)}),
         ("SELECT * FROM plays, trips AS OF EPOCH 5", {"cars": epoch(5)}),
         ("SELECT * FROM plays AS OF EPOCH 5, trips AS OF EPOCH 6", {"music": epoch(5), "cars": epoch(6)}),
-        ("SELECT * FROM plays JOIN trips USING (k) AS OF TIMESTAMP '2026-01-01'", {"music": NEW_YEAR, "cars": NEW_YEAR}),
+        (
+            "SELECT * FROM plays JOIN trips USING (k) AS OF TIMESTAMP '2026-01-01'",
+            {"music": NEW_YEAR, "cars": NEW_YEAR},
+        ),
         ("SELECT * FROM plays WHERE k IN (SELECT k FROM trips AS OF EPOCH 6)", {"cars": epoch(6)}),
         ("WITH c AS (SELECT k FROM plays AS OF EPOCH 5) SELECT * FROM c", {"music": epoch(5)}),
         ("WITH c AS (SELECT k FROM plays) SELECT * FROM c AS OF EPOCH 5", {"music": epoch(5)}),
         ("SELECT * FROM plays WHERE k IS DISTINCT FROM epoch AS OF EPOCH 5", {"music": epoch(5)}),
         ("SELECT * FROM plays WHERE k = epoch ORDER BY k, epoch LIMIT 3 AS OF EPOCH 5", {"music": epoch(5)}),
-        ("SELECT * FROM plays a ASOF JOIN plays b ON a.k = b.k AND a.epoch >= b.epoch AS OF EPOCH 5", {"music": epoch(5)}),
-        ("SELECT * FROM plays AS OF EPOCH 5 UNION ALL SELECT * FROM plays AS OF EPOCH 5", {"music": epoch(5)}),
+        (
+            "SELECT * FROM plays a ASOF JOIN plays b ON a.k = b.k AND a.epoch >= b.epoch AS OF EPOCH 5",
+            {"music": epoch(5)},
+        ),
+        (
+            "SELECT * FROM plays AS OF EPOCH 5 UNION ALL SELECT * FROM plays AS OF EPOCH 5",
+            {"music": epoch(5)},
+        ),
         ("EXPLAIN SELECT * FROM plays AS OF EPOCH 5", {"music": epoch(5)}),
-        ("SELECT k FROM plays WHERE k IN (1, 2, 3) AND k IN (SELECT (k) FROM plays) AS OF EPOCH 5", {"music": epoch(5)}),
+        (
+            "SELECT k FROM plays WHERE k IN (1, 2, 3) AND k IN (SELECT (k) FROM plays) AS OF EPOCH 5",
+            {"music": epoch(5)},
+        ),
     ],
 )
 def test_what_is_read(text: str, expected: dict[str, AsOf]) -> None:
@@ -113,8 +125,16 @@ def test_other_dialects_have_other_strings() -> None:
 @pytest.mark.parametrize(
     ("text", "message", "column"),
     [
-        ("SELECT k AS OF EPOCH 5 FROM plays", "behind the name of a table in FROM or JOIN, or at the end", 10),
-        ("SELECT * FROM plays WHERE k IN (SELECT k FROM plays WHERE k = 1 AS OF EPOCH 5)", "behind the name of a table", 65),
+        (
+            "SELECT k AS OF EPOCH 5 FROM plays",
+            "behind the name of a table in FROM or JOIN, or at the end",
+            10,
+        ),
+        (
+            "SELECT * FROM plays WHERE k IN (SELECT k FROM plays WHERE k = 1 AS OF EPOCH 5)",
+            "behind the name of a table",
+            65,
+        ),
         ("SELECT * FROM (SELECT 1 AS k) x AS OF EPOCH 5 WHERE k = 1", "behind the name of a table", 33),
         ("SELECT * FROM plays AS OF EPOCH five", "needs a whole number", 32),
         ("SELECT * FROM plays AS OF EPOCH 5.5", "needs a whole number", 32),
@@ -123,8 +143,16 @@ def test_other_dialects_have_other_strings() -> None:
         ("SELECT * FROM plays AS OF TIMESTAMP 5", "needs a timestamp in quotes", 36),
         ("SELECT * FROM plays AS OF TIMESTAMP 'yesterday'", "'yesterday' is no timestamp", 38),
         ("SELECT * FROM plays AT (VERSION => 5", "not closed", 37),
-        ("SELECT * FROM plays AS OF EPOCH 5, plays AS OF EPOCH 6", "Group music is to be read as of two moments", 42),
-        ("SELECT * FROM plays AS OF EPOCH 5 WHERE k = 1 AS OF EPOCH 6", "Group music is to be read as of two moments", 47),
+        (
+            "SELECT * FROM plays AS OF EPOCH 5, plays AS OF EPOCH 6",
+            "Group music is to be read as of two moments",
+            42,
+        ),
+        (
+            "SELECT * FROM plays AS OF EPOCH 5 WHERE k = 1 AS OF EPOCH 6",
+            "Group music is to be read as of two moments",
+            47,
+        ),
         ("SELECT * FROM plays AS OF EPOCH 5, \"My Songs\" AS OF TIMESTAMP '2026-01-01'", "two moments", 47),
         ("SELECT * FROM plays JOIN trips USING (k) AS OF EPOCH 5", "the groups cars, music", 42),
         ("WITH c AS (SELECT k FROM plays) SELECT * FROM c AS OF EPOCH 5 WHERE k = 1", "c is no store", 49),
@@ -141,9 +169,21 @@ def test_mistakes(text: str, message: str, column: int) -> None:
 @pytest.mark.parametrize(
     ("text", "rest", "names"),
     [
-        ("SELECT * FROM plays AS OF TIMESTAMP $at WHERE k = $k", "SELECT * FROM plays                     WHERE k = $k", ["at"]),
-        ("SELECT ? FROM plays AS OF TIMESTAMP ? WHERE k = ?", "SELECT $1 FROM plays                    WHERE k = $3", ["2"]),
-        ("SELECT '?' FROM plays AT (TIMESTAMP => ?) -- ?", "SELECT '?' FROM plays                      -- ?", ["1"]),
+        (
+            "SELECT * FROM plays AS OF TIMESTAMP $at WHERE k = $k",
+            "SELECT * FROM plays                     WHERE k = $k",
+            ["at"],
+        ),
+        (
+            "SELECT ? FROM plays AS OF TIMESTAMP ? WHERE k = ?",
+            "SELECT $1 FROM plays                    WHERE k = $3",
+            ["2"],
+        ),
+        (
+            "SELECT '?' FROM plays AT (TIMESTAMP => ?) -- ?",
+            "SELECT '?' FROM plays                      -- ?",
+            ["1"],
+        ),
         (
             "SELECT * FROM plays AS OF TIMESTAMP ?, plays AS OF TIMESTAMP ?",
             "SELECT * FROM plays                   , plays                   ",
@@ -159,20 +199,33 @@ def test_a_moment_may_be_a_parameter(text: str, rest: str, names: list[str]) -> 
 
 
 def test_each_place_has_its_moment() -> None:
-    prices = define_store("prices", pa.schema([("k", pa.int64()), ("at", pa.timestamp("us"))]), ["k"], behaviour=Behaviour(Versioned("at")))
+    prices = define_store(
+        "prices",
+        pa.schema([("k", pa.int64()), ("at", pa.timestamp("us"))]),
+        ["k"],
+        behaviour=Behaviour(Versioned("at")),
+    )
     other, session = AsOfTimestamp(1), AsOfTimestamp(2)
 
     def moments(text: str, wish: EpochWish = NEWEST) -> list[object]:
         taken = take_as_of(text)
         places = [place.start() for place in re.finditer("prices", taken.text)]
-        return list(Moments.of(taken.clauses, wish).at([(prices.name, prices.group, place) for place in places]))
+        return list(
+            Moments.of(taken.clauses, wish).at([(prices.name, prices.group, place) for place in places])
+        )
 
-    new_year, of_session = "AS OF TIMESTAMP '2026-01-01'", EpochWish(as_of_default=session, as_of={prices.group: other})
+    new_year, of_session = (
+        "AS OF TIMESTAMP '2026-01-01'",
+        EpochWish(as_of_default=session, as_of={prices.group: other}),
+    )
     assert moments("FROM prices, prices") == [None, None]
     assert moments(f"FROM prices {new_year}, prices") == [NEW_YEAR, None]
     assert moments(f"FROM prices, prices b {new_year}") == [None, NEW_YEAR]
     assert moments(f"FROM prices, prices WHERE true {new_year}") == [NEW_YEAR, NEW_YEAR]
-    assert moments(f"FROM prices AS OF TIMESTAMP $1, prices WHERE true {new_year}") == [AsOfParameter("1"), NEW_YEAR]
+    assert moments(f"FROM prices AS OF TIMESTAMP $1, prices WHERE true {new_year}") == [
+        AsOfParameter("1"),
+        NEW_YEAR,
+    ]
     assert moments("FROM prices AS OF EPOCH 5, prices") == [None, None]
     assert moments(f"FROM prices {new_year}, prices", of_session) == [NEW_YEAR, other]
     assert moments("FROM prices", EpochWish(as_of_default=session)) == [session]

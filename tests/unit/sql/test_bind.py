@@ -17,7 +17,14 @@ def store(name: str, *columns: str) -> StoreDefinition:
 
 
 DEFINITIONS = {
-    each.name: each for each in (store("a", "id", "x", "y"), store("b", "id", "z"), store("T", "id"), store("t", "id"), store("row", "row", "v"))
+    each.name: each
+    for each in (
+        store("a", "id", "x", "y"),
+        store("b", "id", "z"),
+        store("T", "id"),
+        store("t", "id"),
+        store("row", "row", "v"),
+    )
 }
 
 
@@ -53,7 +60,10 @@ def touched(sql: str) -> list[tuple[str, tuple[str, ...]]]:
         ("SELECT x FROM a WHERE EXISTS (SELECT * FROM b WHERE b.id = a.x)", [("a", ("x",)), ("b", ("id",))]),
         ("SELECT x FROM a WHERE NOT EXISTS (SELECT * FROM b, a)", [("a", ("x",)), ("b", ()), ("a", ("x",))]),
         ("SELECT 1 FROM a WHERE EXISTS (SELECT DISTINCT * FROM b OFFSET 1)", [("a", ()), ("b", ("id", "z"))]),
-        ("SELECT 1 FROM a WHERE EXISTS (SELECT * FROM b EXCEPT SELECT * FROM b)", [("a", ()), ("b", ("id", "z")), ("b", ("id", "z"))]),
+        (
+            "SELECT 1 FROM a WHERE EXISTS (SELECT * FROM b EXCEPT SELECT * FROM b)",
+            [("a", ()), ("b", ("id", "z")), ("b", ("id", "z"))],
+        ),
         ("SELECT y FROM a ORDER BY X", [("a", ("x", "y"))]),
         ("SUMMARIZE a", [("a", ("id", "x", "y"))]),
         ("SELECT list_transform([1], lambda x: x + 1) FROM a", [("a", ("x",))]),
@@ -68,9 +78,19 @@ def test_columns_that_can_be_touched(sql: str, columns: list[tuple[str, tuple[st
     [
         ("WITH a AS (SELECT 1 AS id) SELECT * FROM a", []),
         ("WITH A AS (SELECT * FROM a) SELECT * FROM a", ["a"]),
-        ("WITH RECURSIVE a AS (SELECT 1 AS id UNION ALL SELECT id + 1 FROM a WHERE id < 3) SELECT * FROM a", []),
+        (
+            "WITH RECURSIVE a AS (SELECT 1 AS id UNION ALL SELECT id + 1 FROM a WHERE id < 3) SELECT * FROM a",
+            [],
+        ),
         ("WITH c AS (SELECT * FROM b), b AS (SELECT 1 AS id) SELECT * FROM c, b", ["b"]),
-        ("WITH c AS (SELECT 1 AS id) SELECT * FROM (WITH b AS (SELECT * FROM c) SELECT * FROM b) JOIN b USING (id)", ["b"]),
+        (
+            (
+                "WITH c AS (SELECT 1 AS id) SELECT * FROM (WITH b AS (SELECT * FROM c) SELECT * FROM b) JOIN "
+                "b "
+                "USING (id)"
+            ),
+            ["b"],
+        ),
         ("WITH a AS (SELECT 1 AS id) SELECT * FROM main.a", ["a"]),
         ("SELECT * FROM (WITH a AS (SELECT 1 AS id) SELECT * FROM a), a", ["a"]),
         ('SELECT * FROM "T"', ["T"]),

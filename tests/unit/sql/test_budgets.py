@@ -1,4 +1,5 @@
-"""No text ends a process or holds it: what nests, chains and repeats is refused or read in time that grows with its length.
+"""No text ends a process or holds it: what nests, chains and repeats is refused or read in time that grows
+with its length.
 
 A process that is ended, and one that is held for ever, fail these tests by themselves.
 """
@@ -20,7 +21,9 @@ from engine.sql.literals import lift
 from engine.sql.parse import parse
 from engine.statements.deep_stack import SHORT_TEXT, ready_statement
 
-TABLES = {StoreName("t"): define_store("t", pa.schema([("a", pa.int64()), ("b", pa.int64())]), ["a"], partitions=2)}
+TABLES = {
+    StoreName("t"): define_store("t", pa.schema([("a", pa.int64()), ("b", pa.int64())]), ["a"], partitions=2)
+}
 TIMES = 20_000
 NESTED: dict[str, Callable[[int], str]] = {
     "FROM": lambda n: "FROM " * n + "t",
@@ -99,7 +102,10 @@ def test_what_is_not_closed_is_read_once(piece: str, dialect: str) -> None:
 
 def test_budgets_say_what_to_do() -> None:
     for name, message in (
-        ("joins before their conditions", "more than 10 JOINs in a row without ON or USING: write the condition of each behind it"),
+        (
+            "joins before their conditions",
+            "more than 10 JOINs in a row without ON or USING: write the condition of each behind it",
+        ),
         ("LIST<", "more than 64 types of types"),
         ("types that call", "use brackets less"),
         ("PIVOT", "more than 20 PIVOTs"),
@@ -114,10 +120,22 @@ def test_budgets_say_what_to_do() -> None:
 
 
 def test_ordinary_statements_are_far_from_the_budgets() -> None:
-    joins = " ".join(f"LEFT JOIN t AS t{number} ON t{number}.a = t.a AND t{number}.b IS NOT NULL" for number in range(200))
-    branches = " ".join(f"WHEN t.a = {number} AND NOT t.b = -{number} THEN CAST({number} AS DECIMAL(10, 2))" for number in range(500))
-    names = " AND ".join(f"name = {word} AND date IS NOT DISTINCT FROM first" for word in ("format", "index", "row", "type", "level", "schema"))
-    for text in (f"SELECT CASE {branches} END FROM t {joins}", f"SELECT 1 FROM t WHERE {names}", "SELECT - - -1, NOT NOT NOT true"):
+    joins = " ".join(
+        f"LEFT JOIN t AS t{number} ON t{number}.a = t.a AND t{number}.b IS NOT NULL" for number in range(200)
+    )
+    branches = " ".join(
+        f"WHEN t.a = {number} AND NOT t.b = -{number} THEN CAST({number} AS DECIMAL(10, 2))"
+        for number in range(500)
+    )
+    names = " AND ".join(
+        f"name = {word} AND date IS NOT DISTINCT FROM first"
+        for word in ("format", "index", "row", "type", "level", "schema")
+    )
+    for text in (
+        f"SELECT CASE {branches} END FROM t {joins}",
+        f"SELECT 1 FROM t WHERE {names}",
+        "SELECT - - -1, NOT NOT NOT true",
+    ):
         assert parse(lift(text, "duckdb"), "duckdb").tree is not None
 
 

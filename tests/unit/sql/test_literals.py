@@ -50,8 +50,17 @@ def test_other_dialects_keep_their_lists() -> None:
 
 
 def test_a_list_becomes_a_table() -> None:
-    lifted = lift(f"SELECT 'it''s', x IN ({LONG}) AND y NOT IN ( 'a''b',{', '.join(repr(number) for number in NUMBERS)} , null ) -- ?", "duckdb")
-    assert lifted.source.text == ("SELECT 'it''s', x IN (SELECT col0 FROM \"__list_0\") AND y NOT IN (SELECT col0 FROM \"__list_1\") -- ?")
+    lifted = lift(
+        (
+            f"SELECT 'it''s', x IN ({LONG}) AND y NOT IN ( "
+            f"'a''b',{', '.join(repr(number) for number in NUMBERS)} , null ) -- ?"
+        ),
+        "duckdb",
+    )
+    assert lifted.source.text == (
+        "SELECT 'it''s', x IN (SELECT col0 FROM \"__list_0\") AND y NOT IN (SELECT col0 FROM \"__list_1\") "
+        "-- ?"
+    )
     assert lifted.lists[0].rows.column(0).to_pylist() == list(range(MIN_LIST_LENGTH))
     assert lifted.lists[1].rows.column(0).to_pylist() == ["a'b", *NUMBERS, None]
 
@@ -73,7 +82,9 @@ def test_marks_are_numbered_outside_of_strings() -> None:
 
 ITEMS = {
     "int": st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(-9, 9)).map(str),
-    "text": st.text(st.sampled_from("a'(),é😀 \n-0N"), max_size=5).map(lambda text: "'" + text.replace("'", "''") + "'"),
+    "text": st.text(st.sampled_from("a'(),é😀 \n-0N"), max_size=5).map(
+        lambda text: "'" + text.replace("'", "''") + "'"
+    ),
 }
 BLANKS = st.sampled_from(["", " ", "\n"])
 
@@ -81,7 +92,9 @@ BLANKS = st.sampled_from(["", " ", "\n"])
 @st.composite
 def row_lists(draw: st.DrawFn) -> str:
     kinds = draw(st.lists(st.sampled_from(sorted(ITEMS)), min_size=1, max_size=3))
-    row = st.tuples(*(st.one_of(ITEMS[kind], ITEMS[kind], st.sampled_from(["NULL", "null"])) for kind in kinds))
+    row = st.tuples(
+        *(st.one_of(ITEMS[kind], ITEMS[kind], st.sampled_from(["NULL", "null"])) for kind in kinds)
+    )
     rows = draw(st.lists(row, min_size=1, max_size=8))
     blank = draw(BLANKS)
     return f",{blank}".join("(" + f"{blank},{blank}".join(values) + f"{blank})" for values in rows)
@@ -104,15 +117,23 @@ def test_rows_are_those_of_the_engine(connection: duckdb.DuckDBPyConnection, bod
         assert pa.Table.from_batches([found]) == expected
 
 
-@given(items=st.sampled_from(sorted(ITEMS)).flatmap(lambda kind: st.lists(ITEMS[kind], min_size=1, max_size=9)))
+@given(
+    items=st.sampled_from(sorted(ITEMS)).flatmap(lambda kind: st.lists(ITEMS[kind], min_size=1, max_size=9))
+)
 @settings(max_examples=100)
 def test_items_are_those_of_the_engine(connection: duckdb.DuckDBPyConnection, items: list[str]) -> None:
     found = list_values(", ".join(items))
     assert found is not None
-    assert found.column(0).to_pylist() == [connection.sql(f"SELECT {item}").fetchall()[0][0] for item in items]
+    assert found.column(0).to_pylist() == [
+        connection.sql(f"SELECT {item}").fetchall()[0][0] for item in items
+    ]
 
 
-INTEGERS = st.lists(st.tuples(BLANKS, st.sampled_from(["0", "-0", "007", str(2**63)]) | ITEMS["int"], BLANKS).map("".join), min_size=1, max_size=9)
+INTEGERS = st.lists(
+    st.tuples(BLANKS, st.sampled_from(["0", "-0", "007", str(2**63)]) | ITEMS["int"], BLANKS).map("".join),
+    min_size=1,
+    max_size=9,
+)
 
 
 @given(items=INTEGERS)
@@ -137,9 +158,20 @@ def test_integers_may_stand_between_blanks(blank: str) -> None:
 def test_shapes() -> None:
     found = shape_of("SELECT a1, \"b 2\" FROM t WHERE x = 'it''s' AND y IN (3, -4) AND z = w - 6 LIMIT 5")
     assert found is not None
-    assert found.text == 'SELECT a1, "b 2" FROM t WHERE x =  $1  AND y IN ( $2 ,  $3 ) AND z = w -  $4  LIMIT  $5 '
+    assert (
+        found.text
+        == 'SELECT a1, "b 2" FROM t WHERE x =  $1  AND y IN ( $2 ,  $3 ) AND z = w -  $4  LIMIT  $5 '
+    )
     assert found.values == ("it's", 3, -4, 6, 5)
-    for text in ("SELECT a FROM t", "SELECT ?", "SELECT $1", "SELECT 1 -- x", "SELECT /* */ 1", "SELECT E'a'", "SELECT 1" + " " * 5000):
+    for text in (
+        "SELECT a FROM t",
+        "SELECT ?",
+        "SELECT $1",
+        "SELECT 1 -- x",
+        "SELECT /* */ 1",
+        "SELECT E'a'",
+        "SELECT 1" + " " * 5000,
+    ):
         assert shape_of(text) is None
     decimals = shape_of("SELECT 1.5, 1e5, 0x1F, a.1, 7")
     assert decimals is not None
@@ -153,13 +185,33 @@ def test_a_likely_shape_is_the_shape_where_nothing_else_is_a_literal(literal: st
 
 
 @pytest.mark.parametrize(
-    "text", ["SELECT 1", "SELECT a = b", "a = 1.5", "a = 1e5", "a = 'it''s'", "a = E'x'", "a = '", "a = - 5", "a = ٣", "a = " + "1" * 5000]
+    "text",
+    [
+        "SELECT 1",
+        "SELECT a = b",
+        "a = 1.5",
+        "a = 1e5",
+        "a = 'it''s'",
+        "a = E'x'",
+        "a = '",
+        "a = - 5",
+        "a = ٣",
+        "a = " + "1" * 5000,
+    ],
 )
 def test_what_ends_otherwise_has_no_likely_shape(text: str) -> None:
     assert likely_shape(text) is None
 
 
-@pytest.mark.parametrize("head", ["SELECT 5 FROM t WHERE k ", "SELECT a -- ", "SELECT $1 FROM t WHERE k ", "SELECT a FROM t WHERE j = 'x' AND k "])
+@pytest.mark.parametrize(
+    "head",
+    [
+        "SELECT 5 FROM t WHERE k ",
+        "SELECT a -- ",
+        "SELECT $1 FROM t WHERE k ",
+        "SELECT a FROM t WHERE j = 'x' AND k ",
+    ],
+)
 def test_a_wrong_guess_is_no_texts_shape(head: str) -> None:
     guess = likely_shape(f"{head}= 7")
     assert guess is not None

@@ -17,7 +17,13 @@ from engine.state.segment import cache_keys
 from engine.state.view import StateView
 
 ROWS = 100
-TABLE = pa.table({"id": pa.array(range(ROWS), pa.int64()), "half": [number / 2 for number in range(ROWS)], "name": [f"n{n}" for n in range(ROWS)]})
+TABLE = pa.table(
+    {
+        "id": pa.array(range(ROWS), pa.int64()),
+        "half": [number / 2 for number in range(ROWS)],
+        "name": [f"n{n}" for n in range(ROWS)],
+    }
+)
 PLACE = BlockPlace(1, 1, 0)
 COLUMN = pa.array(range(10), pa.int64())
 ROOM_FOR_THREE = 3 * COLUMN.nbytes
@@ -52,7 +58,13 @@ def _row(view: StateView, key: int, names: dict[str, str]) -> list[dict[str, obj
 
 
 def test_rows_are_right_however_columns_alternate_and_go(view: StateView, cache: ColumnCache) -> None:
-    asked = [{"id": "id", "half": "half"}, {"half": "half", "id": "id"}, {"other": "half"}, {"half": "half"}, {"name": "name", "half": "id"}]
+    asked = [
+        {"id": "id", "half": "half"},
+        {"half": "half", "id": "id"},
+        {"other": "half"},
+        {"half": "half"},
+        {"name": "name", "half": "id"},
+    ]
     for key in range(ROWS):
         for names in (*asked, *asked):
             # Every third key finds none of its block in the cache.
@@ -75,7 +87,9 @@ def _kept(cache: ColumnCache, *columns: int) -> BlockTable:
     keys = [_key(column) for column in columns]
     for key in keys:
         cache.put(key, COLUMN)
-    table = BlockTable(TABLE.schema, columns, keys, pa.table([COLUMN] * len(columns), [str(column) for column in columns]))
+    table = BlockTable(
+        TABLE.schema, columns, keys, pa.table([COLUMN] * len(columns), [str(column) for column in columns])
+    )
     cache.put_table(PLACE, table, cache.find_all(keys))
     return table
 
@@ -119,5 +133,9 @@ def test_a_table_of_columns_that_are_not_those_kept_is_not_kept(entries: list[pa
     cache = ColumnCache(ROOM_FOR_THREE)
     for column in (0, 1):
         cache.put(_key(column), COLUMN)
-    cache.put_table(PLACE, BlockTable(TABLE.schema, (0, 1), [_key(0), _key(1)], pa.table([COLUMN, COLUMN], ["0", "1"])), entries)
+    cache.put_table(
+        PLACE,
+        BlockTable(TABLE.schema, (0, 1), [_key(0), _key(1)], pa.table([COLUMN, COLUMN], ["0", "1"])),
+        entries,
+    )
     assert cache.find_table(PLACE) is None

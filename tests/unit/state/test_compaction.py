@@ -18,7 +18,10 @@ TIME = pa.timestamp("us", "UTC")
 
 
 def sizes(rows: Sequence[int], spans: Sequence[Span | None], dead: int = 0) -> list[SegmentSize]:
-    return [SegmentSize(SegmentId(n), count, count - dead, 40 * count, span) for n, (count, span) in enumerate(zip(rows, spans, strict=True))]
+    return [
+        SegmentSize(SegmentId(n), count, count - dead, 40 * count, span)
+        for n, (count, span) in enumerate(zip(rows, spans, strict=True))
+    ]
 
 
 def test_small_segments_are_merged_whatever_their_times() -> None:
@@ -44,7 +47,9 @@ def test_stretches_grow_with_the_partition() -> None:
     small = STRETCH_ROWS // 4
     large = sizes([small] * 8, [(10 * n, 10 * n + 9) for n in range(8)])
     assert choose(large, OPTIONS) == ()
-    rest = [SegmentSize(SegmentId(99), rows, rows, 1, (1000, 2000)) for rows in [2 * small * MOST_STRETCHES * 8]]
+    rest = [
+        SegmentSize(SegmentId(99), rows, rows, 1, (1000, 2000)) for rows in [2 * small * MOST_STRETCHES * 8]
+    ]
     assert choose([*large, *rest], OPTIONS) == tuple(range(8))
 
 
@@ -57,7 +62,10 @@ def test_a_stretch_with_dead_rows_is_rewritten_with_what_is_of_its_time() -> Non
 
 @pytest.mark.parametrize(("kind", "span"), [(TIME, (3, 9)), (pa.date32(), (3, 9))])
 def test_the_times_of_a_segment(kind: pa.DataType, span: Span) -> None:
-    blocks = [pa.array(times, pa.int64() if kind == TIME else pa.int32()).cast(kind) for times in ([5, 3], [9], [4, 8])]
+    blocks = [
+        pa.array(times, pa.int64() if kind == TIME else pa.int32()).cast(kind)
+        for times in ([5, 3], [9], [4, 8])
+    ]
     assert span_of(measure(blocks, kind)) == span
     assert span_of(measure([pa.nulls(2, kind)], kind)) is None
 

@@ -15,7 +15,9 @@ from engine.state.options import MIB, StateOptions
 from engine.state.partition import PartitionStore
 
 COLUMNS = pa.schema([("k", pa.int64()), ("seen", pa.timestamp("us", "UTC"))])
-STORE = define_store("events", COLUMNS, ["k"], partitions=1, behaviour=Behaviour(retention=Retention(1_000_000, "seen")))
+STORE = define_store(
+    "events", COLUMNS, ["k"], partitions=1, behaviour=Behaviour(retention=Retention(1_000_000, "seen"))
+)
 
 
 def rows(*times: int) -> pa.RecordBatch:
@@ -25,7 +27,9 @@ def rows(*times: int) -> pa.RecordBatch:
 
 def test_rows_go_at_a_cutoff_that_was_tried_before(tmp_path: Path) -> None:
     cutoff = 50_000_000
-    partition = PartitionStore(STORE, PartitionId(0), tmp_path / "partition", ColumnCache(MIB), StateOptions())
+    partition = PartitionStore(
+        STORE, PartitionId(0), tmp_path / "partition", ColumnCache(MIB), StateOptions()
+    )
     try:
         partition.apply(Epoch(1), rows(10, 90))
         with pytest.raises(pa.ArrowInvalid):

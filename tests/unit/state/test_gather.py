@@ -36,12 +36,16 @@ TABLE = pa.table(
         "some_null": _column(pa.int32(), list(range(ROWS)), nulls=slice(100, 250, 3)),
         "all_null": pa.nulls(ROWS, pa.float64()),
         "real": _column(pa.float32(), [number / 4 for number in range(ROWS)], nulls=slice(None, None, 7)),
-        "money": _column(pa.decimal128(38, 2), [Decimal(number) / 4 for number in range(ROWS)], nulls=slice(1, None, 2)),
+        "money": _column(
+            pa.decimal128(38, 2), [Decimal(number) / 4 for number in range(ROWS)], nulls=slice(1, None, 2)
+        ),
         "day": _column(pa.date32(), [NOON.date() + dt.timedelta(number) for number in range(ROWS)]),
         "moment": _column(pa.timestamp("us", "UTC"), [NOON + dt.timedelta(number) for number in range(ROWS)]),
         "flag": _column(pa.bool_(), [number % 3 == 0 for number in range(ROWS)], nulls=slice(5, None, 5)),
         "text": _column(pa.string(), ["é" * (number % 4) for number in range(ROWS)], nulls=slice(5, None, 5)),
-        "numbers": _column(pa.list_(pa.int64()), [list(range(number % 3)) for number in range(ROWS)], nulls=slice(5, None, 5)),
+        "numbers": _column(
+            pa.list_(pa.int64()), [list(range(number % 3)) for number in range(ROWS)], nulls=slice(5, None, 5)
+        ),
     }
 )
 
@@ -54,7 +58,9 @@ def view(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StateView]:
     try:
         for epoch in range(EPOCHS):
             rows = TABLE.take(pa.array(range(epoch, ROWS, EPOCHS)))
-            rows = rows.append_column(TOMBSTONE_COLUMN, pa.array(np.zeros(rows.num_rows, np.bool_))).combine_chunks()
+            rows = rows.append_column(
+                TOMBSTONE_COLUMN, pa.array(np.zeros(rows.num_rows, np.bool_))
+            ).combine_chunks()
             version = store.apply(Epoch(epoch + 1), rows.to_batches()[0])
         yield StateView(definition, Epoch(EPOCHS), 0, {PartitionId(0): version})
     finally:

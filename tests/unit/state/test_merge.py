@@ -17,7 +17,15 @@ from tests.support.partitions import SMALL, open_partition, view_of
 
 STORE = define_store(
     "t",
-    pa.schema({"a": pa.int64(), "b": pa.string(), "text": pa.string(), "number": pa.float64(), "list": pa.list_(pa.int64())}),
+    pa.schema(
+        {
+            "a": pa.int64(),
+            "b": pa.string(),
+            "text": pa.string(),
+            "number": pa.float64(),
+            "list": pa.list_(pa.int64()),
+        }
+    ),
     ["a"],
     partitions=1,
 )
@@ -27,8 +35,15 @@ def epoch_of(random: np.random.Generator, keys: int) -> pa.RecordBatch:
     ids = random.choice(200, keys, replace=False)
     texts = [None if key % 7 == 0 else "x" * int(random.integers(0, 90)) for key in ids]
     lists = [None if key % 5 == 0 else list(range(key % 4)) for key in ids]
-    columns = [pa.array(ids), pa.array([str(key % 3) for key in ids]), pa.array(texts, pa.string()), pa.array(random.random(keys))]
-    return pa.RecordBatch.from_arrays([*columns, pa.array(lists, pa.list_(pa.int64()))], names=STORE.schema.names)
+    columns = [
+        pa.array(ids),
+        pa.array([str(key % 3) for key in ids]),
+        pa.array(texts, pa.string()),
+        pa.array(random.random(keys)),
+    ]
+    return pa.RecordBatch.from_arrays(
+        [*columns, pa.array(lists, pa.list_(pa.int64()))], names=STORE.schema.names
+    )
 
 
 def merged(directory: Path) -> tuple[pa.Table, object]:
@@ -43,7 +58,9 @@ def merged(directory: Path) -> tuple[pa.Table, object]:
     store = open_partition(STORE, directory)
     (entry,) = store.version.segments
     table = pa.Table.from_batches([entry.segment.batch(block) for block in range(entry.segment.blocks)])
-    assert sorted((row["a"], row) for row in expected if row.pop("__live", 1)) == [(row["a"], row) for row in table.to_pylist()]
+    assert sorted((row["a"], row) for row in expected if row.pop("__live", 1)) == [
+        (row["a"], row) for row in table.to_pylist()
+    ]
     record = entry.segment.record
     known = {number: (each.low, each.high, each.known.tolist()) for number, each in record.statistics.items()}
     store.close()
@@ -58,13 +75,22 @@ def test_gathered_columns_are_what_joined_ones_are(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize("megabytes", [1, 24])
-def test_a_merge_of_large_values_takes_no_more_memory_for_more_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, megabytes: int) -> None:
+def test_a_merge_of_large_values_takes_no_more_memory_for_more_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, megabytes: int
+) -> None:
     monkeypatch.setattr(merge, "LARGE_COLUMN_BYTES", 0)
-    definition = define_store("t", pa.schema({"id": pa.int64(), "text": pa.large_binary()}), ["id"], partitions=1)
+    definition = define_store(
+        "t", pa.schema({"id": pa.int64(), "text": pa.large_binary()}), ["id"], partitions=1
+    )
     store = PartitionStore(definition, PartitionId(0), tmp_path / "t", ColumnCache(MIB), StateOptions())
     for number in range(4):
         ids = pa.array(range(number, 4 * megabytes, 4), pa.int64())
-        store.apply(Epoch(number + 1), pa.RecordBatch.from_arrays([ids, pa.array([bytes([number]) * MIB] * len(ids))], schema=definition.schema))
+        store.apply(
+            Epoch(number + 1),
+            pa.RecordBatch.from_arrays(
+                [ids, pa.array([bytes([number]) * MIB] * len(ids))], schema=definition.schema
+            ),
+        )
     before = pa.total_allocated_bytes()
     peak = 0
     gathered = merge._Gathering.rows

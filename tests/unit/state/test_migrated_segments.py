@@ -25,7 +25,12 @@ from engine.state.view import StateView
 
 OPTIONS = StateOptions(block_rows=16)
 ROWS = 64
-CREATED = define_store("plays", pa.schema([("song", pa.int64()), ("count", pa.int32()), ("note", pa.string())]), ["song"], partitions=1)
+CREATED = define_store(
+    "plays",
+    pa.schema([("song", pa.int64()), ("count", pa.int32()), ("note", pa.string())]),
+    ["song"],
+    partitions=1,
+)
 FIRST = SegmentId(1)
 
 
@@ -44,7 +49,14 @@ class Plays:
         self.apply([(number, number * 10, f"n{number}") for number in range(ROWS)])
 
     def _open(self) -> PartitionStore:
-        return PartitionStore(CREATED, PartitionId(0), self.directory, self.cache, OPTIONS, definition_at=lambda generation: self.shapes[generation])
+        return PartitionStore(
+            CREATED,
+            PartitionId(0),
+            self.directory,
+            self.cache,
+            OPTIONS,
+            definition_at=lambda generation: self.shapes[generation],
+        )
 
     @property
     def definition(self) -> StoreDefinition:
@@ -64,7 +76,10 @@ class Plays:
 
     def apply(self, rows: Sequence[tuple[object, ...]], *, removed: bool = False) -> None:
         columns = zip(*rows, strict=True)
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, self.definition.schema, strict=True)]
+        arrays = [
+            pa.array(column, field.type)
+            for column, field in zip(columns, self.definition.schema, strict=True)
+        ]
         batch = pa.RecordBatch.from_arrays(arrays, schema=self.definition.schema)
         if removed:
             batch = batch.append_column(TOMBSTONE_COLUMN, pa.array([True] * len(rows)))
@@ -101,7 +116,11 @@ def blocks_read(view: StateView, name: str, low: object, high: object = None) ->
 
 def test_old_and_new_rows_answer_together(plays: Plays) -> None:
     before = plays.view
-    plays.migrate(AddColumn("rating", pa.float64(), "0.5"), WidenColumn("count", pa.int64()), RenameColumn("note", "remark"))
+    plays.migrate(
+        AddColumn("rating", pa.float64(), "0.5"),
+        WidenColumn("count", pa.int64()),
+        RenameColumn("note", "remark"),
+    )
     plays.apply([(1000, 1 << 40, "new", 4.0)])
     assert plays.view.scan(plays.definition.schema.names).to_table().schema == plays.definition.schema
     assert column(plays.view, "rating") == [0.5] * ROWS + [4.0]
@@ -112,7 +131,11 @@ def test_old_and_new_rows_answer_together(plays: Plays) -> None:
 
 
 def test_statistics_of_columns_that_are_not_stored_are_right(plays: Plays) -> None:
-    plays.migrate(AddColumn("rating", pa.int32(), "7"), AddColumn("mood", pa.string()), WidenColumn("count", pa.decimal128(20, 2)))
+    plays.migrate(
+        AddColumn("rating", pa.int32(), "7"),
+        AddColumn("mood", pa.string()),
+        WidenColumn("count", pa.decimal128(20, 2)),
+    )
     assert blocks_read(plays.view, "rating", 7, 7) == 4
     assert blocks_read(plays.view, "rating", 8) == 0
     assert blocks_read(plays.view, "mood", "") == 0, "NULL lies in no interval"
@@ -200,7 +223,9 @@ def test_a_merge_that_a_migration_overtakes(plays: Plays) -> None:
     plays.apply([(number, number * 10, f"n{number}") for number in range(ROWS, 2 * ROWS)])
 
     def overtake() -> None:
-        plays.migrate(AddColumn("rating", pa.float64(), "0.5"), RenameColumn("note", "remark"), DropColumn("count"))
+        plays.migrate(
+            AddColumn("rating", pa.float64(), "0.5"), RenameColumn("note", "remark"), DropColumn("count")
+        )
         plays.apply([(0, None, None)], removed=True)
 
     with before_the_next_write(plays.store, overtake):
@@ -213,7 +238,9 @@ def test_a_merge_that_a_migration_overtakes(plays: Plays) -> None:
     while plays.store.compact():
         pass
     assert plays.is_in_shape()
-    assert sorted(column(plays.view, "remark"), key=str) == sorted((f"n{number}" for number in range(1, 2 * ROWS)), key=str)
+    assert sorted(column(plays.view, "remark"), key=str) == sorted(
+        (f"n{number}" for number in range(1, 2 * ROWS)), key=str
+    )
 
 
 def test_a_migration_that_fails_leaves_the_old_shape(plays: Plays) -> None:
@@ -251,9 +278,14 @@ def in_the_first_format(store: PartitionStore) -> None:
     numbers = json.loads(batch.schema.metadata[b"segment"])
     names = {str(number): CREATED.schema.names[number] for number in numbers["statistics"]}
     numbers |= {"format": 1, "statistics": list(names.values())}
-    columns = [" ".join([what, *(names[number] for number in rest)]) for what, *rest in (name.split(" ") for name in batch.schema.names)]
+    columns = [
+        " ".join([what, *(names[number] for number in rest)])
+        for what, *rest in (name.split(" ") for name in batch.schema.names)
+    ]
     sink = pa.BufferOutputStream()
-    renamed = pa.RecordBatch.from_arrays(batch.columns, columns).replace_schema_metadata({"segment": json.dumps(numbers)})
+    renamed = pa.RecordBatch.from_arrays(batch.columns, columns).replace_schema_metadata(
+        {"segment": json.dumps(numbers)}
+    )
     with pa.ipc.new_stream(sink, renamed.schema) as writer:
         writer.write_batch(renamed)
     storage.write([(segment_key(FIRST), bytes(sink.getvalue()))])

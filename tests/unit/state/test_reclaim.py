@@ -14,7 +14,14 @@ from engine.state.options import StateOptions
 from engine.state.partition import RECLAIM_BYTES, PartitionStore
 
 SCHEMA = pa.schema([("k", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
-WINDOWS = define_store("store", SCHEMA, ["k", "at"], partition_by=["k"], partitions=1, behaviour=Behaviour(retention=Retention(1, "at")))
+WINDOWS = define_store(
+    "store",
+    SCHEMA,
+    ["k", "at"],
+    partition_by=["k"],
+    partitions=1,
+    behaviour=Behaviour(retention=Retention(1, "at")),
+)
 ROWS = 300_000
 
 
@@ -23,10 +30,15 @@ def size(directory: Path) -> int:
 
 
 def test_space_comes_back_when_rows_are_past_their_retention(tmp_path: Path) -> None:
-    store = PartitionStore(WINDOWS, PartitionId(0), tmp_path, ColumnCache(1 << 20), StateOptions(write_buffer_bytes=1 << 20))
+    store = PartitionStore(
+        WINDOWS, PartitionId(0), tmp_path, ColumnCache(1 << 20), StateOptions(write_buffer_bytes=1 << 20)
+    )
     for epoch in (1, 2, 3):
         times = pa.array(np.full(ROWS, epoch)).cast(pa.timestamp("us", "UTC"))
-        store.apply(Epoch(epoch), pa.RecordBatch.from_arrays([pa.array(np.arange(ROWS)), times], schema=WINDOWS.row_schema))
+        store.apply(
+            Epoch(epoch),
+            pa.RecordBatch.from_arrays([pa.array(np.arange(ROWS)), times], schema=WINDOWS.row_schema),
+        )
     full = size(tmp_path)
     assert full > RECLAIM_BYTES
     store.apply(Epoch(4), None, cutoff=4)

@@ -12,12 +12,16 @@ from engine.state.sparse_index import MANY_NEEDLES, STRIDE, SparseIndex
 
 @pytest.mark.parametrize("rows", [1, STRIDE - 1, STRIDE, STRIDE + 1, 5 * STRIDE, 1000])
 @pytest.mark.parametrize("kind", [np.int64, np.uint64, np.int8])
-def test_every_number_and_no_other_is_found(rows: int, kind: type[np.signedinteger[Any] | np.unsignedinteger[Any]]) -> None:
+def test_every_number_and_no_other_is_found(
+    rows: int, kind: type[np.signedinteger[Any] | np.unsignedinteger[Any]]
+) -> None:
     bounds = np.iinfo(kind)
     numbers = np.unique(np.linspace(bounds.min // 2, bounds.max // 2, rows).astype(kind))
     ends = np.array([bounds.min, bounds.max], kind)
     needles = np.unique(np.concatenate([numbers, numbers + kind(1), numbers - kind(1), ends]))
-    needles = np.unique(np.concatenate([needles, np.linspace(bounds.min, bounds.max // 2, 2 * MANY_NEEDLES).astype(kind)]))
+    needles = np.unique(
+        np.concatenate([needles, np.linspace(bounds.min, bounds.max // 2, 2 * MANY_NEEDLES).astype(kind)])
+    )
     places, found = SparseIndex.of(numbers).find(needles)
     assert len(needles) >= MANY_NEEDLES
     assert np.array_equal(found, np.arange(len(numbers)))

@@ -1,4 +1,6 @@
-"""Blocks that an interval leaves: exactly those whose bounds meet it, whatever type stands for them; unknown ones always."""
+"""Blocks that an interval leaves: exactly those whose bounds meet it, whatever type stands for them; unknown
+ones always.
+"""
 
 from __future__ import annotations
 
@@ -24,17 +26,22 @@ VALUES: list[tuple[pa.DataType, list[Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "values"), VALUES, ids=lambda value: str(value) if isinstance(value, pa.DataType) else "")
+@pytest.mark.parametrize(
+    ("kind", "values"), VALUES, ids=lambda value: str(value) if isinstance(value, pa.DataType) else ""
+)
 @pytest.mark.parametrize("with_null", [False, True])
 def test_blocks_that_meet_an_interval_stay(kind: pa.DataType, values: list[Any], with_null: bool) -> None:
     spans = [(low, high) for low, high in product(values, values) if low <= high]
     blocks = [pa.array([low, high], kind) for low, high in spans] + [pa.nulls(2, kind)] * with_null
     statistics = measure(blocks, kind)
-    for low, high, low_open, high_open in product([None, *values], [None, *values], [False, True], [False, True]):
+    for low, high, low_open, high_open in product(
+        [None, *values], [None, *values], [False, True], [False, True]
+    ):
         bounds = [None if bound is None else pa.scalar(bound, kind) for bound in (low, high)]
         interval = Interval(bounds[0], bounds[1], low_open, high_open)
         stays = [
-            (low is None or (most > low if low_open else most >= low)) and (high is None or (least < high if high_open else least <= high))
+            (low is None or (most > low if low_open else most >= low))
+            and (high is None or (least < high if high_open else least <= high))
             for least, most in spans
         ]
         assert statistics.may_hold(interval).tolist() == stays + [False] * with_null

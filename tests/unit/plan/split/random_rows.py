@@ -34,12 +34,17 @@ _VALUES: dict[str, Callable[[random.Random], str]] = {
     "s": lambda chance: str(chance.randint(-5, 5)),
     "d": lambda chance: f"{chance.randint(-(10**9), 10**9) / 100:.2f}",
     "e": lambda chance: f"{chance.randint(-(10**30), 10**30)}.{chance.randint(0, 9999):04d}",
-    "x": lambda chance: chance.choice(["'nan'", "-0.0", "0.0", "'inf'", "'-inf'", "1.5", "2.5", str(chance.uniform(-10, 10))]),
+    "x": lambda chance: chance.choice(
+        ["'nan'", "-0.0", "0.0", "'inf'", "'-inf'", "1.5", "2.5", str(chance.uniform(-10, 10))]
+    ),
     "y": lambda chance: str(chance.choice([chance.uniform(-10, 10), 1.5, 2.5, 0.0])),
     "f": lambda chance: str(chance.choice([1.5, 2.25, chance.uniform(-3, 3)])),
     "v": lambda chance: chance.choice(["'x'", "'y'", "'xy'", "''", "'Z'", "'é'"]),
     "dt": lambda chance: f"DATE '20{chance.randint(10, 30)}-0{chance.randint(1, 9)}-1{chance.randint(0, 9)}'",
-    "ts": lambda chance: f"TIMESTAMP '20{chance.randint(10, 30)}-0{chance.randint(1, 9)}-1{chance.randint(0, 9)} 03:00:00.00{chance.randint(0, 9)}'",
+    "ts": lambda chance: (
+        f"TIMESTAMP '20{chance.randint(10, 30)}-0{chance.randint(1, 9)}-1{chance.randint(0, 9)} "
+        f"03:00:00.00{chance.randint(0, 9)}'"
+    ),
     "p": lambda chance: chance.choice(["TRUE", "FALSE"]),
     "l": lambda chance: chance.choice(["[1, 2]", "[]", "[NULL]", "[3]"]),
 }
@@ -47,11 +52,16 @@ _VALUES: dict[str, Callable[[random.Random], str]] = {
 
 def random_rows(chance: random.Random, count: int, nulls: float = 0.15) -> list[list[str]]:
     """Rows of `COLUMNS`, as texts of SQL literals."""
-    return [["NULL" if chance.random() < nulls else _VALUES[name](chance) for name in COLUMNS] for _ in range(count)]
+    return [
+        ["NULL" if chance.random() < nulls else _VALUES[name](chance) for name in COLUMNS]
+        for _ in range(count)
+    ]
 
 
 def check_many(sql: str, rule: Rule, *, ordered: bool) -> None:
     """`Spread.check` over no, few, and many random rows, each time on other hosts."""
     chance = random.Random(sql)
     for count in (0, 1, 3, 10, 60):
-        Spread(COLUMNS, random_rows(chance, count), chance.randint(1, 4), chance.randrange(10**9)).check(sql, rule, ordered=ordered)
+        Spread(COLUMNS, random_rows(chance, count), chance.randint(1, 4), chance.randrange(10**9)).check(
+            sql, rule, ordered=ordered
+        )

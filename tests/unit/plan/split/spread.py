@@ -1,4 +1,6 @@
-"""Runs a split SELECT as hosts and a coordinator would: partial rows travel as Arrow, and get the engine's types back."""
+"""Runs a split SELECT as hosts and a coordinator would: partial rows travel as Arrow, and get the engine's
+types back.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ class Spread:
         self._coordinator = _database({"none": "INTEGER"}, [])
 
     def select(self, sql: str) -> exp.Select:
-        """A SELECT over `t`, with its columns qualified, its outputs named, and the types of columns annotated."""
+        """A SELECT over `t`, with its columns qualified, its outputs named, and the types of columns
+        annotated.
+        """
         tree = sqlglot.parse_one(sql, dialect="duckdb")
         assert isinstance(tree, exp.Select)
         for column in tree.find_all(exp.Column):
@@ -56,7 +60,11 @@ class Spread:
         for number, output in enumerate(tree.expressions):
             if not isinstance(output, exp.Alias):
                 output.replace(exp.alias_(output.copy(), f"o{number}", quoted=True))
-        columns = [column for column in tree.find_all(exp.Column) if column.table == "t" and column.name in self._columns]
+        columns = [
+            column
+            for column in tree.find_all(exp.Column)
+            if column.table == "t" and column.name in self._columns
+        ]
         note_types(tree, {text(column): arrow_type(self._columns[column.name]) for column in columns})
         return tree
 
@@ -75,13 +83,19 @@ class Spread:
             sent.append(relation.to_arrow_table())
         self._coordinator.register("arrived", pa.concat_tables(sent))
         names = sent[0].schema.names
-        typed = ", ".join(f'CAST("{name}" AS {kind}) AS "{name}"' for name, kind in zip(names, kinds, strict=True))
+        typed = ", ".join(
+            f'CAST("{name}" AS {kind}) AS "{name}"' for name, kind in zip(names, kinds, strict=True)
+        )
         self._coordinator.execute(f'CREATE OR REPLACE VIEW "{PART}" AS SELECT {typed} FROM arrived')
         relation = self._coordinator.sql(_sql(split.merge))
         return [str(kind) for kind in relation.types], relation.fetchall()
 
-    def check(self, sql: str, rule: Rule, *, ordered: bool = False, tolerance: float = 1e-9, loose: bool = False) -> SelectSplit:
-        """Assert that a rule splits a SELECT and gives its answer; `loose` compares lists without regard to their order."""
+    def check(
+        self, sql: str, rule: Rule, *, ordered: bool = False, tolerance: float = 1e-9, loose: bool = False
+    ) -> SelectSplit:
+        """Assert that a rule splits a SELECT and gives its answer; `loose` compares lists without regard to
+        their order.
+        """
         select = self.select(sql)
         before = select.copy()
         split = rule(select, PART)
@@ -91,8 +105,12 @@ class Spread:
         assert again is not None, "the SELECT was taken apart"
         assert (_sql(again.partial), _sql(again.merge)) == (_sql(split.partial), _sql(split.merge))
         for tree in (select, split.partial, split.merge):
-            assert all(child.parent is node for node in tree.walk() for child in node.iter_expressions()), f"a node has two parents: {_sql(tree)}"
-        assert [str(output.alias) for output in split.merge.expressions] == [str(output.alias) for output in select.expressions]
+            assert all(child.parent is node for node in tree.walk() for child in node.iter_expressions()), (
+                f"a node has two parents: {_sql(tree)}"
+            )
+        assert [str(output.alias) for output in split.merge.expressions] == [
+            str(output.alias) for output in select.expressions
+        ]
         types, rows = self.split(split)
         expected_types, expected = self.whole(select)
         where = f"{sql}\n  partial {_sql(split.partial)}\n  merge   {_sql(split.merge)}"
@@ -109,7 +127,9 @@ class Spread:
 def _database(columns: dict[str, str], rows: Sequence[Sequence[str]]) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(config={"threads": 1})
     connection.execute("SET TimeZone = 'UTC'")
-    connection.execute("CREATE TABLE t (" + ", ".join(f'"{name}" {kind}' for name, kind in columns.items()) + ")")
+    connection.execute(
+        "CREATE TABLE t (" + ", ".join(f'"{name}" {kind}' for name, kind in columns.items()) + ")"
+    )
     if rows:
         connection.execute("INSERT INTO t VALUES " + ", ".join("(" + ", ".join(row) + ")" for row in rows))
     return connection
@@ -132,7 +152,11 @@ def _plain(value: Any, loose: bool) -> Any:
         made = [_plain(item, loose) for item in value]
         return tuple(sorted(made, key=_sort_key)) if loose and isinstance(value, list) else tuple(made)
     if isinstance(value, dict):
-        return tuple(sorted(((_plain(name, loose), _plain(item, loose)) for name, item in value.items()), key=_sort_key))
+        return tuple(
+            sorted(
+                ((_plain(name, loose), _plain(item, loose)) for name, item in value.items()), key=_sort_key
+            )
+        )
     if isinstance(value, float) and value == 0:
         return 0.0
     if isinstance(value, Decimal):
@@ -151,7 +175,9 @@ def _sort_key(value: Any) -> str:
 
 def _close(one: Any, other: Any, tolerance: float) -> bool:
     if isinstance(one, tuple) and isinstance(other, tuple):
-        return len(one) == len(other) and all(_close(*pair, tolerance) for pair in zip(one, other, strict=True))
+        return len(one) == len(other) and all(
+            _close(*pair, tolerance) for pair in zip(one, other, strict=True)
+        )
     if isinstance(one, float) and isinstance(other, float):
         if math.isnan(one) or math.isnan(other):
             return math.isnan(one) and math.isnan(other)

@@ -1,4 +1,6 @@
-"""The stores of these tests, on three hosts, and the check that a split statement answers like the whole one."""
+"""The stores of these tests, on three hosts, and the check that a split statement answers like
+the whole one.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,11 @@ from tests.support.oracle import plain
 from tests.support.split_runner import SplitRunner
 
 HOSTS = 3
-_FEW_ROWS, _SOME_ROWS, _MANY_ROWS = StoreSize(1000, 20_000), StoreSize(1_000_000, 50_000_000), StoreSize(100_000_000, 5_000_000_000)
+_FEW_ROWS, _SOME_ROWS, _MANY_ROWS = (
+    StoreSize(1000, 20_000),
+    StoreSize(1_000_000, 50_000_000),
+    StoreSize(100_000_000, 5_000_000_000),
+)
 SMALL = frozenset({StoreName("genres"), StoreName("countries")})
 
 SONGS = define_store(
@@ -32,23 +38,52 @@ SONGS = define_store(
 )
 PLAYS = define_store(
     "plays",
-    pa.schema([("song", pa.int64()), ("listener", pa.int64()), ("times", pa.int64()), ("country", pa.string())]),
+    pa.schema(
+        [("song", pa.int64()), ("listener", pa.int64()), ("times", pa.int64()), ("country", pa.string())]
+    ),
     ["song", "listener"],
     partition_by=["song"],
     partitions=8,
 )
-LISTENERS = define_store("listeners", pa.schema([("listener", pa.int64()), ("name", pa.string()), ("age", pa.int64())]), ["listener"], partitions=8)
-CHARTS = define_store("charts", pa.schema([("song", pa.int64()), ("rank", pa.int64())]), ["song"], partitions=4)
-SHORT_SONGS = define_store("short_songs", pa.schema([("song", pa.int32()), ("seconds", pa.int64())]), ["song"], partitions=8)
-TRACKS = define_store("tracks", pa.schema([("album", pa.int64()), ("number", pa.int64()), ("song", pa.int64())]), ["album", "number"], partitions=8)
-SLEEVES = define_store("sleeves", pa.schema([("album", pa.int64()), ("page", pa.int64()), ("text", pa.string())]), ["album", "page"], partitions=8)
-GENRES = define_store("genres", pa.schema([("genre", pa.int64()), ("name", pa.string())]), ["genre"], partitions=2)
-COUNTRIES = define_store("countries", pa.schema([("country", pa.string()), ("continent", pa.string())]), ["country"], partitions=1)
-EMPTY = define_store("empty", pa.schema([("song", pa.int64()), ("note", pa.string())]), ["song"], partitions=8)
+LISTENERS = define_store(
+    "listeners",
+    pa.schema([("listener", pa.int64()), ("name", pa.string()), ("age", pa.int64())]),
+    ["listener"],
+    partitions=8,
+)
+CHARTS = define_store(
+    "charts", pa.schema([("song", pa.int64()), ("rank", pa.int64())]), ["song"], partitions=4
+)
+SHORT_SONGS = define_store(
+    "short_songs", pa.schema([("song", pa.int32()), ("seconds", pa.int64())]), ["song"], partitions=8
+)
+TRACKS = define_store(
+    "tracks",
+    pa.schema([("album", pa.int64()), ("number", pa.int64()), ("song", pa.int64())]),
+    ["album", "number"],
+    partitions=8,
+)
+SLEEVES = define_store(
+    "sleeves",
+    pa.schema([("album", pa.int64()), ("page", pa.int64()), ("text", pa.string())]),
+    ["album", "page"],
+    partitions=8,
+)
+GENRES = define_store(
+    "genres", pa.schema([("genre", pa.int64()), ("name", pa.string())]), ["genre"], partitions=2
+)
+COUNTRIES = define_store(
+    "countries", pa.schema([("country", pa.string()), ("continent", pa.string())]), ["country"], partitions=1
+)
+EMPTY = define_store(
+    "empty", pa.schema([("song", pa.int64()), ("note", pa.string())]), ["song"], partitions=8
+)
 
 
 def stores() -> dict[StoreName, tuple[StoreDefinition, pa.Table]]:
-    """Rows of every store: keys that match and keys that do not, NULLs, duplicates of what is no key, and hosts without rows."""
+    """Rows of every store: keys that match and keys that do not, NULLs, duplicates of what is no key, and
+    hosts without rows.
+    """
     songs: list[tuple[object, ...]] = [
         (
             song,
@@ -61,15 +96,27 @@ def stores() -> dict[StoreName, tuple[StoreDefinition, pa.Table]]:
         for song in range(40)
     ]
     plays: list[tuple[object, ...]] = [
-        (song * 3 % 50, listener, (song + listener) % 6 or None, "AT" if listener % 2 else None) for song in range(30) for listener in range(3)
+        (song * 3 % 50, listener, (song + listener) % 6 or None, "AT" if listener % 2 else None)
+        for song in range(30)
+        for listener in range(3)
     ]
     rows: list[tuple[StoreDefinition, list[tuple[object, ...]]]] = [
         (SONGS, songs),
         (PLAYS, plays),
-        (LISTENERS, [(listener, f"n{listener}", listener * 7 if listener else None) for listener in range(5)]),
+        (
+            LISTENERS,
+            [(listener, f"n{listener}", listener * 7 if listener else None) for listener in range(5)],
+        ),
         (CHARTS, [(song * 2, song % 4) for song in range(20)]),
         (SHORT_SONGS, [(song, song % 3) for song in range(10, 60)]),
-        (TRACKS, [(album, number, (album * 5 + number) % 40 if number else None) for album in range(6) for number in range(4)]),
+        (
+            TRACKS,
+            [
+                (album, number, (album * 5 + number) % 40 if number else None)
+                for album in range(6)
+                for number in range(4)
+            ],
+        ),
         (SLEEVES, [(album, page, f"p{page}") for album in range(3, 9) for page in range(3)]),
         (GENRES, [(genre, f"genre {genre}") for genre in range(3)]),
         (COUNTRIES, [("AT", "Europe"), ("BR", "America")]),
@@ -79,17 +126,29 @@ def stores() -> dict[StoreName, tuple[StoreDefinition, pa.Table]]:
 
 
 def _table(rows: list[tuple[object, ...]], definition: StoreDefinition) -> pa.Table:
-    columns = [pa.array([row[place] for row in rows], field.type) for place, field in enumerate(definition.schema)]
+    columns = [
+        pa.array([row[place] for row in rows], field.type) for place, field in enumerate(definition.schema)
+    ]
     return pa.table(columns, definition.schema)
 
 
 def sizes_of(small: frozenset[StoreName]) -> Sizes:
-    """Sizes that make some stores small, however many rows they have; the others are big, but for listeners, of whom conditions leave few enough."""
-    return Sizes(tuple((name, _FEW_ROWS if name in small else _SOME_ROWS if name == LISTENERS.name else _MANY_ROWS) for name in sorted(stores())))
+    """Sizes that make some stores small, however many rows they have; the others are big, but for listeners,
+    of whom conditions leave few enough.
+    """
+    return Sizes(
+        tuple(
+            (name, _FEW_ROWS if name in small else _SOME_ROWS if name == LISTENERS.name else _MANY_ROWS)
+            for name in sorted(stores())
+        )
+    )
 
 
-def check(runner: SplitRunner, sql: str, small: frozenset[StoreName] = SMALL, parameters: tuple[object, ...] = ()) -> tuple[str, ...]:
-    """A split statement answers like the whole one: same rows, same types, and the same order where it has one.
+def check(
+    runner: SplitRunner, sql: str, small: frozenset[StoreName] = SMALL, parameters: tuple[object, ...] = ()
+) -> tuple[str, ...]:
+    """A split statement answers like the whole one: same rows, same types, and the same order where it has
+    one.
 
     Returns:
         The rules.
@@ -99,7 +158,9 @@ def check(runner: SplitRunner, sql: str, small: frozenset[StoreName] = SMALL, pa
     plan = split(bound, sizes)
     whole, found = runner.whole(bound, parameters), runner.run(plan, bound, parameters)
     ordered = "order by" in sql.lower().rsplit(")", 1)[-1]
-    expected, answer = (plain(table) if ordered else sorted(plain(table), key=repr) for table in (whole, found))
+    expected, answer = (
+        plain(table) if ordered else sorted(plain(table), key=repr) for table in (whole, found)
+    )
     text = "\n".join(explain_split(plan))
     assert answer == expected, text
     assert found.schema.types == whole.schema.types, text

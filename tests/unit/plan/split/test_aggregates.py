@@ -48,15 +48,26 @@ list_transform(list(s ORDER BY s), z -> z + 1)
 """
 CALLS = [call.strip() for line in AGGREGATES.strip().splitlines() for call in line.split(";") if call.strip()]
 
-NO_ENTRY = {"approx_top_k", "bitstring_agg", "combine_aggr", "decimal_average", "lttb", "sum_no_overflow", "variant_group_object"}
-"""Left to gathering: they depend on the order of rows or on statistics, are the engine's own, or their text does not survive the parser."""
+NO_ENTRY = {
+    "approx_top_k",
+    "bitstring_agg",
+    "combine_aggr",
+    "decimal_average",
+    "lttb",
+    "sum_no_overflow",
+    "variant_group_object",
+}
+"""Left to gathering: they depend on the order of rows or on statistics, are the engine's own, or their text
+does not survive the parser.
+"""
 
 
 @pytest.fixture(scope="module")
 def spreads() -> list[Spread]:
     chance = random.Random(20)
     return [
-        Spread(COLUMNS, random_rows(chance, count), hosts, seed) for seed, (count, hosts) in enumerate([(0, 2), (1, 3), (2, 4), (12, 3), (60, 4)])
+        Spread(COLUMNS, random_rows(chance, count), hosts, seed)
+        for seed, (count, hosts) in enumerate([(0, 2), (1, 3), (2, 4), (12, 3), (60, 4)])
     ]
 
 
@@ -69,7 +80,9 @@ def test_an_aggregate_in_two_phases(call: str, spreads: list[Spread]) -> None:
 
 def test_every_aggregate_of_the_engine_is_known() -> None:
     with duckdb.connect() as connection:
-        found = connection.sql("SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_type = 'aggregate'").fetchall()
+        found = connection.sql(
+            "SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_type = 'aggregate'"
+        ).fetchall()
     for (name,) in found:
         node = _parsed(name)
         call = call_of(node)
@@ -93,7 +106,9 @@ def _parsed(name: str) -> exp.Expr:
 
 def test_deviations_of_large_numbers_keep_their_digits() -> None:
     chance = random.Random(5)
-    rows = [[str(1e9 + chance.choice([0, 1, 2, 3]) / 1024), str(chance.choice([0, 1, 2]))] for _ in range(3000)]
+    rows = [
+        [str(1e9 + chance.choice([0, 1, 2, 3]) / 1024), str(chance.choice([0, 1, 2]))] for _ in range(3000)
+    ]
     for hosts in (2, 4):
         spread = Spread({"y": "DOUBLE", "x": "DOUBLE"}, rows, hosts, hosts)
         for call in ("stddev(y)", "var_pop(y)", "sem(y)", "covar_pop(y, x)", "regr_syy(y, x)"):
@@ -125,26 +140,61 @@ def test_the_most_frequent_value() -> None:
 
 
 def test_the_value_of_a_choice_is_that_of_its_row() -> None:
-    """With different values to choose by there is one choice, though its argument may be anything, NULL among it."""
+    """With different values to choose by there is one choice, though its argument may be anything, NULL among
+    it.
+    """
     chance = random.Random(9)
-    rows = [[chance.choice(["NULL", "1", "2"]), str(number), chance.choice(["TRUE", "FALSE"])] for number in range(30)]
+    rows = [
+        [chance.choice(["NULL", "1", "2"]), str(number), chance.choice(["TRUE", "FALSE"])]
+        for number in range(30)
+    ]
     rows += [["7", "NULL", "TRUE"], ["NULL", "NULL", "TRUE"]]
     functions = [f"arg_{end}{nulls}" for end in ("min", "max") for nulls in ("", "_null", "_nulls_last")]
     for seed in range(4):
         spread = Spread({"a": "INTEGER", "k": "DOUBLE", "p": "BOOLEAN"}, rows, 3, seed)
         for function in functions:
-            spread.check(f"SELECT {function}(a, k), {function}(a, k) FILTER (WHERE p AND k > 11) FROM t", two_phase)
-        spread.check("SELECT arg_max(a, k, 3), first(a ORDER BY k), last(a ORDER BY k NULLS FIRST), any_value(a ORDER BY k DESC) FROM t", two_phase)
+            spread.check(
+                f"SELECT {function}(a, k), {function}(a, k) FILTER (WHERE p AND k > 11) FROM t", two_phase
+            )
+        spread.check(
+            (
+                "SELECT arg_max(a, k, 3), first(a ORDER BY k), last(a ORDER BY k NULLS FIRST), any_value(a "
+                "ORDER "
+                "BY k DESC) FROM t"
+            ),
+            two_phase,
+        )
 
 
 def test_averages_of_numbers_move_no_rows() -> None:
     spread = Spread(COLUMNS, [], 1, 0)
-    for call in ("avg(i)", "avg(d)", "avg(x)", "avg(-i * (1 - d))", "avg(i + 1)", "stddev(y)", "corr(x, y)", "arg_max(v, i)", "max(i, 2)"):
+    for call in (
+        "avg(i)",
+        "avg(d)",
+        "avg(x)",
+        "avg(-i * (1 - d))",
+        "avg(i + 1)",
+        "stddev(y)",
+        "corr(x, y)",
+        "arg_max(v, i)",
+        "max(i, 2)",
+    ):
         assert "LIST(" not in _split(spread, f"SELECT {call} FROM t").partial.sql(dialect="duckdb")
     assert "LIST(" in _split(spread, "SELECT avg(ts) FROM t").partial.sql(dialect="duckdb")
 
 
 def test_equal_partial_values_are_sent_once() -> None:
     spread = Spread(COLUMNS, [], 1, 0)
-    split = _split(spread, "SELECT avg(i), sum(i), count(i), median(y), quantile_cont(y, 0.1), count(DISTINCT v), approx_count_distinct(v) FROM t")
-    assert [output.alias for output in split.partial.expressions] == ["__value_0", "__value_1", "__row_0", "__row_1"]
+    split = _split(
+        spread,
+        (
+            "SELECT avg(i), sum(i), count(i), median(y), quantile_cont(y, 0.1), count(DISTINCT v), "
+            "approx_count_distinct(v) FROM t"
+        ),
+    )
+    assert [output.alias for output in split.partial.expressions] == [
+        "__value_0",
+        "__value_1",
+        "__row_0",
+        "__row_1",
+    ]

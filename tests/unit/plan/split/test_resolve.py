@@ -32,13 +32,21 @@ RESOLVED = [
     "SELECT DISTINCT genre % 2 AS p FROM songs ORDER BY genre % 2",
     "SELECT q.song FROM (SELECT song, song + 1 FROM songs) q",
     "SELECT x, y FROM (SELECT song, genre FROM songs) q(x, y) WHERE y = 2",
-    "WITH q(x) AS (SELECT song FROM songs), r AS (SELECT x + 1 AS x FROM q) SELECT q.x FROM q JOIN r USING (x)",
+    (
+        "WITH q(x) AS (SELECT song FROM songs), r AS (SELECT x + 1 AS x FROM q) SELECT q.x FROM q JOIN r "
+        "USING "
+        "(x)"
+    ),
     "WITH q AS (SELECT song FROM songs) SELECT * FROM (WITH q AS (SELECT genre FROM songs) SELECT * FROM q)",
     "SELECT col0, v.col1 FROM (VALUES (1, 2), (3, 4)) v JOIN songs ON col0 = song",
     "SELECT song FROM songs s WHERE EXISTS (SELECT * FROM plays WHERE song = s.song)",
     "SELECT song FROM songs WHERE EXISTS (SELECT * FROM plays WHERE songs.song = listener)",
     "SELECT song FROM songs UNION ALL SELECT listener FROM plays ORDER BY song DESC LIMIT 4",
-    "(SELECT song FROM songs ORDER BY song LIMIT 3) UNION ALL (SELECT song FROM plays ORDER BY 1 DESC LIMIT 1)",
+    (
+        "(SELECT song FROM songs ORDER BY song LIMIT 3) UNION ALL (SELECT song FROM plays ORDER BY 1 DESC "
+        "LIMIT "
+        "1)"
+    ),
     "SELECT struct_pack(song := genre, g := song) AS s, {'song': 1}.song FROM songs",
     "SELECT * FROM range(3) r(song) JOIN songs USING (song)",
     "SELECT song, array(SELECT listener FROM plays p WHERE p.song = s.song ORDER BY 1) AS l FROM songs s",
@@ -80,7 +88,9 @@ def test_what_is_uncertain_is_gathered(runner: SplitRunner, sql: str) -> None:
 
 
 def test_a_statement_is_not_changed(runner: SplitRunner) -> None:
-    bound = runner.bind("WITH q AS (SELECT * FROM songs) SELECT genre, count(*) FROM q GROUP BY ALL ORDER BY 1")
+    bound = runner.bind(
+        "WITH q AS (SELECT * FROM songs) SELECT genre, count(*) FROM q GROUP BY ALL ORDER BY 1"
+    )
     assert bound.tree is not None
     before = repr(bound.tree)
     resolve(bound)
@@ -98,36 +108,75 @@ def _is_call_of(name: str, call: str) -> exp.Expr | None:
 
 def test_every_aggregate_of_the_engine_is_known() -> None:
     with duckdb.connect() as connection:
-        aggregates = connection.execute("SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_type = 'aggregate'").fetchall()
-        macros = connection.execute("SELECT function_name, macro_definition FROM duckdb_functions() WHERE function_type = 'macro'").fetchall()
+        aggregates = connection.execute(
+            "SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_type = 'aggregate'"
+        ).fetchall()
+        macros = connection.execute(
+            "SELECT function_name, macro_definition FROM duckdb_functions() WHERE function_type = 'macro'"
+        ).fetchall()
     names = {name for (name,) in aggregates}
-    names |= {name for name, text in macros if text and any(f"{inner}(" in text.replace('"', "") for inner in ("sum", "avg", "count", "string_agg"))}
-    assert {name for name in names if not name.startswith("variant_") and name.isidentifier()} <= AGGREGATES | {"list_aggr"}
+    names |= {
+        name
+        for name, text in macros
+        if text
+        and any(f"{inner}(" in text.replace('"', "") for inner in ("sum", "avg", "count", "string_agg"))
+    }
+    assert {
+        name for name in names if not name.startswith("variant_") and name.isidentifier()
+    } <= AGGREGATES | {"list_aggr"}
     for name in names & AGGREGATES:
-        calls = [found for call in (f"{name}(x)", f"{name}(x, y)", f"{name}(x, y, z)") if (found := _is_call_of(name, call)) is not None]
+        calls = [
+            found
+            for call in (f"{name}(x)", f"{name}(x, y)", f"{name}(x, y, z)")
+            if (found := _is_call_of(name, call)) is not None
+        ]
         assert calls and all(any(map(is_aggregate, call.walk())) for call in calls), name
 
 
 def test_everything_volatile_in_the_engine_is_known() -> None:
     with duckdb.connect() as connection:
         found = connection.execute(
-            "SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_type IN ('scalar', 'macro') AND stability <> 'CONSISTENT'"
+            "SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_type IN ('scalar', "
+            "'macro') AND stability <> 'CONSISTENT'"
         ).fetchall()
     names = {name for (name,) in found}
     assert names <= VOLATILE
     for name in names:
         call = _is_call_of(name, f"{name}()")
         assert call is not None and is_volatile(call), name
-    for text in ("current_date", "current_timestamp", "current_time", "localtime", "localtimestamp", "age(x)", "now()", "random()"):
+    for text in (
+        "current_date",
+        "current_timestamp",
+        "current_time",
+        "localtime",
+        "localtimestamp",
+        "age(x)",
+        "now()",
+        "random()",
+    ):
         call = _is_call_of(text, text)
         assert call is not None and is_volatile(call), text
 
 
-@pytest.mark.parametrize("clause", ["GROUPING SETS ((song), (p.song))", "CUBE (song, p.song)", "GROUPING SETS ((p.song, times), (song))"])
+@pytest.mark.parametrize(
+    "clause",
+    ["GROUPING SETS ((song), (p.song))", "CUBE (song, p.song)", "GROUPING SETS ((p.song, times), (song))"],
+)
 def test_grouping_sets_of_one_column_under_two_names_are_gathered(runner: SplitRunner, clause: str) -> None:
-    assert set(check(runner, f"SELECT song, p.song AS other, count(*) AS n FROM songs s RIGHT JOIN plays p USING (song) GROUP BY {clause}")) == {
-        "gather"
-    }
+    assert set(
+        check(
+            runner,
+            (
+                "SELECT song, p.song AS other, count(*) AS n FROM songs s RIGHT JOIN plays p USING (song) "
+                "GROUP "
+                f"BY {clause}"
+            ),
+        )
+    ) == {"gather"}
     assert "gather" not in check(
-        runner, f"SELECT p.song, count(*) AS n FROM plays p GROUP BY {clause.replace('(song', '(p.song').replace(', song', ', p.song')}"
+        runner,
+        (
+            "SELECT p.song, count(*) AS n FROM plays p GROUP BY "
+            f"{clause.replace('(song', '(p.song').replace(', song', ', p.song')}"
+        ),
     )

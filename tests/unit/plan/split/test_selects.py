@@ -11,12 +11,19 @@ from tests.unit.plan.split.stores import check
 @pytest.mark.parametrize(
     "sql",
     [
-        "SELECT song, country, sum(times), count(*), list(listener ORDER BY listener), avg(times) FROM plays GROUP BY song, country",
+        (
+            "SELECT song, country, sum(times), count(*), list(listener ORDER BY listener), avg(times) FROM "
+            "plays "
+            "GROUP BY song, country"
+        ),
         "SELECT song % 7 AS x, max(times) FROM plays GROUP BY song, country HAVING count(*) > 1",
         "SELECT song, sum(times) FROM plays GROUP BY ALL",
         "SELECT song, country, grouping(country), count(*) FROM plays GROUP BY song, ROLLUP (country)",
         "SELECT song, listener, rank() OVER (PARTITION BY song ORDER BY listener) FROM plays",
-        "SELECT song, listener FROM plays QUALIFY row_number() OVER (PARTITION BY song ORDER BY listener DESC) = 1",
+        (
+            "SELECT song, listener FROM plays QUALIFY row_number() OVER (PARTITION BY song ORDER BY listener "
+            "DESC) = 1"
+        ),
         "SELECT song, count(*) AS n, sum(count(*)) OVER (PARTITION BY song) FROM plays GROUP BY song, country",
         "SELECT DISTINCT song, country FROM plays",
         "SELECT DISTINCT ON (song) song, listener FROM (SELECT * FROM plays WHERE listener = 1)",
@@ -30,8 +37,16 @@ from tests.unit.plan.split.stores import check
         "SELECT song FROM plays EXCEPT SELECT song FROM songs",
         "SELECT song FROM plays EXCEPT ALL SELECT song FROM songs",
         "SELECT song, count(*) FROM (SELECT song FROM songs UNION ALL SELECT song FROM plays) GROUP BY song",
-        "WITH loud AS (SELECT song, sum(times) AS t FROM plays GROUP BY song) SELECT * FROM loud JOIN songs USING (song)",
-        "WITH few AS (SELECT song, genre FROM songs WHERE seconds > 3) SELECT a.song FROM few a JOIN few b ON a.song = b.song",
+        (
+            "WITH loud AS (SELECT song, sum(times) AS t FROM plays GROUP BY song) SELECT * FROM loud JOIN "
+            "songs "
+            "USING (song)"
+        ),
+        (
+            "WITH few AS (SELECT song, genre FROM songs WHERE seconds > 3) SELECT a.song FROM few a JOIN few "
+            "b "
+            "ON a.song = b.song"
+        ),
         "WITH plays AS (SELECT * FROM plays WHERE times > 1) SELECT song, count(*) FROM plays GROUP BY song",
         "SELECT song FROM empty GROUP BY song",
     ],
@@ -65,8 +80,16 @@ def test_hosts_answer_alone(runner: SplitRunner, sql: str) -> None:
         "SELECT song, random() < 2 AS r FROM songs",
         "SELECT count(*) FROM songs WHERE random() < 2 AND now() > TIMESTAMPTZ '2020-01-01'",
         "SELECT a.s FROM (SELECT sum(times) AS s FROM plays) a, (SELECT count(*) AS c FROM songs) b",
-        "WITH loud AS (SELECT song, sum(times) AS t FROM plays GROUP BY song) SELECT song FROM loud WHERE t = (SELECT max(t) FROM loud)",
-        "WITH RECURSIVE up(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM up WHERE n < (SELECT count(*) FROM genres)) SELECT sum(n) FROM up",
+        (
+            "WITH loud AS (SELECT song, sum(times) AS t FROM plays GROUP BY song) SELECT song FROM loud "
+            "WHERE t "
+            "= (SELECT max(t) FROM loud)"
+        ),
+        (
+            "WITH RECURSIVE up(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM up WHERE n < (SELECT count(*) "
+            "FROM "
+            "genres)) SELECT sum(n) FROM up"
+        ),
         "FROM (PIVOT songs ON genre USING count(*) GROUP BY title) ORDER BY title",
         "SELECT song, list_transform(tags, x -> x || song) FROM songs ORDER BY song LIMIT 3",
     ],
@@ -93,8 +116,12 @@ def test_hosts_send_their_first_rows(runner: SplitRunner, sql: str) -> None:
 
 
 def test_readers_of_readers_plan_in_reasonable_time(runner: SplitRunner) -> None:
-    steps = ", ".join(f"q{n} AS (SELECT a.song FROM q{n - 1} a JOIN q{n - 1} b ON a.song = b.song)" for n in range(1, 12))
-    assert check(runner, f"WITH q0 AS (SELECT song FROM songs WHERE song < 9), {steps} SELECT song FROM q11") == ("co-partitioned",)
+    steps = ", ".join(
+        f"q{n} AS (SELECT a.song FROM q{n - 1} a JOIN q{n - 1} b ON a.song = b.song)" for n in range(1, 12)
+    )
+    assert check(
+        runner, f"WITH q0 AS (SELECT song FROM songs WHERE song < 9), {steps} SELECT song FROM q11"
+    ) == ("co-partitioned",)
 
 
 @pytest.mark.parametrize("depth", [1, 12])
@@ -110,16 +137,26 @@ def test_queries_in_queries(runner: SplitRunner, depth: int) -> None:
 
 
 def test_a_common_table_expression_whose_readers_must_agree_runs_once(runner: SplitRunner) -> None:
-    sql = "WITH t AS (SELECT song, any_value(listener) AS l FROM plays GROUP BY song) SELECT count(*) FROM t a JOIN t b USING (song, l)"
+    sql = (
+        "WITH t AS (SELECT song, any_value(listener) AS l FROM plays GROUP BY song) SELECT count(*) FROM t "
+        "a JOIN t b USING (song, l)"
+    )
     assert check(runner, sql)[0] == "co-partitioned"
 
 
 @pytest.mark.parametrize(
     "sql",
     [
-        "SELECT p.song FROM (SELECT song FROM songs GROUP BY CUBE (song)) s NATURAL JOIN plays p GROUP BY p.song ORDER BY song",
+        (
+            "SELECT p.song FROM (SELECT song FROM songs GROUP BY CUBE (song)) s NATURAL JOIN plays p GROUP "
+            "BY "
+            "p.song ORDER BY song"
+        ),
         "SELECT p.song, s.song AS other FROM songs s LEFT JOIN plays p USING (song) ORDER BY song, other",
-        "SELECT e.song, s.genre FROM songs s LEFT JOIN empty e USING (song) ORDER BY song, s.genre NULLS FIRST",
+        (
+            "SELECT e.song, s.genre FROM songs s LEFT JOIN empty e USING (song) ORDER BY song, s.genre NULLS "
+            "FIRST"
+        ),
         "SELECT s.genre AS song, p.song FROM songs s LEFT JOIN plays p USING (song) ORDER BY song, 2",
     ],
 )
@@ -132,9 +169,21 @@ def test_order_by_means_an_output_before_a_merged_column(runner: SplitRunner, sq
     [
         "SELECT DISTINCT ON (song) song, listener, times FROM plays ORDER BY song, listener DESC",
         "SELECT DISTINCT ON (song) song, listener FROM plays ORDER BY listener DESC, song LIMIT 5",
-        "SELECT s.song, d.listener FROM songs s JOIN (SELECT DISTINCT ON (song) song, listener FROM plays ORDER BY listener DESC) d USING (song)",
-        "SELECT DISTINCT ON (song) song, row_number() OVER (PARTITION BY song ORDER BY listener) AS n FROM plays ORDER BY song, n DESC",
-        "SELECT DISTINCT ON (song) song, max(listener) AS m FROM plays GROUP BY song, times ORDER BY song, m DESC",
+        (
+            "SELECT s.song, d.listener FROM songs s JOIN (SELECT DISTINCT ON (song) song, listener FROM "
+            "plays "
+            "ORDER BY listener DESC) d USING (song)"
+        ),
+        (
+            "SELECT DISTINCT ON (song) song, row_number() OVER (PARTITION BY song ORDER BY listener) AS n "
+            "FROM "
+            "plays ORDER BY song, n DESC"
+        ),
+        (
+            "SELECT DISTINCT ON (song) song, max(listener) AS m FROM plays GROUP BY song, times ORDER BY "
+            "song, m "
+            "DESC"
+        ),
     ],
 )
 def test_the_order_says_which_row_of_a_key_is_left(runner: SplitRunner, sql: str) -> None:

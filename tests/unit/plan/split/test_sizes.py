@@ -19,17 +19,28 @@ def _planned(runner: SplitRunner, sql: str, sizes: Sizes) -> SplitPlan:
 
 
 def _sizes(songs: int, listeners: int) -> Sizes:
-    return Sizes(tuple((StoreName(name), StoreSize(rows, 40 * rows)) for name, rows in (("listeners", listeners), ("songs", songs))))
+    return Sizes(
+        tuple(
+            (StoreName(name), StoreSize(rows, 40 * rows))
+            for name, rows in (("listeners", listeners), ("songs", songs))
+        )
+    )
 
 
-@pytest.mark.parametrize(("songs", "listeners", "kept"), [(10_000_000, 100_000, "songs"), (100_000, 10_000_000, "listeners")])
+@pytest.mark.parametrize(
+    ("songs", "listeners", "kept"), [(10_000_000, 100_000, "songs"), (100_000, 10_000_000, "listeners")]
+)
 def test_the_side_with_most_bytes_stays(runner: SplitRunner, songs: int, listeners: int, kept: str) -> None:
     plan = _planned(runner, SQL, _sizes(songs, listeners))
-    assert [[str(each.definition.name) for each in fragment.references] for fragment in plan.fragments][-1] == [kept]
+    assert [[str(each.definition.name) for each in fragment.references] for fragment in plan.fragments][
+        -1
+    ] == [kept]
     assert plan.fragments[0].rule == "broadcast"
 
 
-@pytest.mark.parametrize("sizes", [Sizes(), _sizes(10_000_000, 10_000_000), _sizes(10**10, 10**9), _sizes(10, 10)])
+@pytest.mark.parametrize(
+    "sizes", [Sizes(), _sizes(10_000_000, 10_000_000), _sizes(10**10, 10**9), _sizes(10, 10)]
+)
 def test_nothing_is_sent_to_every_host_where_that_saves_nothing(runner: SplitRunner, sizes: Sizes) -> None:
     assert "broadcast" not in _planned(runner, SQL, sizes).rules
 
@@ -44,7 +55,14 @@ def test_tables_connected_through_a_third_are_joined_before_they_are_sent(runner
         "SELECT s.title, p.times, c.rank FROM songs s, plays p, charts c "
         "WHERE s.song = c.song AND p.song = c.song AND p.listener = c.rank AND s.title LIKE '%1%'"
     )
-    sizes = Sizes(tuple((StoreName(name), StoreSize(rows, 40 * rows)) for name, rows in (("charts", 10**8), ("plays", 10**5), ("songs", 10**5))))
-    sent = next(fragment for fragment in _planned(runner, sql, sizes).fragments if len(fragment.references) == 2)
+    sizes = Sizes(
+        tuple(
+            (StoreName(name), StoreSize(rows, 40 * rows))
+            for name, rows in (("charts", 10**8), ("plays", 10**5), ("songs", 10**5))
+        )
+    )
+    sent = next(
+        fragment for fragment in _planned(runner, sql, sizes).fragments if len(fragment.references) == 2
+    )
     assert '"s"."song" = "p"."song"' in sent.tree.sql(dialect="duckdb")
     check(runner, sql, frozenset(map(StoreName, ("songs", "plays"))))

@@ -16,10 +16,24 @@ from tests.unit.plan.split.stores import SMALL, check, sizes_of
         "SELECT count(*) AS n, max(k) AS k FROM (SELECT genre, count(*) AS k FROM songs GROUP BY genre)",
         "SELECT count(*) AS n FROM (SELECT DISTINCT genre FROM songs) AS t WHERE genre > $1",
         "SELECT sum(song) AS s FROM (SELECT song, title FROM songs ORDER BY title, song LIMIT 7)",
-        "SELECT max(r) AS m FROM (SELECT row_number() OVER (ORDER BY x, song) AS r FROM (SELECT song, seconds % 7 AS x FROM songs)) WHERE r % 2 = 0",
-        "SELECT k, count(*) AS n FROM (SELECT n % 3 AS k FROM (SELECT genre, count(*) AS n FROM songs GROUP BY genre)) GROUP BY k ORDER BY k",
-        "SELECT n + CAST($1 AS DOUBLE) AS n FROM (SELECT genre, avg(seconds) AS n FROM songs GROUP BY genre HAVING count(*) > $2) ORDER BY n LIMIT 2",
-        "WITH c AS (SELECT genre, sum(seconds) AS s FROM songs GROUP BY genre) SELECT max(s) AS m, min(genre) AS g FROM c",
+        (
+            "SELECT max(r) AS m FROM (SELECT row_number() OVER (ORDER BY x, song) AS r FROM (SELECT song, "
+            "seconds % 7 AS x FROM songs)) WHERE r % 2 = 0"
+        ),
+        (
+            "SELECT k, count(*) AS n FROM (SELECT n % 3 AS k FROM (SELECT genre, count(*) AS n FROM songs "
+            "GROUP "
+            "BY genre)) GROUP BY k ORDER BY k"
+        ),
+        (
+            "SELECT n + CAST($1 AS DOUBLE) AS n FROM (SELECT genre, avg(seconds) AS n FROM songs GROUP BY "
+            "genre "
+            "HAVING count(*) > $2) ORDER BY n LIMIT 2"
+        ),
+        (
+            "WITH c AS (SELECT genre, sum(seconds) AS s FROM songs GROUP BY genre) SELECT max(s) AS m, "
+            "min(genre) AS g FROM c"
+        ),
     ],
 )
 def test_a_derived_table_is_a_part_of_the_merge(runner: SplitRunner, sql: str) -> None:
@@ -35,8 +49,15 @@ def test_a_derived_table_is_a_part_of_the_merge(runner: SplitRunner, sql: str) -
 @pytest.mark.parametrize(
     "sql",
     [
-        "WITH c AS (SELECT genre, sum(seconds) AS s FROM songs GROUP BY genre) SELECT a.s FROM c a, c b WHERE a.s = b.s ORDER BY a.s",
-        "SELECT k FROM (SELECT genre, count(*) AS k FROM songs GROUP BY 1) t JOIN (SELECT rank, count(*) AS k FROM charts GROUP BY 1) u USING (k)",
+        (
+            "WITH c AS (SELECT genre, sum(seconds) AS s FROM songs GROUP BY genre) SELECT a.s FROM c a, c b "
+            "WHERE a.s = b.s ORDER BY a.s"
+        ),
+        (
+            "SELECT k FROM (SELECT genre, count(*) AS k FROM songs GROUP BY 1) t JOIN (SELECT rank, count(*) "
+            "AS "
+            "k FROM charts GROUP BY 1) u USING (k)"
+        ),
     ],
 )
 def test_what_is_read_twice_or_joined_is_a_table(runner: SplitRunner, sql: str) -> None:

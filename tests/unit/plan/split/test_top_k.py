@@ -74,5 +74,11 @@ def test_how_many_rows_hosts_send(clauses: str, limit: str | None) -> None:
     assert split is not None
     found = split.partial.args.get("limit")
     assert (found.expression.sql(dialect="duckdb") if isinstance(found, exp.Limit) else None) == limit
-    assert ("order" in split.partial.args and split.partial.args["order"] is not None) == (limit is not None and "ORDER" in clauses)
-    assert all(split.merge.args.get(clause) is not None for clause in ("limit", "offset", "order") if clause[:5].upper() in clauses)
+    assert ("order" in split.partial.args and split.partial.args["order"] is not None) == (
+        limit is not None and "ORDER" in clauses
+    )
+    assert all(
+        split.merge.args.get(clause) is not None
+        for clause in ("limit", "offset", "order")
+        if clause[:5].upper() in clauses
+    )

@@ -9,7 +9,9 @@ from engine.plan.split.trees import column_named, column_text, free_aliases, tex
 from engine.sql.parse import without_places
 
 
-@pytest.mark.parametrize(("alias", "name"), [("t", "a"), ("My Songs", 'The "Best" Title'), ('"', '"'), ("t.u", '."'), ("ü", "")])
+@pytest.mark.parametrize(
+    ("alias", "name"), [("t", "a"), ("My Songs", 'The "Best" Title'), ('"', '"'), ("t.u", '."'), ("ü", "")]
+)
 def test_a_column_is_known_by_its_text(alias: str, name: str) -> None:
     found = column_named(column_text(alias, name))
     assert (found.table, found.name) == (alias, name)
@@ -41,9 +43,20 @@ def test_a_query_without_clauses_leaves_the_query_as_it_is() -> None:
 @pytest.mark.parametrize(
     "sql",
     [
-        "/* a */ SELECT t.a, -- b\n count(*) FILTER (WHERE b > 1.5) AS n FROM t JOIN u USING (a) GROUP BY ALL ORDER BY n DESC NULLS LAST LIMIT 2",
-        "SELECT CASE WHEN a THEN 'x' END, [1, NULL], {'k': a}, a::DECIMAL(9, 2), $1, lag(a) OVER (PARTITION BY b ORDER BY c ROWS 1 PRECEDING) FROM t",
-        "WITH c AS (VALUES (1, 'a'), (2, NULL)) SELECT * EXCLUDE (x) FROM c UNION ALL BY NAME SELECT list_transform(l, x -> x + 1) FROM t",
+        (
+            "/* a */ SELECT t.a, -- b\n count(*) FILTER (WHERE b > 1.5) AS n FROM t JOIN u USING (a) GROUP "
+            "BY "
+            "ALL ORDER BY n DESC NULLS LAST LIMIT 2"
+        ),
+        (
+            "SELECT CASE WHEN a THEN 'x' END, [1, NULL], {'k': a}, a::DECIMAL(9, 2), $1, lag(a) OVER "
+            "(PARTITION "
+            "BY b ORDER BY c ROWS 1 PRECEDING) FROM t"
+        ),
+        (
+            "WITH c AS (VALUES (1, 'a'), (2, NULL)) SELECT * EXCLUDE (x) FROM c UNION ALL BY NAME SELECT "
+            "list_transform(l, x -> x + 1) FROM t"
+        ),
     ],
 )
 def test_a_copy_without_places_is_the_same_statement(sql: str) -> None:

@@ -35,15 +35,38 @@ GROUPINGS = [
 AFTER = [
     'SELECT g AS a, sum(i) AS n FROM t GROUP BY g ORDER BY "n" DESC NULLS FIRST, g LIMIT 2',
     "SELECT g AS a, sum(i) AS n FROM t GROUP BY g HAVING sum(d) > 0 ORDER BY sum(d) DESC, g LIMIT 2 OFFSET 1",
-    "SELECT upper(h) AS a, count(*) AS n FROM t GROUP BY upper(h) ORDER BY upper(h) COLLATE NOCASE NULLS FIRST, upper(h)",
+    (
+        "SELECT upper(h) AS a, count(*) AS n FROM t GROUP BY upper(h) ORDER BY upper(h) COLLATE NOCASE NULLS "
+        "FIRST, upper(h)"
+    ),
     'SELECT DISTINCT count(*) AS a FROM t GROUP BY g ORDER BY "a" LIMIT 2',
     "SELECT DISTINCT ON (g) g AS a, max(d) AS m FROM t GROUP BY g, h ORDER BY g, max(d) DESC",
-    'SELECT g AS a, sum(i) AS n, row_number() OVER (ORDER BY g) AS r FROM t GROUP BY g QUALIFY row_number() OVER (ORDER BY g) <= 2 ORDER BY "a"',
-    'SELECT g AS a, sum(sum(i)) OVER (ORDER BY g ROWS UNBOUNDED PRECEDING) AS r FROM t GROUP BY g ORDER BY "a"',
+    (
+        "SELECT g AS a, sum(i) AS n, row_number() OVER (ORDER BY g) AS r FROM t GROUP BY g QUALIFY "
+        "row_number() "
+        'OVER (ORDER BY g) <= 2 ORDER BY "a"'
+    ),
+    (
+        "SELECT g AS a, sum(sum(i)) OVER (ORDER BY g ROWS UNBOUNDED PRECEDING) AS r FROM t GROUP BY g ORDER "
+        "BY "
+        '"a"'
+    ),
     "SELECT g AS a, sum(count(*)) FILTER (WHERE sum(i) > 0) OVER () AS r FROM t GROUP BY g ORDER BY g",
-    "SELECT g AS a, first_value(sum(d) IGNORE NULLS) OVER w AS z FROM t GROUP BY g WINDOW w AS (ORDER BY g) ORDER BY g",
-    "SELECT g AS a, rank() OVER (PARTITION BY h ORDER BY sum(d) DESC, g) AS r FROM t GROUP BY g, h ORDER BY g, h",
-    "SELECT CASE grouping(g) WHEN 1 THEN '-' ELSE h END AS a, count(DISTINCT v) AS b FROM t GROUP BY ROLLUP (g, h) ORDER BY grouping(g, h), g, h",
+    (
+        "SELECT g AS a, first_value(sum(d) IGNORE NULLS) OVER w AS z FROM t GROUP BY g WINDOW w AS (ORDER BY "
+        "g) "
+        "ORDER BY g"
+    ),
+    (
+        "SELECT g AS a, rank() OVER (PARTITION BY h ORDER BY sum(d) DESC, g) AS r FROM t GROUP BY g, h ORDER "
+        "BY "
+        "g, h"
+    ),
+    (
+        "SELECT CASE grouping(g) WHEN 1 THEN '-' ELSE h END AS a, count(DISTINCT v) AS b FROM t GROUP BY "
+        "ROLLUP "
+        "(g, h) ORDER BY grouping(g, h), g, h"
+    ),
     "SELECT 1 AS a FROM t HAVING true",
     "SELECT 1 AS a FROM t HAVING count(*) > 2",
     "SELECT g AS a FROM t GROUP BY g ORDER BY g",
@@ -82,7 +105,10 @@ def test_groups_and_aggregates(data: st.DataObject) -> None:
     """Any aggregates over any grouping of any rows on any hosts are those of all rows."""
     chance = random.Random(data.draw(st.integers(0, 2**32)))
     spread = Spread(
-        COLUMNS, random_rows(chance, data.draw(st.sampled_from([0, 1, 3, 10, 40]))), data.draw(st.integers(1, 4)), chance.randrange(10**9)
+        COLUMNS,
+        random_rows(chance, data.draw(st.sampled_from([0, 1, 3, 10, 40]))),
+        data.draw(st.integers(1, 4)),
+        chance.randrange(10**9),
     )
     for _ in range(4):
         outputs, grouping = data.draw(st.sampled_from(GROUPINGS))
@@ -97,7 +123,9 @@ def test_what_comes_after_the_aggregation(sql: str) -> None:
     chance = random.Random(sql)
     for count in (0, 1, 3, 40):
         hosts = 1 if " AS u, t " in sql else chance.randint(1, 4)
-        Spread(COLUMNS, random_rows(chance, count), hosts, chance.randrange(10**9)).check(sql, two_phase, ordered=True)
+        Spread(COLUMNS, random_rows(chance, count), hosts, chance.randrange(10**9)).check(
+            sql, two_phase, ordered=True
+        )
 
 
 @pytest.mark.parametrize("sql", NOT_SPLIT)
@@ -108,5 +136,12 @@ def test_what_is_not_split(sql: str) -> None:
 
 def test_an_aggregate_is_no_top_k() -> None:
     spread = Spread(COLUMNS, [], 1, 0)
-    for call in ("sum(i)", "any_value(i)", "geomean(y)", "json_group_array(i)", "count(*) FILTER (WHERE p)", "mode() WITHIN GROUP (ORDER BY i)"):
+    for call in (
+        "sum(i)",
+        "any_value(i)",
+        "geomean(y)",
+        "json_group_array(i)",
+        "count(*) FILTER (WHERE p)",
+        "mode() WITHIN GROUP (ORDER BY i)",
+    ):
         assert top_k(spread.select(f"SELECT {call} FROM t LIMIT 1"), PART) is None

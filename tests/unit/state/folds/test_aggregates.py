@@ -1,4 +1,6 @@
-"""Kernels of aggregates where their ways part: large groups and small ones, numbers near the limits of their type, texts, sketches."""
+"""Kernels of aggregates where their ways part: large groups and small ones, numbers near the limits of their
+type, texts, sketches.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +36,19 @@ def values_of(kind: pa.DataType, *, large: bool) -> list[object]:
         return [numbers.choice([None, numbers.uniform(-1, 1) * (1e307 if large else 1)]) for _ in range(ROWS)]
     if pa.types.is_decimal(kind):
         most = 10**kind.precision - 1 if large else 99
-        return [numbers.choice([None, EXACT.scaleb(Decimal(numbers.randint(-most, most)), -2)]) for _ in range(ROWS)]
-    low, high = (0, 2**kind.bit_width - 1) if pa.types.is_unsigned_integer(kind) else (-(2 ** (kind.bit_width - 1)), 2 ** (kind.bit_width - 1) - 1)
-    return [numbers.choice([None, numbers.randint(low, high) if large else numbers.randint(0, 3)]) for _ in range(ROWS)]
+        return [
+            numbers.choice([None, EXACT.scaleb(Decimal(numbers.randint(-most, most)), -2)])
+            for _ in range(ROWS)
+        ]
+    low, high = (
+        (0, 2**kind.bit_width - 1)
+        if pa.types.is_unsigned_integer(kind)
+        else (-(2 ** (kind.bit_width - 1)), 2 ** (kind.bit_width - 1) - 1)
+    )
+    return [
+        numbers.choice([None, numbers.randint(low, high) if large else numbers.randint(0, 3)])
+        for _ in range(ROWS)
+    ]
 
 
 @pytest.mark.parametrize("groups", [1, 3, 1500, 9000])
@@ -45,9 +57,15 @@ def values_of(kind: pa.DataType, *, large: bool) -> list[object]:
 def test_sums_and_extremes_equal_a_plain_recomputation(name: str, large: bool, groups: int) -> None:
     kind = KINDS[name]
     values = values_of(kind, large=large)
-    columns = [MergedColumn("a", Function.SUM), MergedColumn("b", Function.MIN), MergedColumn("c", Function.MAX)]
+    columns = [
+        MergedColumn("a", Function.SUM),
+        MergedColumn("b", Function.MIN),
+        MergedColumn("c", Function.MAX),
+    ]
     where = np.random.default_rng(groups).integers(0, groups, ROWS)
-    reduced = Aggregates(columns).reduce({column.name: pa.array(values, kind) for column in columns}, where, groups)
+    reduced = Aggregates(columns).reduce(
+        {column.name: pa.array(values, kind) for column in columns}, where, groups
+    )
     rows: dict[int, list[dict[str, object]]] = {}
     for group, value in zip(where.tolist(), values, strict=True):
         rows.setdefault(group, []).append({column.name: value for column in columns})
@@ -63,12 +81,17 @@ def test_sums_and_extremes_equal_a_plain_recomputation(name: str, large: bool, g
 @pytest.mark.parametrize("function", [Function.MIN, Function.MAX, Function.FIRST, Function.LAST])
 def test_texts_of_large_and_of_small_groups(function: Function, groups: int) -> None:
     numbers = random.Random(1)
-    texts = [numbers.choice([None, "", "a", "é", "z", "a\x00", "ab" * numbers.randint(0, 4)]) for _ in range(ROWS)]
+    texts = [
+        numbers.choice([None, "", "a", "é", "z", "a\x00", "ab" * numbers.randint(0, 4)]) for _ in range(ROWS)
+    ]
     column = MergedColumn("text", function, by="at" if function in (Function.FIRST, Function.LAST) else "")
     rows = [dict(zip(column.partials, (text, text), strict=False)) for text in texts]
     where = np.random.default_rng(2).integers(0, groups, ROWS)
     partials = {name: pa.array([row[name] for row in rows], pa.string()) for name in column.partials}
-    reduced = {name: array.to_pylist() for name, array in Aggregates([column]).reduce(partials, where, groups).items()}
+    reduced = {
+        name: array.to_pylist()
+        for name, array in Aggregates([column]).reduce(partials, where, groups).items()
+    }
     schema = pa.schema([(name, pa.string()) for name in column.partials])
     for group in range(groups):
         expected = folded([column], [rows[row] for row in np.flatnonzero(where == group)], schema)
@@ -86,16 +109,34 @@ def test_slices_are_read_where_they_begin() -> None:
     for kind, zero, one in cases:
         values = pa.array([one, zero, None, one, one], kind).slice(1, 3)
         columns = [MergedColumn("x", Function.MAX)]
-        assert Aggregates(columns).reduce({"x": values}, np.array([0, 1, 1]), 2)["x"].to_pylist() == [values[0].as_py(), values[2].as_py()]
+        assert Aggregates(columns).reduce({"x": values}, np.array([0, 1, 1]), 2)["x"].to_pylist() == [
+            values[0].as_py(),
+            values[2].as_py(),
+        ]
         if not pa.types.is_boolean(kind) and not pa.types.is_date(kind):
-            assert sums(values, Grouping(np.array([0, 1, 1]), 2)).to_pylist() == [values[0].as_py(), values[2].as_py()]
+            assert sums(values, Grouping(np.array([0, 1, 1]), 2)).to_pylist() == [
+                values[0].as_py(),
+                values[2].as_py(),
+            ]
 
 
 def test_no_rows_make_nulls_and_counts_of_nothing() -> None:
-    columns = [MergedColumn("n", Function.COUNT), MergedColumn("s", Function.SUM), MergedColumn("t", Function.MIN)]
-    empty = {"n": pa.array([], pa.int64()), "s": pa.array([], pa.decimal128(38, 1)), "t": pa.array([], pa.string())}
+    columns = [
+        MergedColumn("n", Function.COUNT),
+        MergedColumn("s", Function.SUM),
+        MergedColumn("t", Function.MIN),
+    ]
+    empty = {
+        "n": pa.array([], pa.int64()),
+        "s": pa.array([], pa.decimal128(38, 1)),
+        "t": pa.array([], pa.string()),
+    }
     reduced = Aggregates(columns).reduce(empty, np.empty(0, np.intp), 2)
-    assert {name: values.to_pylist() for name, values in reduced.items()} == {"n": [0, 0], "s": [None, None], "t": [None, None]}
+    assert {name: values.to_pylist() for name, values in reduced.items()} == {
+        "n": [0, 0],
+        "s": [None, None],
+        "t": [None, None],
+    }
 
 
 def test_a_hot_key_at_the_limit_stays_there() -> None:

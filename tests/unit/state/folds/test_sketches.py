@@ -1,4 +1,6 @@
-"""Sketches are merged alike however they are cut, stay within their errors, and are those of Apache DataSketches."""
+"""Sketches are merged alike however they are cut, stay within their errors, and are those of Apache
+DataSketches.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,10 @@ def in_steps(sketches: list[bytes], cuts: list[int], *, distinct: bool) -> bytes
 @pytest.mark.parametrize("seed", range(30))
 def test_steps_do_not_matter(seed: int) -> None:
     numbers = random.Random(seed)
-    ranges = [range(start := numbers.randrange(9000), start + numbers.choice([1, 3, 40, 400, 4000])) for _ in range(6)]
+    ranges = [
+        range(start := numbers.randrange(9000), start + numbers.choice([1, 3, 40, 400, 4000]))
+        for _ in range(6)
+    ]
     counted = [distinct_sketch(values, is_compact=numbers.random() < 0.5) for values in ranges]
     ordered = [quantile_sketch(np.array(values, np.float64)) for values in ranges]
     cuts = sorted(numbers.sample(range(1, 6), numbers.randint(1, 5)))
@@ -69,10 +74,17 @@ def test_quantiles_are_close_and_data_sketches_reads_them(parts: int, rows: int)
     merged = merged_quantiles(pa.array([quantile_sketch(part) for part in values]), one_group(parts))
     theirs = kll_doubles_sketch.deserialize(merged[0].as_py())
     ordered = np.sort(values.ravel())
-    assert (theirs.n, theirs.get_min_value(), theirs.get_max_value()) == (len(ordered), ordered[0], ordered[-1])
+    assert (theirs.n, theirs.get_min_value(), theirs.get_max_value()) == (
+        len(ordered),
+        ordered[0],
+        ordered[-1],
+    )
     ranks = np.linspace(0.01, 0.99, 99)
     found = quantiles(merged, ranks.tolist())[0].as_py()
-    low, high = np.searchsorted(ordered, found, "left") / len(ordered), np.searchsorted(ordered, found, "right") / len(ordered)
+    low, high = (
+        np.searchsorted(ordered, found, "left") / len(ordered),
+        np.searchsorted(ordered, found, "right") / len(ordered),
+    )
     allowed = theirs.normalized_rank_error(False)
     assert np.all(low - allowed <= ranks)
     assert np.all(ranks <= high + allowed)
@@ -91,22 +103,39 @@ def test_a_quantile_sketch_is_read_and_written_as_it_was() -> None:
         )
 
 
-@pytest.mark.parametrize(("place", "value"), [(4, 0), (8, 7), (16, 200), (18, 0), (18, 2), (18, 200), (20, 255), (21, 1)])
+@pytest.mark.parametrize(
+    ("place", "value"), [(4, 0), (8, 7), (16, 200), (18, 0), (18, 2), (18, 200), (20, 255), (21, 1)]
+)
 def test_a_quantile_sketch_that_does_not_fit_together_counts_as_null(place: int, value: int) -> None:
     """Size, values seen, smallest size, levels, and where levels begin, by their bytes in the preamble."""
     data = bytearray(quantile_sketch(np.arange(300.0)))
     data[place] = value
-    merged = merged_quantiles(pa.array([bytes(data), quantile_sketch(np.arange(3.0))], pa.binary()), one_group(2))
+    merged = merged_quantiles(
+        pa.array([bytes(data), quantile_sketch(np.arange(3.0))], pa.binary()), one_group(2)
+    )
     found = quantiles(merged, [0.0])[0].as_py()
     assert found == 0.0
     assert kll_doubles_sketch.deserialize(merged[0].as_py()).n in (3, 303)
 
 
 def test_what_is_no_sketch_counts_as_null() -> None:
-    bad = [b"", b"\x00", b"no sketch at all", None, distinct_sketch(range(3))[:9], quantile_sketch(np.arange(500.0))[:40]]
+    bad = [
+        b"",
+        b"\x00",
+        b"no sketch at all",
+        None,
+        distinct_sketch(range(3))[:9],
+        quantile_sketch(np.arange(500.0))[:40],
+    ]
     good, empty = quantile_sketch(np.arange(3.0)), kll_doubles_sketch(200).serialize()
     assert merged_quantiles(pa.array(bad, pa.binary()), one_group(len(bad))).to_pylist() == [None]
-    assert quantiles(merged_quantiles(pa.array([*bad, good, empty], pa.binary()), one_group(len(bad) + 2)), [0.5]).to_pylist() == [1.0]
-    counted = merged_distinct(pa.array([*bad, distinct_sketch(range(4))], pa.binary()), one_group(len(bad) + 1))
+    assert quantiles(
+        merged_quantiles(pa.array([*bad, good, empty], pa.binary()), one_group(len(bad) + 2)), [0.5]
+    ).to_pylist() == [1.0]
+    counted = merged_distinct(
+        pa.array([*bad, distinct_sketch(range(4))], pa.binary()), one_group(len(bad) + 1)
+    )
     assert distinct_counts(counted).to_pylist() == [4]
-    assert distinct_counts(merged_distinct(pa.array(bad, pa.binary()), one_group(len(bad)))).to_pylist() == [0]
+    assert distinct_counts(merged_distinct(pa.array(bad, pa.binary()), one_group(len(bad)))).to_pylist() == [
+        0
+    ]
