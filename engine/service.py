@@ -23,12 +23,12 @@ from engine.catalog.show import (
 )
 from engine.catalog.standings import HOSTS_SCHEMA, hosts_table, store_statuses
 from engine.cluster.fragments import FragmentRequest
-from engine.coordinator.asked import Asked
 from engine.coordinator.cluster import Cluster
 from engine.coordinator.coordinator import Coordinator, CoordinatorOptions
+from engine.coordinator.distributed_query import DistributedQuery
 from engine.coordinator.division import Divider, Division
 from engine.coordinator.endpoints import Endpoints
-from engine.coordinator.key_rows import KeyAsked
+from engine.coordinator.key_rows import KeyQuery
 from engine.coordinator.lone import lone_cluster
 from engine.coordinator.plans import Definitions, PlanCache, Splitter
 from engine.coordinator.router import Router
@@ -42,7 +42,7 @@ from engine.exec.fragment_cache import FragmentCache
 from engine.exec.local import LocalExecutor
 from engine.exec.query_result import QueryMetadata, QueryResult
 from engine.exec.requests import Requests
-from engine.model.read_point import NEWEST, EpochWish
+from engine.model.read_point import NEWEST, ReadPoint
 from engine.plan.arguments import parameter_schema, shape_values
 from engine.plan.plans import EnginePlan, RowsPlan, lookup_points
 from engine.plan.split.gather import gather
@@ -57,7 +57,7 @@ from engine.statements.column_names import ColumnNames
 from engine.statements.pin import ALL_NEWEST, MigratedError, Pin
 from engine.statements.request import REFUSED_LIMIT, Request
 from engine.statements.statement_cache import MAX_CACHED_LENGTH, LeastRecentlyUsed, ReadyText, StatementCache
-from engine.statements.texts import Texts, Told
+from engine.statements.texts import ExpectedShapes, Texts
 
 __all__ = ["PreparedStatement", "QueryMetadata", "QueryOptions", "QueryResult", "QueryService", "Session"]
 
@@ -107,12 +107,12 @@ class Session:
     Attributes:
         dialect: sqlglot's name of the SQL dialect.
         timeout_seconds: Time-out of statements, if it is shorter than the service's; None for the service's.
-        wish: Which epochs statements may read.
+        read_point: Which epochs statements may read.
     """
 
     dialect: str = "duckdb"
     timeout_seconds: float | None = None
-    wish: EpochWish = NEWEST
+    read_point: ReadPoint = NEWEST
 
 
 DEFAULT_SESSION = Session()
@@ -134,7 +134,7 @@ class PreparedStatement:
     schema: pa.Schema
     parameters: pa.Schema
     dialect: str = "duckdb"
-    shapes: Told | None = None
+    shapes: ExpectedShapes | None = None
 
 
 @dataclass(frozen=True)
@@ -206,14 +206,14 @@ class QueryService:
         self._engine.close()
 
     def prepare(
-        self, sql: str, session: Session = DEFAULT_SESSION, told: Told | None = None
+        self, sql: str, session: Session = DEFAULT_SESSION, expected_shapes: ExpectedShapes | None = None
     ) -> PreparedStatement:
         """Check a statement and tell its types.
 
         Args:
             sql: One read-only statement.
             session: The client's choices.
-            told: What its names meant when its types were told before; None where they were not.
+            expected_shapes: What its names meant when its types were told before; None where they were not.
 
         Returns:
             The statement with the schemas of its result and parameters.
@@ -227,18 +227,25 @@ class QueryService:
         is_known = (
             known is not None
             and known.ready.is_current(self._source.tables())
-            and not self._may_be_migrated(known.ready, session.wish)
+            and not self._may_be_migrated(known.ready, session.read_point)
         )
-        if known is not None and is_known and told in (None, known.prepared.shapes):
+        if known is not None and is_known and expected_shapes in (None, known.prepared.shapes):
             return known.prepared
         deadline = Deadline(self._timeout(session))
-        ready, wish = self._texts.ready(sql, session.dialect, session.wish, deadline)
+        ready, read_point = self._texts.ready(sql, session.dialect, session.read_point, deadline)
         deadline.check()
         request = now = self._as_read(
-            Request(session.dialect, ready, Arguments(lists=ready.lists), deadline, time.perf_counter(), wish)
+            Request(
+                session.dialect,
+                ready,
+                Arguments(lists=ready.lists),
+                deadline,
+                time.perf_counter(),
+                read_point,
+            )
         )
-        if told is not None:
-            request = self._requests.as_told(now, told)
+        if expected_shapes is not None:
+            request = self._requests.with_expected_shapes(now, expected_shapes)
             if request is not now:
                 self._router.check_readable(self._asked(request))
         statement = request.statement
@@ -261,12 +268,12 @@ class QueryService:
             self._prepared.put((sql, session.dialect), _Prepared(statement, prepared))
         return prepared
 
-    def _may_be_migrated(self, statement: ReadyStatement, wish: EpochWish) -> bool:
+    def _may_be_migrated(self, statement: ReadyStatement, read_point: ReadPoint) -> bool:
         """Whether the stores of a statement may be something else at the epochs that it would read than at
         the newest ones here.
         """
         stores = statement.bound.definitions.values()
-        if wish != NEWEST and any(definition.generation for definition in stores):
+        if read_point != NEWEST and any(definition.generation for definition in stores):
             return True
         return self._coordinator is not None and self._routes.differ(
             {definition.group for definition in stores}
@@ -276,7 +283,7 @@ class QueryService:
         """A request with what its stores are at the epochs that it would read now, as far as that can be
         told.
         """
-        if not self._may_be_migrated(request.statement, request.wish):
+        if not self._may_be_migrated(request.statement, request.read_point):
             return request
         generations = self._router.ahead(self._asked(request))
         other = None if generations is None else self._requests.in_shapes(request, generations)
@@ -288,7 +295,7 @@ class QueryService:
         parameters: pa.RecordBatch | None = None,
         session: Session = DEFAULT_SESSION,
         cancelled: Callable[[], bool] | None = None,
-        told: Told | None = None,
+        expected_shapes: ExpectedShapes | None = None,
         slot: Slot | None = None,
     ) -> QueryResult:
         """Run a statement over one version of each store.
@@ -298,7 +305,8 @@ class QueryService:
             parameters: One row with a column a parameter; None for no parameters.
             session: The client's choices; the dialect is that of the prepared statement, if it is one.
             cancelled: Tells, from any thread, whether the client took the statement back.
-            told: What the names of a text meant when the client was told its columns; None where it was not.
+            expected_shapes: What the names of a text meant when the client was told its columns; None where
+                it was not.
             slot: What the statement holds until there is a result; it is given back while an epoch is waited
                 for. None for nothing.
 
@@ -315,18 +323,19 @@ class QueryService:
         text, dialect = (
             (statement, session.dialect) if isinstance(statement, str) else (statement.sql, statement.dialect)
         )
-        told = told if isinstance(statement, str) else statement.shapes
-        found = self.row(text, dialect, parameters, session, cancelled, told)
+        expected_shapes = expected_shapes if isinstance(statement, str) else statement.shapes
+        found = self.row(text, dialect, parameters, session, cancelled, expected_shapes)
         if found is not None:
             return found
         deadline = Deadline(self._timeout(session), cancelled, slot)
         if parameters is None and dialect == "duckdb":
-            found = self._execute_shape(text, deadline, started, session.wish, told)
+            found = self._execute_shape(text, deadline, started, session.read_point, expected_shapes)
             if found is not None:
                 return found
         return self._run(
             replace(
-                self._requests.made(text, dialect, parameters, session.wish, deadline, told), started=started
+                self._requests.made(text, dialect, parameters, session.read_point, deadline, expected_shapes),
+                started=started,
             )
         )
 
@@ -335,7 +344,7 @@ class QueryService:
         sql: str,
         parameters: pa.RecordBatch | None = None,
         session: Session = DEFAULT_SESSION,
-        told: Told | None = None,
+        expected_shapes: ExpectedShapes | None = None,
     ) -> Endpoints | None:
         """What a client can ask of several hosts by itself to get a statement's answer, in place of having it
         gathered here.
@@ -344,7 +353,7 @@ class QueryService:
             sql: One read-only statement.
             parameters: One row with a column a parameter; None for no parameters.
             session: The client's choices.
-            told: As in `execute`.
+            expected_shapes: As in `execute`.
 
         Returns:
             A fragment for each of at least two hosts, good as long as its epochs can be read; their rows
@@ -354,7 +363,7 @@ class QueryService:
         Raises:
             LivestateError: The statement is not valid or cannot be answered, as its kind and message say.
         """
-        request = self._request(sql, parameters, session, told)
+        request = self._request(sql, parameters, session, expected_shapes)
         bound = request.statement.bound
         if self._coordinator is None or bound.kind is not Kind.QUERY or not bound.references:
             return None
@@ -383,10 +392,19 @@ class QueryService:
         return self._divider.divide(self._asked(request), self._timeout(session))
 
     def _request(
-        self, sql: str, parameters: pa.RecordBatch | None, session: Session, told: Told | None = None
+        self,
+        sql: str,
+        parameters: pa.RecordBatch | None,
+        session: Session,
+        expected_shapes: ExpectedShapes | None = None,
     ) -> Request:
         return self._requests.made(
-            sql, session.dialect, parameters, session.wish, Deadline(self._timeout(session)), told
+            sql,
+            session.dialect,
+            parameters,
+            session.read_point,
+            Deadline(self._timeout(session)),
+            expected_shapes,
         )
 
     def execute_fragment(
@@ -452,7 +470,7 @@ class QueryService:
         parameters: pa.RecordBatch | Sequence[object] | None,
         session: Session = DEFAULT_SESSION,
         cancelled: Callable[[], bool] | None = None,
-        told: Told | None = None,
+        expected_shapes: ExpectedShapes | None = None,
     ) -> QueryResult | None:
         """Answer the most frequent statement, one row by its key, past everything that other statements need.
 
@@ -464,7 +482,7 @@ class QueryService:
             session: The client's other choices.
             cancelled: Tells, from any thread, whether the client took the statement back; only asked while
                 another host is waited for.
-            told: As in `execute`.
+            expected_shapes: As in `execute`.
 
         Returns:
             The result; None where the statement asks for anything else, has not been made ready before, or
@@ -474,7 +492,7 @@ class QueryService:
             Unavailable: The store cannot be read now.
         """
         started = time.perf_counter()
-        if session.wish is not NEWEST and session.wish != NEWEST:
+        if session.read_point is not NEWEST and session.read_point != NEWEST:
             return None
         texts = self._texts
         found = (
@@ -486,7 +504,11 @@ class QueryService:
             return None
         statement, key = found
         lookup = statement.key_lookup
-        if lookup is None or not lookup.is_key(key) or (told is not None and told != statement.bound.shapes):
+        if (
+            lookup is None
+            or not lookup.is_key(key)
+            or (expected_shapes is not None and expected_shapes != statement.bound.shapes)
+        ):
             return None
         if self._coordinator is None:
             try:
@@ -494,7 +516,7 @@ class QueryService:
             except (MigratedError, BuildingError):
                 return None
         return self._coordinator.row(
-            KeyAsked(
+            KeyQuery(
                 statement, lookup, key, self._source.definitions(), self._timeout(session), started, cancelled
             )
         )
@@ -508,7 +530,12 @@ class QueryService:
         return min(limits, default=None)
 
     def _execute_shape(
-        self, text: str, deadline: Deadline, started: float, wish: EpochWish, told: Told | None
+        self,
+        text: str,
+        deadline: Deadline,
+        started: float,
+        read_point: ReadPoint,
+        expected_shapes: ExpectedShapes | None,
     ) -> QueryResult | None:
         """Answer a short lookup by the plan that all of its shape share; None if it is no such lookup, or not
         known yet.
@@ -522,7 +549,7 @@ class QueryService:
             self._statements.learn_shape(shape.text, len(shape.values), tables)
             return None
         values = shape_values(known.bound.parameters, shape)
-        if values is None or (told is not None and told != known.bound.shapes):
+        if values is None or (expected_shapes is not None and expected_shapes != known.bound.shapes):
             return None
         request = Request(
             "duckdb",
@@ -530,10 +557,10 @@ class QueryService:
             Arguments(values),
             deadline,
             started,
-            wish,
-            is_told=told is not None,
+            read_point,
+            has_expected_shapes=expected_shapes is not None,
         )
-        if self._coordinator is None and wish == NEWEST:
+        if self._coordinator is None and read_point == NEWEST:
             try:
                 return self._local.lookup(request)
             except (MigratedError, BuildingError):
@@ -589,24 +616,24 @@ class QueryService:
             return self._coordinator.answer(asked).result
         return self._router.alone(asked, lambda found, pin: found.answer(pin))
 
-    def _asked_in_shapes(self, request: Request, generations: Generations) -> Asked | None:
+    def _asked_in_shapes(self, request: Request, generations: Generations) -> DistributedQuery | None:
         found = self._requests.in_shapes(request, generations)
         return None if found is None else self._asked(found)
 
-    def _asked(self, request: Request) -> Asked:
-        return Asked(
+    def _asked(self, request: Request) -> DistributedQuery:
+        return DistributedQuery(
             statement=request.statement,
             arguments=request.arguments,
             limit=request.limit,
             definitions=self._source.definitions(),
-            wish=request.wish,
+            read_point=request.read_point,
             deadline=request.deadline,
             bind=lambda: self._local.bind(request),
             answer=lambda pin: self._local.answer(replace(request, pin=pin)),
             explain=lambda pin: self._local.explain(replace(request, pin=pin)),
             seconds=request.seconds,
             in_shapes=lambda generations: self._asked_in_shapes(request, generations),
-            is_told=request.is_told,
+            has_expected_shapes=request.has_expected_shapes,
         )
 
     def _schema(self, request: Request) -> pa.Schema:

@@ -177,7 +177,7 @@ class LiveStateReader(DataSourceReader):
 
 def _command(options: ReaderOptions, sql: str) -> dict[str, object]:
     timeout = {} if options.timeout_seconds is None else {"timeout": options.timeout_seconds}
-    return {"sql": sql, **options.wish, **timeout}
+    return {"sql": sql, **options.read_point, **timeout}
 
 
 def _planned(options: ReaderOptions, command: dict[str, object]) -> ReadPlan:

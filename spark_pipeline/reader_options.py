@@ -24,7 +24,7 @@ class ReaderOptions:
         source: What is read, as it stands behind FROM: a store's name in quotes, or a query in parentheses.
         sql: The statement that gives all of it.
         is_store: It is a store, and no query.
-        wish: Which epochs will do: fields of a JSON ticket.
+        read_point: Which epochs will do: fields of a JSON ticket.
         timeout_seconds: How long the hosts may take for a partition; None: as long as they allow.
         token: What the hosts want to be shown.
         tls_roots: PEM certificates that vouch for the hosts; empty: the system's.
@@ -34,7 +34,7 @@ class ReaderOptions:
     source: str
     sql: str
     is_store: bool
-    wish: Mapping[str, int | float] = field(default_factory=dict)
+    read_point: Mapping[str, int | float] = field(default_factory=dict)
     timeout_seconds: float | None = None
     token: str | None = field(default=None, repr=False)
     tls_roots: bytes = field(default=b"", repr=False)
@@ -80,7 +80,7 @@ def parse_options(given: Mapping[str, str]) -> ReaderOptions:
         source=source,
         sql=sql,
         is_store="store" in given,
-        wish=_wish(given),
+        read_point=_read_point(given),
         timeout_seconds=_value(given, "timeout", _seconds, "a number of seconds above 0"),
         token=given.get("token"),
         tls_roots=_value(given, "tls_roots", _file, "a file with PEM certificates that the driver can read")
@@ -97,7 +97,7 @@ def _source(given: Mapping[str, str]) -> tuple[str, str]:
     return f"({query}\n) AS q", query
 
 
-def _wish(given: Mapping[str, str]) -> dict[str, int | float]:
+def _read_point(given: Mapping[str, str]) -> dict[str, int | float]:
     found = {
         "as_of": _value(given, "epoch", _epoch, "an epoch number"),
         "min_epoch": _value(given, "min_epoch", _epoch, "an epoch number"),

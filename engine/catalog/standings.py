@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from engine.cluster.refusals import progress_in_words
-from engine.cluster.reports import GroupReport, HostName, HostReport, Standing, StoreReport
+from engine.cluster.reports import GroupReport, HostName, HostReport, HostStatus, StoreReport
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 from engine.scan import StoreStatus
 
@@ -33,7 +33,7 @@ Definitions = Mapping[StoreName, StoreDefinition]
 
 
 def hosts_table(
-    uris: Mapping[HostName, str], standings: Mapping[HostName, Standing], definitions: Definitions, now: int
+    uris: Mapping[HostName, str], standings: Mapping[HostName, HostStatus], definitions: Definitions, now: int
 ) -> pa.Table:
     """The hosts, a row for each of their store groups.
 
@@ -64,7 +64,7 @@ def hosts_table(
     return pa.Table.from_pylist(rows, HOSTS_SCHEMA)
 
 
-def newest_epochs(standings: Iterable[Standing]) -> Mapping[GroupName, Epoch]:
+def newest_epochs(standings: Iterable[HostStatus]) -> Mapping[GroupName, Epoch]:
     """The newest epoch of each group that any host knows of.
 
     Args:
@@ -116,7 +116,7 @@ def store_statuses(
         Each store, in order of name. Replicas count once: where only some partitions have several, their
         share is taken to be that of all. Its problem is what no host has of it, and what keeps a host.
     """
-    newest = newest_epochs(Standing(alive=True, report=report) for report in reports.values())
+    newest = newest_epochs(HostStatus(alive=True, report=report) for report in reports.values())
     return [
         _status(
             definition,

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from engine.cluster.reports import HostName, HostReport, Standing
+from engine.cluster.reports import HostName, HostReport, HostStatus
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreName
 
 
@@ -73,7 +73,7 @@ class Peers(Protocol):
         anybody.
         """
 
-    def standings(self) -> Mapping[HostName, Standing]:
+    def standings(self) -> Mapping[HostName, HostStatus]:
         """What is known of every host, those that are not alive as well."""
 
     def run(

@@ -19,7 +19,7 @@ _Part = tuple[tuple[StoreName, ...], frozenset[PartitionId]]
 
 
 @dataclass(frozen=True, eq=False)
-class Bundle:
+class PartitionSet:
     """Partition numbers that are needed of the same stores, of equally many partitions each: a number is read
     of all of them at one host.
 
@@ -53,7 +53,7 @@ def bundles_of(
     needs: Mapping[StoreName, Collection[PartitionId]],
     definitions: Mapping[StoreName, StoreDefinition],
     reports: Mapping[HostName, HostReport],
-) -> tuple[Bundle, ...]:
+) -> tuple[PartitionSet, ...]:
     """What a query needs, cut so that the partitions of a bundle are all needed of the same stores.
 
     What is needed of global stores is read whole at every host that reads anything, so only hosts that have
@@ -94,14 +94,14 @@ def _bundles(
     needs: Mapping[StoreName, frozenset[PartitionId]],
     definitions: Mapping[StoreName, StoreDefinition],
     reports: Mapping[HostName, HostReport],
-) -> tuple[Bundle, ...]:
-    found: list[Bundle] = []
+) -> tuple[PartitionSet, ...]:
+    found: list[PartitionSet] = []
     for count in sorted({definitions[store].partitions for store in needs}):
         parts: list[_Part] = []
         for store in sorted(store for store in needs if definitions[store].partitions == count):
             parts = _refined(parts, store, needs[store])
         found += [
-            Bundle(count, stores, numbers, _held(stores, numbers, reports)) for stores, numbers in parts
+            PartitionSet(count, stores, numbers, _held(stores, numbers, reports)) for stores, numbers in parts
         ]
     return tuple(found)
 
@@ -139,7 +139,7 @@ class GroupReading:
 
     group: GroupName
     stores: tuple[StoreName, ...]
-    bundles: tuple[Bundle, ...]
+    bundles: tuple[PartitionSet, ...]
     reports: Mapping[HostName, GroupReport]
     since: Mapping[StoreName, Mapping[HostName, Epoch]]
 
@@ -234,7 +234,7 @@ def readings_of(
     needs: Mapping[StoreName, Collection[PartitionId]],
     definitions: Mapping[StoreName, StoreDefinition],
     reports: Mapping[HostName, HostReport],
-    bundles: tuple[Bundle, ...],
+    bundles: tuple[PartitionSet, ...],
 ) -> tuple[GroupReading, ...]:
     """The store groups that a query reads, in order of name.
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from engine.cluster.readable import Bundle, GroupReading, Hosts
+from engine.cluster.readable import GroupReading, Hosts, PartitionSet
 from engine.cluster.reports import LONE_HOST, GroupReport, HostName, HostReport, Progress
 from engine.errors import InvalidInput, LivestateError, NotFound, Unavailable
-from engine.model.read_point import AsOf, AsOfEpoch, AsOfTimestamp, EpochWish
+from engine.model.read_point import AsOf, AsOfEpoch, AsOfTimestamp, ReadPoint
 from engine.model.schema import Epoch, PartitionId, StoreName
 
 _EPOCHS_SHOWN = 8
@@ -55,7 +55,7 @@ def outlook(report: GroupReport) -> str:
 
 
 def no_partition(
-    bundle: Bundle,
+    bundle: PartitionSet,
     missing: Collection[PartitionId],
     readings: Sequence[GroupReading],
     reports: Mapping[HostName, HostReport],
@@ -174,12 +174,12 @@ def no_route(readings: Sequence[GroupReading]) -> Unavailable:
     )
 
 
-def out_of_reach(reading: GroupReading, wish: EpochWish, now: int) -> tuple[LivestateError, bool]:
+def out_of_reach(reading: GroupReading, read_point: ReadPoint, now: int) -> tuple[LivestateError, bool]:
     """The refusal of a query for whose wish a group has no epoch.
 
     Args:
         reading: The group.
-        wish: What is wished.
+        read_point: What is wished.
         now: The time, microseconds since 1970 UTC.
 
     Returns:
@@ -189,19 +189,19 @@ def out_of_reach(reading: GroupReading, wish: EpochWish, now: int) -> tuple[Live
         return Unavailable(
             f"No host that is alive can read group {reading.group} yet: try again shortly."
         ), True
-    generations = wish.generations.get(reading.group)
+    generations = read_point.generations.get(reading.group)
     if (
         generations is not None
-        and (refused := _of_other_columns(reading, generations, wish.of(reading.group))) is not None
+        and (refused := _of_other_columns(reading, generations, read_point.of(reading.group))) is not None
     ):
         return refused
-    match wish.of(reading.group):
+    match read_point.of(reading.group):
         case AsOfEpoch(epoch):
             return _no_such_epoch(reading, epoch)
         case AsOfTimestamp() as moment:
             return _no_such_moment(reading, moment)
         case _:
-            return _too_old(reading, wish, now), True
+            return _too_old(reading, read_point, now), True
 
 
 def _of_other_columns(
@@ -290,15 +290,15 @@ def _no_such_moment(reading: GroupReading, moment: AsOfTimestamp) -> tuple[Lives
     ), False
 
 
-def _too_old(reading: GroupReading, wish: EpochWish, now: int) -> Unavailable:
+def _too_old(reading: GroupReading, read_point: ReadPoint, now: int) -> Unavailable:
     covered = next((epoch for epoch in reading.epochs if reading.is_covered(epoch)), None)
-    wanted = wish.min_epoch or reading.epochs[0]
+    wanted = read_point.min_epoch or reading.epochs[0]
     if covered is None or covered < wanted:
         gap = _gap(reading, wanted)
         if gap is not None:
             return Unavailable(f"{_behind(gap, wanted)}: try again shortly.")
     if covered is not None and covered >= wanted:
-        stale, limit = reading.stale_seconds(covered, now), wish.max_staleness_seconds or 0.0
+        stale, limit = reading.stale_seconds(covered, now), read_point.max_staleness_seconds or 0.0
         return Unavailable(
             f"Group {reading.group} can be read at epoch {covered}, and may lack commits of the last "
             f"{stale:.3g} seconds; max_staleness is {limit:g}."

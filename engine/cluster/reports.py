@@ -133,7 +133,7 @@ class HostReport:
 
 
 @dataclass(frozen=True)
-class Standing:
+class HostStatus:
     """What a host knows of a host.
 
     Attributes:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from engine.cluster.readable import Bundle, GroupReading, Hosts, bundles_of, readings_of
+from engine.cluster.readable import GroupReading, Hosts, PartitionSet, bundles_of, readings_of
 from engine.cluster.refusals import no_partition, no_route, out_of_reach
 from engine.cluster.reports import HostName, HostReport
 from engine.errors import InvalidInput, LivestateError
-from engine.model.read_point import NEWEST, AsOfEpoch, AsOfTimestamp, EpochWish
+from engine.model.read_point import NEWEST, AsOfEpoch, AsOfTimestamp, ReadPoint
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 
 Order = Callable[[int], Sequence[tuple[HostName, ...]]]
@@ -48,7 +48,7 @@ class Route:
 
 
 @dataclass(frozen=True)
-class NotYet:
+class NoRoute:
     """Why a query cannot be answered now.
 
     Attributes:
@@ -66,9 +66,9 @@ def route(
     reports: Mapping[HostName, HostReport],
     here: HostName,
     order: Order,
-    wish: EpochWish = NEWEST,
+    read_point: ReadPoint = NEWEST,
     now: int = 0,
-) -> Route | NotYet:
+) -> Route | NoRoute:
     """Choose one epoch for each store group, and a host for each partition.
 
     Each group is read at the newest epoch that the wish allows and at which some host has each needed
@@ -82,7 +82,7 @@ def route(
         reports: Of every host that is alive.
         here: The host that asks.
         order: Who should answer for a partition.
-        wish: Which epochs will do.
+        read_point: Which epochs will do.
         now: The time, microseconds since 1970 UTC; only `max_staleness_seconds` looks at it.
 
     Returns:
@@ -91,11 +91,11 @@ def route(
     bundles = bundles_of(needs, definitions, reports)
     readings = readings_of(needs, definitions, reports, bundles)
     if (
-        isinstance(wish.as_of_default, AsOfEpoch)
-        and sum(reading.group not in wish.as_of for reading in readings) > 1
+        isinstance(read_point.as_of_default, AsOfEpoch)
+        and sum(reading.group not in read_point.as_of for reading in readings) > 1
     ):
         groups = " and ".join(reading.group for reading in readings)
-        return NotYet(
+        return NoRoute(
             InvalidInput(
                 f"The statement reads the groups {groups}, which count their epochs apart: say AS OF EPOCH "
                 "behind the tables' names."
@@ -104,18 +104,18 @@ def route(
         )
     for bundle in bundles:
         if missing := bundle.missing(bundle.held):
-            return NotYet(
+            return NoRoute(
                 no_partition(bundle, missing, readings, reports, order(bundle.count)), may_come=True
             )
     allowed: list[tuple[Epoch, ...]] = []
     for reading in readings:
-        epochs = _allowed(reading, wish, now)
+        epochs = _allowed(reading, read_point, now)
         if not epochs or not any(reading.is_covered(epoch) for epoch in epochs):
-            return NotYet(*out_of_reach(reading, wish, now))
+            return NoRoute(*out_of_reach(reading, read_point, now))
         allowed.append(epochs)
     chosen = _choose(readings, allowed, {bundle: frozenset(bundle.held) for bundle in bundles})
     if chosen is None:
-        return NotYet(no_route(readings), may_come=True)
+        return NoRoute(no_route(readings), may_come=True)
     epochs_of, hosts_of = chosen
     return Route(
         {reading.group: epoch for reading, epoch in zip(readings, epochs_of, strict=True)},
@@ -132,12 +132,12 @@ def route(
     )
 
 
-def _allowed(reading: GroupReading, wish: EpochWish, now: int) -> tuple[Epoch, ...]:
+def _allowed(reading: GroupReading, read_point: ReadPoint, now: int) -> tuple[Epoch, ...]:
     """The epochs that the wish allows and some host has, newest first; none where a better one is still to
     come.
     """
-    found = _allowed_in_time(reading, wish, now)
-    generations = wish.generations.get(reading.group)
+    found = _allowed_in_time(reading, read_point, now)
+    generations = read_point.generations.get(reading.group)
     return (
         found
         if generations is None
@@ -145,15 +145,15 @@ def _allowed(reading: GroupReading, wish: EpochWish, now: int) -> tuple[Epoch, .
     )
 
 
-def _allowed_in_time(reading: GroupReading, wish: EpochWish, now: int) -> tuple[Epoch, ...]:
-    match wish.of(reading.group):
+def _allowed_in_time(reading: GroupReading, read_point: ReadPoint, now: int) -> tuple[Epoch, ...]:
+    match read_point.of(reading.group):
         case AsOfEpoch(epoch):
             return (epoch,) if epoch in reading.epochs else ()
         case AsOfTimestamp(moment):
             return _allowed_at(reading, moment)
         case _:
-            limit = wish.max_staleness_seconds
-            oldest = wish.min_epoch or 0
+            limit = read_point.max_staleness_seconds
+            oldest = read_point.min_epoch or 0
             recent = (epoch for epoch in reading.epochs if epoch >= oldest)
             return tuple(
                 epoch for epoch in recent if limit is None or reading.stale_seconds(epoch, now) <= limit
@@ -178,11 +178,13 @@ def _allowed_at(reading: GroupReading, moment: int) -> tuple[Epoch, ...]:
     return ()
 
 
-_Chosen = tuple[tuple[Epoch, ...], Mapping[Bundle, Hosts]]
+_Chosen = tuple[tuple[Epoch, ...], Mapping[PartitionSet, Hosts]]
 
 
 def _choose(
-    readings: Sequence[GroupReading], allowed: Sequence[tuple[Epoch, ...]], hosts: Mapping[Bundle, Hosts]
+    readings: Sequence[GroupReading],
+    allowed: Sequence[tuple[Epoch, ...]],
+    hosts: Mapping[PartitionSet, Hosts],
 ) -> _Chosen | None:
     """The newest epochs at which all bundles can be read, and by which hosts; the first group's epoch comes
     first where they compete.
@@ -207,8 +209,8 @@ def _choose(
 
 
 def _narrowed(
-    hosts: Mapping[Bundle, Hosts], reading: GroupReading, readers: Mapping[StoreName, Hosts]
-) -> dict[Bundle, Hosts] | None:
+    hosts: Mapping[PartitionSet, Hosts], reading: GroupReading, readers: Mapping[StoreName, Hosts]
+) -> dict[PartitionSet, Hosts] | None:
     """The hosts that are left for each bundle; None where they do not have all of one."""
     left = dict(hosts)
     for bundle in reading.bundles:
@@ -222,7 +224,7 @@ def _narrowed(
 
 def _placed(
     needs: Mapping[StoreName, Collection[PartitionId]],
-    hosts_of: Mapping[Bundle, Hosts],
+    hosts_of: Mapping[PartitionSet, Hosts],
     here: HostName,
     order: Order,
 ) -> dict[HostName, dict[StoreName, tuple[PartitionId, ...]]]:
@@ -242,7 +244,7 @@ def _placed(
     return placed
 
 
-def _alone(hosts_of: Mapping[Bundle, Hosts], here: HostName, order: Order) -> HostName | None:
+def _alone(hosts_of: Mapping[PartitionSet, Hosts], here: HostName, order: Order) -> HostName | None:
     """A host that can answer for everything: this one, else the one that should answer for the first
     partition; None if there is none.
     """
@@ -257,7 +259,7 @@ def _alone(hosts_of: Mapping[Bundle, Hosts], here: HostName, order: Order) -> Ho
     return next((host for host in preferred if host in able), min(able, default=None))
 
 
-def _spread(bundle: Bundle, hosts: Hosts, order: Order) -> dict[HostName, tuple[PartitionId, ...]]:
+def _spread(bundle: PartitionSet, hosts: Hosts, order: Order) -> dict[HostName, tuple[PartitionId, ...]]:
     """The numbers that each host reads, ascending: a number is read at the first host that should answer for
     it and can.
     """

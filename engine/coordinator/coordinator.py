@@ -18,14 +18,14 @@ import pyarrow as pa
 from engine.cluster.fragments import FragmentRequest, FragmentRows
 from engine.cluster.reports import HostName
 from engine.cluster.routing import Route
-from engine.coordinator.asked import Asked
 from engine.coordinator.cluster import Cluster
+from engine.coordinator.distributed_query import DistributedQuery
 from engine.coordinator.endpoints import Endpoints, endpoints_of
-from engine.coordinator.errand import Errand, Tally
+from engine.coordinator.exchange_stream import ExchangeStream
 from engine.coordinator.explained import analyzed_lines, scattered_lines, whole_lines
-from engine.coordinator.flow import Flow
-from engine.coordinator.key_rows import KeyAsked, KeyRows
-from engine.coordinator.memory import GatherMemory
+from engine.coordinator.fragment_context import FragmentContext, FragmentStats
+from engine.coordinator.key_rows import KeyQuery, KeyRows
+from engine.coordinator.memory import MemoryPool
 from engine.coordinator.parts import HostFailedError, Parts, RefusedError, let_go, stopping
 from engine.coordinator.plans import PlanCache, ReadyFragment, ReadyPlan, WholeText
 from engine.coordinator.results import forwarded_metadata, local_metadata, scattered_metadata
@@ -87,13 +87,13 @@ class Answer:
         result: The result.
         route: Epochs, and who read what.
         plan: How it was split; None where one host answered it whole.
-        tallies: What came from where; grows while the result is read.
+        stats: What came from where; grows while the result is read.
     """
 
     result: QueryResult
     route: Route
     plan: ReadyPlan | None = None
-    tallies: Collection[Tally] = ()
+    stats: Collection[FragmentStats] = ()
 
 
 class _LocalRows:
@@ -146,7 +146,7 @@ class Coordinator:
         self._router = router
         self._serve = serve
         self._options = options
-        self._memory = GatherMemory(options.gather_limit_bytes, options.total_gather_limit_bytes)
+        self._memory = MemoryPool(options.gather_limit_bytes, options.total_gather_limit_bytes)
         self._threads = ThreadPoolExecutor(options.peer_threads, "livestate-parts")
         self._watcher = Watcher()
         self._key_rows = KeyRows(cluster, routes, router, plans, local)
@@ -171,7 +171,7 @@ class Coordinator:
         self._threads.shutdown(cancel_futures=True)
         self._watcher.close()
 
-    def answer(self, asked: Asked) -> Answer:
+    def answer(self, asked: DistributedQuery) -> Answer:
         """Answer a statement.
 
         A host that fails before the first row was handed out is left out of the next try.
@@ -191,7 +191,7 @@ class Coordinator:
             let_go(error)
             raise
 
-    def _answered(self, asked: Asked) -> Answer:
+    def _answered(self, asked: DistributedQuery) -> Answer:
         routed = self._router.find(asked)
         failed: set[HostName] = set()
         for _ in range(MOST_TRIES):
@@ -205,7 +205,7 @@ class Coordinator:
             f"Hosts failed one after the other ({', '.join(sorted(failed))}); try again shortly."
         )
 
-    def row(self, asked: KeyAsked) -> QueryResult | None:
+    def row(self, asked: KeyQuery) -> QueryResult | None:
         """Answer a lookup of one row by its key, past everything that other statements need.
 
         Args:
@@ -216,7 +216,7 @@ class Coordinator:
         """
         return self._key_rows.row(asked)
 
-    def endpoints(self, asked: Asked) -> Endpoints | None:
+    def endpoints(self, asked: DistributedQuery) -> Endpoints | None:
         """The fragments whose rows together are the answer of a statement.
 
         Args:
@@ -233,7 +233,7 @@ class Coordinator:
             return None
         return endpoints_of(routed.asked, self._plan(routed.asked), routed.route, self._cluster.here)
 
-    def explain(self, asked: Asked) -> list[str]:
+    def explain(self, asked: DistributedQuery) -> list[str]:
         """The lines of EXPLAIN.
 
         Args:
@@ -256,14 +256,14 @@ class Coordinator:
             return whole_lines(statement, asked.arguments, kept, hosts[0], text)
         plan = self._plan(asked)
         kept = kept_partitions(plan.runs.bound.references, plan.runs.predicates, asked.arguments)
-        errand = Errand(asked.arguments, route, self._cluster.here, asked.deadline)
+        context = FragmentContext(asked.arguments, route, self._cluster.here, asked.deadline)
         shares = {
-            each.fragment.name: errand.shares(each.text, united(each.fragment.references, kept))
+            each.fragment.name: context.shares(each.text, united(each.fragment.references, kept))
             for each in plan.fragments
         }
         return scattered_lines(plan, asked.arguments, kept, shares)
 
-    def analyze(self, asked: Asked) -> list[str]:
+    def analyze(self, asked: DistributedQuery) -> list[str]:
         """Run a statement, and say what that took.
 
         Args:
@@ -280,7 +280,7 @@ class Coordinator:
         with answer.result as result:
             rows = sum(batch.num_rows for batch in result)
             taken = time.perf_counter() - begun
-        lines = [f"rows: {rows}", *analyzed_lines(answer.route, answer.tallies, self._cluster.here)]
+        lines = [f"rows: {rows}", *analyzed_lines(answer.route, answer.stats, self._cluster.here)]
         lines += [f"{step}: {seconds * 1000:.3f} ms" for step, seconds in result.metadata.seconds.items()]
         return [*lines, f"all rows: {taken * 1000:.3f} ms"]
 
@@ -289,10 +289,10 @@ class Coordinator:
         given up meanwhile.
         """
         asked, needs, route = routed.asked, routed.needs, routed.route
-        without = self._routes.now(needs, asked.definitions, asked.wish, failed)
+        without = self._routes.now(needs, asked.definitions, asked.read_point, failed)
         if isinstance(without, Route):
             return without
-        found = self._routes.now(needs, asked.definitions, asked.wish)
+        found = self._routes.now(needs, asked.definitions, asked.read_point)
         if isinstance(found, Route) and found.epochs != route.epochs:
             return found
         raise _lost(failure, route) from failure
@@ -301,7 +301,7 @@ class Coordinator:
         """The hosts that have something to read."""
         return [host for host in route.hosts if any(route.partitions[host].values())]
 
-    def _plan(self, asked: Asked) -> ReadyPlan:
+    def _plan(self, asked: DistributedQuery) -> ReadyPlan:
         if asked.limit == REFUSED_LIMIT:
             return self._plans.gathering(asked.statement, asked.types, asked.bind, asked.deadline)
         sizes = self._routes.sizes(asked.statement.bound.stores, asked.definitions)
@@ -332,14 +332,14 @@ class Coordinator:
         except RefusedError as refused:
             raise refused.error from refused
 
-    def _pin(self, asked: Asked, route: Route) -> Pin:
+    def _pin(self, asked: DistributedQuery, route: Route) -> Pin:
         """What this host reads."""
         held = route.partitions.get(self._cluster.here, {})
         partitions = {name: tuple(held.get(name, ())) for name in asked.statement.bound.stores}
         # Without partitions any epoch will do, and this host need not have that of the others.
         return Pin(route.epochs if any(partitions.values()) else None, partitions)
 
-    def _here(self, asked: Asked, route: Route) -> Answer:
+    def _here(self, asked: DistributedQuery, route: Route) -> Answer:
         """This host has all of it."""
         here = self._cluster.here
         try:
@@ -353,42 +353,42 @@ class Coordinator:
         result.metadata = local_metadata(here, result.metadata, route, asked.definitions)
         return Answer(result, route)
 
-    def _forwarded(self, asked: Asked, route: Route, host: HostName, whole: WholeText) -> Answer:
+    def _forwarded(self, asked: DistributedQuery, route: Route, host: HostName, whole: WholeText) -> Answer:
         """One other host has all of it: the statement goes there, and its rows come straight through."""
         assert whole.text is not None
-        errand = Errand(asked.arguments, route, self._cluster.here, asked.deadline)
+        context = FragmentContext(asked.arguments, route, self._cluster.here, asked.deadline)
         with ExitStack() as resources:
             parts = self._begun(asked.deadline, resources)
             try:
                 part = parts.open(
                     host,
-                    errand.request(whole.text, errand.shares(whole.text, route.partitions[host])[host], {}),
+                    context.request(whole.text, context.shares(whole.text, route.partitions[host])[host], {}),
                 )
-                tally = Tally("statement", part, 0, 0.0)
-                rows = _primed(tally.counted(parts.batches(part)))
+                stats = FragmentStats("statement", part, 0, 0.0)
+                rows = _primed(stats.counted(parts.batches(part)))
             except RefusedError as refused:
                 raise refused.error from refused
             kept = resources.pop_all()
         schema = part.rows.schema if whole.schema is None else whole.schema
         metadata = forwarded_metadata(host, part.rows.metadata, route, asked.definitions, asked.seconds())
         batches = sliced(renamed(_unwrapped(rows, route), schema), self._options.batch_bytes)
-        return Answer(QueryResult(schema, metadata, batches, kept.close, parts.end), route, None, (tally,))
+        return Answer(QueryResult(schema, metadata, batches, kept.close, parts.end), route, None, (stats,))
 
-    def _scattered(self, asked: Asked, kept: Kept, route: Route, plan: ReadyPlan) -> Answer:
+    def _scattered(self, asked: DistributedQuery, kept: Kept, route: Route, plan: ReadyPlan) -> Answer:
         """Several hosts have it: each runs fragments over its part."""
         planned = asked.seconds()["total"]
         if plan.runs is not asked.statement:
             kept = kept_partitions(plan.runs.bound.references, plan.runs.predicates, asked.arguments)
-        errand = Errand(asked.arguments, route, self._cluster.here, asked.deadline)
+        context = FragmentContext(asked.arguments, route, self._cluster.here, asked.deadline)
 
         def needs_of(fragment: ReadyFragment) -> Partitions:
             return united(fragment.fragment.references, kept)
 
         with ExitStack() as resources:
             parts = self._begun(asked.deadline, resources)
-            ration = self._memory.ration()
-            resources.callback(ration.free)
-            scatter = Scatter(errand, needs_of, parts, self._threads, ration)
+            reservation = self._memory.reservation()
+            resources.callback(reservation.free)
+            scatter = Scatter(context, needs_of, parts, self._threads, reservation)
             resources.callback(scatter.forget)
             schema, batches = self._rows(asked, route, plan, scatter, resources)
             kept_open = resources.pop_all()
@@ -396,16 +396,16 @@ class Coordinator:
         if plan.merge is not None:
             seconds["merge"] = max(0.0, seconds["total"] - planned - scatter.gather_seconds)
         metadata = scattered_metadata(
-            plan, scatter.tallies, route, asked.definitions, self._cluster.here, seconds
+            plan, scatter.stats, route, asked.definitions, self._cluster.here, seconds
         )
         interrupt = partial(_interrupt, parts, batches)
         result = QueryResult(
             schema, metadata, sliced(iter(batches), self._options.batch_bytes), kept_open.close, interrupt
         )
-        return Answer(result, route, plan, scatter.tallies)
+        return Answer(result, route, plan, scatter.stats)
 
     def _rows(
-        self, asked: Asked, route: Route, plan: ReadyPlan, scatter: Scatter, resources: ExitStack
+        self, asked: DistributedQuery, route: Route, plan: ReadyPlan, scatter: Scatter, resources: ExitStack
     ) -> tuple[pa.Schema, Any]:
         """Rows of a plan, once every host has begun; for a merge, once all that it reads is here, or on its
         way.
@@ -422,7 +422,7 @@ class Coordinator:
         return schema, renamed(limited(_unwrapped(_primed(scatter.stream(last)), route), asked.limit), schema)
 
     def _merged(
-        self, asked: Asked, route: Route, plan: ReadyPlan, scatter: Scatter, resources: ExitStack
+        self, asked: DistributedQuery, route: Route, plan: ReadyPlan, scatter: Scatter, resources: ExitStack
     ) -> tuple[pa.Schema, Any]:
         merge = plan.merge
         assert merge is not None
@@ -437,15 +437,15 @@ class Coordinator:
         resources.callback(rows.close)
         # Before the engine closes: it lets go of a flow when the next batch is there.
         resources.callback(scatter.end)
-        flows = any(isinstance(table, Flow) for table in tables.values())
+        flows = any(isinstance(table, ExchangeStream) for table in tables.values())
         batches = _unwrapped(_primed(iter(rows)), route) if flows else iter(rows)
         return (rows.schema if plan.schema is None else plan.schema), _Merged(
             rows, batches if plan.schema is None else renamed(batches, plan.schema)
         )
 
     def _read_by_merge(
-        self, asked: Asked, plan: ReadyPlan, scatter: Scatter
-    ) -> Mapping[str, pa.Table | Flow]:
+        self, asked: DistributedQuery, plan: ReadyPlan, scatter: Scatter
+    ) -> Mapping[str, pa.Table | ExchangeStream]:
         """What a merge reads, by name."""
         assert plan.merge is not None
         if plan.flows:

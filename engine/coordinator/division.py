@@ -13,10 +13,10 @@ from engine.cluster.fragments import FragmentRequest
 from engine.cluster.replicas import readers
 from engine.cluster.reports import HostName
 from engine.cluster.routing import Route
-from engine.coordinator.asked import Asked
 from engine.coordinator.cluster import Cluster
+from engine.coordinator.distributed_query import DistributedQuery
 from engine.coordinator.endpoints import plain_fragment
-from engine.coordinator.errand import Errand
+from engine.coordinator.fragment_context import FragmentContext
 from engine.coordinator.plans import Definitions, PlanCache
 from engine.coordinator.router import Router
 from engine.coordinator.routes import Routes
@@ -70,7 +70,7 @@ class Divider:
         self._router = router
         self._plans = plans
 
-    def divide(self, asked: Asked, timeout_seconds: float | None) -> Division:
+    def divide(self, asked: DistributedQuery, timeout_seconds: float | None) -> Division:
         """Divide the answer of a statement.
 
         Every piece is a fragment over one partition number of all stores: what is right for any placement of
@@ -96,11 +96,11 @@ class Divider:
         if plan.runs is not asked.statement:
             kept = kept_partitions(plan.runs.bound.references, plan.runs.predicates, asked.arguments)
         needs = united(fragment.fragment.references, kept)
-        errand = Errand(asked.arguments, route, self._cluster.here, asked.deadline)
+        context = FragmentContext(asked.arguments, route, self._cluster.here, asked.deadline)
         shares = _shares({name: needs[name] for name in fragment.text.stores}, route, asked.definitions)
         pieces = tuple(
             Piece(
-                replace(errand.request(fragment.text, share, {}), timeout_seconds=timeout_seconds),
+                replace(context.request(fragment.text, share, {}), timeout_seconds=timeout_seconds),
                 self._readers(share, route, asked),
             )
             for share in shares
@@ -109,7 +109,7 @@ class Divider:
         # one.
         return Division(route.epochs, plan.schema, pieces if all(piece.hosts for piece in pieces) else None)
 
-    def _readers(self, share: Partitions, route: Route, asked: Asked) -> tuple[HostName, ...]:
+    def _readers(self, share: Partitions, route: Route, asked: DistributedQuery) -> tuple[HostName, ...]:
         return readers(
             share, route.epochs, asked.definitions, self._cluster.peers.reports(), self._cluster.order
         )

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from engine.cluster.fragments import FragmentRequest
 from engine.cluster.reports import HostName
 from engine.cluster.routing import Route
-from engine.coordinator.asked import Asked
-from engine.coordinator.errand import Errand
+from engine.coordinator.distributed_query import DistributedQuery
+from engine.coordinator.fragment_context import FragmentContext
 from engine.coordinator.plans import ReadyFragment, ReadyPlan
 from engine.plan.placement import kept_partitions, united
 from engine.plan.plans import CountPlan
@@ -19,7 +19,7 @@ Endpoints = Mapping[HostName, FragmentRequest]
 """What to ask of each host; all their rows together are the answer."""
 
 
-def endpoints_of(asked: Asked, plan: ReadyPlan, route: Route, here: HostName) -> Endpoints | None:
+def endpoints_of(asked: DistributedQuery, plan: ReadyPlan, route: Route, here: HostName) -> Endpoints | None:
     """The fragments whose rows, put one after the other, are a statement's answer.
 
     Args:
@@ -36,12 +36,12 @@ def endpoints_of(asked: Asked, plan: ReadyPlan, route: Route, here: HostName) ->
     if last is None:
         return None
     kept = kept_partitions(plan.runs.bound.references, plan.runs.predicates, asked.arguments)
-    errand = Errand(asked.arguments, route, here, asked.deadline)
-    shares = errand.shares(last.text, united(last.fragment.references, kept))
-    return {host: errand.request(last.text, share, {}) for host, share in shares.items()}
+    context = FragmentContext(asked.arguments, route, here, asked.deadline)
+    shares = context.shares(last.text, united(last.fragment.references, kept))
+    return {host: context.request(last.text, share, {}) for host, share in shares.items()}
 
 
-def plain_fragment(asked: Asked, plan: ReadyPlan) -> ReadyFragment | None:
+def plain_fragment(asked: DistributedQuery, plan: ReadyPlan) -> ReadyFragment | None:
     """The only fragment of a plan, if its rows on all hosts, one after the other, are the statement's answer.
 
     Args:

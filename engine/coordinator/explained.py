@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from engine.cluster.reports import HostName
 from engine.cluster.routing import Route
-from engine.coordinator.errand import Shares, Tally
+from engine.coordinator.fragment_context import FragmentStats, Shares
 from engine.coordinator.plans import ReadyPlan
 from engine.coordinator.results import DISTRIBUTED, moved_bytes
 from engine.model.schema import PartitionId
@@ -76,25 +76,25 @@ def _stores(
     return lines
 
 
-def analyzed_lines(route: Route, tallies: Iterable[Tally], here: HostName) -> list[str]:
+def analyzed_lines(route: Route, stats: Iterable[FragmentStats], here: HostName) -> list[str]:
     """What EXPLAIN ANALYZE adds when hosts took part.
 
     Args:
         route: Epochs, and who read what.
-        tallies: What came from where.
+        stats: What came from where.
         here: This host.
     """
-    read = sorted(tallies, key=lambda tally: (tally.fragment, tally.host))
+    read = sorted(stats, key=lambda stats: (stats.fragment, stats.host))
     lines = [f"epoch: {group} {epoch}" for group, epoch in sorted(route.epochs.items())]
-    lines += [_tally(tally) for tally in read]
+    lines += [_tally(stats) for stats in read]
     lines.append(f"moved between hosts: {moved_bytes(read, here)} bytes")
     return lines
 
 
-def _tally(tally: Tally) -> str:
-    known = tally.metadata
+def _tally(stats: FragmentStats) -> str:
+    known = stats.metadata
     segments = f"{known.get('segments_read', 0)} of {known.get('segments', 0)} segments"
     return (
-        f"read: {tally.fragment} on {tally.host}: {tally.rows} rows, {tally.nbytes} bytes, {segments}, "
-        f"{tally.seconds * 1000:.3f} ms"
+        f"read: {stats.fragment} on {stats.host}: {stats.rows} rows, {stats.nbytes} bytes, {segments}, "
+        f"{stats.seconds * 1000:.3f} ms"
     )

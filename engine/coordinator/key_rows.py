@@ -29,7 +29,7 @@ from engine.statements.pin import Pin
 
 
 @dataclass(frozen=True)
-class KeyAsked:
+class KeyQuery:
     """A lookup of one row by its key.
 
     Attributes:
@@ -71,7 +71,7 @@ class KeyRows:
         self._plans = plans
         self._local = local
 
-    def row(self, asked: KeyAsked) -> QueryResult | None:
+    def row(self, asked: KeyQuery) -> QueryResult | None:
         """Answer a lookup.
 
         Args:
@@ -101,7 +101,7 @@ class KeyRows:
         return result
 
     def _elsewhere(
-        self, asked: KeyAsked, route: Route, host: HostName, share: Partitions
+        self, asked: KeyQuery, route: Route, host: HostName, share: Partitions
     ) -> QueryResult | None:
         lookup, statement = asked.lookup, asked.statement
         bindable = Bindable(statement, outputs_of_stored(lookup.schema))

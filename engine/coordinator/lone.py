@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from engine.cluster.fragments import FragmentRequest, FragmentRows
-from engine.cluster.reports import LONE_HOST, HostName, HostReport, Standing
+from engine.cluster.reports import LONE_HOST, HostName, HostReport, HostStatus
 from engine.coordinator.cluster import Cluster
 from engine.errors import Defect
 from engine.scan import StoreSource
@@ -31,9 +31,9 @@ class _NoPeers:
         """What this host has."""
         return {HERE: HostReport(HERE, *self._source.report())}
 
-    def standings(self) -> Mapping[HostName, Standing]:
+    def standings(self) -> Mapping[HostName, HostStatus]:
         """How this host stands."""
-        return {host: Standing(alive=True, report=report) for host, report in self.reports().items()}
+        return {host: HostStatus(alive=True, report=report) for host, report in self.reports().items()}
 
     def run(
         self, host: HostName, request: FragmentRequest, cancelled: Callable[[], bool] | None = None

@@ -7,7 +7,7 @@ import threading
 from engine.errors import LimitExceeded
 
 
-class GatherMemory:
+class MemoryPool:
     """Rows that statements of this host have gathered and not merged yet. Safe for threads.
 
     Args:
@@ -26,9 +26,9 @@ class GatherMemory:
         """What all statements hold now."""
         return self._held
 
-    def ration(self) -> Ration:
+    def reservation(self) -> MemoryReservation:
         """The share of one statement."""
-        return Ration(self)
+        return MemoryReservation(self)
 
     def take(self, nbytes: int) -> bool:
         """Hold more, or less where negative; False if that would be too much."""
@@ -39,14 +39,14 @@ class GatherMemory:
             return True
 
 
-class Ration:
+class MemoryReservation:
     """What one statement holds. Safe for threads.
 
     Args:
         memory: What all hold.
     """
 
-    def __init__(self, memory: GatherMemory) -> None:
+    def __init__(self, memory: MemoryPool) -> None:
         self._memory = memory
         self._lock = threading.Lock()
         self._held = 0

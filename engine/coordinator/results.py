@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.cluster.reports import HostName
 from engine.cluster.routing import Route
-from engine.coordinator.errand import Tally
+from engine.coordinator.fragment_context import FragmentStats
 from engine.coordinator.plans import Definitions, ReadyPlan
 from engine.exec.query_result import QueryMetadata
 
@@ -66,7 +66,7 @@ def forwarded_metadata(
 
 def scattered_metadata(
     plan: ReadyPlan,
-    tallies: Collection[Tally],
+    stats: Collection[FragmentStats],
     route: Route,
     definitions: Definitions,
     here: HostName,
@@ -76,14 +76,14 @@ def scattered_metadata(
 
     Args:
         plan: How it was split.
-        tallies: What came from where.
+        stats: What came from where.
         route: The route.
         definitions: All stores.
         here: This host.
         seconds: Times of steps.
     """
     counts: dict[str, Any] = {
-        name: sum(int(tally.metadata.get(name, 0)) for tally in tallies) for name in _SUMS
+        name: sum(int(stats.metadata.get(name, 0)) for stats in stats) for name in _SUMS
     }
     return QueryMetadata(
         DISTRIBUTED,
@@ -91,17 +91,17 @@ def scattered_metadata(
         age_seconds(route),
         **counts,
         **_partitions(route, definitions),
-        hosts=tuple(sorted({tally.host for tally in tallies})),
-        fragments=len(tallies),
+        hosts=tuple(sorted({stats.host for stats in stats})),
+        fragments=len(stats),
         rules=plan.split.rules,
-        bytes_moved=moved_bytes(tallies, here),
+        bytes_moved=moved_bytes(stats, here),
         seconds=seconds,
     )
 
 
-def moved_bytes(tallies: Collection[Tally], here: HostName) -> int:
+def moved_bytes(stats: Collection[FragmentStats], here: HostName) -> int:
     """Arrow bytes that went between hosts."""
-    return sum(tally.sent_bytes + tally.nbytes for tally in tallies if tally.host != here)
+    return sum(stats.sent_bytes + stats.nbytes for stats in stats if stats.host != here)
 
 
 def _partitions(route: Route, definitions: Definitions) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from engine.cluster.routing import NotYet, Route
-from engine.coordinator.asked import Asked
+from engine.cluster.routing import NoRoute, Route
+from engine.coordinator.distributed_query import DistributedQuery
 from engine.coordinator.routes import Routes
 from engine.coordinator.shapes import Generations, Shapes
 from engine.errors import Unavailable
@@ -40,7 +40,7 @@ class Routed:
         route: The route.
     """
 
-    asked: Asked
+    asked: DistributedQuery
     kept: Kept
     needs: Partitions
     route: Route
@@ -67,7 +67,7 @@ class Router:
         """
         return self._shapes.fit(stores, route.generations)
 
-    def find(self, asked: Asked, *, whole: bool = False) -> Routed:
+    def find(self, asked: DistributedQuery, *, whole: bool = False) -> Routed:
         """The route of a statement; waits for it as long as the statement may.
 
         Args:
@@ -86,7 +86,7 @@ class Router:
                 asked.statement.bound.references, asked.statement.predicates, asked.arguments
             )
             needs = _everything(asked) if whole else united(asked.statement.bound.references, kept)
-            route = self._routes.find(needs, asked.definitions, asked.wish, asked.deadline)
+            route = self._routes.find(needs, asked.definitions, asked.read_point, asked.deadline)
             if self.fits(asked.statement.bound.definitions, route):
                 return Routed(asked, kept, needs, route)
             asked = self.bound_anew(asked, route.generations)
@@ -102,7 +102,7 @@ class Router:
             return replace(routed, route=route)
         return self.find(self.bound_anew(routed.asked, route.generations))
 
-    def bound_anew(self, asked: Asked, generations: Generations) -> Asked:
+    def bound_anew(self, asked: DistributedQuery, generations: Generations) -> DistributedQuery:
         """A statement whose stores are something else than it was bound with.
 
         Args:
@@ -118,20 +118,23 @@ class Router:
             LivestateError: It asks for just these epochs, and means nothing there.
         """
         other = asked.in_shapes(generations)
-        if other is None or (asked.is_told and other.bind().outputs not in (None, asked.bind().outputs)):
+        if other is None or (
+            asked.has_expected_shapes and other.bind().outputs not in (None, asked.bind().outputs)
+        ):
             return self._only_as_bound(asked, generations)
         return other
 
-    def _only_as_bound(self, asked: Asked, known: Generations) -> Asked:
+    def _only_as_bound(self, asked: DistributedQuery, known: Generations) -> DistributedQuery:
         """A statement that reads only epochs at which its stores are what it was bound with."""
         return replace(
             asked,
-            wish=replace(
-                asked.wish, generations=self._shapes.generations_of(asked.statement.bound.definitions, known)
+            read_point=replace(
+                asked.read_point,
+                generations=self._shapes.generations_of(asked.statement.bound.definitions, known),
             ),
         )
 
-    def check_readable(self, asked: Asked) -> None:
+    def check_readable(self, asked: DistributedQuery) -> None:
         """See that there may be epochs at which a statement's stores are what it was bound with.
 
         Raises:
@@ -139,13 +142,13 @@ class Router:
         """
         known = self.ahead(asked)
         found = None if known is None else self._now(self._only_as_bound(asked, known))
-        if isinstance(found, NotYet) and not found.may_come:
+        if isinstance(found, NoRoute) and not found.may_come:
             raise found.error
 
-    def _now(self, asked: Asked) -> Route | NotYet:
-        return self._routes.now(_everything(asked), asked.definitions, asked.wish)
+    def _now(self, asked: DistributedQuery) -> Route | NoRoute:
+        return self._routes.now(_everything(asked), asked.definitions, asked.read_point)
 
-    def alone(self, asked: Asked, act: Callable[[Asked, Pin], Result]) -> Result:
+    def alone(self, asked: DistributedQuery, act: Callable[[DistributedQuery, Pin], Result]) -> Result:
         """Do something with a statement on a host that has everything.
 
         Args:
@@ -161,10 +164,10 @@ class Router:
         is_building = False
         for _ in range(MOST_SHAPES):
             pin = ALL_NEWEST
-            if is_building or asked.wish != NEWEST:
+            if is_building or asked.read_point != NEWEST:
                 routed = self.find(asked, whole=True)
                 asked = routed.asked
-                pin = ALL_NEWEST if asked.wish == NEWEST else Pin(routed.route.epochs)
+                pin = ALL_NEWEST if asked.read_point == NEWEST else Pin(routed.route.epochs)
             try:
                 return act(asked, pin)
             except MigratedError as migrated:
@@ -173,7 +176,7 @@ class Router:
                 is_building = True  # there is a route once it is built, or an error that says how far it is
         raise _again_and_again()
 
-    def ahead(self, asked: Asked) -> Generations | None:
+    def ahead(self, asked: DistributedQuery) -> Generations | None:
         """How many migrations are in effect at the epochs that a statement would read now, if its stores are
         something else there; None if not.
         """
@@ -189,7 +192,7 @@ def _again_and_again() -> Unavailable:
     return Unavailable("The stores of the statement are migrated again and again: try again shortly.")
 
 
-def _everything(asked: Asked) -> Partitions:
+def _everything(asked: DistributedQuery) -> Partitions:
     return {
         name: tuple(sorted(all_partitions(definition)))
         for name, definition in asked.statement.bound.definitions.items()

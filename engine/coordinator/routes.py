@@ -9,10 +9,10 @@ from operator import is_
 from typing import TypeVar
 
 from engine.cluster.reports import HostName, HostReport
-from engine.cluster.routing import NotYet, Route, route
+from engine.cluster.routing import NoRoute, Route, route
 from engine.coordinator.cluster import Cluster
 from engine.duckdb.deadline import POLL_SECONDS, Deadline
-from engine.model.read_point import NEWEST, EpochWish
+from engine.model.read_point import NEWEST, ReadPoint
 from engine.model.schema import GroupName, PartitionId, StoreDefinition, StoreName
 from engine.plan.placement import Partitions
 from engine.plan.split.sizes import Sizes, StoreSize
@@ -76,32 +76,36 @@ class Routes:
         self._known = _Known({}, {})
 
     def now(
-        self, needs: Partitions, definitions: Definitions, wish: EpochWish, without: Collection[HostName] = ()
-    ) -> Route | NotYet:
+        self,
+        needs: Partitions,
+        definitions: Definitions,
+        read_point: ReadPoint,
+        without: Collection[HostName] = (),
+    ) -> Route | NoRoute:
         """The route that newest reports give.
 
         Args:
             needs: The partitions that a statement needs.
             definitions: All stores.
-            wish: Which epochs will do.
+            read_point: Which epochs will do.
             without: Hosts that are not to take part.
 
         Returns:
             The route; or why there is none.
         """
-        if without or wish != NEWEST:
+        if without or read_point != NEWEST:
             reports = self._cluster.peers.reports()
             return self._route(
                 needs,
                 definitions,
                 {host: report for host, report in reports.items() if host not in without},
-                wish,
+                read_point,
             )
         known, key = self._newest(definitions), tuple(needs.items())
         found = known.routes.get(key)
         if found is not None:
             return found
-        made = self._route(needs, definitions, known.reports, wish)
+        made = self._route(needs, definitions, known.reports, read_point)
         if isinstance(made, Route):
             if len(known.routes) >= MOST_ROUTES:
                 known.routes.clear()
@@ -117,19 +121,27 @@ class Routes:
         return known
 
     def _route(
-        self, needs: Partitions, definitions: Definitions, reports: Reports, wish: EpochWish
-    ) -> Route | NotYet:
+        self, needs: Partitions, definitions: Definitions, reports: Reports, read_point: ReadPoint
+    ) -> Route | NoRoute:
         return route(
-            needs, definitions, reports, self._cluster.here, self._cluster.order, wish, time.time_ns() // 1000
+            needs,
+            definitions,
+            reports,
+            self._cluster.here,
+            self._cluster.order,
+            read_point,
+            time.time_ns() // 1000,
         )
 
-    def find(self, needs: Partitions, definitions: Definitions, wish: EpochWish, deadline: Deadline) -> Route:
+    def find(
+        self, needs: Partitions, definitions: Definitions, read_point: ReadPoint, deadline: Deadline
+    ) -> Route:
         """The route of a statement; waits for it as long as the statement may, and holds no slot meanwhile.
 
         Args:
             needs: The partitions that the statement needs.
             definitions: All stores.
-            wish: Which epochs will do.
+            read_point: Which epochs will do.
             deadline: When the statement must end.
 
         Returns:
@@ -138,18 +150,18 @@ class Routes:
         Raises:
             LivestateError: There is none, and none comes in time; or the statement was cancelled.
         """
-        found = self.now(needs, definitions, wish)
+        found = self.now(needs, definitions, read_point)
         if isinstance(found, Route):
             return found
         with deadline.idle():
-            while isinstance(found, NotYet):
+            while isinstance(found, NoRoute):
                 remaining = deadline.remaining_seconds
                 if not found.may_come or remaining == 0.0:
                     raise found.error
                 deadline.check()
                 longest = POLL_SECONDS if deadline.needs_polling else LONGEST_WAIT_SECONDS
                 self._cluster.peers.wait_for_change(longest if remaining is None else min(longest, remaining))
-                found = self.now(needs, definitions, wish)
+                found = self.now(needs, definitions, read_point)
         return found
 
     def differ(self, groups: Collection[GroupName]) -> bool:

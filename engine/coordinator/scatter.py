@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from engine.cluster.fragments import FragmentRequest
 from engine.cluster.reports import HostName
-from engine.coordinator.errand import Errand, Tally
-from engine.coordinator.flow import Flow
-from engine.coordinator.memory import Ration
+from engine.coordinator.exchange_stream import ExchangeStream
+from engine.coordinator.fragment_context import FragmentContext, FragmentStats
+from engine.coordinator.memory import MemoryReservation
 from engine.coordinator.parts import Part, Parts, RefusedError, stopping
 from engine.coordinator.plans import ReadyFragment
 from engine.errors import Unsupported
@@ -65,30 +65,35 @@ class Scatter:
     """One try of a plan over one route.
 
     Args:
-        errand: What its fragments have in common.
+        context: What its fragments have in common.
         needs_of: What each fragment needs.
         parts: What is under way.
         threads: Run the calls to hosts; a call never waits for another one.
-        ration: Bytes that may be gathered.
+        reservation: Bytes that may be gathered.
 
     Attributes:
-        tallies: What came from where, so far.
+        stats: What came from where, so far.
         tables: Rows of the fragments that were gathered, by name.
         gather_seconds: Time until the rows that were gathered were there, and those that are handed through
             had begun.
     """
 
     def __init__(
-        self, errand: Errand, needs_of: NeedsOf, parts: Parts, threads: Executor, ration: Ration
+        self,
+        context: FragmentContext,
+        needs_of: NeedsOf,
+        parts: Parts,
+        threads: Executor,
+        reservation: MemoryReservation,
     ) -> None:
-        self._errand = errand
+        self._errand = context
         self._needs_of = needs_of
         self._parts = parts
         self._threads = threads
-        self._ration = ration
+        self._ration = reservation
         self._changed = threading.Condition()
         self._arriving: list[_Arriving] = []
-        self.tallies: list[Tally] = []
+        self.stats: list[FragmentStats] = []
         self.tables: dict[str, pa.Table] = {}
         self.gather_seconds = 0.0
 
@@ -119,7 +124,7 @@ class Scatter:
         self.gather_seconds += time.perf_counter() - begun
         return self.tables
 
-    def flow(self, fragment: ReadyFragment, table_bytes: int) -> pa.Table | Flow:
+    def flow(self, fragment: ReadyFragment, table_bytes: int) -> pa.Table | ExchangeStream:
         """Run a fragment whose rows are read once, from the first to the last.
 
         Args:
@@ -141,7 +146,7 @@ class Scatter:
         self.gather_seconds += time.perf_counter() - begun
         if not arrived.rest:
             return arrived.table()
-        return Flow(
+        return ExchangeStream(
             fragment.outputs.schema,
             arrived.batches,
             interleaved(self._parts, arrived.rest, self._threads),
@@ -193,8 +198,8 @@ class Scatter:
 
     def _read(self, arriving: _Arriving, host: HostName, request: FragmentRequest) -> None:
         """Gather one part, or as much of it as is enough."""
-        part, tally = self._begin(arriving.fragment, host, request)
-        rows = self._counted(arriving.fragment, tally.counted(self._parts.batches(part)))
+        part, stats = self._begin(arriving.fragment, host, request)
+        rows = self._counted(arriving.fragment, stats.counted(self._parts.batches(part)))
         batches, rest = [], []
         for batch in rows:
             batches.append(batch)
@@ -217,7 +222,9 @@ class Scatter:
             self._ration.take(batch.nbytes)
             yield pa.RecordBatch.from_arrays(batch.columns, schema=fragment.outputs.schema)
 
-    def _begin(self, fragment: ReadyFragment, host: HostName, request: FragmentRequest) -> tuple[Part, Tally]:
+    def _begin(
+        self, fragment: ReadyFragment, host: HostName, request: FragmentRequest
+    ) -> tuple[Part, FragmentStats]:
         begun = time.perf_counter()
         part = self._parts.open(host, request)
         if part.rows.schema.types != fragment.outputs.schema.types:
@@ -228,10 +235,10 @@ class Scatter:
                 )
             )
         sent = 0 if host == self._errand.here else sum(table.nbytes for table in request.inputs.values())
-        tally = Tally(fragment.fragment.name, part, sent, begun)
+        stats = FragmentStats(fragment.fragment.name, part, sent, begun)
         with self._changed:
-            self.tallies.append(tally)
-        return part, tally
+            self.stats.append(stats)
+        return part, stats
 
     def stream(self, fragment: ReadyFragment) -> Iterator[pa.RecordBatch]:
         """Run a fragment whose rows are the answer.
@@ -253,8 +260,8 @@ class Scatter:
         self._parts.when_ended(lambda: opened.put(None))
 
         def begin(host: HostName, request: FragmentRequest) -> None:
-            part, tally = self._begin(fragment, host, request)
-            opened.put(tally.counted(self._parts.batches(part)))
+            part, stats = self._begin(fragment, host, request)
+            opened.put(stats.counted(self._parts.batches(part)))
 
         for host, request in requests.items():
             _submit(self._parts, self._threads, begin, host, request)

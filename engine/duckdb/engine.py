@@ -20,8 +20,8 @@ from engine.duckdb.database import open_database
 from engine.duckdb.deadline import NO_DEADLINE, Deadline, Watch, Watcher
 from engine.duckdb.errors import Failure, error_of, read_failure
 from engine.duckdb.results import check_types, conversion, result_schema
+from engine.duckdb.small_query_slots import SmallQuerySlots
 from engine.duckdb.spill import SpillDirectory
-from engine.duckdb.turns import Turns
 from engine.errors import InvalidInput, LivestateError
 from engine.model.sql_types import quoted
 from engine.plan.query_text import ReadColumn
@@ -198,7 +198,7 @@ class Engine:
         self._spill = spill
         self._lock = threading.Lock()
         self._watcher = Watcher()
-        self.turns = Turns(threads)
+        self.turns = SmallQuerySlots(threads)
         self.binder = Binder()
         self._database = open_database(memory_limit_bytes, threads, spill)
 

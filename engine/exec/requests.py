@@ -14,14 +14,14 @@ from engine.duckdb.deadline import Deadline
 from engine.duckdb.engine import Outputs
 from engine.errors import InvalidInput, NotFound, Unsupported
 from engine.exec.local import LocalExecutor
-from engine.model.read_point import EpochWish
+from engine.model.read_point import ReadPoint
 from engine.model.schema import GroupName
 from engine.plan.arguments import parameter_values
 from engine.plan.values import Arguments
 from engine.sql.parse import Kind
 from engine.statements.request import Request
 from engine.statements.statement_cache import ReadyText
-from engine.statements.texts import Texts, Told, outdated
+from engine.statements.texts import ExpectedShapes, Texts, outdated
 
 _MEANS_NOTHING = (InvalidInput, NotFound, Unsupported)
 """How a text is refused that says nothing of the stores as they are."""
@@ -44,9 +44,9 @@ class Requests:
         text: str,
         dialect: str,
         parameters: pa.RecordBatch | None,
-        wish: EpochWish,
+        read_point: ReadPoint,
         deadline: Deadline,
-        told: Told | None,
+        expected_shapes: ExpectedShapes | None,
     ) -> Request:
         """A statement to run.
 
@@ -54,9 +54,9 @@ class Requests:
             text: What a client wrote.
             dialect: Its dialect.
             parameters: One row with a column a parameter; None for no parameters.
-            wish: Which epochs its session may read.
+            read_point: Which epochs its session may read.
             deadline: When it must end.
-            told: What its names meant when the client was told its columns; None where it was not.
+            expected_shapes: What its names meant when the client was told its columns; None where it was not.
 
         Returns:
             The statement: with what its names mean now, or where its columns are others so, with what they
@@ -66,20 +66,27 @@ class Requests:
             LivestateError: It is not valid, as kind and message say.
         """
         started = time.perf_counter()
-        ready, resolved = self._texts.ready(text, dialect, wish, deadline)
+        ready, resolved = self._texts.ready(text, dialect, read_point, deadline)
         deadline.check()
         arguments = Arguments(parameter_values(ready.statement.bound.parameters, parameters), ready.lists)
         request = Request(
-            dialect, ready, arguments, deadline, started, resolved, given=parameters, is_told=told is not None
+            dialect,
+            ready,
+            arguments,
+            deadline,
+            started,
+            resolved,
+            given=parameters,
+            has_expected_shapes=expected_shapes is not None,
         )
-        return request if told is None else self.as_told(request, told)
+        return request if expected_shapes is None else self.with_expected_shapes(request, expected_shapes)
 
-    def as_told(self, request: Request, told: Told) -> Request:
+    def with_expected_shapes(self, request: Request, expected_shapes: ExpectedShapes) -> Request:
         """A request whose columns are those that were told.
 
         Args:
             request: A statement with what its names mean now.
-            told: What they meant when its columns were told.
+            expected_shapes: What they meant when its columns were told.
 
         Returns:
             The same, if what has changed since does not matter to its columns; else the statement with what
@@ -90,19 +97,21 @@ class Requests:
         """
         statement = request.statement
         if (
-            told == statement.bound.shapes
+            expected_shapes == statement.bound.shapes
             or statement.bound.kind is not Kind.QUERY
             or not statement.has_fixed_columns
         ):
             return request
-        ready = self._texts.as_told(request.ready, request.dialect, told, request.deadline)
+        ready = self._texts.with_expected_shapes(
+            request.ready, request.dialect, expected_shapes, request.deadline
+        )
         if ready is None:
-            raise outdated(told, statement.bound)
+            raise outdated(expected_shapes, statement.bound)
         before = _with_text(request, ready)
         if self._columns(before) == self._columns(request):
             return request
         if ready.statement.bound.stores != statement.bound.stores:
-            raise outdated(told, statement.bound)
+            raise outdated(expected_shapes, statement.bound)
         return before
 
     def _columns(self, request: Request) -> Outputs | None:
@@ -132,7 +141,7 @@ class Requests:
             )
             self._local.bind(found)
         except _MEANS_NOTHING:
-            if any(request.wish.of(group) is not None for group in generations):
+            if any(request.read_point.of(group) is not None for group in generations):
                 raise
             return None
         return found

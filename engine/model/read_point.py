@@ -46,7 +46,7 @@ AsOf = AsOfEpoch | AsOfTimestamp
 
 
 @dataclass(frozen=True)
-class EpochWish:
+class ReadPoint:
     """Which epochs a query may read. Without any wish that is, for each group, the newest that all partitions
     have which it needs.
 
@@ -74,4 +74,4 @@ class EpochWish:
         return self.as_of.get(group, self.as_of_default)
 
 
-NEWEST = EpochWish()
+NEWEST = ReadPoint()

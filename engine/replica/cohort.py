@@ -134,7 +134,7 @@ class _Load:
         return _Load(self.rows + other.rows, self.nbytes + other.nbytes)
 
 
-class Way(Enum):
+class CatchUpState(Enum):
     """How the partitions of a cohort get on."""
 
     COMMITS = "the commits that follow lead on"
@@ -188,7 +188,7 @@ class Cohort:
         self._stops_at = stops_at
         self._stop: Epoch | None = None
         self._has_failed = False
-        self.way = Way.UNSURE
+        self.way = CatchUpState.UNSURE
 
     @property
     def is_even(self) -> bool:
@@ -239,7 +239,7 @@ class Cohort:
             # What was found behind an epoch that was dropped may not be what was first committed there. Epoch
             # 1 never has rows.
             self._forget()
-            self.way = Way.UNSURE
+            self.way = CatchUpState.UNSURE
             return ()
         # Not before it is known that they are the ones that were first committed: what fails until then is
         # done again as a whole.
@@ -249,7 +249,7 @@ class Cohort:
 
     def _lose_way(self, error: Exception) -> None:
         if isinstance(error, Corrupt):
-            self.way = Way.BLOCKED
+            self.way = CatchUpState.BLOCKED
 
     def _forget(self) -> None:
         self._ahead.clear()

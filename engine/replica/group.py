@@ -16,7 +16,7 @@ from engine.changelog.layout import path_segment
 from engine.cluster.reports import GroupReport, Progress, StoreReport
 from engine.errors import LivestateError, Unavailable
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
-from engine.replica.cohort import Cohort, PartitionKey, Way, late_partitions, never_stop
+from engine.replica.cohort import CatchUpState, Cohort, PartitionKey, late_partitions, never_stop
 from engine.replica.recovery import restore
 from engine.replica.snapshotter import Schedule
 from engine.replica.views import GroupView, RetainedViews, Retention
@@ -448,7 +448,7 @@ class GroupState:
         """Bring partitions to a snapshot, if they cannot go on from the commits, or should not; None if they
         can.
         """
-        if cohort.way is Way.COMMITS:
+        if cohort.way is CatchUpState.COMMITS:
             return None
 
         def load(snapshot: Snapshot) -> None:
@@ -457,12 +457,12 @@ class GroupState:
             self._report()
             cohort.load(snapshot, self._stores_at(snapshot.generation))
 
-        is_blocked, cohort.way = cohort.way is Way.BLOCKED, Way.UNSURE
+        is_blocked, cohort.way = cohort.way is CatchUpState.BLOCKED, CatchUpState.UNSURE
         try:
             found = restore(self._changelog, self.group, cohort.epoch, is_blocked=is_blocked, load=load)
         finally:
             self._loading = None
-        cohort.way = Way.COMMITS
+        cohort.way = CatchUpState.COMMITS
         return found
 
     def _doubt(self) -> None:
@@ -470,7 +470,7 @@ class GroupState:
         clock = self._setup.clock()
         if clock - self._doubted_at >= SECONDS_BETWEEN_DOUBTS:
             self._doubted_at = clock
-            self._main.way = Way.UNSURE
+            self._main.way = CatchUpState.UNSURE
 
     def _note(self, commits: Sequence[Commit], looked_at: int) -> None:
         """Keep for the report what is committed and not applied yet."""
@@ -523,7 +523,7 @@ class GroupState:
             late.take(self._stores_of)
             self._report()
         elif late.epoch < self._main.epoch:
-            late.way = Way.UNSURE  # what the others have read was dropped since
+            late.way = CatchUpState.UNSURE  # what the others have read was dropped since
             return False
         if late.epoch < self._main.epoch or not (late.is_even and self._main.is_even):
             return True

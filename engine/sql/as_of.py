@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 from engine.errors import InvalidInput
-from engine.model.read_point import AsOf, AsOfEpoch, AsOfTimestamp, EpochWish
+from engine.model.read_point import AsOf, AsOfEpoch, AsOfTimestamp, ReadPoint
 from engine.model.schema import Epoch, GroupName
 from engine.sql.bind import StoreReference
 from engine.sql.lexer import (
@@ -379,12 +379,14 @@ def _groups_of(
     return groups
 
 
-def without_moments(wish: EpochWish, references: Sequence[StoreReference]) -> dict[GroupName, AsOf | None]:
+def without_moments(
+    read_point: ReadPoint, references: Sequence[StoreReference]
+) -> dict[GroupName, AsOf | None]:
     """What to read of groups by a session's wish, whose moments are no epochs where all that is read of a
     group are versions.
 
     Args:
-        wish: The wish.
+        read_point: The wish.
         references: Where a statement reads stores.
 
     Returns:
@@ -393,4 +395,7 @@ def without_moments(wish: EpochWish, references: Sequence[StoreReference]) -> di
     """
     by_epoch = {each.definition.group for each in references if not each.is_held}
     groups = {each.definition.group for each in references} - by_epoch
-    return {**wish.as_of, **{group: None for group in groups if isinstance(wish.of(group), AsOfTimestamp)}}
+    return {
+        **read_point.as_of,
+        **{group: None for group in groups if isinstance(read_point.of(group), AsOfTimestamp)},
+    }

@@ -15,7 +15,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from engine.model.kinds import Versioned
-from engine.model.read_point import AsOf, AsOfTimestamp, EpochWish
+from engine.model.read_point import AsOf, AsOfTimestamp, ReadPoint
 from engine.model.schema import GroupName, StoreDefinition, StoreName
 
 HISTORY = "history"
@@ -69,17 +69,19 @@ class Moments:
     default: AsOfTimestamp | None = None
 
     @staticmethod
-    def of(clauses: Sequence[AsOfClause], wish: EpochWish) -> Moments:
+    def of(clauses: Sequence[AsOfClause], read_point: ReadPoint) -> Moments:
         """The moments among what is asked for; epochs are none.
 
         Args:
             clauses: What a text asks for.
-            wish: What its session asks for.
+            read_point: What its session asks for.
         """
         groups = tuple(
-            (group, as_of) for group, as_of in sorted(wish.as_of.items()) if isinstance(as_of, AsOfTimestamp)
+            (group, as_of)
+            for group, as_of in sorted(read_point.as_of.items())
+            if isinstance(as_of, AsOfTimestamp)
         )
-        default = wish.as_of_default if isinstance(wish.as_of_default, AsOfTimestamp) else None
+        default = read_point.as_of_default if isinstance(read_point.as_of_default, AsOfTimestamp) else None
         return Moments(
             tuple(clause for clause in clauses if isinstance(clause.as_of, Moment)), groups, default
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from engine.duckdb.deadline import Deadline
-from engine.model.read_point import NEWEST, EpochWish
+from engine.model.read_point import NEWEST, ReadPoint
 from engine.plan.plans import RowsPlan
 from engine.plan.statement import ReadyStatement
 from engine.plan.values import Arguments, Operand, Parameter
@@ -29,10 +29,10 @@ class Request:
         arguments: Its parameters and lists.
         deadline: When it must end.
         started: When it came, by `time.perf_counter`.
-        wish: Which epochs will do.
+        read_point: Which epochs will do.
         pin: What of its stores is read here.
         given: What the client gave for the parameters; None for nothing.
-        is_told: Whether the client was told which columns the answer has.
+        has_expected_shapes: Whether the client was told which columns the answer has.
     """
 
     dialect: str
@@ -40,10 +40,10 @@ class Request:
     arguments: Arguments
     deadline: Deadline
     started: float
-    wish: EpochWish = NEWEST
+    read_point: ReadPoint = NEWEST
     pin: Pin = ALL_NEWEST
     given: pa.RecordBatch | None = None
-    is_told: bool = False
+    has_expected_shapes: bool = False
 
     @property
     def statement(self) -> ReadyStatement:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from engine.duckdb.deadline import Deadline
 from engine.errors import Corrupt, InvalidInput, LimitExceeded
-from engine.model.read_point import EpochWish
+from engine.model.read_point import ReadPoint
 from engine.model.schema import GroupName, StoreDefinition, StoreName
 from engine.plan.statement import ReadyStatement
 from engine.scan import StoreSource
@@ -20,7 +20,7 @@ from engine.sql.text import SourceText
 from engine.sql.versions import NO_MOMENTS, Moments, is_versioned
 from engine.statements.statement_cache import ReadyText, StatementCache, Tables
 
-Told = tuple[TableShape, ...]
+ExpectedShapes = tuple[TableShape, ...]
 """What names meant when a client was told the columns of a statement: `BoundStatement.shapes`."""
 
 
@@ -39,14 +39,14 @@ class Texts:
         self._max_sql_bytes = max_sql_bytes
 
     def ready(
-        self, text: str, dialect: str, wish: EpochWish, deadline: Deadline
-    ) -> tuple[ReadyText, EpochWish]:
+        self, text: str, dialect: str, read_point: ReadPoint, deadline: Deadline
+    ) -> tuple[ReadyText, ReadPoint]:
         """Make a text ready. All its names are looked up at one moment.
 
         Args:
             text: What a client wrote.
             dialect: Its dialect.
-            wish: Which epochs its session may read.
+            read_point: Which epochs its session may read.
             deadline: When the statement must end.
 
         Returns:
@@ -58,13 +58,13 @@ class Texts:
         self._check_length(text)
         tables = self._source.tables()
         taken = take_as_of(text, dialect)
-        moments = _moments(taken, wish, tables)
+        moments = _moments(taken, read_point, tables)
         ready = self._statements.ready(taken.text, dialect, tables, deadline, moments)
         references = ready.statement.bound.references
         if not taken.clauses and moments == NO_MOMENTS:
-            return ready, wish
+            return ready, read_point
         as_of = resolve_as_of(SourceText(taken.marked, taken.marked), taken.clauses, references)
-        return ready, replace(wish, as_of={**without_moments(wish, references), **as_of})
+        return ready, replace(read_point, as_of={**without_moments(read_point, references), **as_of})
 
     def in_shapes(
         self, ready: ReadyText, dialect: str, generations: Mapping[GroupName, int], deadline: Deadline
@@ -89,13 +89,15 @@ class Texts:
             deadline,
         )
 
-    def as_told(self, ready: ReadyText, dialect: str, told: Told, deadline: Deadline) -> ReadyText | None:
+    def with_expected_shapes(
+        self, ready: ReadyText, dialect: str, expected_shapes: ExpectedShapes, deadline: Deadline
+    ) -> ReadyText | None:
         """A text with what its names once meant.
 
         Args:
             ready: The text with what they mean now.
             dialect: Its dialect.
-            told: What they meant: `BoundStatement.shapes`.
+            expected_shapes: What they meant: `BoundStatement.shapes`.
             deadline: When the statement must end.
 
         Returns:
@@ -105,7 +107,7 @@ class Texts:
             InvalidInput: The changelog does not have the migration that made a store what it was.
             LivestateError: The text is not valid so, or it is not known what the stores were.
         """
-        stores, meant = self._source.definitions(), {shape.name: shape for shape in told}
+        stores, meant = self._source.definitions(), {shape.name: shape for shape in expected_shapes}
         tables: dict[StoreName, StoreDefinition] = {}
         for name in ready.statement.bound.tables:
             shape = meant.get(name, TableShape(name, name, 0))
@@ -182,30 +184,30 @@ class Texts:
         return (known, column[0].as_py()) if is_fitting else None
 
 
-def outdated(told: Told, bound: BoundStatement) -> InvalidInput:
+def outdated(expected_shapes: ExpectedShapes, bound: BoundStatement) -> InvalidInput:
     """The refusal of a statement whose columns are others than were told.
 
     Args:
-        told: What its names meant then.
+        expected_shapes: What its names meant then.
         bound: The statement with what they mean now.
     """
-    meant = {shape.name: shape.store for shape in told}
+    meant = {shape.name: shape.store for shape in expected_shapes}
     for name, definition in sorted(bound.tables.items()):
         if meant.get(name, name) != definition.name:
             return InvalidInput(
                 f"The statement was prepared before the name {name} was switched to store {definition.name}: "
                 "prepare it again."
             )
-    changed = sorted({shape.store for shape in {*told} ^ {*bound.shapes}})
+    changed = sorted({shape.store for shape in {*expected_shapes} ^ {*bound.shapes}})
     stores = f"store {changed[0]}" if len(changed) == 1 else f"one of the stores {', '.join(changed)}"
     return InvalidInput(f"The statement was prepared before {stores} was migrated: prepare it again.")
 
 
-def _moments(taken: AsOfText, wish: EpochWish, tables: Tables) -> Moments:
+def _moments(taken: AsOfText, read_point: ReadPoint, tables: Tables) -> Moments:
     """The moments that matter for versioned stores; none where none of these is named, so that the statement
     is shared with other moments.
     """
-    moments = Moments.of(taken.clauses, wish)
+    moments = Moments.of(taken.clauses, read_point)
     if moments == NO_MOMENTS:
         return moments
     text = taken.text.lower()

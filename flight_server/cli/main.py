@@ -23,7 +23,7 @@ import click
 from engine.errors import InvalidInput, LivestateError
 
 if TYPE_CHECKING:
-    from engine.model.read_point import EpochWish
+    from engine.model.read_point import ReadPoint
     from flight_server.client.client import Client
 
 DEFAULT_URI = "grpc://127.0.0.1:8815"
@@ -179,13 +179,17 @@ def _connect(
     token_file: Path | None,
     dialect: str = "",
     timeout: float | None = None,
-    wish: EpochWish | None = None,
+    read_point: ReadPoint | None = None,
 ) -> Client:
     from engine.model.read_point import NEWEST  # noqa: PLC0415  it imports pyarrow
     from flight_server.client.client import Client  # noqa: PLC0415  it imports pyarrow.flight
 
     return Client(
-        uri, token=_token(token_file), dialect=dialect, timeout_seconds=timeout, wish=wish or NEWEST
+        uri,
+        token=_token(token_file),
+        dialect=dialect,
+        timeout_seconds=timeout,
+        read_point=read_point or NEWEST,
     )
 
 
@@ -391,7 +395,9 @@ def sql(
     if statement is None and source is None and sys.stdin.isatty() and sys.stdout.isatty():
         with (
             _failures(),
-            _connect(uri, token_file, dialect, timeout, _wish(min_epoch, max_staleness, as_of)) as client,
+            _connect(
+                uri, token_file, dialect, timeout, _read_point(min_epoch, max_staleness, as_of)
+            ) as client,
         ):
             _prompt(client, max_rows)
         return
@@ -403,15 +409,15 @@ def sql(
     with (
         _failures(),
         _interrupts_end_the_process(),
-        _connect(uri, token_file, dialect, timeout, _wish(min_epoch, max_staleness, as_of)) as client,
+        _connect(uri, token_file, dialect, timeout, _read_point(min_epoch, max_staleness, as_of)) as client,
     ):
         _query(client, text, kind, max_rows)
 
 
-def _wish(min_epoch: str | None, max_staleness: str | None, as_of: str | None) -> EpochWish:
-    from flight_server.wire.read_point import parse_wish  # noqa: PLC0415  only this needs it
+def _read_point(min_epoch: str | None, max_staleness: str | None, as_of: str | None) -> ReadPoint:
+    from flight_server.wire.read_point import parse_read_point  # noqa: PLC0415  only this needs it
 
-    return parse_wish(min_epoch, max_staleness, as_of)
+    return parse_read_point(min_epoch, max_staleness, as_of)
 
 
 def _read(source: IO[str] | None) -> str:

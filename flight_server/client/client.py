@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from engine.errors import InvalidInput, LivestateError, Unavailable
-from engine.model.read_point import NEWEST, EpochWish
+from engine.model.read_point import NEWEST, ReadPoint
 from flight_server.client.connection import FLIGHT_FAILURES, Connection, Trailer
 from flight_server.wire.boundary import livestate_error
 from flight_server.wire.messages import new
@@ -74,7 +74,7 @@ class Client:
         dialect: SQL dialect of the queries, such as `spark`; empty: the host's default.
         timeout_seconds: How long a query may run; None: as long as the host allows.
         tls_roots: PEM certificates that vouch for the host, for `grpc+tls://`; empty: the system's.
-        wish: Which epochs the queries may read.
+        read_point: Which epochs the queries may read.
     """
 
     def __init__(
@@ -85,10 +85,10 @@ class Client:
         dialect: str = "",
         timeout_seconds: float | None = None,
         tls_roots: bytes = b"",
-        wish: EpochWish = NEWEST,
+        read_point: ReadPoint = NEWEST,
     ) -> None:
         self.uri = uri
-        self.wish = wish
+        self.read_point = read_point
         self.dialect = dialect
         self.timeout_seconds = timeout_seconds
         headers = [(b"authorization", b"Bearer " + token.encode())] if token is not None else []
@@ -113,7 +113,9 @@ class Client:
             LivestateError: What the host said, by its kind; Unavailable when there is no host.
             InvalidInput: A parameter is of a type that SQL does not have.
         """
-        statement = Statement(sql, self.dialect, self.timeout_seconds, call_id=call_id, wish=self.wish)
+        statement = Statement(
+            sql, self.dialect, self.timeout_seconds, call_id=call_id, read_point=self.read_point
+        )
         if parameters:
             statement = statement.bound(_parameter_batch(parameters))
         with self.translated():

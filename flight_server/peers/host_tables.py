@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from engine.catalog.standings import newest_epochs, progress
 from engine.cluster.deployment import Deployment
-from engine.cluster.reports import HostName, Standing
+from engine.cluster.reports import HostName, HostStatus
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 
 REPLICAS_SCHEMA = pa.schema(
@@ -32,7 +32,7 @@ REPLICAS_SCHEMA = pa.schema(
 
 def replicas_table(
     deployment: Deployment,
-    standings: Mapping[HostName, Standing],
+    standings: Mapping[HostName, HostStatus],
     definitions: Mapping[StoreName, StoreDefinition],
     now: int,
 ) -> pa.Table:
@@ -61,7 +61,7 @@ def replicas_table(
 def _replica_rows(
     deployment: Deployment,
     host: HostName,
-    standing: Standing,
+    standing: HostStatus,
     definition: StoreDefinition,
     newest: Mapping[GroupName, Epoch],
     now: int,

@@ -13,12 +13,12 @@ from weakref import WeakSet
 from pyarrow import flight
 
 from engine.cluster.fragments import FragmentRequest
-from engine.cluster.reports import GroupReport, HostName, HostReport, Standing, StoreReport
+from engine.cluster.reports import GroupReport, HostName, HostReport, HostStatus, StoreReport
 from engine.duckdb.deadline import Deadline, Watcher
 from engine.errors import DeadlineExceeded, InvalidInput, LivestateError, Unavailable
 from engine.model.schema import GroupName, StoreName
 from flight_server.client.connection import CHANNEL_OPTIONS, FLIGHT_FAILURES, Connection
-from flight_server.peers.contacts import Contacts
+from flight_server.peers.failure_detector import FailureDetector
 from flight_server.peers.peer_rows import PeerRows, is_lost, peer_error
 from flight_server.wire.fragments import FragmentTicket
 from flight_server.wire.reports import SentReport, parse_report
@@ -170,7 +170,7 @@ class FlightPeers:
             for name, uri in hosts.items()
             if name != here
         }
-        self._contacts = Contacts(here, self._peers.keys(), self._options.dead_after_seconds)
+        self._contacts = FailureDetector(here, self._peers.keys(), self._options.dead_after_seconds)
         self._changed = threading.Condition()
         self._changes = 0
         self._own_changes = 0
@@ -230,16 +230,18 @@ class FlightPeers:
                 and not self._stopping
             )
 
-    def standings(self) -> Mapping[HostName, Standing]:
+    def standings(self) -> Mapping[HostName, HostStatus]:
         """What is known of every host of the deployment, this one among them."""
         with self._changed:
             now = self._clock()
             heard = {name: self._contacts.last_heard(name) for name in self._peers}
             others = {
-                name: Standing(self._contacts.is_alive(name, now), None if each is None else each.sent.report)
+                name: HostStatus(
+                    self._contacts.is_alive(name, now), None if each is None else each.sent.report
+                )
                 for name, each in heard.items()
             }
-        return {self._here: Standing(alive=True, report=self._own_report()), **others}
+        return {self._here: HostStatus(alive=True, report=self._own_report()), **others}
 
     # ---- reports
 
@@ -315,7 +317,7 @@ class FlightPeers:
         complaint = ""
         while not self._stopping:
             with self._changed:
-                told: int | None = self._own_changes
+                expected_shapes: int | None = self._own_changes
             try:
                 self._exchange_reports(peer)
                 complaint = ""
@@ -331,8 +333,8 @@ class FlightPeers:
                         exc_info=None if is_expected else error,
                     )
                 complaint = str(error)
-                told = None
-            self._rest(told)
+                expected_shapes = None
+            self._rest(expected_shapes)
 
     def _exchange_reports(self, peer: _Peer) -> None:
         try:
@@ -343,10 +345,12 @@ class FlightPeers:
             self._give_up_if_dead(peer)
             raise
 
-    def _rest(self, told: int | None) -> None:
+    def _rest(self, expected_shapes: int | None) -> None:
         """Wait for the next heartbeat; or, if it is said what the other host was told, for anything new."""
         with self._changed:
             self._changed.wait_for(
-                lambda: self._stopping or (told is not None and self._own_changes != told),
+                lambda: (
+                    self._stopping or (expected_shapes is not None and self._own_changes != expected_shapes)
+                ),
                 self._options.heartbeat_seconds,
             )

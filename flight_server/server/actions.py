@@ -20,7 +20,7 @@ from flight_server.server.sessions import FORGET_COOKIE, SessionOptions, caller_
 from flight_server.server.statements import Statements, engine_session
 from flight_server.wire.fragments import FRAGMENT_MARK, parse_fragment
 from flight_server.wire.messages import Message, new, pack, parse, unpack
-from flight_server.wire.read_point import WISHES, as_of_text
+from flight_server.wire.read_point import READ_POINT_OPTIONS, as_of_text
 from flight_server.wire.tickets import Statement, checked_timeout, parse_ticket
 
 LONGEST_HOLD = 600.0
@@ -152,8 +152,8 @@ class Actions:
             return replace(options, timeout_seconds=checked_timeout(_number(value)))
         if name == "parallel_endpoints":
             return replace(options, parallel_endpoints=checked_flag(value))
-        if name in WISHES:
-            return options.with_wish(name, value)
+        if name in READ_POINT_OPTIONS:
+            return options.with_read_point(name, value)
         if not isinstance(value, str | None):
             raise InvalidInput(f"The session option {name} must be a text.")
         if name == "dialect":
@@ -164,8 +164,8 @@ class Actions:
         only = {"catalog": CATALOG, "schema": DB_SCHEMA}
         if name not in only:
             raise NotFound(
-                f"There is no session option {name!r}; there are dialect, timeout, {', '.join(WISHES)}, "
-                "parallel_endpoints, catalog and schema."
+                f"There is no session option {name!r}; there are dialect, timeout, "
+                f"{', '.join(READ_POINT_OPTIONS)}, parallel_endpoints, catalog and schema."
             )
         if value not in (None, "", only[name]):
             raise InvalidInput(f"There is only the {name} {only[name]}.")
@@ -182,16 +182,16 @@ class Actions:
         values = {name: new("SessionOptionValue", string_value=text) for name, text in texts.items()}
         if options.timeout_seconds is not None:
             values["timeout"] = new("SessionOptionValue", double_value=options.timeout_seconds)
-        if options.wish.min_epoch is not None:
-            values["min_epoch"] = new("SessionOptionValue", int64_value=options.wish.min_epoch)
-        if options.wish.max_staleness_seconds is not None:
+        if options.read_point.min_epoch is not None:
+            values["min_epoch"] = new("SessionOptionValue", int64_value=options.read_point.min_epoch)
+        if options.read_point.max_staleness_seconds is not None:
             values["max_staleness"] = new(
-                "SessionOptionValue", double_value=options.wish.max_staleness_seconds
+                "SessionOptionValue", double_value=options.read_point.max_staleness_seconds
             )
         if options.parallel_endpoints:
             values["parallel_endpoints"] = new("SessionOptionValue", bool_value=True)
-        if as_of_text(options.wish):
-            values["as_of"] = new("SessionOptionValue", string_value=as_of_text(options.wish))
+        if as_of_text(options.read_point):
+            values["as_of"] = new("SessionOptionValue", string_value=as_of_text(options.read_point))
         return [new("GetSessionOptionsResult", session_options=values).SerializeToString()]
 
     def _close_session(self, context: Any, body: bytes) -> Iterable[bytes]:

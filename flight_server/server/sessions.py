@@ -19,8 +19,8 @@ from typing import Any
 from pyarrow import flight
 
 from engine.errors import InvalidInput
-from engine.model.read_point import NEWEST, EpochWish
-from flight_server.wire.read_point import WISHES, parse_wish, wish_values
+from engine.model.read_point import NEWEST, ReadPoint
+from flight_server.wire.read_point import READ_POINT_OPTIONS, parse_read_point, read_point_values
 from flight_server.wire.tickets import Statement, checked_timeout
 
 MIDDLEWARE = "livestate"
@@ -53,14 +53,14 @@ class SessionOptions:
     Attributes:
         dialect: SQL dialect; empty: the host's default.
         timeout_seconds: How long a query may run; None: as long as the host allows.
-        wish: Which epochs it may read.
+        read_point: Which epochs it may read.
         parallel_endpoints: Results may be given as several endpoints, one a host, where nothing has to be
             done with their rows.
     """
 
     dialect: str = ""
     timeout_seconds: float | None = None
-    wish: EpochWish = NEWEST
+    read_point: ReadPoint = NEWEST
     parallel_endpoints: bool = False
 
     def to_cookie(self) -> str:
@@ -70,22 +70,26 @@ class SessionOptions:
             "timeout_seconds": self.timeout_seconds,
             "parallel_endpoints": self.parallel_endpoints,
         }
-        document = json.dumps({**options, **wish_values(self.wish)})
+        document = json.dumps({**options, **read_point_values(self.read_point)})
         value = base64.urlsafe_b64encode(document.encode()).decode().rstrip("=")
         return f"{COOKIE}={value}; Path=/"
 
     def statement(self, sql: str) -> Statement:
         """A statement with these options."""
         return Statement(
-            sql, self.dialect, self.timeout_seconds, wish=self.wish, parallel=self.parallel_endpoints
+            sql,
+            self.dialect,
+            self.timeout_seconds,
+            read_point=self.read_point,
+            parallel=self.parallel_endpoints,
         )
 
-    def with_wish(self, name: str, value: object) -> SessionOptions:
+    def with_read_point(self, name: str, value: object) -> SessionOptions:
         """The same with another wish.
 
         Args:
             name: `min_epoch`, `max_staleness` or `as_of`.
-            value: As `flight_server.wire.read_point.parse_wish` takes it.
+            value: As `flight_server.wire.read_point.parse_read_point` takes it.
 
         Returns:
             The options, of which that one is changed.
@@ -93,10 +97,12 @@ class SessionOptions:
         Raises:
             InvalidInput: The value is none of that option.
         """
-        return replace(self, wish=parse_wish(**{**wish_values(self.wish), name: value}))
+        return replace(
+            self, read_point=parse_read_point(**{**read_point_values(self.read_point), name: value})
+        )
 
 
-_COOKIE_FIELDS = ("dialect", "timeout_seconds", "parallel_endpoints", *WISHES)
+_COOKIE_FIELDS = ("dialect", "timeout_seconds", "parallel_endpoints", *READ_POINT_OPTIONS)
 FORGET_COOKIE = f"{COOKIE}=; Path=/; Max-Age=0"
 _DEFAULTS = SessionOptions()
 _FLAGS = {"true": True, "false": False, "": False}
@@ -202,7 +208,7 @@ def caller_options(context: Any) -> SessionOptions:
         options = replace(options, parallel_endpoints=checked_flag(text))
     for name, header in _WISH_HEADERS.items():
         for text in caller.headers.get(header, ()):
-            options = options.with_wish(name, text)
+            options = options.with_read_point(name, text)
     return options
 
 
@@ -240,9 +246,11 @@ def _from_cookies(headers: list[str]) -> SessionOptions:
 def _from_cookie(value: str) -> SessionOptions:
     try:
         document = json.loads(base64.urlsafe_b64decode(value + "=" * (-len(value) % 4)))
-        dialect, timeout, parallel, *wish = (document[name] for name in _COOKIE_FIELDS)
+        dialect, timeout, parallel, *read_point = (document[name] for name in _COOKIE_FIELDS)
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidInput("The session cookie is not one of this host's: connect anew.") from error
     if not isinstance(dialect, str):
         raise InvalidInput("The session cookie is not one of this host's: connect anew.")
-    return SessionOptions(dialect, checked_timeout(timeout), parse_wish(*wish), checked_flag(parallel))
+    return SessionOptions(
+        dialect, checked_timeout(timeout), parse_read_point(*read_point), checked_flag(parallel)
+    )

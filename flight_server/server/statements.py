@@ -17,7 +17,7 @@ from engine.cluster.reports import HostName
 from engine.coordinator.division import Piece
 from engine.duckdb.deadline import Watcher
 from engine.errors import InvalidInput, Unsupported
-from engine.model.read_point import NEWEST, AsOfEpoch, EpochWish
+from engine.model.read_point import NEWEST, AsOfEpoch, ReadPoint
 from engine.service import DEFAULT_SESSION, PreparedStatement, QueryResult, QueryService, Session
 from flight_server.server.arrivals import Arrival
 from flight_server.server.calls import Call, Calls
@@ -54,9 +54,11 @@ def engine_session(statement: Statement) -> Session:
     Returns:
         Its dialect, time limit and wish.
     """
-    if not statement.dialect and statement.timeout_seconds is None and statement.wish is NEWEST:
+    if not statement.dialect and statement.timeout_seconds is None and statement.read_point is NEWEST:
         return DEFAULT_SESSION
-    return Session(statement.dialect or DEFAULT_SESSION.dialect, statement.timeout_seconds, statement.wish)
+    return Session(
+        statement.dialect or DEFAULT_SESSION.dialect, statement.timeout_seconds, statement.read_point
+    )
 
 
 class Statements:
@@ -127,7 +129,7 @@ class Statements:
         return self._prepared(statement).schema
 
     def _prepared(self, statement: Statement) -> PreparedStatement:
-        return self._service.prepare(statement.sql, engine_session(statement), statement.told)
+        return self._service.prepare(statement.sql, engine_session(statement), statement.expected_shapes)
 
     def flight_info(self, handle: bytes, descriptor: flight.FlightDescriptor) -> flight.FlightInfo:
         """Plan a statement.
@@ -147,9 +149,9 @@ class Statements:
         prepared = self._prepared(statement)
         if len(handle) > MAX_ECHOED_BYTES:
             descriptor = flight.FlightDescriptor.for_command(b"")
-        told = prepared.shapes if statement.told is None else None
+        expected_shapes = prepared.shapes if statement.expected_shapes is None else None
         endpoints = self._parallel(statement, prepared) or [
-            flight.FlightEndpoint(execution_ticket(handle, told), [])
+            flight.FlightEndpoint(execution_ticket(handle, expected_shapes), [])
         ]
         return flight.FlightInfo(prepared.schema, descriptor, endpoints)
 
@@ -196,7 +198,7 @@ class Statements:
         schema = self.schema(statement) if division.schema is None else division.schema
         if division.pieces is None:
             as_of = {group: AsOfEpoch(epoch) for group, epoch in division.epochs.items()}
-            pinned = replace(statement, wish=EpochWish(as_of=as_of) if as_of else NEWEST)
+            pinned = replace(statement, read_point=ReadPoint(as_of=as_of) if as_of else NEWEST)
             endpoints = [
                 flight.FlightEndpoint(execution_ticket(pinned.to_bytes(), None), list(self._uris.values()))
             ]
@@ -253,17 +255,24 @@ class Statements:
         given, session = statement.parameters, engine_session(statement)
         if isinstance(given, PlainValue):
             found = self._service.row(
-                statement.sql, session.dialect, [given.value], session, call.cancelled, statement.told
+                statement.sql,
+                session.dialect,
+                [given.value],
+                session,
+                call.cancelled,
+                statement.expected_shapes,
             )
             if found is not None:
                 return found
         values = None if given is None else given.batch()
-        return self._service.execute(statement.sql, values, session, call.cancelled, statement.told, slot)
+        return self._service.execute(
+            statement.sql, values, session, call.cancelled, statement.expected_shapes, slot
+        )
 
     def _json_result(self, request: JsonStatement, call: Call, slot: HeldSlot) -> QueryResult:
         statement, given = request.statement, request.parameters
         session = engine_session(statement)
-        if given and not isinstance(given, Mapping) and statement.wish is NEWEST:
+        if given and not isinstance(given, Mapping) and statement.read_point is NEWEST:
             found = self._service.row(statement.sql, session.dialect, given, session, call.cancelled)
             if found is not None:
                 return found
@@ -309,7 +318,7 @@ class Statements:
         prepared = self._service.prepare(statement.sql, engine_session(statement))
         return new(
             "ActionCreatePreparedStatementResult",
-            prepared_statement_handle=replace(statement, told=prepared.shapes).to_bytes(),
+            prepared_statement_handle=replace(statement, expected_shapes=prepared.shapes).to_bytes(),
             dataset_schema=prepared.schema.serialize().to_pybytes(),
             parameter_schema=announced_schema(prepared.parameters).serialize().to_pybytes()
             if len(prepared.parameters)

@@ -1,5 +1,5 @@
 """Which epochs a client wants to read: the options `min_epoch`, `max_staleness` and `as_of`, from text or
-JSON to `EpochWish`, and back.
+JSON to `ReadPoint`, and back.
 
 | option | value |
 |---|---|
@@ -17,10 +17,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from engine.errors import InvalidInput
-from engine.model.read_point import NEWEST, AsOf, AsOfEpoch, AsOfTimestamp, EpochWish
+from engine.model.read_point import NEWEST, AsOf, AsOfEpoch, AsOfTimestamp, ReadPoint
 from engine.model.schema import Epoch, GroupName
 
-WISHES = ("min_epoch", "max_staleness", "as_of")
+READ_POINT_OPTIONS = ("min_epoch", "max_staleness", "as_of")
 MAX_EPOCH = (1 << 63) - 1
 _EPOCH_TIME = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)
@@ -29,7 +29,9 @@ _AS_OF = (
 )
 
 
-def parse_wish(min_epoch: object = None, max_staleness: object = None, as_of: object = None) -> EpochWish:
+def parse_read_point(
+    min_epoch: object = None, max_staleness: object = None, as_of: object = None
+) -> ReadPoint:
     """The wish of a client.
 
     Args:
@@ -46,7 +48,7 @@ def parse_wish(min_epoch: object = None, max_staleness: object = None, as_of: ob
     if _absent(min_epoch) and _absent(max_staleness) and _absent(as_of):
         return NEWEST
     groups, default = ({}, None) if _absent(as_of) else _parse_as_of(as_of)
-    return EpochWish(
+    return ReadPoint(
         min_epoch=None if _absent(min_epoch) else _epoch(min_epoch, "min_epoch must be an epoch number."),
         max_staleness_seconds=None if _absent(max_staleness) else _seconds(max_staleness),
         as_of=groups,
@@ -54,36 +56,36 @@ def parse_wish(min_epoch: object = None, max_staleness: object = None, as_of: ob
     )
 
 
-def wish_values(wish: EpochWish) -> dict[str, object]:
+def read_point_values(read_point: ReadPoint) -> dict[str, object]:
     """The options of a wish.
 
     Args:
-        wish: What `parse_wish` made.
+        read_point: What `parse_read_point` made.
 
     Returns:
-        What `parse_wish` takes to make it again, by the names in `WISHES`.
+        What `parse_read_point` takes to make it again, by the names in `READ_POINT_OPTIONS`.
     """
     return {
-        "min_epoch": wish.min_epoch,
-        "max_staleness": wish.max_staleness_seconds,
-        "as_of": as_of_text(wish),
+        "min_epoch": read_point.min_epoch,
+        "max_staleness": read_point.max_staleness_seconds,
+        "as_of": as_of_text(read_point),
     }
 
 
-def as_of_text(wish: EpochWish) -> str:
+def as_of_text(read_point: ReadPoint) -> str:
     """The `as_of` of a wish as text.
 
     Args:
-        wish: What `parse_wish` made.
+        read_point: What `parse_read_point` made.
 
     Returns:
-        What `parse_wish` reads back; empty for none.
+        What `parse_read_point` reads back; empty for none.
     """
-    if wish.as_of:
+    if read_point.as_of:
         return json.dumps(
-            {group: _moment_text(moment) for group, moment in wish.as_of.items() if moment is not None}
+            {group: _moment_text(moment) for group, moment in read_point.as_of.items() if moment is not None}
         )
-    return "" if wish.as_of_default is None else _moment_text(wish.as_of_default)
+    return "" if read_point.as_of_default is None else _moment_text(read_point.as_of_default)
 
 
 def _moment_text(moment: AsOf) -> str:

@@ -29,13 +29,13 @@ from typing import Any
 import pyarrow as pa
 
 from engine.errors import InvalidInput
-from engine.model.read_point import NEWEST, EpochWish
+from engine.model.read_point import NEWEST, ReadPoint
 from engine.model.schema import StoreName
 from engine.sql.bind import TableShape
-from engine.statements.texts import Told
+from engine.statements.texts import ExpectedShapes
 from flight_server.wire.ipc_bytes import NotPlainError, check_row, read_row
 from flight_server.wire.messages import Message, new, parse, statement_handle
-from flight_server.wire.read_point import WISHES, parse_wish, wish_values
+from flight_server.wire.read_point import READ_POINT_OPTIONS, parse_read_point, read_point_values
 
 STATEMENT_MARK = b"\x00Q"
 COMMAND_MARK = b"\x00C"
@@ -50,7 +50,7 @@ MAX_PARAMETER_BYTES = 16 << 20
 MAX_PARAMETER_VALUES = 2 << 20
 """Of lists, structs and maps, all that is in them counts: the engine takes parameters as Python's objects."""
 _PLAIN_TYPES = frozenset({pa.int64().id, pa.string().id})
-_JSON_FIELDS = frozenset(WISHES) | {"sql", "parameters", "dialect", "timeout"}
+_JSON_FIELDS = frozenset(READ_POINT_OPTIONS) | {"sql", "parameters", "dialect", "timeout"}
 _LEAST_SECONDS = 0.001
 """What is left of a time that has run out: enough to be told so."""
 
@@ -151,10 +151,10 @@ class Statement:
         timeout_seconds: How long it may run; None: as long as the host allows.
         parameters: Values bound to it, if any.
         call_id: What tells this execution from all others, so that it can be cancelled; empty: it cannot.
-        wish: Which epochs it may read.
+        read_point: Which epochs it may read.
         parallel: Its result may be given as several endpoints, one a host.
-        told: What its names meant when the client was told the columns of its result
-            (`engine.statements.texts.Told`); None: it was not.
+        expected_shapes: What its names meant when the client was told the columns of its result
+            (`engine.statements.texts.ExpectedShapes`); None: it was not.
     """
 
     sql: str
@@ -162,9 +162,9 @@ class Statement:
     timeout_seconds: float | None = None
     parameters: Parameters | PlainValue | None = None
     call_id: bytes = b""
-    wish: EpochWish = NEWEST
+    read_point: ReadPoint = NEWEST
     parallel: bool = False
-    told: Told | None = None
+    expected_shapes: ExpectedShapes | None = None
 
     def to_bytes(self) -> bytes:
         """The ticket or handle that `parse_ticket` reads back."""
@@ -180,12 +180,14 @@ class Statement:
             message.parameter_schema, message.parameter_row = self.parameters.schema, self.parameters.row
         if self.timeout_seconds is not None:
             message.timeout = self.timeout_seconds
-        if self.wish is not NEWEST:
-            message.wish.CopyFrom(wish_message(self.wish))
-        if self.told is not None:
-            message.told.SetInParent()
-            for each in self.told:
-                message.told.tables.add(name=each.name, store=each.store, generation=each.generation)
+        if self.read_point is not NEWEST:
+            message.read_point.CopyFrom(read_point_message(self.read_point))
+        if self.expected_shapes is not None:
+            message.expected_shapes.SetInParent()
+            for each in self.expected_shapes:
+                message.expected_shapes.tables.add(
+                    name=each.name, store=each.store, generation=each.generation
+                )
         return STATEMENT_MARK + bytes(message.SerializeToString())
 
     def bound(self, parameters: pa.RecordBatch) -> Statement:
@@ -207,14 +209,16 @@ class Statement:
             self.timeout_seconds,
             values,
             self.call_id,
-            self.wish,
+            self.read_point,
             self.parallel,
-            self.told,
+            self.expected_shapes,
         )
 
     def of(self, sql: str) -> Statement:
         """Another text with the same session options."""
-        return Statement(sql, self.dialect, self.timeout_seconds, wish=self.wish, parallel=self.parallel)
+        return Statement(
+            sql, self.dialect, self.timeout_seconds, read_point=self.read_point, parallel=self.parallel
+        )
 
     def later(self, seconds: float) -> Statement:
         """The same statement, with what is left of its time after some seconds."""
@@ -234,24 +238,29 @@ def seconds_left(timeout_seconds: float | None, passed_seconds: float) -> float 
     return None if timeout_seconds is None else max(timeout_seconds - passed_seconds, _LEAST_SECONDS)
 
 
-def execution_ticket(handle: bytes, told: Told | None) -> bytes:
+def execution_ticket(handle: bytes, expected_shapes: ExpectedShapes | None) -> bytes:
     """The ticket of one execution of a statement.
 
     Args:
         handle: The statement's handle, which says nothing of what its client was told.
-        told: What the statement's names meant when its client was told the columns of its result.
+        expected_shapes: What the statement's names meant when its client was told the columns of its result.
 
     Returns:
         A ticket for the same statement with a `call_id` of its own.
     """
     # A field written behind a protobuf message becomes part of it, so nothing has to be read and written
     # again.
-    return handle + (b"" if told is None else _told_field(told)) + _CALL_ID_FIELD + os.urandom(CALL_ID_BYTES)
+    return (
+        handle
+        + (b"" if expected_shapes is None else _shapes_field(expected_shapes))
+        + _CALL_ID_FIELD
+        + os.urandom(CALL_ID_BYTES)
+    )
 
 
 @lru_cache(maxsize=256)
-def _told_field(told: Told) -> bytes:
-    return Statement("", told=told).to_bytes()[len(STATEMENT_MARK) :]
+def _shapes_field(expected_shapes: ExpectedShapes) -> bytes:
+    return Statement("", expected_shapes=expected_shapes).to_bytes()[len(STATEMENT_MARK) :]
 
 
 @dataclass(frozen=True)
@@ -376,27 +385,27 @@ def parse_handle(handle: bytes) -> Statement:
         raise InvalidInput("The statement handle is not one of this host's: prepare the statement again.")
     message: Message = parse("StatementHandle", handle[len(STATEMENT_MARK) :])
     timeout = message.timeout if message.HasField("timeout") else None
-    wish = parsed_wish(message.wish) if message.HasField("wish") else NEWEST
+    read_point = parsed_read_point(message.read_point) if message.HasField("read_point") else NEWEST
     return Statement(
         message.sql,
         message.dialect,
         checked_timeout(timeout),
         _bound_values(message),
         message.call_id,
-        wish,
+        read_point,
         message.parallel,
-        _told(message),
+        _parsed_shapes(message),
     )
 
 
-def _told(message: Message) -> Told | None:
-    if not message.HasField("told"):
+def _parsed_shapes(message: Message) -> ExpectedShapes | None:
+    if not message.HasField("expected_shapes"):
         return None
-    if any(each.generation < 0 for each in message.told.tables):
+    if any(each.generation < 0 for each in message.expected_shapes.tables):
         raise InvalidInput("The statement handle is damaged: prepare the statement again.")
     return tuple(
         TableShape(StoreName(each.name), StoreName(each.store), each.generation)
-        for each in message.told.tables
+        for each in message.expected_shapes.tables
     )
 
 
@@ -408,20 +417,20 @@ def _bound_values(message: Message) -> Parameters | PlainValue | None:
     return Parameters(message.parameter_schema, message.parameter_row) if message.parameter_schema else None
 
 
-def wish_message(wish: EpochWish) -> Message:
+def read_point_message(read_point: ReadPoint) -> Message:
     """A wish as handles carry it."""
-    return new("EpochWish", **wish_values(wish))
+    return new("ReadPoint", **read_point_values(read_point))
 
 
-def parsed_wish(message: Message) -> EpochWish:
-    """What `wish_message` made.
+def parsed_read_point(message: Message) -> ReadPoint:
+    """What `read_point_message` made.
 
     Raises:
         InvalidInput: It holds no wish.
     """
     min_epoch = message.min_epoch if message.HasField("min_epoch") else None
     max_staleness = message.max_staleness if message.HasField("max_staleness") else None
-    return parse_wish(min_epoch, max_staleness, message.as_of)
+    return parse_read_point(min_epoch, max_staleness, message.as_of)
 
 
 def checked_timeout(timeout: object) -> float | None:
@@ -471,5 +480,9 @@ def _json_statement(document: Mapping[str, Any], defaults: Statement) -> JsonSta
     if not isinstance(dialect, str):
         raise InvalidInput('"dialect" must be a text, such as "duckdb" or "spark".')
     timeout = checked_timeout(document["timeout"]) if "timeout" in document else defaults.timeout_seconds
-    wish = defaults.wish if document.keys().isdisjoint(WISHES) else parse_wish(*map(document.get, WISHES))
-    return JsonStatement(Statement(sql, dialect, timeout, wish=wish), parameters)
+    read_point = (
+        defaults.read_point
+        if document.keys().isdisjoint(READ_POINT_OPTIONS)
+        else parse_read_point(*map(document.get, READ_POINT_OPTIONS))
+    )
+    return JsonStatement(Statement(sql, dialect, timeout, read_point=read_point), parameters)

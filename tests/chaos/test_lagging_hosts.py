@@ -17,11 +17,11 @@ import pytest
 from engine.changelog import Changelog, open_appender
 from engine.cluster.reports import HostName
 from engine.errors import Unavailable
-from engine.model.read_point import EpochWish
+from engine.model.read_point import ReadPoint
 from engine.model.schema import Epoch
 from flight_server.client.client import Client
 from flight_server.host.host import Host
-from flight_server.wire.read_point import parse_wish
+from flight_server.wire.read_point import parse_read_point
 from tests.support.many_hosts import three_hosts
 from tests.support.plays import PLAYS, ROWS, STORE
 from tests.support.waiting import wait_until
@@ -48,9 +48,9 @@ class Lagging:
     new: Epoch
     go_on: threading.Event
 
-    def client(self, name: str, timeout_seconds: float, wish: EpochWish) -> Client:
+    def client(self, name: str, timeout_seconds: float, read_point: ReadPoint) -> Client:
         """A client of one of them."""
-        return Client(self.hosts[HostName(name)].uri, timeout_seconds=timeout_seconds, wish=wish)
+        return Client(self.hosts[HostName(name)].uri, timeout_seconds=timeout_seconds, read_point=read_point)
 
 
 @pytest.fixture
@@ -92,9 +92,13 @@ def reached(hosts: Mapping[HostName, Host], names: str, epoch: Epoch) -> None:
 
 
 def test_without_a_wish_the_newest_epoch_that_all_have_is_read(lagging: Lagging) -> None:
-    for wish in (EpochWish(), parse_wish(as_of=int(lagging.old)), parse_wish(max_staleness=3600.0)):
+    for read_point in (
+        ReadPoint(),
+        parse_read_point(as_of=int(lagging.old)),
+        parse_read_point(max_staleness=3600.0),
+    ):
         for name in "ac":
-            with lagging.client(name, 60, wish) as client:
+            with lagging.client(name, 60, read_point) as client:
                 rows = client.query(TOTAL)
                 assert rows.metadata["epochs"] == {STORE.group: lagging.old}
                 assert rows.read_all()["n"].to_pylist() == [OLD]
@@ -105,15 +109,15 @@ def test_an_epoch_that_one_host_lacks_is_waited_for_and_then_told(lagging: Laggi
         rf"Partition \d+ of store plays is at epoch {lagging.old} on host c, and epoch {lagging.new} is "
         r"wanted"
     )
-    for wish in (
-        parse_wish(min_epoch=int(lagging.new)),
-        parse_wish(as_of=int(lagging.new)),
-        parse_wish(max_staleness=0.001),
+    for read_point in (
+        parse_read_point(min_epoch=int(lagging.new)),
+        parse_read_point(as_of=int(lagging.new)),
+        parse_read_point(max_staleness=0.001),
     ):
         for name in "ac":
             begun = time.monotonic()
             with (
-                lagging.client(name, TIMEOUT_SECONDS, wish) as client,
+                lagging.client(name, TIMEOUT_SECONDS, read_point) as client,
                 pytest.raises(Unavailable, match=wanted),
             ):
                 client.query(TOTAL)
@@ -121,15 +125,15 @@ def test_an_epoch_that_one_host_lacks_is_waited_for_and_then_told(lagging: Laggi
 
 
 def test_an_epoch_that_comes_in_time_is_read(lagging: Lagging) -> None:
-    wishes = (parse_wish(min_epoch=int(lagging.new)), parse_wish(as_of=int(lagging.new)))
+    wishes = (parse_read_point(min_epoch=int(lagging.new)), parse_read_point(as_of=int(lagging.new)))
 
-    def ask(wish: EpochWish) -> list[int]:
-        with lagging.client("a", 60, wish) as client:
+    def ask(read_point: ReadPoint) -> list[int]:
+        with lagging.client("a", 60, read_point) as client:
             found: list[int] = client.query(TOTAL).read_all()["n"].to_pylist()
         return found
 
     with ThreadPoolExecutor(2) as pool:
-        waiting = [pool.submit(ask, wish) for wish in wishes]
+        waiting = [pool.submit(ask, read_point) for read_point in wishes]
         wait_until(lambda: lagging.hosts[HostName("a")].running_queries == len(wishes))
         assert not any(each.done() for each in waiting)
         lagging.go_on.set()

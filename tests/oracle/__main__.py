@@ -52,14 +52,14 @@ def main() -> int:
         processes=1 if options.replay is not None else options.processes,
     )
     print(f"seeds from {plan.first}", file=sys.stderr)
-    tally = run(
+    stats = run(
         plan,
         SYSTEMS[options.system],
         lambda finding: print("\n" + finding.describe() + "\n", flush=True),
         print_progress,
     )
-    print("\n" + tally.summary())
-    return 1 if tally.differences else 0
+    print("\n" + stats.summary())
+    return 1 if stats.differences else 0
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ class Finding:
 
 
 @dataclass
-class Tally:
+class FragmentStats:
     """What came of the queries so far."""
 
     outcomes: Counter[Outcome] = field(default_factory=Counter)
@@ -90,7 +90,7 @@ class Tally:
         """How many queries were asked."""
         return sum(self.outcomes.values())
 
-    def join(self, other: Tally) -> None:
+    def join(self, other: FragmentStats) -> None:
         """Count what another run counted."""
         self.outcomes += other.outcomes
         self.features += other.features
@@ -203,8 +203,8 @@ def run(
     plan: Plan,
     system_of: SystemOf,
     report: Callable[[Finding], None],
-    progress: Callable[[Tally, float], None] | None = None,
-) -> Tally:
+    progress: Callable[[FragmentStats, float], None] | None = None,
+) -> FragmentStats:
     """Ask many queries.
 
     Args:
@@ -216,24 +216,24 @@ def run(
     Returns:
         What came of them.
     """
-    tally = Tally()
+    stats = FragmentStats()
     started = time.monotonic()
     with ExitStack() as resources:
         for part in _in_parts(plan, system_of, resources):
-            tally.join(part)
+            stats.join(part)
             for finding in part.findings:
                 report(finding)
             seconds = time.monotonic() - started
             if progress is not None:
-                progress(tally, seconds)
-            if len(tally.differences) >= plan.most_findings or (
+                progress(stats, seconds)
+            if len(stats.differences) >= plan.most_findings or (
                 plan.seconds is not None and seconds > plan.seconds
             ):
                 break
-    return tally
+    return stats
 
 
-def _in_parts(plan: Plan, system_of: SystemOf, resources: ExitStack) -> Iterator[Tally]:
+def _in_parts(plan: Plan, system_of: SystemOf, resources: ExitStack) -> Iterator[FragmentStats]:
     """A tally for each dataset, in the order of the seeds."""
     last = plan.first + plan.queries
     starts = [
@@ -250,26 +250,26 @@ def _in_parts(plan: Plan, system_of: SystemOf, resources: ExitStack) -> Iterator
     return workers.map(partial(ask_of_one_dataset, plan, system_of), parts)
 
 
-def ask_of_one_dataset(plan: Plan, system_of: SystemOf, seeds: range) -> Tally:
+def ask_of_one_dataset(plan: Plan, system_of: SystemOf, seeds: range) -> FragmentStats:
     """Ask the queries of some seeds, which go with one dataset."""
-    tally = Tally()
+    stats = FragmentStats()
     dataset = dataset_of(seeds[0], plan.hosts)
     with judging(dataset, system_of) as judge:
         for seed in seeds:
             query, verdict, finding = ask(judge, dataset, seed, shrink=plan.shrink)
-            tally.add(query, verdict)
+            stats.add(query, verdict)
             if finding is not None:
-                tally.findings.append(finding)
-                if len(tally.differences) >= plan.most_findings:
+                stats.findings.append(finding)
+                if len(stats.differences) >= plan.most_findings:
                     break
-    return tally
+    return stats
 
 
-def print_progress(tally: Tally, seconds: float) -> None:
+def print_progress(stats: FragmentStats, seconds: float) -> None:
     """One line that is written anew."""
     print(
         (
-            f"\r{tally.queries} queries, {len(tally.differences)} differences, {tally.queries / seconds:.0f} "
+            f"\r{stats.queries} queries, {len(stats.differences)} differences, {stats.queries / seconds:.0f} "
             "a "
             "second "
         ),

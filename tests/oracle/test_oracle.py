@@ -15,10 +15,10 @@ QUERIES = 50
 
 @pytest.mark.parametrize("dataset", range(20))
 def test_a_cluster_answers_as_one_duckdb(dataset: int) -> None:
-    tally = run(
+    stats = run(
         Plan(first=dataset * QUERIES_A_DATASET, queries=QUERIES, most_findings=1),
         cluster_system,
         lambda finding: None,
     )
-    assert not tally.differences, "\n" + tally.differences[0].describe()
-    assert tally.queries == QUERIES
+    assert not stats.differences, "\n" + stats.differences[0].describe()
+    assert stats.queries == QUERIES

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from engine.model.partitioning import partition_of
-from engine.model.read_point import EpochWish
+from engine.model.read_point import ReadPoint
 from engine.service import Session
 from tests.oracle.under_commits import WAIT_SECONDS, ask_of, ask_processes, ask_under_commits, bank_cluster
 from tests.support.bank import ACCOUNTS, GROUP, INVARIANTS, STORES, Invariant, check
@@ -40,7 +40,7 @@ def test_sums_stay_zero_while_a_host_is_killed_again_and_again(tmp_path: Path) -
 def test_whoever_wrote_an_epoch_reads_it_on_any_host(tmp_path: Path) -> None:
     with bank_cluster(tmp_path, 3) as (bank, cluster):
         for number in range(12):
-            session = Session(wish=EpochWish(min_epoch=bank.step()))
+            session = Session(read_point=ReadPoint(min_epoch=bank.step()))
             service = cluster.services[cluster.hosts[number % 3]]
             with service.execute(
                 "SELECT max(version) AS v, sum(balance) AS s FROM accounts", session=session

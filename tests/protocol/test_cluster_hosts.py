@@ -24,7 +24,7 @@ from flight_server.client.client import Client
 from flight_server.host.host import Host, HostOptions
 from flight_server.host.ports import free_ports
 from flight_server.wire.messages import new, pack
-from flight_server.wire.read_point import parse_wish
+from flight_server.wire.read_point import parse_read_point
 from tests.protocol.conftest import Certificate
 from tests.support.waiting import wait_until
 
@@ -94,11 +94,11 @@ def test_a_client_reads_its_writes_and_an_older_epoch(tmp_path: Path) -> None:
         epochs = {}
         for factor in (2, 3, 4):
             epochs[factor] = add(tmp_path, factor)
-            client.wish = parse_wish(min_epoch=epochs[factor])
+            client.read_point = parse_read_point(min_epoch=epochs[factor])
             assert total(client) == factor * 1000
-        client.wish = parse_wish(as_of=epochs[2])
+        client.read_point = parse_read_point(as_of=epochs[2])
         assert total(client) == 2000
-        client.wish = parse_wish(as_of={"numbers": first})
+        client.read_point = parse_read_point(as_of={"numbers": first})
         assert total(client) == 1000
         cookies = {DatabaseOptions.WITH_COOKIE_MIDDLEWARE.value: "true"}
         with (
@@ -118,13 +118,15 @@ def test_an_epoch_that_does_not_come_is_waited_for_and_then_told(tmp_path: Path)
     ):
         assert total(client) == 1000
         epoch = client.query(TOTAL).metadata["epochs"]["numbers"]
-        client.wish = parse_wish(min_epoch=epoch + 1)
+        client.read_point = parse_read_point(min_epoch=epoch + 1)
         waiting = pool.submit(total, client)
         wait_until(lambda: hosts[1].running_queries == 1)
         add(tmp_path, 5)
         assert waiting.result(60) >= 1000
         with (
-            Client(client.uri, timeout_seconds=0.2, wish=parse_wish(min_epoch=epoch + 1000)) as other,
+            Client(
+                client.uri, timeout_seconds=0.2, read_point=parse_read_point(min_epoch=epoch + 1000)
+            ) as other,
             pytest.raises(LivestateError, match="epoch"),
         ):
             total(other)

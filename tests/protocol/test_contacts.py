@@ -6,10 +6,10 @@ import pytest
 
 from engine.catalog.standings import hosts_table
 from engine.cluster.deployment import Deployment, HostEntry
-from engine.cluster.reports import GroupReport, HostName, HostReport, ReadableEpoch, Standing, StoreReport
+from engine.cluster.reports import GroupReport, HostName, HostReport, HostStatus, ReadableEpoch, StoreReport
 from engine.errors import InvalidInput
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreName, define_store
-from flight_server.peers.contacts import Contacts
+from flight_server.peers.failure_detector import FailureDetector
 from flight_server.peers.host_tables import replicas_table
 from flight_server.wire.reports import SentReport
 from tests.protocol.conftest import SONGS
@@ -32,11 +32,11 @@ def sent(host: HostName, epoch: int, number: int, started: int = 1) -> SentRepor
 
 
 @pytest.fixture
-def contacts() -> Contacts:
-    return Contacts(A, [B, C], dead_after_seconds=3.0)
+def contacts() -> FailureDetector:
+    return FailureDetector(A, [B, C], dead_after_seconds=3.0)
 
 
-def test_a_host_lives_as_long_as_it_is_heard_of(contacts: Contacts) -> None:
+def test_a_host_lives_as_long_as_it_is_heard_of(contacts: FailureDetector) -> None:
     assert contacts.alive(0.0) == {}
     assert contacts.heard(sent(B, 1, 0), 10.0, answered=True)
     assert contacts.alive(12.9) == {B: report(B, 1)}
@@ -48,7 +48,7 @@ def test_a_host_lives_as_long_as_it_is_heard_of(contacts: Contacts) -> None:
     assert contacts.alive(23.4) == {B: report(B, 1)}
 
 
-def test_a_host_must_be_reached(contacts: Contacts) -> None:
+def test_a_host_must_be_reached(contacts: FailureDetector) -> None:
     assert contacts.heard(sent(B, 1, 0), 0.0, answered=False)
     assert contacts.alive(0.0) == {}
     assert not contacts.heard(sent(B, 1, 1), 0.5, answered=False)
@@ -61,13 +61,13 @@ def test_a_host_must_be_reached(contacts: Contacts) -> None:
     assert contacts.alive(1.5) == {}
 
 
-def test_a_report_that_was_overtaken_says_nothing_new(contacts: Contacts) -> None:
+def test_a_report_that_was_overtaken_says_nothing_new(contacts: FailureDetector) -> None:
     assert contacts.heard(sent(B, 2, number=5), 0.0, answered=True)
     assert not contacts.heard(sent(B, 1, number=4), 1.0, answered=False)
     assert contacts.alive(3.5) == {B: report(B, 2)}, "but it was heard of"
 
 
-def test_a_host_that_was_started_again_begins_anew(contacts: Contacts) -> None:
+def test_a_host_that_was_started_again_begins_anew(contacts: FailureDetector) -> None:
     contacts.heard(sent(B, 9, number=100, started=50), 0.0, answered=True)
     assert contacts.heard(sent(B, 1, number=0, started=40), 1.0, answered=True), (
         "its clock may have been set back"
@@ -75,7 +75,7 @@ def test_a_host_that_was_started_again_begins_anew(contacts: Contacts) -> None:
     assert contacts.alive(1.0) == {B: report(B, 1)}
 
 
-def test_reports_of_strangers_and_doubles_are_refused(contacts: Contacts) -> None:
+def test_reports_of_strangers_and_doubles_are_refused(contacts: FailureDetector) -> None:
     with pytest.raises(InvalidInput, match="no host 'z'"):
         contacts.heard(sent(HostName("z"), 1, 0), 0.0, answered=True)
     with pytest.raises(InvalidInput, match="Two hosts are called a"):
@@ -95,16 +95,16 @@ NOW = 10_000_000
 def test_the_table_of_hosts_says_how_far_each_is() -> None:
     held = DEPLOYMENT.assignment.held(B, DEFINITION)
     standings = {
-        A: Standing(
+        A: HostStatus(
             alive=True, report=HostReport(A, report(A, 7).groups, {StoreName("songs"): StoreReport(())})
         ),
-        B: Standing(
+        B: HostStatus(
             alive=False,
             report=HostReport(
                 B, report(B, 5, 6, NOW - 1_500_000).groups, {StoreName("songs"): StoreReport(held)}
             ),
         ),
-        C: Standing(alive=False, report=None),
+        C: HostStatus(alive=False, report=None),
     }
     rows = hosts_table(
         {entry.name: entry.uri for entry in DEPLOYMENT.hosts}, standings, {DEFINITION.name: DEFINITION}, NOW
@@ -123,12 +123,12 @@ def test_the_table_of_replicas_says_what_moves() -> None:
     other = next(PartitionId(number) for number in range(8) if number not in assigned)
     held = tuple(sorted((*assigned[1:], other)))
     standings = {
-        A: Standing(alive=True, report=report(A, 7)),
-        B: Standing(
+        A: HostStatus(alive=True, report=report(A, 7)),
+        B: HostStatus(
             alive=True,
             report=HostReport(B, report(B, 5).groups, {StoreName("songs"): StoreReport(held, 4, 40)}),
         ),
-        C: Standing(alive=False, report=None),
+        C: HostStatus(alive=False, report=None),
     }
     rows = {
         row["host"]: row

@@ -60,11 +60,11 @@ def test_a_ticket_is_the_handle_with_an_id() -> None:
     handle = STATEMENT.bound(pa.record_batch({"1": [1]})).to_bytes()
     parsed = parse_handle(execution_ticket(handle, None))
     assert len(parsed.call_id) == 8
-    assert (parsed.sql, parsed.parameters, parsed.told) == ("SELECT ?", PlainValue(1), None)
+    assert (parsed.sql, parsed.parameters, parsed.expected_shapes) == ("SELECT ?", PlainValue(1), None)
 
 
 @pytest.mark.parametrize(
-    "told",
+    "expected_shapes",
     [
         (),
         (
@@ -73,14 +73,17 @@ def test_a_ticket_is_the_handle_with_an_id() -> None:
         ),
     ],
 )
-def test_what_a_client_was_told_goes_with_its_statement(told: tuple[TableShape, ...]) -> None:
-    assert parse_handle(execution_ticket(STATEMENT.to_bytes(), told)).told == told
-    bound = replace(STATEMENT, told=told).bound(pa.record_batch({"1": [1]}))
+def test_what_a_client_was_told_goes_with_its_statement(expected_shapes: tuple[TableShape, ...]) -> None:
+    assert (
+        parse_handle(execution_ticket(STATEMENT.to_bytes(), expected_shapes)).expected_shapes
+        == expected_shapes
+    )
+    bound = replace(STATEMENT, expected_shapes=expected_shapes).bound(pa.record_batch({"1": [1]}))
     assert parse_handle(bound.to_bytes()) == bound
-    assert parse_handle(execution_ticket(bound.to_bytes(), None)).told == told
+    assert parse_handle(execution_ticket(bound.to_bytes(), None)).expected_shapes == expected_shapes
 
 
 def test_a_handle_of_a_shape_that_cannot_be_is_refused() -> None:
     name = StoreName("plays")
     with pytest.raises(InvalidInput, match="damaged"):
-        parse_handle(replace(STATEMENT, told=(TableShape(name, name, -1),)).to_bytes())
+        parse_handle(replace(STATEMENT, expected_shapes=(TableShape(name, name, -1),)).to_bytes())

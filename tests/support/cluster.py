@@ -22,7 +22,7 @@ import pyarrow as pa
 from engine.changelog import Changelog
 from engine.cluster.assignment import Assignment
 from engine.cluster.fragments import FragmentRequest, FragmentRows
-from engine.cluster.reports import HostName, HostReport, Standing
+from engine.cluster.reports import HostName, HostReport, HostStatus
 from engine.coordinator.cluster import Cluster as Hosts
 from engine.errors import Unavailable
 from engine.exec.query_result import QueryResult
@@ -202,9 +202,11 @@ class DirectPeers:
         }
         return {host: HostReport(host, *source.report()) for host, source in alive.items()}
 
-    def standings(self) -> Mapping[HostName, Standing]:
+    def standings(self) -> Mapping[HostName, HostStatus]:
         known = self.reports()
-        return {host: Standing(alive=host in known, report=known.get(host)) for host in self._cluster.sources}
+        return {
+            host: HostStatus(alive=host in known, report=known.get(host)) for host in self._cluster.sources
+        }
 
     def run(
         self, host: HostName, request: FragmentRequest, cancelled: Callable[[], bool] | None = None

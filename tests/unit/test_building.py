@@ -19,7 +19,7 @@ import pytest
 from engine.changelog import Changelog, StoreAppender, open_appender
 from engine.cluster.reports import GroupReport, Progress
 from engine.errors import LimitExceeded, NotFound, Unavailable
-from engine.model.read_point import EpochWish
+from engine.model.read_point import ReadPoint
 from engine.model.schema import Epoch, GroupName, StoreDefinition, define_store
 from engine.replica.follower import Follower
 from engine.scan import BuildingError
@@ -27,7 +27,7 @@ from engine.service import QueryService, Session
 from flight_server.client.client import Client
 from flight_server.host.host import Host, HostOptions
 from flight_server.server.limits import ServerLimits
-from flight_server.wire.read_point import parse_wish
+from flight_server.wire.read_point import parse_read_point
 from tests.support.cluster import SMALL, Cluster, following_cluster, host_names
 from tests.support.following import GROUP, OPTIONS, define, following
 from tests.support.gated import Gate, gated
@@ -73,11 +73,13 @@ class Building:
     follower: Follower
     service: QueryService
 
-    def ask(self, sql: str, timeout_seconds: float = PATIENCE_SECONDS, wish: EpochWish | None = None) -> int:
+    def ask(
+        self, sql: str, timeout_seconds: float = PATIENCE_SECONDS, read_point: ReadPoint | None = None
+    ) -> int:
         session = (
             Session(timeout_seconds=timeout_seconds)
-            if wish is None
-            else Session(timeout_seconds=timeout_seconds, wish=wish)
+            if read_point is None
+            else Session(timeout_seconds=timeout_seconds, read_point=read_point)
         )
         with self.service.execute(sql, session=session) as result:
             (row,) = result.read_all().to_pylist()
@@ -164,15 +166,18 @@ def test_wishes_for_epochs_wait_as_well(
     ]
     refused = [{"as_of": int(STOP) - 2}, {"as_of": int(newest) + 5}]
     with building(changelog, tmp_path / "data") as host, ThreadPoolExecutor(len(answered)) as pool:
-        for wish in [*answered, *refused]:
+        for read_point in [*answered, *refused]:
             with pytest.raises(Unavailable, match="is being rebuilt on this host"):
-                host.ask(COUNT, HURRIED, parse_wish(**wish))  # type: ignore[arg-type]
-        waiting = [pool.submit(host.ask, COUNT, PATIENCE_SECONDS, parse_wish(**wish)) for wish in answered]  # type: ignore[arg-type]
+                host.ask(COUNT, HURRIED, parse_read_point(**read_point))  # type: ignore[arg-type]
+        waiting = [
+            pool.submit(host.ask, COUNT, PATIENCE_SECONDS, parse_read_point(**read_point))  # type: ignore[arg-type]
+            for read_point in answered
+        ]
         host.gate.open()
         assert [each.result(PATIENCE_SECONDS) for each in waiting] == [EPOCHS] * len(answered)
-        for wish in refused:
+        for read_point in refused:
             with pytest.raises(NotFound, match=r"is not retained|is not committed"):
-                host.ask(COUNT, PATIENCE_SECONDS, parse_wish(**wish))
+                host.ask(COUNT, PATIENCE_SECONDS, parse_read_point(**read_point))
 
 
 def test_a_group_that_never_stands_still_is_there_in_the_end(
@@ -354,7 +359,7 @@ def test_statements_go_to_the_replica_that_has_it(
                 Unavailable, match=rf"is being rebuilt on host {hosts[0]}, .*it is at epoch [46] of 13"
             ):
                 answer(cluster.services[hosts[0]], COUNT, HURRIED)
-            assert told(cluster, "SHOW STORES")[0]["problem"].startswith(
+            assert expected_shapes(cluster, "SHOW STORES")[0]["problem"].startswith(
                 "No host that answers has partitions 0, 1, 2, 3. Host a builds partitions; it is at"
             )
             gate.open()
@@ -367,7 +372,7 @@ def answer(service: QueryService, sql: str, timeout_seconds: float = PATIENCE_SE
     return int(row["n"])
 
 
-def told(cluster: Cluster, sql: str) -> Sequence[dict[str, str]]:
+def expected_shapes(cluster: Cluster, sql: str) -> Sequence[dict[str, str]]:
     with cluster.services[cluster.hosts[0]].execute(sql) as result:
         rows: list[dict[str, str]] = result.read_all().to_pylist()
     return rows

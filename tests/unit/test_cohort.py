@@ -17,7 +17,7 @@ from engine.changelog import Changelog, open_appender
 from engine.changelog.layout import commit_path
 from engine.errors import Unavailable
 from engine.model.schema import Epoch, PartitionId, define_store
-from engine.replica.cohort import ENOUGH_BYTES_TOGETHER, Cohort, Way, stopping_point
+from engine.replica.cohort import ENOUGH_BYTES_TOGETHER, CatchUpState, Cohort, stopping_point
 from engine.state.cache import ColumnCache
 from engine.state.options import MIB, StateOptions
 from engine.state.partition import PartitionStore
@@ -125,7 +125,7 @@ def test_what_was_found_and_not_seen_to_count_is_not_taken(
         while cohort.epoch < 2:
             cohort.look_ahead(last=Epoch(2))
             cohort.take(lambda commit: {store.name: store})
-        cohort.way = Way.COMMITS
+        cohort.way = CatchUpState.COMMITS
         (tmp_path / "changelog" / commit_path(GROUP, Epoch(2))).unlink()
 
         def fail(*_: object) -> bool:
@@ -136,7 +136,7 @@ def test_what_was_found_and_not_seen_to_count_is_not_taken(
             with pytest.raises(RuntimeError):
                 cohort.look_ahead()
         assert cohort.look_ahead() == ()
-        assert cohort.way is Way.UNSURE
+        assert cohort.way is CatchUpState.UNSURE
     partition.close()
 
 

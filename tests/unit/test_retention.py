@@ -264,20 +264,20 @@ def test_a_store_is_not_there_before_it_joined(
 def test_changes_are_told(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
     follower = Follower(changelog, tmp_path / "data", OPTIONS)
     seen: list[Epoch] = []
-    told = threading.Event()
+    expected_shapes = threading.Event()
 
     def listener() -> None:
         seen.append(reports_of(follower)[0].readable[-1].epoch)
-        told.set()
+        expected_shapes.set()
 
     follower.on_change(listener)
     follower.start()
     try:
         for amount in range(3):
-            told.clear()
+            expected_shapes.clear()
             epoch = appender.append({"debit": rows(amount)}).epoch
             wait_until(lambda epoch=epoch: epoch in seen)  # type: ignore[misc]
-        assert told.wait(WAIT_SECONDS)
+        assert expected_shapes.wait(WAIT_SECONDS)
         assert seen == sorted(seen)
     finally:
         follower.stop()

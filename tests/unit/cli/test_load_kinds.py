@@ -255,7 +255,7 @@ def test_the_command_takes_the_options(tmp_path: Path, sales: Path) -> None:
         "load", "s", sales, "--changelog", tmp_path / "changelog", "--key", "shop", "--watermark", "soon"
     )
     assert refused.exit_code == 2
-    assert "write it like 2026-11-20T12:00:00" in refused.stderr
+    assert "write it as 2026-11-20T12:00:00" in refused.stderr
 
 
 def test_sql_sees_what_the_kinds_make_of_files(tmp_path: Path) -> None:

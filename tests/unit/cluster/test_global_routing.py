@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from engine.cluster.assignment import Assignment
 from engine.cluster.reports import HostName, HostReport
-from engine.cluster.routing import NotYet, route
+from engine.cluster.routing import NoRoute, route
 from engine.errors import Unavailable
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreName
 from tests.unit.cluster.reporting import group_report, host_report, store
@@ -120,7 +120,7 @@ def test_every_host_that_takes_part_reads_global_stores_whole(
 ) -> None:
     found = route(needed, STORES, known, here, ASSIGNMENT.order)
     expected = newest(known, needed)
-    if isinstance(found, NotYet):
+    if isinstance(found, NoRoute):
         assert expected is None
         return
     assert found.epochs == expected
@@ -162,6 +162,6 @@ def test_a_missing_partition_of_a_global_store_is_named() -> None:
         HOSTS[0],
         ASSIGNMENT.order,
     )
-    assert isinstance(found, NotYet)
+    assert isinstance(found, NoRoute)
     assert isinstance(found.error, Unavailable)
     assert found.error.message.startswith("Partition 1 of store genres is on no host that is alive")

@@ -8,9 +8,9 @@ from collections.abc import Collection, Mapping, Sequence
 import pytest
 
 from engine.cluster.reports import GroupReport, HostName, HostReport, ReadableEpoch
-from engine.cluster.routing import NotYet, Route, route
+from engine.cluster.routing import NoRoute, Route, route
 from engine.errors import InvalidInput, NotFound, Unavailable
-from engine.model.read_point import NEWEST, AsOfEpoch, AsOfTimestamp, EpochWish
+from engine.model.read_point import NEWEST, AsOfEpoch, AsOfTimestamp, ReadPoint
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreName
 from tests.unit.cluster.reporting import SECOND, committed_at, group_report, host_report, store
 
@@ -36,20 +36,22 @@ def ask(
     reports: Sequence[HostReport],
     needs: Mapping[str, Collection[int]],
     here: HostName = A,
-    wish: EpochWish = NEWEST,
+    read_point: ReadPoint = NEWEST,
     now: int = 0,
-) -> Route | NotYet:
+) -> Route | NoRoute:
     wanted = {StoreName(name): [PartitionId(number) for number in numbers] for name, numbers in needs.items()}
-    return route(wanted, DEFINITIONS, {report.host: report for report in reports}, here, order, wish, now)
+    return route(
+        wanted, DEFINITIONS, {report.host: report for report in reports}, here, order, read_point, now
+    )
 
 
-def routed(found: Route | NotYet) -> Route:
+def routed(found: Route | NoRoute) -> Route:
     assert isinstance(found, Route), found
     return found
 
 
-def refused(found: Route | NotYet, kind: type[Exception], *, may_come: bool) -> str:
-    assert isinstance(found, NotYet), found
+def refused(found: Route | NoRoute, kind: type[Exception], *, may_come: bool) -> str:
+    assert isinstance(found, NoRoute), found
     assert type(found.error) is kind
     assert found.may_come == may_come
     assert "\n" not in found.error.message
@@ -180,8 +182,10 @@ def test_hosts_that_are_behind_in_different_groups() -> None:
         host_report(B, {"music": group_report([5]), "cars": group_report([2])}, held),
     ]
     assert routed(ask(reports, {"plays": [0], "trips": [0]})).epochs == {"cars": 2, "music": 5}
-    wish = EpochWish(as_of={G: AsOfEpoch(Epoch(6)), GroupName("cars"): AsOfEpoch(Epoch(2))})
-    message = refused(ask(reports, {"plays": [0], "trips": [0]}, wish=wish), Unavailable, may_come=True)
+    read_point = ReadPoint(as_of={G: AsOfEpoch(Epoch(6)), GroupName("cars"): AsOfEpoch(Epoch(2))})
+    message = refused(
+        ask(reports, {"plays": [0], "trips": [0]}, read_point=read_point), Unavailable, may_come=True
+    )
     assert message.startswith(
         "The groups cars and music have no epochs that the hosts of their partitions can read together"
     )
@@ -193,7 +197,9 @@ def test_a_store_that_joined_later_is_not_there_before() -> None:
         host_report(B, {"music": group_report([3, 4])}, {"plays": [1, 2]}),
     ]
     assert "partition 0 of store plays can be read" in refused(
-        ask(reports, EVERYTHING, wish=EpochWish(as_of={G: AsOfEpoch(Epoch(4))})), NotFound, may_come=False
+        ask(reports, EVERYTHING, read_point=ReadPoint(as_of={G: AsOfEpoch(Epoch(4))})),
+        NotFound,
+        may_come=False,
     )
     refused(ask(reports, EVERYTHING), Unavailable, may_come=True)
 
@@ -254,23 +260,23 @@ def test_nobody_has_the_group() -> None:
 
 def test_min_epoch() -> None:
     reports = spread([5, 6, 7], [6, 7, 8], [4, 5, 6])
-    assert routed(ask(reports, EVERYTHING, wish=EpochWish(min_epoch=Epoch(6)))).epochs == {"music": 6}
+    assert routed(ask(reports, EVERYTHING, read_point=ReadPoint(min_epoch=Epoch(6)))).epochs == {"music": 6}
     message = refused(
-        ask(reports, EVERYTHING, wish=EpochWish(min_epoch=Epoch(7))), Unavailable, may_come=True
+        ask(reports, EVERYTHING, read_point=ReadPoint(min_epoch=Epoch(7))), Unavailable, may_come=True
     )
     assert (
         message
         == "Partition 2 of store plays is at epoch 6 on host c, and epoch 7 is wanted: try again shortly."
     )
-    refused(ask(reports, EVERYTHING, wish=EpochWish(min_epoch=Epoch(70))), Unavailable, may_come=True)
+    refused(ask(reports, EVERYTHING, read_point=ReadPoint(min_epoch=Epoch(70))), Unavailable, may_come=True)
 
 
 def test_as_of_epoch() -> None:
     reports = spread([5, 6, 7], [6, 7, 8], [6, 7])
-    wish = EpochWish(as_of={G: AsOfEpoch(Epoch(6))}, min_epoch=Epoch(7), max_staleness_seconds=0.0)
-    assert routed(ask(reports, EVERYTHING, wish=wish)).epochs == {"music": 6}
-    wish = EpochWish(as_of_default=AsOfEpoch(Epoch(6)))
-    assert routed(ask(reports, EVERYTHING, wish=wish)).epochs == {"music": 6}
+    read_point = ReadPoint(as_of={G: AsOfEpoch(Epoch(6))}, min_epoch=Epoch(7), max_staleness_seconds=0.0)
+    assert routed(ask(reports, EVERYTHING, read_point=read_point)).epochs == {"music": 6}
+    read_point = ReadPoint(as_of_default=AsOfEpoch(Epoch(6)))
+    assert routed(ask(reports, EVERYTHING, read_point=read_point)).epochs == {"music": 6}
 
 
 @pytest.mark.parametrize(
@@ -305,9 +311,13 @@ def test_as_of_epoch() -> None:
 def test_as_of_an_epoch_that_is_not_there(
     epoch: int, kind: type[Exception], may_come: bool, message: str
 ) -> None:
-    wish = EpochWish(as_of={G: AsOfEpoch(Epoch(epoch))})
+    read_point = ReadPoint(as_of={G: AsOfEpoch(Epoch(epoch))})
     assert (
-        refused(ask(spread([5, 6, 7], [6, 7, 8], [6, 7]), EVERYTHING, wish=wish), kind, may_come=may_come)
+        refused(
+            ask(spread([5, 6, 7], [6, 7, 8], [6, 7]), EVERYTHING, read_point=read_point),
+            kind,
+            may_come=may_come,
+        )
         == message
     )
 
@@ -315,31 +325,31 @@ def test_as_of_an_epoch_that_is_not_there(
 def test_as_of_an_epoch_of_several_groups() -> None:
     held = {"plays": range(4), "trips": range(4)}
     reports = [host_report(A, {"music": group_report([5]), "cars": group_report([5])}, held)]
-    wish = EpochWish(as_of_default=AsOfEpoch(Epoch(5)))
+    read_point = ReadPoint(as_of_default=AsOfEpoch(Epoch(5)))
     assert "groups cars and music" in refused(
-        ask(reports, {"plays": [0], "trips": [0]}, wish=wish), InvalidInput, may_come=False
+        ask(reports, {"plays": [0], "trips": [0]}, read_point=read_point), InvalidInput, may_come=False
     )
-    assert routed(ask(reports, {"plays": [0]}, wish=wish)).epochs == {"music": 5}
+    assert routed(ask(reports, {"plays": [0]}, read_point=read_point)).epochs == {"music": 5}
 
 
-def as_of(seconds: float) -> EpochWish:
-    return EpochWish(as_of_default=AsOfTimestamp(int(seconds * SECOND)))
+def as_of(seconds: float) -> ReadPoint:
+    return ReadPoint(as_of_default=AsOfTimestamp(int(seconds * SECOND)))
 
 
 def test_as_of_timestamp() -> None:
     reports = spread([4, 5, 6, 8], [4, 5, 6, 7, 8], [5, 6, 7, 8])
-    assert routed(ask(reports, EVERYTHING, wish=as_of(6))).epochs == {"music": 6}
-    assert routed(ask(reports, EVERYTHING, wish=as_of(6.9))).epochs == {"music": 6}
-    assert routed(ask(reports, EVERYTHING, wish=as_of(7))).epochs == {"music": 6}, (
+    assert routed(ask(reports, EVERYTHING, read_point=as_of(6))).epochs == {"music": 6}
+    assert routed(ask(reports, EVERYTHING, read_point=as_of(6.9))).epochs == {"music": 6}
+    assert routed(ask(reports, EVERYTHING, read_point=as_of(7))).epochs == {"music": 6}, (
         "host a has skipped epoch 7"
     )
-    assert routed(ask(reports, EVERYTHING, wish=as_of(100))).epochs == {"music": 8}
+    assert routed(ask(reports, EVERYTHING, read_point=as_of(100))).epochs == {"music": 8}
 
 
 def test_as_of_a_timestamp_that_a_host_is_on_the_way_to() -> None:
     reports = spread([5, 6, 7], [5, 6], [6, 7])
-    assert routed(ask(reports, EVERYTHING, wish=as_of(6.5))).epochs == {"music": 6}
-    message = refused(ask(reports, EVERYTHING, wish=as_of(7)), Unavailable, may_come=True)
+    assert routed(ask(reports, EVERYTHING, read_point=as_of(6.5))).epochs == {"music": 6}
+    message = refused(ask(reports, EVERYTHING, read_point=as_of(7)), Unavailable, may_come=True)
     assert (
         message
         == "Partition 1 of store plays is at epoch 6 on host b, and epoch 7 is wanted: try again shortly."
@@ -354,33 +364,37 @@ def test_as_of_a_timestamp_before_which_more_is_committed_than_applied() -> None
             {"plays": range(4)},
         )
     ]
-    assert routed(ask(reports, EVERYTHING, wish=as_of(6.5))).epochs == {"music": 6}
-    message = refused(ask(reports, EVERYTHING, wish=as_of(7.5)), Unavailable, may_come=True)
+    assert routed(ask(reports, EVERYTHING, read_point=as_of(6.5))).epochs == {"music": 6}
+    message = refused(ask(reports, EVERYTHING, read_point=as_of(7.5)), Unavailable, may_come=True)
     assert message.startswith(
         "Host a is at epoch 6 of group music, and epoch 7 was committed by 1970-01-01 00:00:07.5"
     )
 
 
 def test_as_of_a_timestamp_before_everything() -> None:
-    message = refused(ask(spread([5, 6], [5, 6], [6]), EVERYTHING, wish=as_of(4)), NotFound, may_come=False)
+    message = refused(
+        ask(spread([5, 6], [5, 6], [6]), EVERYTHING, read_point=as_of(4)), NotFound, may_come=False
+    )
     assert message == (
         "No epoch of group music is retained as of 1970-01-01 00:00:04+00:00: the oldest, 5, is of "
         "1970-01-01 00:00:05+00:00."
     )
     assert "on all hosts" in refused(
-        ask(spread([5, 6], [5, 6], [6]), EVERYTHING, wish=as_of(5)), NotFound, may_come=False
+        ask(spread([5, 6], [5, 6], [6]), EVERYTHING, read_point=as_of(5)), NotFound, may_come=False
     )
 
 
-def stale(seconds: float) -> EpochWish:
-    return EpochWish(max_staleness_seconds=seconds)
+def stale(seconds: float) -> ReadPoint:
+    return ReadPoint(max_staleness_seconds=seconds)
 
 
 def test_max_staleness_of_what_is_newest() -> None:
     """An epoch that is old and the newest is not stale, as long as somebody has looked."""
     reports = [host_report(A, {"music": group_report([5], looked_at=99 * SECOND)}, {"plays": range(4)})]
-    assert routed(ask(reports, EVERYTHING, wish=stale(2), now=100 * SECOND)).epochs == {"music": 5}
-    message = refused(ask(reports, EVERYTHING, wish=stale(0.5), now=100 * SECOND), Unavailable, may_come=True)
+    assert routed(ask(reports, EVERYTHING, read_point=stale(2), now=100 * SECOND)).epochs == {"music": 5}
+    message = refused(
+        ask(reports, EVERYTHING, read_point=stale(0.5), now=100 * SECOND), Unavailable, may_come=True
+    )
     assert message == (
         "Group music can be read at epoch 5, and may lack commits of the last 1 seconds; max_staleness is "
         "0.5."
@@ -394,8 +408,10 @@ def test_max_staleness_of_a_host_that_is_behind() -> None:
             B, {"music": group_report([5], newest_known=7, unread_since=committed_at(6))}, {"plays": [2, 3]}
         ),
     ]
-    assert routed(ask(reports, EVERYTHING, wish=stale(3), now=8 * SECOND)).epochs == {"music": 5}
-    message = refused(ask(reports, EVERYTHING, wish=stale(1.5), now=8 * SECOND), Unavailable, may_come=True)
+    assert routed(ask(reports, EVERYTHING, read_point=stale(3), now=8 * SECOND)).epochs == {"music": 5}
+    message = refused(
+        ask(reports, EVERYTHING, read_point=stale(1.5), now=8 * SECOND), Unavailable, may_come=True
+    )
     assert (
         message
         == "Partition 2 of store plays is at epoch 5 on host b, and epoch 7 is wanted: try again shortly."
@@ -408,8 +424,8 @@ def test_max_staleness_where_the_next_commit_is_not_known() -> None:
         host_report(A, {"music": group_report([5, 8], looked_at=9 * SECOND)}, {"plays": [0, 1]}),
         host_report(B, {"music": group_report([5])}, {"plays": [2, 3]}),
     ]
-    refused(ask(reports, EVERYTHING, wish=stale(3.9), now=9 * SECOND), Unavailable, may_come=True)
-    assert routed(ask(reports, EVERYTHING, wish=stale(4), now=9 * SECOND)).epochs == {"music": 5}
+    refused(ask(reports, EVERYTHING, read_point=stale(3.9), now=9 * SECOND), Unavailable, may_come=True)
+    assert routed(ask(reports, EVERYTHING, read_point=stale(4), now=9 * SECOND)).epochs == {"music": 5}
 
 
 def migrated(epochs: Mapping[int, int]) -> GroupReport:
@@ -420,8 +436,8 @@ def migrated(epochs: Mapping[int, int]) -> GroupReport:
     )
 
 
-def told(start: int, stop: int = sys.maxsize) -> EpochWish:
-    return EpochWish(generations={G: range(start, stop)})
+def expected_shapes(start: int, stop: int = sys.maxsize) -> ReadPoint:
+    return ReadPoint(generations={G: range(start, stop)})
 
 
 def test_a_route_says_how_many_migrations_are_in_effect() -> None:
@@ -431,7 +447,10 @@ def test_a_route_says_how_many_migrations_are_in_effect() -> None:
     ]
     assert routed(ask(reports, EVERYTHING)).generations == {"music": 1}
     assert routed(ask(reports, {"plays": [0]})).migrated == {"music": 3}
-    assert routed(ask(reports, EVERYTHING, wish=EpochWish(as_of_default=AsOfEpoch(Epoch(5))))).migrated == {}
+    assert (
+        routed(ask(reports, EVERYTHING, read_point=ReadPoint(as_of_default=AsOfEpoch(Epoch(5))))).migrated
+        == {}
+    )
 
 
 def test_columns_that_were_told_are_read_where_stores_have_them() -> None:
@@ -439,15 +458,15 @@ def test_columns_that_were_told_are_read_where_stores_have_them() -> None:
         host_report("a", {"music": migrated({5: 0, 6: 1, 7: 1, 8: 2})}, {"plays": [0, 3]}),
         host_report("b", {"music": migrated({5: 0, 6: 1, 7: 1, 8: 2})}, {"plays": [1, 2]}),
     ]
-    assert routed(ask(reports, EVERYTHING, wish=told(0, 1))).epochs == {"music": 5}
-    assert routed(ask(reports, EVERYTHING, wish=told(0, 2))).epochs == {"music": 7}
-    assert routed(ask(reports, EVERYTHING, wish=told(1))).epochs == {"music": 8}
-    other = EpochWish(as_of={G: AsOfEpoch(Epoch(5))}, generations={G: range(1, 9)})
+    assert routed(ask(reports, EVERYTHING, read_point=expected_shapes(0, 1))).epochs == {"music": 5}
+    assert routed(ask(reports, EVERYTHING, read_point=expected_shapes(0, 2))).epochs == {"music": 7}
+    assert routed(ask(reports, EVERYTHING, read_point=expected_shapes(1))).epochs == {"music": 8}
+    other = ReadPoint(as_of={G: AsOfEpoch(Epoch(5))}, generations={G: range(1, 9)})
     assert "other columns than it has at epoch 5" in refused(
-        ask(reports, EVERYTHING, wish=other), InvalidInput, may_come=False
+        ask(reports, EVERYTHING, read_point=other), InvalidInput, may_come=False
     )
     gone = refused(
-        ask(reports[:1], {"plays": [0]}, wish=EpochWish(min_epoch=Epoch(8), generations={G: range(2)})),
+        ask(reports[:1], {"plays": [0]}, read_point=ReadPoint(min_epoch=Epoch(8), generations={G: range(2)})),
         InvalidInput,
         may_come=False,
     )
@@ -455,7 +474,7 @@ def test_columns_that_were_told_are_read_where_stores_have_them() -> None:
     needs = {"plays": [0], "likes": [0]}
     both = [host_report("a", {"music": migrated({8: 2})}, {"plays": [0], "likes": [0]})]
     assert "before one of the stores likes, plays was migrated" in refused(
-        ask(both, needs, wish=told(0, 2)), InvalidInput, may_come=False
+        ask(both, needs, read_point=expected_shapes(0, 2)), InvalidInput, may_come=False
     )
 
 
@@ -464,9 +483,9 @@ def test_columns_that_some_hosts_have_not_yet_are_waited_for() -> None:
         host_report("a", {"music": migrated({5: 0, 6: 1})}, {"plays": [0, 3]}),
         host_report("b", {"music": migrated({4: 0, 5: 0})}, {"plays": [1, 2]}),
     ]
-    later = refused(ask(reports, EVERYTHING, wish=told(1)), Unavailable, may_come=True)
+    later = refused(ask(reports, EVERYTHING, read_point=expected_shapes(1)), Unavailable, may_come=True)
     assert later == (
         "Group music can be read at epoch 5, and the statement's columns are those that store plays has "
         "since: try again shortly."
     )
-    assert routed(ask(reports, {"plays": [0]}, wish=told(1))).epochs == {"music": 6}
+    assert routed(ask(reports, {"plays": [0]}, read_point=expected_shapes(1))).epochs == {"music": 6}

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from engine.cluster.assignment import Assignment
 from engine.cluster.reports import HostName, HostReport
-from engine.cluster.routing import NotYet, Route, route
-from engine.model.read_point import EpochWish
+from engine.cluster.routing import NoRoute, Route, route
+from engine.model.read_point import ReadPoint
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreName
 from tests.unit.cluster.reporting import group_report, host_report, store
 
@@ -105,9 +105,9 @@ def best_epochs(
 
 @given(reports(), needs, st.sampled_from(HOSTS), st.integers(0, 4))
 def test_routes(known: dict[HostName, HostReport], needed: Needs, here: HostName, oldest: int) -> None:
-    found = route(needed, STORES, known, here, ASSIGNMENT.order, EpochWish(min_epoch=Epoch(oldest)))
+    found = route(needed, STORES, known, here, ASSIGNMENT.order, ReadPoint(min_epoch=Epoch(oldest)))
     expected = best_epochs(known, needed, oldest)
-    if isinstance(found, NotYet):
+    if isinstance(found, NoRoute):
         assert expected is None
         assert found.may_come
         return

@@ -36,7 +36,7 @@ from engine.errors import (
 from engine.exec.engine_query import outputs_of
 from engine.exec.fragment_cache import FragmentCache
 from engine.exec.local import Bindable
-from engine.model.read_point import EpochWish
+from engine.model.read_point import ReadPoint
 from engine.model.schema import Epoch, define_store
 from engine.plan.split.gather import gather
 from engine.plan.split.nodes import Fragment, SplitPlan
@@ -316,8 +316,10 @@ def test_an_epoch_that_is_wished_for_and_not_there() -> None:
     with memory_cluster([PLAYS], {"plays": ROWS}, HOSTS) as cluster:
         service = cluster.services[HOSTS[0]]
         with pytest.raises(Unavailable, match="2"):
-            service.execute(SUM, session=Session(timeout_seconds=0.2, wish=EpochWish(min_epoch=Epoch(2))))
-        with service.execute(SUM, session=Session(wish=EpochWish(min_epoch=Epoch(1)))) as result:
+            service.execute(
+                SUM, session=Session(timeout_seconds=0.2, read_point=ReadPoint(min_epoch=Epoch(2)))
+            )
+        with service.execute(SUM, session=Session(read_point=ReadPoint(min_epoch=Epoch(1)))) as result:
             assert int(result.read_all().column(0)[0].as_py()) == TOTAL
         with service.execute("SELECT sum(count) FROM plays AS OF EPOCH 1") as result:
             assert int(result.read_all().column(0)[0].as_py()) == TOTAL
@@ -331,7 +333,9 @@ def test_wishes_hold_on_a_host_that_has_everything() -> None:
     service = QueryService(MemorySource([memory_view(PLAYS, ROWS)]), SMALL)
     try:
         with pytest.raises(Unavailable, match="2"):
-            service.execute(SUM, session=Session(timeout_seconds=0.2, wish=EpochWish(min_epoch=Epoch(2))))
+            service.execute(
+                SUM, session=Session(timeout_seconds=0.2, read_point=ReadPoint(min_epoch=Epoch(2)))
+            )
         with service.execute("SELECT count FROM plays WHERE song_id = 4 AS OF EPOCH 1") as result:
             assert result.read_all().to_pylist() == [{"count": 4}]
         with pytest.raises(NotFound, match="7"):

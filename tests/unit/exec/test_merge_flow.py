@@ -20,8 +20,8 @@ from engine.cluster.assignment import Assignment
 from engine.cluster.fragments import FragmentRequest, FragmentRows
 from engine.cluster.reports import HostName
 from engine.coordinator.cluster import Cluster as Hosts
-from engine.coordinator.flow import Flow
-from engine.coordinator.memory import GatherMemory
+from engine.coordinator.exchange_stream import ExchangeStream
+from engine.coordinator.memory import MemoryPool
 from engine.coordinator.parts import Parts
 from engine.coordinator.scatter import Scatter
 from engine.duckdb.deadline import Deadline
@@ -322,7 +322,7 @@ def _held() -> list[object]:
     return [
         found
         for found in gc.get_objects()
-        if isinstance(found, Scatter | Parts | Flow | pa.RecordBatchReader)
+        if isinstance(found, Scatter | Parts | ExchangeStream | pa.RecordBatchReader)
     ]
 
 
@@ -422,7 +422,9 @@ def test_a_flow_is_not_read_twice() -> None:
     engine = Engine(256 << 20, 1)
     try:
         parts = Parts(lambda *_: pytest.fail("no host is asked"))
-        flow = Flow(schema, batches[:2], iter(batches[2:]), parts, GatherMemory(1 << 20, 1 << 20).ration())
+        flow = ExchangeStream(
+            schema, batches[:2], iter(batches[2:]), parts, MemoryPool(1 << 20, 1 << 20).reservation()
+        )
         rows = engine.run('SELECT sum(a) AS s FROM "p"', {"p": flow}, [], Deadline(None))
         assert [row for batch in rows for row in batch.to_pylist()] == [{"s": 45}]
         rows.close()

@@ -22,7 +22,7 @@ from engine.coordinator.shapes import Shapes
 from engine.errors import DeadlineExceeded, InvalidInput, LivestateError, NotFound, Unavailable
 from engine.model.migration import parse_changes
 from engine.model.partitioning import partition_of
-from engine.model.read_point import AsOfEpoch, EpochWish
+from engine.model.read_point import AsOfEpoch, ReadPoint
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName, define_store
 from engine.replica.follower import Follower, FollowerOptions
 from engine.service import QueryOptions, QueryService, Session
@@ -155,7 +155,7 @@ def test_the_shape_is_that_of_the_epoch(lone: Lone) -> None:
     before = lone.append(1)
     migrate(lone.changelog, rename=["n=times"])
     after = lone.append(2)
-    earlier = Session(wish=EpochWish(as_of={GROUP: AsOfEpoch(before)}))
+    earlier = Session(read_point=ReadPoint(as_of={GROUP: AsOfEpoch(before)}))
     assert rows(lone.service, "SELECT sum(n) AS s FROM plays", session=earlier) == [{"s": SONGS}]
     assert rows(lone.service, "SELECT sum(times) AS s FROM plays") == [{"s": 2 * SONGS}]
     with pytest.raises((InvalidInput, NotFound), match="n"):
@@ -248,12 +248,12 @@ def test_a_prepared_statement_never_gets_other_columns(
             assert result.read_all().num_rows
         if is_same:
             return
-        assert lone.service.prepare(sql, told=prepared.shapes) == prepared
+        assert lone.service.prepare(sql, expected_shapes=prepared.shapes) == prepared
         for n in range(3, 6):
             lone.append(n)
         for ask in (
             lambda: lone.service.execute(prepared, given),
-            lambda: lone.service.prepare(sql, told=prepared.shapes),
+            lambda: lone.service.prepare(sql, expected_shapes=prepared.shapes),
         ):
             with pytest.raises(InvalidInput) as refused:
                 ask()
@@ -429,8 +429,10 @@ def test_division_and_endpoints_are_of_one_shape(apart: Apart) -> None:
 def test_endpoints_are_of_the_columns_that_were_told(apart: Apart) -> None:
     prepared = {host: apart.service(host).prepare("SELECT * FROM plays") for host in "ab"}
     for _ in range(2):
-        for host, told in prepared.items():
-            endpoints = apart.service(host).endpoints("SELECT * FROM plays", told=told.shapes)
+        for host, expected_shapes in prepared.items():
+            endpoints = apart.service(host).endpoints(
+                "SELECT * FROM plays", expected_shapes=expected_shapes.shapes
+            )
             assert endpoints is not None
             assert [(dict(each.epochs), dict(each.generations)) for each in endpoints.values()] == [
                 ({GROUP: apart.before}, {})
@@ -474,10 +476,10 @@ def test_when_stores_are_what_they_are_taken_to_be(lone: Lone) -> None:
 
 def test_what_was_told_of_another_changelog_has_to_be_prepared_again(lone: Lone) -> None:
     lone.append(1)
-    told = (TableShape(PLAYS.name, PLAYS.name, 7),)
+    expected_shapes = (TableShape(PLAYS.name, PLAYS.name, 7),)
     for ask in (
-        lambda: lone.service.execute("FROM plays", told=told),
-        lambda: lone.service.prepare("FROM plays", told=told),
+        lambda: lone.service.execute("FROM plays", expected_shapes=expected_shapes),
+        lambda: lone.service.prepare("FROM plays", expected_shapes=expected_shapes),
     ):
         with pytest.raises(InvalidInput, match=r"store plays was when .* prepare it again"):
             ask()

@@ -12,10 +12,10 @@ import pytest
 from engine.cluster.assignment import Assignment
 from engine.cluster.fragments import Peers
 from engine.cluster.reports import GroupReport, HostName, HostReport, ReadableEpoch, StoreReport
-from engine.cluster.routing import NotYet, Route
+from engine.cluster.routing import NoRoute, Route
 from engine.coordinator.cluster import Cluster
 from engine.coordinator.routes import Reports, Routes
-from engine.model.read_point import NEWEST, EpochWish
+from engine.model.read_point import NEWEST, ReadPoint
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreName, define_store
 
 A, B = HostName("a"), HostName("b")
@@ -26,7 +26,7 @@ ALL: Mapping[StoreName, tuple[PartitionId, ...]] = {
 }
 
 
-class Told:
+class KnownReports:
     """What a host was told, given out in new mappings each time, as hosts do with their own report."""
 
     def __init__(self, assignment: Assignment) -> None:
@@ -53,22 +53,22 @@ def at(*epochs: int, looked_at: int = 0) -> GroupReport:
 
 
 @pytest.fixture
-def told() -> Told:
-    return Told(Assignment((A, B)))
+def expected_shapes() -> KnownReports:
+    return KnownReports(Assignment((A, B)))
 
 
 @pytest.fixture
-def routes(told: Told) -> Routes:
-    return Routes(Cluster(cast("Peers", cast("Any", told)), A, Assignment((A, B)).order), 1 << 20)
+def routes(expected_shapes: KnownReports) -> Routes:
+    return Routes(Cluster(cast("Peers", cast("Any", expected_shapes)), A, Assignment((A, B)).order), 1 << 20)
 
 
-def epoch(found: Route | NotYet) -> Epoch:
+def epoch(found: Route | NoRoute) -> Epoch:
     assert isinstance(found, Route)
     return found.epochs[SONGS.group]
 
 
 def test_a_route_is_kept_while_reports_are_made_of_the_same(routes: Routes) -> None:
-    assert routes.now(ALL, DEFINITIONS, NEWEST) is routes.now(dict(ALL), DEFINITIONS, EpochWish())
+    assert routes.now(ALL, DEFINITIONS, NEWEST) is routes.now(dict(ALL), DEFINITIONS, ReadPoint())
 
 
 def test_other_needs_have_other_routes(routes: Routes) -> None:
@@ -78,31 +78,33 @@ def test_other_needs_have_other_routes(routes: Routes) -> None:
     assert [numbers for stores in found.partitions.values() for numbers in stores.values()] == [(3,)]
 
 
-def test_a_new_epoch_is_seen_at_once(told: Told, routes: Routes) -> None:
+def test_a_new_epoch_is_seen_at_once(expected_shapes: KnownReports, routes: Routes) -> None:
     assert epoch(routes.now(ALL, DEFINITIONS, NEWEST)) == 1
-    told.group(A, at(1, 2))
+    expected_shapes.group(A, at(1, 2))
     assert epoch(routes.now(ALL, DEFINITIONS, NEWEST)) == 1
-    told.group(B, at(1, 2))
+    expected_shapes.group(B, at(1, 2))
     assert epoch(routes.now(ALL, DEFINITIONS, NEWEST)) == 2
 
 
-def test_a_host_that_is_gone_is_left_out_and_one_that_comes_back_taken_in(told: Told, routes: Routes) -> None:
+def test_a_host_that_is_gone_is_left_out_and_one_that_comes_back_taken_in(
+    expected_shapes: KnownReports, routes: Routes
+) -> None:
     first = routes.now(ALL, DEFINITIONS, NEWEST)
-    gone = told.reports_by_host.pop(B)
-    assert isinstance(routes.now(ALL, DEFINITIONS, NEWEST), NotYet)
-    told.reports_by_host[B] = gone
+    gone = expected_shapes.reports_by_host.pop(B)
+    assert isinstance(routes.now(ALL, DEFINITIONS, NEWEST), NoRoute)
+    expected_shapes.reports_by_host[B] = gone
     assert routes.now(ALL, DEFINITIONS, NEWEST) == first
 
 
-def test_a_look_at_the_changelog_counts_for_staleness(told: Told, routes: Routes) -> None:
-    wish = EpochWish(max_staleness_seconds=3600.0)
-    assert isinstance(routes.now(ALL, DEFINITIONS, wish), NotYet)
+def test_a_look_at_the_changelog_counts_for_staleness(expected_shapes: KnownReports, routes: Routes) -> None:
+    read_point = ReadPoint(max_staleness_seconds=3600.0)
+    assert isinstance(routes.now(ALL, DEFINITIONS, read_point), NoRoute)
     for host in (A, B):
-        told.group(host, at(1, looked_at=1 << 60))
-    assert epoch(routes.now(ALL, DEFINITIONS, wish)) == 1
+        expected_shapes.group(host, at(1, looked_at=1 << 60))
+    assert epoch(routes.now(ALL, DEFINITIONS, read_point)) == 1
 
 
 def test_a_wish_and_hosts_left_out_are_not_answered_with_a_kept_route(routes: Routes) -> None:
     routes.now(ALL, DEFINITIONS, NEWEST)
-    assert isinstance(routes.now(ALL, DEFINITIONS, EpochWish(min_epoch=Epoch(2))), NotYet)
-    assert isinstance(routes.now(ALL, DEFINITIONS, NEWEST, without=[B]), NotYet)
+    assert isinstance(routes.now(ALL, DEFINITIONS, ReadPoint(min_epoch=Epoch(2))), NoRoute)
+    assert isinstance(routes.now(ALL, DEFINITIONS, NEWEST, without=[B]), NoRoute)

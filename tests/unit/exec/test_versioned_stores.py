@@ -15,7 +15,7 @@ import pytest
 from engine.changelog import Changelog, open_appender
 from engine.errors import InvalidInput, NotFound
 from engine.model.kinds import Behaviour, Versioned
-from engine.model.read_point import AsOfEpoch, AsOfTimestamp, EpochWish
+from engine.model.read_point import AsOfEpoch, AsOfTimestamp, ReadPoint
 from engine.model.schema import Epoch, GroupName, define_store
 from engine.service import QueryService, Session
 from tests.support.cluster import Cluster, following_cluster, host_names
@@ -249,14 +249,14 @@ def test_a_moment_is_a_parameter(
 
 
 def test_the_moment_of_a_session_is_that_of_the_versions(service: QueryService) -> None:
-    session = Session(wish=EpochWish(as_of_default=AsOfTimestamp(micros(1))))
+    session = Session(read_point=ReadPoint(as_of_default=AsOfTimestamp(micros(1))))
     assert ask(service, "SELECT price FROM prices WHERE symbol = 's7'", session=session) == [(20,)]
     assert ask(
         service,
         "SELECT price FROM prices AS OF TIMESTAMP '2026-01-01 12:30' WHERE symbol = 's7'",
         session=session,
     ) == [(10,)]
-    session = Session(wish=EpochWish(as_of={GROUP: AsOfTimestamp(micros(0))}))
+    session = Session(read_point=ReadPoint(as_of={GROUP: AsOfTimestamp(micros(0))}))
     assert ask(service, "SELECT price FROM prices WHERE symbol = 's7'", session=session) == [(10,)]
     assert ask(service, "SELECT price FROM prices WHERE symbol = 's7'") == [(30,)]
 
@@ -266,7 +266,7 @@ def test_an_epoch_shows_what_held_then_as_far_as_it_was_known(service: QueryServ
     found = []
     for epoch, hours in itertools.product((2, 3), (1, 2)):
         session = Session(
-            wish=EpochWish(as_of={GROUP: AsOfEpoch(Epoch(epoch + 1))})
+            read_point=ReadPoint(as_of={GROUP: AsOfEpoch(Epoch(epoch + 1))})
         )  # the first one opens the writer
         sql = f"SELECT price FROM prices AS OF TIMESTAMP '{moment(hours)}' WHERE symbol = 's7'"
         found.append(ask(service, sql, session=session))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine.errors import InvalidInput
 from engine.model.kinds import Behaviour, Versioned
-from engine.model.read_point import NEWEST, AsOf, AsOfEpoch, AsOfTimestamp, EpochWish
+from engine.model.read_point import NEWEST, AsOf, AsOfEpoch, AsOfTimestamp, ReadPoint
 from engine.model.schema import Epoch, GroupName, define_store
 from engine.sql.as_of import resolve_as_of, take_as_of
 from engine.sql.bind import bind
@@ -207,16 +207,16 @@ def test_each_place_has_its_moment() -> None:
     )
     other, session = AsOfTimestamp(1), AsOfTimestamp(2)
 
-    def moments(text: str, wish: EpochWish = NEWEST) -> list[object]:
+    def moments(text: str, read_point: ReadPoint = NEWEST) -> list[object]:
         taken = take_as_of(text)
         places = [place.start() for place in re.finditer("prices", taken.text)]
         return list(
-            Moments.of(taken.clauses, wish).at([(prices.name, prices.group, place) for place in places])
+            Moments.of(taken.clauses, read_point).at([(prices.name, prices.group, place) for place in places])
         )
 
     new_year, of_session = (
         "AS OF TIMESTAMP '2026-01-01'",
-        EpochWish(as_of_default=session, as_of={prices.group: other}),
+        ReadPoint(as_of_default=session, as_of={prices.group: other}),
     )
     assert moments("FROM prices, prices") == [None, None]
     assert moments(f"FROM prices {new_year}, prices") == [NEW_YEAR, None]
@@ -228,7 +228,7 @@ def test_each_place_has_its_moment() -> None:
     ]
     assert moments("FROM prices AS OF EPOCH 5, prices") == [None, None]
     assert moments(f"FROM prices {new_year}, prices", of_session) == [NEW_YEAR, other]
-    assert moments("FROM prices", EpochWish(as_of_default=session)) == [session]
+    assert moments("FROM prices", ReadPoint(as_of_default=session)) == [session]
 
 
 def test_long_lists_are_passed_over() -> None:

@@ -26,7 +26,7 @@ Shares = Mapping[HostName, Partitions]
 
 
 @dataclass(frozen=True)
-class Errand:
+class FragmentContext:
     """What all fragments of a statement have in common.
 
     Attributes:
@@ -90,7 +90,7 @@ class Errand:
         return shares or {self.here: dict.fromkeys(text.stores, ())}
 
 
-class Tally:
+class FragmentStats:
     """What one host gave for a fragment, counted as it comes. Written by one thread at a time.
 
     Args:

@@ -21,7 +21,7 @@ class Contact:
 
     Attributes:
         sent: Its newest report.
-        at: When it was last heard of, seconds of the clock that `Contacts` is told.
+        at: When it was last heard of, seconds of the clock that `FailureDetector` is told.
         reached: Whether it answered the last call to it.
     """
 
@@ -30,7 +30,7 @@ class Contact:
     reached: bool
 
 
-class Contacts:
+class FailureDetector:
     """The other hosts of a deployment, as far as they were heard of. Not safe for threads.
 
     Args:

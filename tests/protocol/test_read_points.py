@@ -9,10 +9,10 @@ import pytest
 from pyarrow import flight
 
 from engine.errors import InvalidInput
-from engine.model.read_point import NEWEST, AsOfEpoch, AsOfTimestamp, EpochWish
+from engine.model.read_point import NEWEST, AsOfEpoch, AsOfTimestamp, ReadPoint
 from engine.model.schema import Epoch, GroupName
 from flight_server.server.sessions import SessionOptions
-from flight_server.wire.read_point import as_of_text, parse_wish
+from flight_server.wire.read_point import as_of_text, parse_read_point
 from flight_server.wire.tickets import JsonStatement, Statement, parse_ticket
 from tests.protocol.test_sessions import _Cookies, _get, _set
 
@@ -22,34 +22,34 @@ PLAYS, SONGS = GroupName("plays"), GroupName("a, b=c")
 
 
 @pytest.mark.parametrize(
-    ("given", "wish"),
+    ("given", "read_point"),
     [
         ({}, NEWEST),
         ({"min_epoch": "", "max_staleness": None, "as_of": ""}, NEWEST),
-        ({"min_epoch": 7}, EpochWish(min_epoch=Epoch(7))),
-        ({"min_epoch": "7"}, EpochWish(min_epoch=Epoch(7))),
-        ({"max_staleness": 0}, EpochWish(max_staleness_seconds=0.0)),
-        ({"max_staleness": "2.5"}, EpochWish(max_staleness_seconds=2.5)),
-        ({"as_of": 5}, EpochWish(as_of_default=AsOfEpoch(Epoch(5)))),
-        ({"as_of": "5"}, EpochWish(as_of_default=AsOfEpoch(Epoch(5)))),
-        ({"as_of": "2025-11-20T12:00:00Z"}, EpochWish(as_of_default=AsOfTimestamp(NOON))),
-        ({"as_of": "2025-11-20 12:00:00"}, EpochWish(as_of_default=AsOfTimestamp(NOON))),
-        ({"as_of": "2025-11-20T13:00:00.000001+01:00"}, EpochWish(as_of_default=AsOfTimestamp(NOON + 1))),
+        ({"min_epoch": 7}, ReadPoint(min_epoch=Epoch(7))),
+        ({"min_epoch": "7"}, ReadPoint(min_epoch=Epoch(7))),
+        ({"max_staleness": 0}, ReadPoint(max_staleness_seconds=0.0)),
+        ({"max_staleness": "2.5"}, ReadPoint(max_staleness_seconds=2.5)),
+        ({"as_of": 5}, ReadPoint(as_of_default=AsOfEpoch(Epoch(5)))),
+        ({"as_of": "5"}, ReadPoint(as_of_default=AsOfEpoch(Epoch(5)))),
+        ({"as_of": "2025-11-20T12:00:00Z"}, ReadPoint(as_of_default=AsOfTimestamp(NOON))),
+        ({"as_of": "2025-11-20 12:00:00"}, ReadPoint(as_of_default=AsOfTimestamp(NOON))),
+        ({"as_of": "2025-11-20T13:00:00.000001+01:00"}, ReadPoint(as_of_default=AsOfTimestamp(NOON + 1))),
         (
             {"as_of": {"plays": 5, "a, b=c": "2025-11-20T12:00:00Z"}, "min_epoch": 3},
-            EpochWish(Epoch(3), None, {PLAYS: AsOfEpoch(Epoch(5)), SONGS: AsOfTimestamp(NOON)}),
+            ReadPoint(Epoch(3), None, {PLAYS: AsOfEpoch(Epoch(5)), SONGS: AsOfTimestamp(NOON)}),
         ),
-        ({"as_of": '{"plays": "5"}'}, EpochWish(as_of={PLAYS: AsOfEpoch(Epoch(5))})),
+        ({"as_of": '{"plays": "5"}'}, ReadPoint(as_of={PLAYS: AsOfEpoch(Epoch(5))})),
     ],
 )
-def test_a_wish_is_read_and_survives_every_trip(given: dict[str, Any], wish: EpochWish) -> None:
-    found = parse_wish(**given)
-    assert found == wish
-    assert parse_wish(found.min_epoch, found.max_staleness_seconds, as_of_text(found)) == wish
-    statement = parse_ticket(Statement("SELECT 1", wish=found).to_bytes(), lambda: Statement(""))
+def test_a_wish_is_read_and_survives_every_trip(given: dict[str, Any], read_point: ReadPoint) -> None:
+    found = parse_read_point(**given)
+    assert found == read_point
+    assert parse_read_point(found.min_epoch, found.max_staleness_seconds, as_of_text(found)) == read_point
+    statement = parse_ticket(Statement("SELECT 1", read_point=found).to_bytes(), lambda: Statement(""))
     assert isinstance(statement, Statement)
-    assert statement.wish == wish
-    assert statement.bound(pa.record_batch({"1": [1]})).wish == wish
+    assert statement.read_point == read_point
+    assert statement.bound(pa.record_batch({"1": [1]})).read_point == read_point
 
 
 @pytest.mark.parametrize(
@@ -76,22 +76,22 @@ def test_a_wish_is_read_and_survives_every_trip(given: dict[str, Any], wish: Epo
 )
 def test_a_wish_that_cannot_be_is_refused(name: str, value: object) -> None:
     with pytest.raises(InvalidInput, match=name):
-        parse_wish(**{name: value})
+        parse_read_point(**{name: value})
 
 
 def test_json_tickets_carry_wishes() -> None:
-    session = SessionOptions(wish=EpochWish(min_epoch=Epoch(1))).statement("")
-    for ticket, wish in (
-        (b'{"sql": "SELECT 1"}', EpochWish(min_epoch=Epoch(1))),
-        (b'{"sql": "SELECT 1", "as_of": {"plays": 5}}', EpochWish(as_of={PLAYS: AsOfEpoch(Epoch(5))})),
-        (b'{"sql": "SELECT 1", "min_epoch": 4, "max_staleness": 0.5}', EpochWish(Epoch(4), 0.5)),
+    session = SessionOptions(read_point=ReadPoint(min_epoch=Epoch(1))).statement("")
+    for ticket, read_point in (
+        (b'{"sql": "SELECT 1"}', ReadPoint(min_epoch=Epoch(1))),
+        (b'{"sql": "SELECT 1", "as_of": {"plays": 5}}', ReadPoint(as_of={PLAYS: AsOfEpoch(Epoch(5))})),
+        (b'{"sql": "SELECT 1", "min_epoch": 4, "max_staleness": 0.5}', ReadPoint(Epoch(4), 0.5)),
     ):
         parsed = parse_ticket(ticket, lambda: session)
         assert isinstance(parsed, JsonStatement)
-        assert parsed.statement.wish == wish
+        assert parsed.statement.read_point == read_point
     plain = parse_ticket(b"SELECT 1", lambda: session)
     assert isinstance(plain, Statement)
-    assert plain.wish == EpochWish(min_epoch=Epoch(1))
+    assert plain.read_point == ReadPoint(min_epoch=Epoch(1))
 
 
 def test_session_options_hold_wishes(uri: str) -> None:

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from engine.coordinator.memory import Ration
+from engine.coordinator.memory import MemoryReservation
 from engine.coordinator.parts import Parts
 from engine.errors import Defect
 
 
-class Flow:
+class ExchangeStream:
     """Rows that are handed on one batch at a time, once: an `engine.duckdb.engine.Stream`.
 
     Whoever reads sets the pace: a batch of each host waits here, the others wait at the hosts.
@@ -21,7 +21,7 @@ class Flow:
         first: The first batches.
         rest: The others, as they come. Its failures end the parts.
         parts: Where they come from.
-        ration: What batches count as until they are handed on and the next is asked for.
+        reservation: What batches count as until they are handed on and the next is asked for.
 
     Attributes:
         schema: Schema of the rows.
@@ -33,13 +33,13 @@ class Flow:
         first: Sequence[pa.RecordBatch],
         rest: Iterator[pa.RecordBatch],
         parts: Parts,
-        ration: Ration,
+        reservation: MemoryReservation,
     ) -> None:
         self.schema = schema
         self._first = list(reversed(first))
         self._rest = rest
         self._parts = parts
-        self._ration = ration
+        self._ration = reservation
         self._is_begun = False
 
     @property

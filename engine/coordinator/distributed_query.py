@@ -10,7 +10,7 @@ import pyarrow as pa
 from engine.coordinator.plans import Bind, Definitions
 from engine.duckdb.deadline import Deadline
 from engine.exec.query_result import QueryResult
-from engine.model.read_point import EpochWish
+from engine.model.read_point import ReadPoint
 from engine.model.schema import GroupName
 from engine.plan.statement import ReadyStatement
 from engine.plan.values import Arguments
@@ -18,7 +18,7 @@ from engine.statements.pin import Pin
 
 
 @dataclass(frozen=True)
-class Asked:
+class DistributedQuery:
     """A statement as the coordinator gets it.
 
     Attributes:
@@ -26,7 +26,7 @@ class Asked:
         arguments: What it is used with.
         limit: How many rows at most, where its plan is plain rows; None for all.
         definitions: All stores.
-        wish: Which epochs will do.
+        read_point: Which epochs will do.
         deadline: When it must end.
         bind: Binds it unsplit.
         answer: Answers it on this host.
@@ -34,21 +34,21 @@ class Asked:
         seconds: Adds the time since the statement came, `total`, to the times of steps by name.
         in_shapes: Binds its text anew with what its stores are where so many migrations of their groups are
             in effect: `Requests.in_shapes`.
-        is_told: Whether whoever asks was told which columns the answer has.
+        has_expected_shapes: Whether whoever asks was told which columns the answer has.
     """
 
     statement: ReadyStatement
     arguments: Arguments
     limit: int | None
     definitions: Definitions
-    wish: EpochWish
+    read_point: ReadPoint
     deadline: Deadline
     bind: Bind
     answer: Callable[[Pin], QueryResult]
     explain: Callable[[Pin], list[str]]
     seconds: Callable[..., dict[str, float]]
-    in_shapes: Callable[[Mapping[GroupName, int]], Asked | None]
-    is_told: bool = False
+    in_shapes: Callable[[Mapping[GroupName, int]], DistributedQuery | None]
+    has_expected_shapes: bool = False
 
     @property
     def types(self) -> tuple[pa.DataType, ...]:

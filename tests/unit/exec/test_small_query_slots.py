@@ -11,7 +11,7 @@ from contextlib import ExitStack
 import pytest
 
 from engine.duckdb.deadline import Deadline
-from engine.duckdb.turns import SMALL_BYTES, Turns
+from engine.duckdb.small_query_slots import SMALL_BYTES, SmallQuerySlots
 from engine.errors import DeadlineExceeded
 
 FOREVER = 3600.0
@@ -19,7 +19,7 @@ WAIT_SECONDS = 60.0
 
 
 def test_the_next_turn_begins_when_one_ends() -> None:
-    turns, asks, entered = Turns(1, patience_seconds=FOREVER), threading.Event(), threading.Event()
+    turns, asks, entered = SmallQuerySlots(1, patience_seconds=FOREVER), threading.Event(), threading.Event()
 
     def wait_for_turn() -> None:
         asks.set()
@@ -36,14 +36,14 @@ def test_the_next_turn_begins_when_one_ends() -> None:
 
 
 def test_large_statements_wait_for_no_turn() -> None:
-    turns = Turns(1, patience_seconds=FOREVER)
+    turns = SmallQuerySlots(1, patience_seconds=FOREVER)
     # Who waits for the turn fails: it is not given back before this one's time is over.
     with turns.taken(0, Deadline(None)), turns.taken(SMALL_BYTES + 1, Deadline(WAIT_SECONDS)):
         pass
 
 
 def test_patience_ends_the_wait_and_takes_no_turn_from_others() -> None:
-    turns = Turns(1, patience_seconds=0.1)
+    turns = SmallQuerySlots(1, patience_seconds=0.1)
     with ExitStack() as held:
         held.enter_context(turns.taken(0, Deadline(None)))
         begun = time.monotonic()
@@ -54,6 +54,6 @@ def test_patience_ends_the_wait_and_takes_no_turn_from_others() -> None:
 
 
 def test_a_statement_whose_time_ends_in_the_queue_fails() -> None:
-    turns = Turns(1, patience_seconds=FOREVER)
+    turns = SmallQuerySlots(1, patience_seconds=FOREVER)
     with turns.taken(0, Deadline(None)), pytest.raises(DeadlineExceeded), turns.taken(0, Deadline(0.01)):
         pass

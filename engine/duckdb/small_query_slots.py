@@ -23,7 +23,7 @@ of that.
 """
 
 
-class Turns:
+class SmallQuerySlots:
     """Turns to compute. Safe for threads.
 
     Args:
