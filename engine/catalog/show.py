@@ -80,14 +80,14 @@ def show_stores(
             "store_group": each.group,
             "sql_names": ", ".join(names[each.store]) or None,
             **asdict(each),
-            **_defined(definitions[each.store]),
+            **_definition_rows(definitions[each.store]),
         }
         for each in statuses
     ]
     return pa.Table.from_pylist(rows, STORES_SCHEMA)
 
 
-def _defined(definition: StoreDefinition) -> dict[str, str | bool | None]:
+def _definition_rows(definition: StoreDefinition) -> dict[str, str | bool | None]:
     """What a store is, in a few words."""
     behaviour = definition.behaviour
     retention = behaviour.retention

@@ -38,7 +38,7 @@ def refusal(there: StoreDefinition, asked: StoreDefinition) -> InvalidInput:
     )
     ways = [
         changes
-        for changes in (_by_name(there, asked), _by_place(there, asked))
+        for changes in (_changes_by_name(there, asked), _changes_by_position(there, asked))
         if _leads(there, changes, asked)
     ]
     if not ways:
@@ -70,7 +70,7 @@ def as_created(definition: StoreDefinition, rows: pa.Schema | None = None) -> St
     )
 
 
-def _by_name(there: StoreDefinition, asked: StoreDefinition) -> Sequence[Change]:
+def _changes_by_name(there: StoreDefinition, asked: StoreDefinition) -> Sequence[Change]:
     """What makes the columns of one definition those of another, if no column has changed its name."""
     old, new = there.row_schema, asked.row_schema
     widened = [
@@ -83,7 +83,7 @@ def _by_name(there: StoreDefinition, asked: StoreDefinition) -> Sequence[Change]
     return (*widened, *dropped, *added)
 
 
-def _by_place(there: StoreDefinition, asked: StoreDefinition) -> Sequence[Change]:
+def _changes_by_position(there: StoreDefinition, asked: StoreDefinition) -> Sequence[Change]:
     """What makes the columns of one definition those of another, if columns have changed their names only."""
     if there.row_schema.types != asked.row_schema.types:
         return ()
@@ -105,15 +105,15 @@ def _options(changes: Sequence[Change]) -> str:
     for change in changes:
         match change:
             case AddColumn(name, kind):
-                words += ["--add", f"{_quoted(name)} {sql_type(kind)}"]
+                words += ["--add", f"{_shell_quoted_options(name)} {sql_type(kind)}"]
             case WidenColumn(name, kind):
-                words += ["--widen", f"{_quoted(name)}={sql_type(kind)}"]
+                words += ["--widen", f"{_shell_quoted_options(name)}={sql_type(kind)}"]
             case DropColumn(name):
-                words += ["--drop", _quoted(name)]
+                words += ["--drop", _shell_quoted_options(name)]
             case RenameColumn(name, to):
-                words += ["--rename", f"{_quoted(name)}={_quoted(to)}"]
+                words += ["--rename", f"{_shell_quoted_options(name)}={_shell_quoted_options(to)}"]
     return shlex.join(words)
 
 
-def _quoted(name: str) -> str:
+def _shell_quoted_options(name: str) -> str:
     return name if name.isidentifier() else quoted(name)

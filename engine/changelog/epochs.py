@@ -200,7 +200,7 @@ class Epochs:
                     )
                 rows = decode_slice(part, content, shape.row_schema, where)
                 found[part.store, part.partition].append(convert_rows(rows, shape, definition))
-        return {place: _joined(batches) for place, batches in found.items()}
+        return {place: _slices_table(batches) for place, batches in found.items()}
 
     def _shape(self, store: StoreName, generation: int) -> StoreDefinition:
         """What a store is at a generation."""
@@ -261,11 +261,11 @@ class Epochs:
             epoch = data_epoch(self.group, path)
             if epoch is not None:
                 staged[epoch].append(path)
-        garbage = [path for epoch, found in staged.items() for path in self._unnamed(epoch, found)]
+        garbage = [path for epoch, found in staged.items() for path in self._garbage_files(epoch, found)]
         self._objects.delete(garbage)
         return len(garbage)
 
-    def _unnamed(self, epoch: Epoch, paths: Sequence[str]) -> list[str]:
+    def _garbage_files(self, epoch: Epoch, paths: Sequence[str]) -> list[str]:
         """Those of an epoch's files that can never count. While it is to come, a living writer may still name
         each of them.
         """
@@ -276,17 +276,17 @@ class Epochs:
         return [path for path in paths if path not in named]
 
 
-def _joined(batches: Sequence[pa.RecordBatch]) -> pa.Table:
+def _slices_table(batches: Sequence[pa.RecordBatch]) -> pa.Table:
     """Slices of one partition as one table, with a tombstone column if one of them has it. One batch could
     not have more than 2 GiB of text.
     """
     schema = max((batch.schema for batch in batches), key=len)
     return pa.Table.from_batches(
-        [batch if len(batch.schema) == len(schema) else _without_tombstones(batch) for batch in batches],
+        [batch if len(batch.schema) == len(schema) else _with_no_tombstones(batch) for batch in batches],
         schema,
     )
 
 
-def _without_tombstones(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _with_no_tombstones(batch: pa.RecordBatch) -> pa.RecordBatch:
     none = pa.repeat(pa.scalar(False, pa.bool_()), batch.num_rows)
     return pa.RecordBatch.from_arrays([*batch.columns, none], schema=with_tombstones(batch.schema))

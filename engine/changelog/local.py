@@ -46,7 +46,7 @@ class LocalObjects:
         except _MISSING:
             return None
         except OSError as error:
-            raise _refused("read", error) from error
+            raise _error_of("read", error) from error
 
     def get_ranges(self, path: str, size: int, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer] | None:
         """See `Objects.get_ranges`."""
@@ -58,7 +58,7 @@ class LocalObjects:
         except _MISSING:
             return None
         except OSError as error:
-            raise _refused("read", error) from error
+            raise _error_of("read", error) from error
 
     def exists(self, path: str) -> bool:
         """See `Objects.exists`."""
@@ -67,7 +67,7 @@ class LocalObjects:
         except _MISSING:
             return False
         except OSError as error:
-            raise _refused("read", error) from error
+            raise _error_of("read", error) from error
         return True
 
     def put(self, path: str, chunks: Sequence[pa.Buffer]) -> None:
@@ -94,7 +94,7 @@ class LocalObjects:
             _sync_directory(target.parent)
             _sync_directory(target.parent.parent)
         except OSError as error:
-            raise _refused("written", error) from error
+            raise _error_of("written", error) from error
         return True
 
     def settle(self, path: str) -> None:
@@ -102,7 +102,7 @@ class LocalObjects:
         try:
             _sync_directory((self.root / path).parent)
         except OSError as error:
-            raise _refused("read", error) from error
+            raise _error_of("read", error) from error
 
     def list(self, directory: str) -> Iterator[str]:
         """See `Objects.list`."""
@@ -112,7 +112,7 @@ class LocalObjects:
         except _MISSING:
             return
         except OSError as error:
-            raise _refused("read", error) from error
+            raise _error_of("read", error) from error
         for name, is_directory in entries:
             path = f"{directory}/{name}"
             if is_directory:
@@ -127,7 +127,7 @@ class LocalObjects:
             for target in targets:
                 target.unlink(missing_ok=True)
         except OSError as error:
-            raise _refused("written", error) from error
+            raise _error_of("written", error) from error
         for directory in {target.parent for target in targets}:
             with contextlib.suppress(OSError):
                 directory.rmdir()
@@ -147,7 +147,7 @@ class LocalObjects:
             finally:
                 path.unlink(missing_ok=True)
         except OSError as error:
-            raise _refused("written", error) from error
+            raise _error_of("written", error) from error
 
 
 def _read(descriptor: int, start: int, end: int) -> pa.Buffer:
@@ -197,7 +197,7 @@ def _sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
-def _refused(done: str, error: OSError) -> LivestateError:
+def _error_of(done: str, error: OSError) -> LivestateError:
     if error.errno in _FULL:
         return LimitExceeded(
             f"The disk of the changelog is full ({os.strerror(error.errno)}): nothing was committed; free "

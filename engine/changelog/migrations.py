@@ -73,7 +73,7 @@ class Migrations:
             Unavailable: The changelog cannot be reached.
         """
         if number not in self._shapes:
-            found = self._found(number)
+            found = self._read_shape(number)
             if found is None:
                 raise Corrupt(f"{self._name(number)} is missing: restore the changelog from a backup.")
             self._shapes[number] = found
@@ -103,11 +103,11 @@ class Migrations:
             ):
                 return True
         except Unavailable:
-            if self._found(shape.generation) is None:
+            if self._read_shape(shape.generation) is None:
                 raise
         return self.read(shape.generation) == shape
 
-    def _found(self, number: int) -> StoreDefinition | None:
+    def _read_shape(self, number: int) -> StoreDefinition | None:
         data = self._objects.get(migration_path(self.group, number))
         if data is None:
             return None

@@ -124,7 +124,7 @@ class RemoteObjects:
     def get(self, path: str) -> pa.Buffer | None:
         """See `Objects.get`."""
         try:
-            return pa.py_buffer(_asked(lambda: obstore.get(self._store, path).bytes()))
+            return pa.py_buffer(_translate_errors(lambda: obstore.get(self._store, path).bytes()))
         except FileNotFoundError:
             return None
 
@@ -135,16 +135,16 @@ class RemoteObjects:
         if not ranges:
             return []
         try:
-            first = _asked(lambda: obstore.get(self._store, path, options={"range": ranges[0]}))
+            first = _translate_errors(lambda: obstore.get(self._store, path, options={"range": ranges[0]}))
             if first.meta["size"] != size:
                 return None
             starts, ends = [start for start, _ in ranges[1:]], [end for _, end in ranges[1:]]
             others = (
-                _asked(lambda: obstore.get_ranges(self._store, path, starts=starts, ends=ends))
+                _translate_errors(lambda: obstore.get_ranges(self._store, path, starts=starts, ends=ends))
                 if starts
                 else []
             )
-            return [pa.py_buffer(part) for part in (_asked(first.bytes), *others)]
+            return [pa.py_buffer(part) for part in (_translate_errors(first.bytes), *others)]
         except FileNotFoundError:
             return None
         except Unavailable:
@@ -154,14 +154,14 @@ class RemoteObjects:
 
     def _has_size(self, path: str, size: int) -> bool:
         try:
-            return bool(_asked(lambda: obstore.head(self._store, path))["size"] == size)
+            return bool(_translate_errors(lambda: obstore.head(self._store, path))["size"] == size)
         except FileNotFoundError:
             return False
 
     def exists(self, path: str) -> bool:
         """See `Objects.exists`."""
         try:
-            _asked(lambda: obstore.head(self._store, path))
+            _translate_errors(lambda: obstore.head(self._store, path))
         except FileNotFoundError:
             return False
         return True
@@ -180,7 +180,7 @@ class RemoteObjects:
 
     def _put(self, path: str, chunks: Sequence[pa.Buffer], **how: Any) -> None:
         try:
-            _asked(lambda: obstore.put(self._store, path, b"".join(chunks), **how))
+            _translate_errors(lambda: obstore.put(self._store, path, b"".join(chunks), **how))
         except FileNotFoundError as error:
             raise NotFound(
                 "The bucket of the changelog does not exist: create it, or correct the URI."
@@ -192,7 +192,7 @@ class RemoteObjects:
     def list(self, directory: str) -> Iterator[str]:
         """See `Objects.list`."""
         pages = iter(obstore.list(self._store, directory))
-        while (page := _asked(lambda: next(pages, None))) is not None:
+        while (page := _translate_errors(lambda: next(pages, None))) is not None:
             for entry in page:
                 yield entry["path"]
 
@@ -200,18 +200,18 @@ class RemoteObjects:
         """See `Objects.delete`."""
         for path in paths:
             with contextlib.suppress(FileNotFoundError):
-                _asked(functools.partial(obstore.delete, self._store, path))
+                _translate_errors(functools.partial(obstore.delete, self._store, path))
 
     def now(self) -> int:
         """See `Objects.now`."""
         path = f"{CLOCK_PATH}/{secrets.token_hex(8)}"
         self._put(path, [])
-        written = _asked(lambda: obstore.head(self._store, path))["last_modified"]
+        written = _translate_errors(lambda: obstore.head(self._store, path))["last_modified"]
         self.delete([path])
         return (written - _EPOCH) // timedelta(microseconds=1)
 
 
-def _asked(call: Callable[[], _Result]) -> _Result:
+def _translate_errors(call: Callable[[], _Result]) -> _Result:
     """Run one request. obstore's messages hold addresses and signed parameters, so they stay in the cause."""
     try:
         return call()

@@ -54,7 +54,7 @@ def partition_rows(
     for name in definition.key:
         _check_key(definition, name, columns[names.index(name)], batch_name)
     tombstones = _tombstones(definition, rows, tombstone_column, batch_name)
-    return _placed(definition, columns, tombstones)
+    return _partition_batches(definition, columns, tombstones)
 
 
 def fitted_tables(
@@ -238,7 +238,7 @@ def _tombstones(
     return flags if flags.any() else None
 
 
-def _placed(
+def _partition_batches(
     definition: StoreDefinition, columns: list[pa.Array], tombstones: npt.NDArray[np.bool_] | None
 ) -> dict[PartitionId, pa.RecordBatch]:
     """One stable sort by partition, one take, then slices without copies."""
@@ -246,7 +246,7 @@ def _placed(
     if batch.num_rows == 0:
         return {}
     if definition.partitions == 1:
-        return {PartitionId(0): _with_column(batch, tombstones)}
+        return {PartitionId(0): _with_tombstone_column(batch, tombstones)}
     numbers = partition_of([batch.column(name) for name in definition.partition_by], definition.partitions)
     # numpy sorts 8- and 16-bit integers by radix, in linear time.
     order = np.argsort(numbers.astype(np.uint8 if definition.partitions <= 256 else np.uint16), kind="stable")
@@ -258,13 +258,13 @@ def _placed(
     for partition, (count, end) in enumerate(zip(counts.tolist(), ends, strict=True)):
         if count:
             part = batch.slice(end - count, count)
-            placed[PartitionId(partition)] = _with_column(
+            placed[PartitionId(partition)] = _with_tombstone_column(
                 part, None if flags is None else flags[end - count : end]
             )
     return placed
 
 
-def _with_column(batch: pa.RecordBatch, tombstones: npt.NDArray[Any] | None) -> pa.RecordBatch:
+def _with_tombstone_column(batch: pa.RecordBatch, tombstones: npt.NDArray[Any] | None) -> pa.RecordBatch:
     if tombstones is None or not tombstones.any():
         return batch
     return pa.RecordBatch.from_arrays(

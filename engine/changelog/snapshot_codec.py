@@ -50,7 +50,7 @@ def decode_snapshot(group: GroupName, epoch: Epoch, data: pa.Buffer) -> Snapshot
         Corrupt: The bytes are not a snapshot of that group and epoch, are damaged, or are of another format.
     """
     what = f"The snapshot at {describe(group, epoch)}"
-    document = _decoded(_SNAPSHOT, data, what)
+    document = _decode_rows(_SNAPSHOT, data, what)
     try:
         generation = generation_of(document)
         parts = tuple(_part_of(part, generation) for part in document["parts"])
@@ -91,7 +91,7 @@ def decode_part(group: GroupName, epoch: Epoch, data: pa.Buffer) -> SnapshotPart
             another format.
     """
     what = f"A part of the snapshot at {describe(group, epoch)}"
-    document = _decoded(_PART, data, what)
+    document = _decode_rows(_PART, data, what)
     try:
         if (document["group"], document["epoch"]) != (group, epoch):
             raise Corrupt(f"{what} is of another one: restore the changelog from a backup.")
@@ -137,7 +137,7 @@ def _part_of(document: Mapping[str, Any], generation: int) -> SnapshotPart:
     )
 
 
-def _decoded(frame: Frame, data: pa.Buffer, what: str) -> Mapping[str, Any]:
+def _decode_rows(frame: Frame, data: pa.Buffer, what: str) -> Mapping[str, Any]:
     document, rest = frame.decode(data, what)
     if rest.size:
         raise damaged(what)

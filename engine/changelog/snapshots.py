@@ -179,7 +179,7 @@ class Snapshots:
         name = secrets.token_hex(8)
         files: list[DataFile] = []
         try:
-            for tables in _by_file(rows):
+            for tables in _file_tables(rows):
                 files.append(self._write_file(epoch, f"{name}-{len(files)}.arrow", tables, generation))
             stores = {store: stored_columns(definitions[store]) for store, _ in covers}
             part = SnapshotPart(name, stores, frozenset(covers), tuple(files), generation)
@@ -268,7 +268,7 @@ class Snapshots:
         return len(dropped)
 
 
-def _by_file(rows: StoredRows) -> Iterator[dict[StoreName, dict[PartitionId, pa.RecordBatch]]]:
+def _file_tables(rows: StoredRows) -> Iterator[dict[StoreName, dict[PartitionId, pa.RecordBatch]]]:
     """Rows file by file; a partition has one slice in a file."""
     tables: dict[StoreName, dict[PartitionId, pa.RecordBatch]] = {}
     size = 0

@@ -38,7 +38,7 @@ from engine.changelog.codec import Tables, inline_file
 from engine.changelog.commit import Commit, CommittedBatch, DataFile
 from engine.changelog.epochs import Epochs
 from engine.errors import Corrupt, Fenced, InvalidInput, Unavailable
-from engine.model.retention import Cutoffs, check_clock, check_cutoffs, risen
+from engine.model.retention import Cutoffs, advance_cutoffs, check_clock, check_cutoffs
 from engine.model.schema import Epoch, StoreName
 
 REMEMBERED_QUERIES = 64
@@ -291,9 +291,9 @@ class Writer:
             query_id=query_id,
             batch_id=batch_id,
             replaced=tuple(replaced),
-            batches=_remembered(empty, query_id, batch_id),
+            batches=_remembered_batches(empty, query_id, batch_id),
             files=tuple(file for file in files if file.slices),
-            cutoffs=risen(self._head.cutoffs, cutoffs),
+            cutoffs=advance_cutoffs(self._head.cutoffs, cutoffs),
             written=self._head.written + sum(file.size for file in files if file.slices),
         )
         self._check_clocks(commit)
@@ -406,7 +406,9 @@ def check_no_other_job(newest: Commit, query_ids: Collection[str]) -> None:
         )
 
 
-def _remembered(commit: Commit, query_id: str | None, batch_id: int | None) -> Mapping[str, CommittedBatch]:
+def _remembered_batches(
+    commit: Commit, query_id: str | None, batch_id: int | None
+) -> Mapping[str, CommittedBatch]:
     if query_id is None or batch_id is None:
         return commit.batches
     others = [(query, batch) for query, batch in commit.batches.items() if query != query_id]

@@ -99,14 +99,14 @@ def _bundles(
     for count in sorted({definitions[store].partitions for store in needs}):
         parts: list[_Part] = []
         for store in sorted(store for store in needs if definitions[store].partitions == count):
-            parts = _refined(parts, store, needs[store])
+            parts = _refined_parts(parts, store, needs[store])
         found += [
             PartitionSet(count, stores, numbers, _held(stores, numbers, reports)) for stores, numbers in parts
         ]
     return tuple(found)
 
 
-def _refined(parts: Iterable[_Part], store: StoreName, numbers: frozenset[PartitionId]) -> list[_Part]:
+def _refined_parts(parts: Iterable[_Part], store: StoreName, numbers: frozenset[PartitionId]) -> list[_Part]:
     refined: list[_Part] = [((store,), numbers.difference(*(part for _, part in parts)))]
     for stores, part in parts:
         refined += [((*stores, store), part & numbers), (stores, part - numbers)]

@@ -156,7 +156,7 @@ def _place(host: HostName) -> str:
     return host if host == LONE_HOST else f"host {host}"
 
 
-def _behind(gap: _Gap, wanted: Epoch) -> str:
+def _lag_in_words(gap: _Gap, wanted: Epoch) -> str:
     return (
         f"Partition {gap.number} of store {gap.store} is at epoch {gap.report.newest} on "
         f"{_place(gap.host)}, and epoch {wanted} is wanted"
@@ -167,7 +167,7 @@ def no_route(readings: Sequence[GroupReading]) -> Unavailable:
     """The refusal of a query whose groups can each be read, but whose hosts are behind in different ones."""
     groups = " and ".join(reading.group for reading in readings)
     gaps = ((_gap(reading, reading.epochs[0]), reading.epochs[0]) for reading in readings)
-    lags = "".join(f"; {_behind(gap, wanted)}" for gap, wanted in gaps if gap is not None)
+    lags = "".join(f"; {_lag_in_words(gap, wanted)}" for gap, wanted in gaps if gap is not None)
     return Unavailable(
         f"The groups {groups} have no epochs that the hosts of their partitions can read together{lags}: try "
         "again shortly."
@@ -255,7 +255,7 @@ def _no_such_epoch(reading: GroupReading, epoch: Epoch) -> tuple[LivestateError,
         ), False
     gap = _gap(reading, epoch)
     if gap is not None:
-        return Unavailable(f"{_behind(gap, epoch)}: try again shortly."), True
+        return Unavailable(f"{_lag_in_words(gap, epoch)}: try again shortly."), True
     return NotFound(
         f"Epoch {epoch} of group {reading.group} is not retained; what can be read is "
         f"{epochs_in_words(reading.epochs)}."
@@ -284,7 +284,7 @@ def _no_such_moment(reading: GroupReading, moment: AsOfTimestamp) -> tuple[Lives
     for epoch in epochs:
         gap = _gap(reading, epoch)
         if gap is not None and reading.is_covered(epoch, reading.hosts_on_the_way(epoch)):
-            return Unavailable(f"{_behind(gap, epoch)}: try again shortly."), True
+            return Unavailable(f"{_lag_in_words(gap, epoch)}: try again shortly."), True
     return NotFound(
         f"No epoch of group {reading.group} as of {moment} is retained on all hosts that have its partitions."
     ), False
@@ -296,7 +296,7 @@ def _too_old(reading: GroupReading, read_point: ReadPoint, now: int) -> Unavaila
     if covered is None or covered < wanted:
         gap = _gap(reading, wanted)
         if gap is not None:
-            return Unavailable(f"{_behind(gap, wanted)}: try again shortly.")
+            return Unavailable(f"{_lag_in_words(gap, wanted)}: try again shortly.")
     if covered is not None and covered >= wanted:
         stale, limit = reading.stale_seconds(covered, now), read_point.max_staleness_seconds or 0.0
         return Unavailable(

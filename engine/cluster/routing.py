@@ -109,7 +109,7 @@ def route(
             )
     allowed: list[tuple[Epoch, ...]] = []
     for reading in readings:
-        epochs = _allowed(reading, read_point, now)
+        epochs = _allowed_epochs(reading, read_point, now)
         if not epochs or not any(reading.is_covered(epoch) for epoch in epochs):
             return NoRoute(*out_of_reach(reading, read_point, now))
         allowed.append(epochs)
@@ -123,7 +123,7 @@ def route(
             reading.group: reading.committed_at(epoch)
             for reading, epoch in zip(readings, epochs_of, strict=True)
         },
-        _placed(needs, hosts_of, here, order),
+        _shares(needs, hosts_of, here, order),
         frozenset(store for bundle in bundles for store in bundle.beside),
         {
             reading.group: reading.generation(epoch)
@@ -132,7 +132,7 @@ def route(
     )
 
 
-def _allowed(reading: GroupReading, read_point: ReadPoint, now: int) -> tuple[Epoch, ...]:
+def _allowed_epochs(reading: GroupReading, read_point: ReadPoint, now: int) -> tuple[Epoch, ...]:
     """The epochs that the wish allows and some host has, newest first; none where a better one is still to
     come.
     """
@@ -200,7 +200,7 @@ def _choose(
         pairs = frozenset((store, host) for store, able in readers.items() for host in able)
         if any(pairs <= earlier for earlier in tried):
             continue
-        left = _narrowed(hosts, reading, readers)
+        left = _hosts_that_have(hosts, reading, readers)
         found = None if left is None else _choose(readings[1:], allowed[1:], left)
         if found is not None:
             return (epoch, *found[0]), found[1]
@@ -208,7 +208,7 @@ def _choose(
     return None
 
 
-def _narrowed(
+def _hosts_that_have(
     hosts: Mapping[PartitionSet, Hosts], reading: GroupReading, readers: Mapping[StoreName, Hosts]
 ) -> dict[PartitionSet, Hosts] | None:
     """The hosts that are left for each bundle; None where they do not have all of one."""
@@ -222,13 +222,13 @@ def _narrowed(
     return left
 
 
-def _placed(
+def _shares(
     needs: Mapping[StoreName, Collection[PartitionId]],
     hosts_of: Mapping[PartitionSet, Hosts],
     here: HostName,
     order: Order,
 ) -> dict[HostName, dict[StoreName, tuple[PartitionId, ...]]]:
-    alone = _alone(hosts_of, here, order)
+    alone = _host_of_everything(hosts_of, here, order)
     if alone is not None:
         return {alone: {store: tuple(sorted(numbers)) for store, numbers in needs.items()}}
     placed: dict[HostName, dict[StoreName, tuple[PartitionId, ...]]] = {}
@@ -244,7 +244,9 @@ def _placed(
     return placed
 
 
-def _alone(hosts_of: Mapping[PartitionSet, Hosts], here: HostName, order: Order) -> HostName | None:
+def _host_of_everything(
+    hosts_of: Mapping[PartitionSet, Hosts], here: HostName, order: Order
+) -> HostName | None:
     """A host that can answer for everything: this one, else the one that should answer for the first
     partition; None if there is none.
     """

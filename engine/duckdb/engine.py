@@ -341,7 +341,7 @@ class EngineRows:
             except _FAILURES as error:
                 # In a variable here, what is raised would be held by its own traceback, and so would the
                 # tables.
-                raise self._raised(error, sql, parameters) from error
+                raise self._start_error(error, sql, parameters) from error
             unless_begun.pop_all()
 
     def _begin(
@@ -388,13 +388,13 @@ class EngineRows:
             # It may have just ended.
             self._connection.interrupt()
 
-    def _raised(self, error: Exception, sql: str, parameters: Sequence[Any]) -> BaseException:
+    def _start_error(self, error: Exception, sql: str, parameters: Sequence[Any]) -> BaseException:
         """What a statement that was not begun raises."""
         found = self._error(error)
-        refused = self._refused(sql, parameters) if isinstance(found, InvalidInput) else None
+        refused = self._refusal(sql, parameters) if isinstance(found, InvalidInput) else None
         return refused or found
 
-    def _refused(self, sql: str, parameters: Sequence[Any]) -> BindingError | None:
+    def _refusal(self, sql: str, parameters: Sequence[Any]) -> BindingError | None:
         """Where a statement is wrong that the engine refused: only EXPLAIN reports it in full."""
         try:
             self._connection.execute(f"{_EXPLAIN}{sql}", list(parameters)).fetchall()

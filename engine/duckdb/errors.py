@@ -95,14 +95,14 @@ def read_failure(error: Exception) -> Failure:
         except ValueError:
             report = {}
         if isinstance(report, dict) and "exception_type" in report:
-            return _reported(report)
+            return _parse_report(report)
     # Statements that the engine refuses before they run are not reported as JSON; their class says as much.
     kind = type(error).__name__.removesuffix("Exception").lower()
     _, _, message = text.partition(": ")
     return Failure(kind, message or text)
 
 
-def _reported(report: Mapping[str, object]) -> Failure:
+def _parse_report(report: Mapping[str, object]) -> Failure:
     kind, message, subtype, name = (
         str(report.get(field, ""))
         for field in ("exception_type", "exception_message", "error_subtype", "name")

@@ -63,7 +63,7 @@ def room(
     return pa.chunked_array([pa.repeat(pa.scalar(value=True), len(name))])
 
 
-def _checked(value: str, name: str, count: str, unit: str = "1", given: str = "0") -> str:
+def _with_check(value: str, name: str, count: str, unit: str = "1", given: str = "0") -> str:
     """An argument that is only computed if there is room; NULL where something of it is NULL, as is the
     function then.
     """
@@ -82,9 +82,9 @@ def _macro(name: str, *overloads: tuple[str, str]) -> str:
     return f"CREATE MACRO {name} {made}"
 
 
-def _repeat() -> str:
+def _repeat_macro() -> str:
     def checked(size: str) -> str:
-        return f"s, {_checked('n', 'repeat', 'n', size)}"
+        return f"s, {_with_check('n', 'repeat', 'n', size)}"
 
     return _macro(
         "repeat",
@@ -94,7 +94,7 @@ def _repeat() -> str:
     )
 
 
-def _range(name: str) -> str:
+def _range_macro(name: str) -> str:
     def steps(difference: str, step: str) -> str:
         # A step of nothing makes nothing.
         return f"CASE WHEN {step} = 0 THEN 0 ELSE ({difference}) / {step} END"
@@ -105,26 +105,28 @@ def _range(name: str) -> str:
     )
     return _macro(
         name,
-        ("b", _checked("b", name, "b", str(_ELEMENT))),
-        ("a, b", f"a, {_checked('b', name, 'CAST(b AS DOUBLE) - a', str(_ELEMENT))}"),
-        ("a BIGINT, b BIGINT, c BIGINT", f"a, {_checked('b', name, numbers, str(_ELEMENT))}, c"),
-        ("a, b, c INTERVAL", f"a, {_checked('b', name, times, str(_ELEMENT))}, c"),
+        ("b", _with_check("b", name, "b", str(_ELEMENT))),
+        ("a, b", f"a, {_with_check('b', name, 'CAST(b AS DOUBLE) - a', str(_ELEMENT))}"),
+        ("a BIGINT, b BIGINT, c BIGINT", f"a, {_with_check('b', name, numbers, str(_ELEMENT))}, c"),
+        ("a, b, c INTERVAL", f"a, {_with_check('b', name, times, str(_ELEMENT))}, c"),
     )
 
 
-def _pad(name: str) -> str:
+def _pad_macro(name: str) -> str:
     # The text has to be part of what is counted: with numbers alone there would be one row.
-    return _macro(name, ("s, n, p", f"s, {_checked('n', name, 'n', '4', 'strlen(s)')}, p"))
+    return _macro(name, ("s, n, p", f"s, {_with_check('n', name, 'n', '4', 'strlen(s)')}, p"))
 
 
-def _resized(name: str) -> str:
+def _resize_macro(name: str) -> str:
     size = f"{_ELEMENT} + 2 * coalesce({_text('v')}, 0)"
     # As with texts that are padded, the list has to be part of what is counted.
-    alone, filled = (_checked("n", name, "n", unit, "coalesce(len(l), 0)") for unit in (str(_ELEMENT), size))
+    alone, filled = (
+        _with_check("n", name, "n", unit, "coalesce(len(l), 0)") for unit in (str(_ELEMENT), size)
+    )
     return _macro(name, ("l, n", f"l, {alone}"), ("l, n, v", f"l, {filled}, v"))
 
 
-def _pattern(name: str) -> str:
+def _format_macro(name: str) -> str:
     names = [f"a{place}" for place in range(_MOST_ARGUMENTS)]
     message = (
         f"The pattern of {name} has a field of more than {MAX_WIDTH} characters, or one whose width is "
@@ -146,20 +148,20 @@ def _pattern(name: str) -> str:
     )
 
 
-def _joined() -> str:
+def _concat_ws_macro() -> str:
     names = [f"a{place}" for place in range(_MOST_ARGUMENTS)]
 
     def overload(given: Sequence[str]) -> tuple[str, str]:
         # No list has more elements than its text has characters.
         count = " + ".join(f"coalesce({_text(each)}, 0)" for each in given)
         return ", ".join(["s", *given]), ", ".join(
-            [_checked("s", "concat_ws", count, "strlen(s)", f"{count} + strlen(s)"), *given]
+            [_with_check("s", "concat_ws", count, "strlen(s)", f"{count} + strlen(s)"), *given]
         )
 
     return _macro("concat_ws", *(overload(names[:count]) for count in range(1, _MOST_ARGUMENTS)))
 
 
-def bound(database: duckdb.DuckDBPyConnection, limit: int = MAX_GROWTH_BYTES) -> None:
+def bound_functions(database: duckdb.DuckDBPyConnection, limit: int = MAX_GROWTH_BYTES) -> None:
     """Bound the functions of a database whose results can be much larger than their arguments.
 
     Args:
@@ -177,11 +179,18 @@ def bound(database: duckdb.DuckDBPyConnection, limit: int = MAX_GROWTH_BYTES) ->
         database.execute(macro)
 
 
-def _regexp_replace() -> str:
+def _replace_macro() -> str:
+    count = "strlen(s) / greatest(strlen(a), 1)"
+    return _macro(
+        "replace", ("s, a, b", f"s, a, {_with_check('b', 'replace', count, 'strlen(b)', 'strlen(s)')}")
+    )
+
+
+def _regexp_replace_macro() -> str:
     def checked(matches: str) -> str:
         # What is put in can have all of the text in it, any number of times.
         count = f"1 + strlen(s) * ({matches})"
-        return f"s, a, {_checked('b', 'regexp_replace', count, 'strlen(b)', 'strlen(s)')}"
+        return f"s, a, {_with_check('b', 'regexp_replace', count, 'strlen(b)', 'strlen(s)')}"
 
     has_text = "contains(b, chr(92))::INT"
     return _macro(
@@ -192,22 +201,13 @@ def _regexp_replace() -> str:
 
 
 _MACROS = (
-    _repeat(),
-    *(_range(name) for name in _LISTS),
-    *(_pad(name) for name in ("lpad", "rpad")),
-    *(_resized(name) for name in ("list_resize", "array_resize")),
-    *(_pattern(name) for name in ("format", "printf")),
-    _joined(),
-    _macro("bitstring", ("s, n", f"s, {_checked('n', 'bitstring', 'n', '1', 'bit_length(s)')}")),
-    _macro(
-        "replace",
-        (
-            "s, a, b",
-            (
-                "s, a, "
-                f"{_checked('b', 'replace', 'strlen(s) / greatest(strlen(a), 1)', 'strlen(b)', 'strlen(s)')}"
-            ),
-        ),
-    ),
-    _regexp_replace(),
+    _repeat_macro(),
+    *(_range_macro(name) for name in _LISTS),
+    *(_pad_macro(name) for name in ("lpad", "rpad")),
+    *(_resize_macro(name) for name in ("list_resize", "array_resize")),
+    *(_format_macro(name) for name in ("format", "printf")),
+    _concat_ws_macro(),
+    _macro("bitstring", ("s, n", f"s, {_with_check('n', 'bitstring', 'n', '1', 'bit_length(s)')}")),
+    _replace_macro(),
+    _regexp_replace_macro(),
 )

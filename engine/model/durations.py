@@ -30,11 +30,11 @@ def microseconds_of_duration(duration: str | dt.timedelta) -> int:
     while place < len(text.rstrip()):
         part = _PART.match(text, place)
         if part is None:
-            raise _unknown(text)
+            raise _unknown_duration(text)
         parts.append(float(part[1]) * _seconds(part[2].lower(), text))
         place = part.end()
     if not parts:
-        raise _unknown(text)
+        raise _unknown_duration(text)
     try:
         return sum((dt.timedelta(seconds=part) for part in parts), dt.timedelta()) // dt.timedelta(
             microseconds=1
@@ -64,9 +64,9 @@ def duration_text(microseconds: int) -> str:
 def _seconds(unit: str, duration: str) -> int:
     name = _SHORT.get(unit, unit.removesuffix("s"))
     if name not in _SECONDS:
-        raise _unknown(duration)
+        raise _unknown_duration(duration)
     return _SECONDS[name]
 
 
-def _unknown(duration: str) -> InvalidInput:
+def _unknown_duration(duration: str) -> InvalidInput:
     return InvalidInput(f"{duration!r} is no length of time; write it as '7 days' or '1 hour 30 minutes'.")

@@ -97,12 +97,12 @@ class MergedColumn:
     @property
     def expression(self) -> str:
         """What it is of its events, such as `last(title by played_at)`."""
-        by = f" by {_written(self.by)}" if self.by else ""
-        return f"{self.function}({_written(self.of)}{by}{''.join(f', {rank}' for rank in self.ranks)})"
+        by = f" by {_column_text(self.by)}" if self.by else ""
+        return f"{self.function}({_column_text(self.of)}{by}{''.join(f', {rank}' for rank in self.ranks)})"
 
     def describe(self) -> str:
         """As `livestate load --merge` takes it, such as `title=last(title by played_at)`."""
-        return f"{_written(self.name)}={self.expression}"
+        return f"{_column_text(self.name)}={self.expression}"
 
     def to_document(self) -> dict[str, Any]:
         """The stored form, JSON."""
@@ -123,7 +123,7 @@ class MergedColumn:
         )
 
 
-def _written(name: str) -> str:
+def _column_text(name: str) -> str:
     """A column's name, in quotes where it has to be."""
     return f'"{name}"' if any(letter in ' =(),"' for letter in name) else name
 
@@ -249,7 +249,7 @@ class Behaviour:
 
     def describe(self) -> str:
         """In words of SQL's kind, as errors show it; empty for a plain key-value store."""
-        words = [_described(self.kind)]
+        words = [_kind_text(self.kind)]
         if self.retention is not None:
             words.append(
                 f"RETENTION {duration_text(self.retention.microseconds)} BY "
@@ -517,7 +517,7 @@ def _kind_of(document: Mapping[str, Any] | None) -> Kind:
     raise ValueError(f"There is no kind of store {name}.")
 
 
-def _described(kind: Kind) -> str:
+def _kind_text(kind: Kind) -> str:
     if isinstance(kind, KeyValue):
         return f"LATEST BY {kind.order_by}" if kind.order_by else ""
     if isinstance(kind, Versioned):

@@ -87,7 +87,7 @@ def parse_changes(
         InvalidInput: A text is none of these.
     """
     renamed = [
-        RenameColumn(old, _unquoted(new))
+        RenameColumn(old, _unquoted_name(new))
         for old, new in (_equation(text, "--rename old=new") for text in rename)
     ]
     widened = [
@@ -97,8 +97,8 @@ def parse_changes(
     return (
         *renamed,
         *widened,
-        *(DropColumn(_unquoted(name)) for name in drop),
-        *(_added(text) for text in add),
+        *(DropColumn(_unquoted_name(name)) for name in drop),
+        *(_parse_added_column(text) for text in add),
     )
 
 
@@ -109,7 +109,7 @@ def _equation(text: str, example: str) -> tuple[str, str]:
     return _name(found), found["value"]
 
 
-def _added(text: str) -> AddColumn:
+def _parse_added_column(text: str) -> AddColumn:
     found = _ADDED.fullmatch(text)
     if found is None:
         raise InvalidInput(
@@ -126,7 +126,7 @@ def _added(text: str) -> AddColumn:
     return AddColumn(_name(found), arrow_type(found["kind"]), default)
 
 
-def _unquoted(text: str) -> str:
+def _unquoted_name(text: str) -> str:
     """A name that has a text to itself, and so may have blanks without quotation marks."""
     found = _WHOLE_NAME.fullmatch(text)
     return text if found is None else _name(found)
@@ -177,7 +177,7 @@ class _Draft:
         self.fields = {to if each == name else each: kind for each, kind in self.fields.items()}
         self.columns = {to if each == name else each: column for each, column in self.columns.items()}
         self.key = [to if each == name else each for each in self.key]
-        self.behaviour = _renamed(self.behaviour, name, to)
+        self.behaviour = _rename_in_behaviour(self.behaviour, name, to)
 
     def _widen(self, name: str, kind: pa.DataType) -> None:
         narrow, column = self.fields[name], self.columns[name]
@@ -218,10 +218,10 @@ class _Draft:
         self._check_there(name)
         if name in self.key:
             raise InvalidInput(f"{name} is in the key, which places rows and cannot be {what}")
-        if name in _used(self.behaviour):
+        if name in _columns_in_use(self.behaviour):
             raise InvalidInput(f"{name} says which rows the store has and cannot be {what}")
 
-    def finished(self, generation: int) -> StoreDefinition:
+    def definition(self, generation: int) -> StoreDefinition:
         """The definition that it has become."""
         before = self._before
         definition = define_store(
@@ -237,7 +237,7 @@ class _Draft:
         return replace(definition, columns=columns, next_column=self.next_column, generation=generation)
 
 
-def _used(behaviour: Behaviour) -> set[str]:
+def _columns_in_use(behaviour: Behaviour) -> set[str]:
     """The columns that a store's kind and retention go by."""
     kind, retention = behaviour.kind, behaviour.retention
     named = (
@@ -250,7 +250,7 @@ def _used(behaviour: Behaviour) -> set[str]:
     return (named | ({retention.column} if retention is not None else set())) - {""}
 
 
-def _renamed(behaviour: Behaviour, name: str, to: str) -> Behaviour:
+def _rename_in_behaviour(behaviour: Behaviour, name: str, to: str) -> Behaviour:
     kind, retention = behaviour.kind, behaviour.retention
     if isinstance(kind, KeyValue) and kind.order_by == name:
         kind = replace(kind, order_by=to)
@@ -290,16 +290,16 @@ def migrated(definition: StoreDefinition, changes: Sequence[Change], generation:
     try:
         for change in changes:
             draft.apply(change)
-        return draft.finished(generation)
+        return draft.definition(generation)
     except InvalidInput as error:
         raise InvalidInput(
             f"Store {definition.name} cannot be migrated: {error.message.rstrip('.')}. It is: "
             f"{definition.describe()}. "
-            f"Asked for: {_asked(definition, changes)}."
+            f"Asked for: {_requested_columns(definition, changes)}."
         ) from error
 
 
-def _asked(definition: StoreDefinition, changes: Sequence[Change]) -> str:
+def _requested_columns(definition: StoreDefinition, changes: Sequence[Change]) -> str:
     """The columns that were asked for, whether the store can have them or not."""
     fields = {field.name: field.type for field in definition.row_schema}
     key = list(definition.key)

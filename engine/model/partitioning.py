@@ -166,7 +166,7 @@ def _remainder(hashes: npt.NDArray[np.int32], partitions: int) -> npt.NDArray[np
     return np.subtract(hashes, quotient, out=quotient)
 
 
-def _refused(kind: pa.DataType) -> InvalidInput:
+def _cannot_place(kind: pa.DataType) -> InvalidInput:
     return InvalidInput(
         f"Values of the Arrow type {kind} cannot place rows in partitions; use integers, decimals, strings, "
         "binary, booleans, dates or timestamps."
@@ -196,7 +196,7 @@ def _scalar_hashes(columns: Sequence[pa.Array]) -> Iterator[int]:
                 for v, h in zip(values, hashes, strict=True)
             ]
         else:
-            raise _refused(kind)
+            raise _cannot_place(kind)
     return (h - (1 << 32) if h >> 31 else h for h in hashes)
 
 
@@ -266,7 +266,7 @@ def _hasher(column: pa.Array) -> _Hasher:
     elif column.type in _BYTES_TYPES:
         fold = _bytes_hasher(column)
     else:
-        raise _refused(column.type)
+        raise _cannot_place(column.type)
     return _skipping_nulls(fold, column) if column.null_count else fold
 
 

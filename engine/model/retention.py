@@ -80,7 +80,7 @@ def cutoffs_of(
     return found
 
 
-def risen(before: Cutoffs, given: Cutoffs) -> Cutoffs:
+def advance_cutoffs(before: Cutoffs, given: Cutoffs) -> Cutoffs:
     """Cutoffs after a commit: those of before, and those that it brings where they are later.
 
     Args:
@@ -106,8 +106,8 @@ def check_clock(now: int, storage_now: int) -> None:
     """
     if abs(now - storage_now) > MOST_APART:
         raise InvalidInput(
-            f"The clock of this machine says {_moment(now)}, and that of the changelog's storage "
-            f"{_moment(storage_now)}: with such a clock, "
+            f"The clock of this machine says {_moment_text(now)}, and that of the changelog's storage "
+            f"{_moment_text(storage_now)}: with such a clock, "
             "rows that are within their retention are gone for ever. Nothing was committed: set the clock "
             "that is wrong, and try again."
         )
@@ -127,16 +127,16 @@ def check_cutoffs(before: Cutoffs, after: Cutoffs, storage_now: int) -> None:
     for store, cutoff in after.items():
         if cutoff != before.get(store) and cutoff > storage_now + MOST_APART:
             raise InvalidInput(
-                f"All rows of store {store} of before {_moment(cutoff)} would be gone for ever, and the "
+                f"All rows of store {store} of before {_moment_text(cutoff)} would be gone for ever, and the "
                 "clock of the changelog's storage says "
-                f"{_moment(storage_now)}: the watermark lies in the future by more than the retention. "
+                f"{_moment_text(storage_now)}: the watermark lies in the future by more than the retention. "
                 "Nothing was committed: leave events of the "
                 "future out before the watermark is taken. Spark keeps the one that it has in the query's "
                 "checkpoint: begin with a new checkpoint."
             )
 
 
-def _moment(microseconds: int) -> str:
+def _moment_text(microseconds: int) -> str:
     try:
         return f"{(_EPOCH + dt.timedelta(microseconds=microseconds)).isoformat(' ', 'seconds')[:19]} UTC"
     except OverflowError:

@@ -143,7 +143,7 @@ class StoreDefinition:
         Raises:
             Corrupt: The bytes are no definition, or of a format that this version does not know.
         """
-        document = _document(data)
+        document = _to_document(data)
         try:
             schema = pa.schema([pa.field(c["name"], arrow_type(c["type"])) for c in document["columns"]])
             definition = define_store(
@@ -156,7 +156,9 @@ class StoreDefinition:
                 behaviour=Behaviour.from_document(document),
             )
             return (
-                definition if document["format"] != MIGRATED_FORMAT else _with_numbers(definition, document)
+                definition
+                if document["format"] != MIGRATED_FORMAT
+                else _with_column_numbers(definition, document)
             )
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise Corrupt(
@@ -197,7 +199,7 @@ def _column_document(column: Column) -> dict[str, Any]:
     }
 
 
-def _with_numbers(definition: StoreDefinition, document: Mapping[str, Any]) -> StoreDefinition:
+def _with_column_numbers(definition: StoreDefinition, document: Mapping[str, Any]) -> StoreDefinition:
     stored = [document["stored"][name] for name in definition.stored_schema.names]
     columns = tuple(
         Column(
@@ -217,7 +219,7 @@ def _with_numbers(definition: StoreDefinition, document: Mapping[str, Any]) -> S
     )
 
 
-def _document(data: bytes) -> Mapping[str, Any]:
+def _to_document(data: bytes) -> Mapping[str, Any]:
     try:
         document = json.loads(data)
     except ValueError as error:

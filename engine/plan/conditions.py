@@ -163,7 +163,7 @@ class _FromClause:
             if place is not None and not renamed:
                 names = frozenset(name.lower() for name in self._references[place].definition.schema.names)
                 return _Source(node, alias, place, names, join, order)
-        filtered = self._filtered(node)
+        filtered = self._filtered_store(node)
         if filtered is not None:
             return _Source(node, alias, *filtered, join, order)
         constants = self._constants(node)
@@ -173,14 +173,16 @@ class _FromClause:
         names = frozenset(operands if operands is not None else listed[1] if listed is not None else ())
         return _Source(node, alias, None, names, join, order, operands, listed)
 
-    def _filtered(self, node: exp.Expr) -> tuple[int, frozenset[str]] | None:
+    def _filtered_store(self, node: exp.Expr) -> tuple[int, frozenset[str]] | None:
         """A query that only filters and picks columns of one store, each under its own name: the store's
         place, and these names.
         """
-        select = node.this if isinstance(node, exp.Subquery) and _used(node) <= _TABLE_PARTS else None
+        select = (
+            node.this if isinstance(node, exp.Subquery) and _arguments_in_use(node) <= _TABLE_PARTS else None
+        )
         if (
             not isinstance(select, exp.Select)
-            or not _used(select) <= _FILTER_PARTS
+            or not _arguments_in_use(select) <= _FILTER_PARTS
             or select.args.get("from_") is None
         ):
             return None
@@ -190,13 +192,13 @@ class _FromClause:
         )
         place = (
             self._places.get(table.name)
-            if isinstance(table, exp.Table) and _used(table) <= _TABLE_PARTS
+            if isinstance(table, exp.Table) and _arguments_in_use(table) <= _TABLE_PARTS
             else None
         )
         if place is None or renamed or (table.args.get("alias") and table.args["alias"].args.get("columns")):
             return None
         stored = frozenset(name.lower() for name in self._references[place].definition.schema.names)
-        names = [_picked(output, table.alias_or_name.lower()) for output in select.expressions]
+        names = [_plain_column(output, table.alias_or_name.lower()) for output in select.expressions]
         if names == ["*"]:
             return place, stored
         picked = frozenset(name for name in names if name is not None)
@@ -275,7 +277,7 @@ class _FromClause:
                 pair = self._equal_pair(conjunct, source, constants)
                 if pair is not None:
                     pairs.setdefault(*pair)
-            pairs.update({name: name for name in self._shared(source, constants) if name not in pairs})
+            pairs.update({name: name for name in self._using_columns(source, constants) if name not in pairs})
             columns = tuple(self._actual(source, name) for name in pairs)
             if not pairs:
                 continue
@@ -287,7 +289,7 @@ class _FromClause:
                     columns, tuple(zip(*(constants.operands[name] for name in pairs.values()), strict=True))
                 )
 
-    def _shared(self, source: _Source, constants: _Source) -> list[str]:
+    def _using_columns(self, source: _Source, constants: _Source) -> list[str]:
         """Columns of USING, where one of the two is joined to the other and nothing else is in the clause."""
         if len(self._sources) != 2:
             return []
@@ -376,16 +378,16 @@ class _FromClause:
         )
 
 
-def _used(node: exp.Expr) -> set[str]:
+def _arguments_in_use(node: exp.Expr) -> set[str]:
     return {name for name, value in node.args.items() if value}
 
 
-def _picked(output: exp.Expr, alias: str) -> str | None:
+def _plain_column(output: exp.Expr, alias: str) -> str | None:
     """The column of a table that an output is under its own name, in lower case; `*` for all; None for
     anything else.
     """
     if isinstance(output, exp.Star):
-        return "*" if not _used(output) else None
+        return "*" if not _arguments_in_use(output) else None
     found = output.this if isinstance(output, exp.Alias) else output
     if (
         not isinstance(found, exp.Column)

@@ -75,16 +75,16 @@ def _reference(reference: StoreReference, wanted: Wanted) -> list[str]:
     return [
         f"store: {shown}{alias}",
         f"  columns: {', '.join(reference.columns) or 'none'}",
-        *_wanted(wanted),
+        *_wanted_lines(wanted),
     ]
 
 
-def _wanted(wanted: Wanted) -> list[str]:
+def _wanted_lines(wanted: Wanted) -> list[str]:
     lines = []
     if wanted.points is not None:
         lines.append(
             f"  points: {wanted.points.num_rows} of "
-            f"({', '.join(wanted.points.schema.names)}){_shown(wanted.points)}"
+            f"({', '.join(wanted.points.schema.names)}){_points_text(wanted.points)}"
         )
     lines += [
         f"  interval: {_interval(column, interval)}" for column, interval in sorted(wanted.intervals.items())
@@ -92,7 +92,7 @@ def _wanted(wanted: Wanted) -> list[str]:
     return lines or ["  rows: all"]
 
 
-def _shown(points: pa.RecordBatch) -> str:
+def _points_text(points: pa.RecordBatch) -> str:
     rows = points.slice(0, SHOWN_POINTS).to_pylist()
     text = ", ".join("(" + ", ".join(str(value) for value in row.values()) + ")" for row in rows)
     more = ", …" if points.num_rows > SHOWN_POINTS else ""

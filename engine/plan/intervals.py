@@ -61,15 +61,17 @@ class IntervalFinder:
         if isinstance(predicate, AllOf):
             return [each for part in predicate.parts for each in self._conjuncts(part)]
         if isinstance(predicate, Compare):
-            interval = self._compared(predicate)
+            interval = self._interval_of_comparison(predicate)
             return [] if interval is None else [(predicate.column, interval)]
         if isinstance(predicate, StartsWith):
             return (
-                [(predicate.column, interval)] if (interval := self._prefixed(predicate)) is not None else []
+                [(predicate.column, interval)]
+                if (interval := self._interval_of_prefix(predicate)) is not None
+                else []
             )
         return self._membership(predicate)
 
-    def _compared(self, predicate: Compare) -> Interval | None:
+    def _interval_of_comparison(self, predicate: Compare) -> Interval | None:
         kind = self._schema.field(predicate.column).type
         value = exact_operand(predicate.operand, kind, self._parameters)
         if value is UNKNOWN or value is None:
@@ -89,7 +91,7 @@ class IntervalFinder:
             case Comparison.GREATER_EQUAL:
                 return Interval(low=value)
 
-    def _prefixed(self, predicate: StartsWith) -> Interval | None:
+    def _interval_of_prefix(self, predicate: StartsWith) -> Interval | None:
         kind = self._schema.field(predicate.column).type
         if not pa.types.is_string(kind) or not predicate.prefix:
             return None

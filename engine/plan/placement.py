@@ -48,7 +48,7 @@ def kept_partitions(
     """
     kept = {}
     for reference, predicate in zip(references, predicates, strict=True):
-        found = _placed(reference.definition, wanted(predicate, reference, arguments))
+        found = _partitions_of(reference.definition, wanted(predicate, reference, arguments))
         kept[reference.scan] = all_partitions(reference.definition) if found is None else found
     return kept
 
@@ -80,7 +80,7 @@ def _numbers(count: int) -> frozenset[PartitionId]:
     return frozenset(PartitionId(number) for number in range(count))
 
 
-def _placed(definition: StoreDefinition, needed: Wanted) -> frozenset[PartitionId] | None:
+def _partitions_of(definition: StoreDefinition, needed: Wanted) -> frozenset[PartitionId] | None:
     """The partitions of the rows that can matter; None where any can hold some."""
     if definition.partitions == 1:
         return None
@@ -97,7 +97,7 @@ def _points(definition: StoreDefinition, needed: Wanted) -> pa.RecordBatch | Non
     for name in definition.partition_by:
         if needed.points is not None and name in needed.points.schema.names:
             continue
-        values = _enumerated(needed.intervals.get(name), definition.schema.field(name).type)
+        values = _interval_values(needed.intervals.get(name), definition.schema.field(name).type)
         if values is None:
             return None
         sets.append(pa.record_batch([values], [name]))
@@ -109,7 +109,7 @@ def _points(definition: StoreDefinition, needed: Wanted) -> pa.RecordBatch | Non
     return reduce(_product, sets) if size <= MOST_ENUMERATED else None
 
 
-def _enumerated(interval: Interval | None, kind: pa.DataType) -> pa.Array | None:
+def _interval_values(interval: Interval | None, kind: pa.DataType) -> pa.Array | None:
     """All values of a short interval; None where it is long, open at an end, or not of integers or dates."""
     if (
         interval is None

@@ -120,7 +120,7 @@ def _count_plan(bound: BoundStatement) -> CountPlan | None:
     select = bound.tree
     if (
         not isinstance(select, exp.Select)
-        or _used(select) != {"expressions", "from_"}
+        or _columns_in_use(select) != {"expressions", "from_"}
         or not _reads_one_store(bound, select)
     ):
         return None
@@ -131,8 +131,8 @@ def _count_plan(bound: BoundStatement) -> CountPlan | None:
     if (
         not isinstance(count, exp.Count)
         or not isinstance(count.this, exp.Star)
-        or _used(count.this)
-        or _used(count) - {"this", "big_int"}
+        or _columns_in_use(count.this)
+        or _columns_in_use(count) - {"this", "big_int"}
     ):
         return None
     return CountPlan(bound.references[0], output.alias if isinstance(output, exp.Alias) else "count_star()")
@@ -146,7 +146,7 @@ def _rows_plan(bound: BoundStatement) -> RowsPlan | None:
     select = bound.tree
     if (
         not isinstance(select, exp.Select)
-        or not _used(select) <= {"expressions", "from_", "where", "limit"}
+        or not _columns_in_use(select) <= {"expressions", "from_", "where", "limit"}
         or not _reads_one_store(bound, select)
     ):
         return None
@@ -173,7 +173,7 @@ def _renames(outputs: Sequence[Output], reference: StoreReference) -> bool:
     )
 
 
-def _used(node: exp.Expr) -> set[str]:
+def _columns_in_use(node: exp.Expr) -> set[str]:
     return {name for name, value in node.args.items() if value}
 
 
@@ -185,7 +185,7 @@ def _reads_one_store(bound: BoundStatement, select: exp.Select) -> bool:
         or table.name != bound.references[0].scan
     ):
         return False
-    return _used(table) <= {"this", "alias"} and _used(table.args["alias"]) == {"this"}
+    return _columns_in_use(table) <= {"this", "alias"} and _columns_in_use(table.args["alias"]) == {"this"}
 
 
 def _outputs(select: exp.Select, reference: StoreReference) -> tuple[Output, ...] | None:
@@ -209,11 +209,11 @@ def _is_whole_row(expression: exp.Expr, reference: StoreReference) -> bool:
         qualifier = expression.table.lower()
         return (
             not expression.db
-            and not _used(expression.this)
+            and not _columns_in_use(expression.this)
             and qualifier == reference.alias.lower()
             and qualifier not in names
         )
-    return isinstance(expression, exp.Star) and not _used(expression)
+    return isinstance(expression, exp.Star) and not _columns_in_use(expression)
 
 
 def _column(column: exp.Column, reference: StoreReference) -> str | None:
@@ -230,7 +230,7 @@ def _column(column: exp.Column, reference: StoreReference) -> str | None:
 
 
 def _limit(limit: exp.Limit) -> Operand | None:
-    if _used(limit) != {"expression"}:
+    if _columns_in_use(limit) != {"expression"}:
         return None
     operand = operand_of(limit.args["expression"])
     if isinstance(operand, Parameter):

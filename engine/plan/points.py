@@ -128,19 +128,19 @@ class PointFinder:
             parts = [self._conjuncts(part) for part in predicate.parts]
             return [each for found, _ in parts for each in found], all(complete for _, complete in parts)
         if isinstance(predicate, AnyOf):
-            united = self._united(predicate)
+            united = self._tuples_of_or(predicate)
             return ([united], united.complete) if united is not None else ([], False)
         tuples = self._tuples(predicate)
         return ([tuples], True) if tuples is not None else ([], False)
 
-    def _united(self, predicate: AnyOf) -> Tuples | None:
+    def _tuples_of_or(self, predicate: AnyOf) -> Tuples | None:
         """Tuples of an OR: needed rows meet one of the parts, so the union over columns that every part pins
         holds them all.
         """
         parts: list[Tuples] = []
         for part in predicate.parts:
             found, complete = self._conjuncts(part)
-            combined = _combined(found)
+            combined = _tuples_of_and(found)
             if combined is None:
                 return None
             parts.append(Tuples(combined.rows, complete and combined.complete))
@@ -161,16 +161,16 @@ class PointFinder:
 
     def _tuples(self, predicate: Predicate) -> Tuples | None:
         if isinstance(predicate, Compare) and predicate.comparison is Comparison.EQUAL:
-            return self._among((predicate.column,), ((predicate.operand,),))
+            return self._tuples_among((predicate.column,), ((predicate.operand,),))
         if isinstance(predicate, IsAmong):
-            return self._among(predicate.columns, predicate.rows)
+            return self._tuples_among(predicate.columns, predicate.rows)
         if isinstance(predicate, IsListed):
-            return self._listed(predicate.columns, listed_values(predicate, self._arguments))
+            return self._tuples_of_list(predicate.columns, listed_values(predicate, self._arguments))
         if isinstance(predicate, IsAnyOf):
             return self._any_of(predicate)
         return None
 
-    def _among(self, columns: tuple[str, ...], rows: tuple[tuple[Operand, ...], ...]) -> Tuples | None:
+    def _tuples_among(self, columns: tuple[str, ...], rows: tuple[tuple[Operand, ...], ...]) -> Tuples | None:
         if not all(column in self._key for column in columns):
             return None
         kinds = [self._schema.field(column).type for column in columns]
@@ -185,7 +185,7 @@ class PointFinder:
         arrays = [pa.array([row[place] for row in kept], kind) for place, kind in enumerate(kinds)]
         return Tuples(pa.RecordBatch.from_arrays(arrays, names=list(columns)), complete=True)
 
-    def _listed(self, columns: tuple[str, ...], values: pa.RecordBatch) -> Tuples | None:
+    def _tuples_of_list(self, columns: tuple[str, ...], values: pa.RecordBatch) -> Tuples | None:
         if not all(column in self._key for column in columns):
             return None
         if any(array.null_count for array in values.columns):
@@ -290,7 +290,7 @@ def _all_valid(values: pa.RecordBatch) -> pa.Array:
     return pa.array(valid)
 
 
-def _combined(found: Sequence[Tuples]) -> Tuples | None:
+def _tuples_of_and(found: Sequence[Tuples]) -> Tuples | None:
     """One set for an AND: the product over sets of distinct columns; sets that overlap one already taken are
     left out.
     """

@@ -137,7 +137,7 @@ def predicate_of(node: exp.Expr, resolve: ColumnResolver, lists: Mapping[str, pa
     if type(node) in _COMPARISONS and arguments == {"this", "expression"}:
         return _comparison(node, resolve)
     if isinstance(node, exp.Between) and arguments == {"this", "low", "high"}:
-        return _between(node, resolve)
+        return _between_predicate(node, resolve)
     if isinstance(node, exp.In):
         return _membership(node, arguments, resolve, lists)
     if isinstance(node, exp.Like | exp.StartsWith) and arguments == {"this", "expression"}:
@@ -172,7 +172,7 @@ def _any(column: str, node: exp.Any) -> Predicate:
     return IsAnyOf(column, operand) if isinstance(operand, Parameter) else OPAQUE
 
 
-def _between(node: exp.Between, resolve: ColumnResolver) -> Predicate:
+def _between_predicate(node: exp.Between, resolve: ColumnResolver) -> Predicate:
     column = _column(node.this, resolve)
     low, high = operand_of(node.args["low"]), operand_of(node.args["high"])
     if column is None:
@@ -190,7 +190,7 @@ def _membership(
     node: exp.In, arguments: set[str], resolve: ColumnResolver, lists: Mapping[str, pa.Schema]
 ) -> Predicate:
     if arguments == {"this", "query"}:
-        return _listed(node, resolve, lists)
+        return _list_predicate(node, resolve, lists)
     if arguments == {"this", "field"}:
         column, operand = _column(node.this, resolve), operand_of(node.args["field"])
         return IsAnyOf(column, operand) if column is not None and isinstance(operand, Parameter) else OPAQUE
@@ -224,7 +224,7 @@ def _row(columns: exp.Expr, rows: list[exp.Expr], resolve: ColumnResolver) -> Pr
     return IsAmong(tuple(name for name in names if name is not None), tuple(found))
 
 
-def _listed(node: exp.In, resolve: ColumnResolver, lists: Mapping[str, pa.Schema]) -> Predicate:
+def _list_predicate(node: exp.In, resolve: ColumnResolver, lists: Mapping[str, pa.Schema]) -> Predicate:
     """`x IN (SELECT col0 FROM "__list_0")`, and with `*` for rows of several columns."""
     query = node.args["query"]
     name = listed_name(query.this if isinstance(query, exp.Subquery) else query, lists)

@@ -177,7 +177,7 @@ def _text_with_types(
         return plain, (), frozenset(read)
     copy = tree.copy()
     _restore_types(copy, tables)
-    return *_renumbered(copy), frozenset(read)
+    return *_renumbered_text(copy), frozenset(read)
 
 
 def _given_types(sql: str, outputs: Sequence[ReadColumn]) -> str:
@@ -200,7 +200,7 @@ def _restore_types(tree: exp.Expr, tables: Mapping[str, Sequence[ReadColumn]]) -
         columns = tables[table.name]
         if all(column.survives for column in columns):
             continue
-        cast: exp.Expr = exp.maybe_parse(_restored(table.name, columns), dialect="duckdb")
+        cast: exp.Expr = exp.maybe_parse(_with_types_restored(table.name, columns), dialect="duckdb")
         alias = table.args.get("alias") or exp.TableAlias()
         if not alias.this:
             alias.set("this", exp.to_identifier(table.name, quoted=True))
@@ -212,7 +212,7 @@ def _restore_types(tree: exp.Expr, tables: Mapping[str, Sequence[ReadColumn]]) -
         table.replace(exp.Subquery(this=cast, alias=alias, **others))
 
 
-def _restored(name: str, columns: Sequence[ReadColumn]) -> str:
+def _with_types_restored(name: str, columns: Sequence[ReadColumn]) -> str:
     outputs = ", ".join(
         quoted(column.name)
         if column.survives
@@ -227,7 +227,7 @@ def typed(expression: str, kind: str) -> str:
     return "NULL" if kind == _NULL else f"CAST({expression} AS {kind})"
 
 
-def _renumbered(tree: exp.Expr) -> tuple[str, tuple[int, ...]]:
+def _renumbered_text(tree: exp.Expr) -> tuple[str, tuple[int, ...]]:
     """The text of a query with its parameters numbered from 1, and the old place of each."""
     marks = list(tree.find_all(exp.Placeholder))
     places = sorted({int(mark.name) - 1 for mark in marks})

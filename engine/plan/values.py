@@ -162,7 +162,7 @@ def _python_value(value: Any, literal: bool, kind: pa.DataType) -> Any:
 
 def _number(value: Any, kind: pa.DataType) -> Any:
     if isinstance(value, float):
-        return _of_float(value, kind)
+        return _value_of_float(value, kind)
     if pa.types.is_integer(kind):
         whole = isinstance(value, int) or (
             isinstance(value, Decimal) and value.is_finite() and value == int(value)
@@ -173,7 +173,7 @@ def _number(value: Any, kind: pa.DataType) -> Any:
     return _float(value, kind) if pa.types.is_floating(kind) else UNKNOWN
 
 
-def _of_float(value: float, kind: pa.DataType) -> Any:
+def _value_of_float(value: float, kind: pa.DataType) -> Any:
     """A DOUBLE, with which the engine compares numbers as DOUBLE.
 
     It is a value of the column's type where that, read as DOUBLE, is this value and no other one of the
@@ -217,7 +217,7 @@ def _float(value: Any, kind: pa.DataType) -> Any:
 
 def _date(value: Any, literal: bool) -> Any:
     if isinstance(value, str) and literal and _DATE.fullmatch(value):
-        return _parsed(dt.date.fromisoformat, value)
+        return _parse_or_unknown(dt.date.fromisoformat, value)
     if isinstance(value, dt.datetime):
         return value.date() if value.tzinfo is None and value.time() == dt.time() else UNKNOWN
     return value if isinstance(value, dt.date) else UNKNOWN
@@ -249,13 +249,13 @@ def parse_timestamp(text: str, *, zoned: bool) -> dt.datetime | Unknown:
     """
     zone = dt.UTC if zoned else None
     if _DATE.fullmatch(text):
-        day = _parsed(dt.date.fromisoformat, text)
+        day = _parse_or_unknown(dt.date.fromisoformat, text)
         return dt.datetime.combine(day, dt.time(), zone) if isinstance(day, dt.date) else UNKNOWN
     found = _TIMESTAMP.fullmatch(text)
     if not found or (found[3] and not zoned):
         return UNKNOWN
     time, _, fraction = found[2].partition(".")
-    moment = _parsed(dt.datetime.fromisoformat, f"{found[1]} {time}.{fraction.ljust(6, '0')}")
+    moment = _parse_or_unknown(dt.datetime.fromisoformat, f"{found[1]} {time}.{fraction.ljust(6, '0')}")
     return moment.replace(tzinfo=zone) if isinstance(moment, dt.datetime) else UNKNOWN
 
 
@@ -268,11 +268,13 @@ def parse_date(text: str) -> dt.date | Unknown:
     Returns:
         The date; UNKNOWN for any other form.
     """
-    found: dt.date | Unknown = _parsed(dt.date.fromisoformat, text) if _DATE.fullmatch(text) else UNKNOWN
+    found: dt.date | Unknown = (
+        _parse_or_unknown(dt.date.fromisoformat, text) if _DATE.fullmatch(text) else UNKNOWN
+    )
     return found
 
 
-def _parsed(parse: Any, text: str) -> Any:
+def _parse_or_unknown(parse: Any, text: str) -> Any:
     try:
         return parse(text)
     except ValueError:

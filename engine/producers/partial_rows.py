@@ -52,7 +52,7 @@ def partial_rows(
     Raises:
         InvalidInput: A column is missing, or of a type that does not do; a key is null.
     """
-    arrays = {name: _column(events, name) for name in dict.fromkeys([*key, *_needed(columns)])}
+    arrays = {name: _column(events, name) for name in dict.fromkeys([*key, *_source_columns(columns)])}
     for name in key:
         if arrays[name].null_count:
             raise InvalidInput(
@@ -62,7 +62,7 @@ def partial_rows(
     fields = [pa.field(name, arrays[name].type, nullable=False) for name in key]
     if not events.num_rows:
         return _table(
-            fields, [arrays[name] for name in key], _reduced(columns, arrays, np.empty(0, np.intp), 0)
+            fields, [arrays[name] for name in key], _partial_columns(columns, arrays, np.empty(0, np.intp), 0)
         )
     some_row, groups = groups_of(
         KeyCodec([field.type for field in fields]).encode([arrays[name] for name in key])
@@ -70,7 +70,7 @@ def partial_rows(
     return _table(
         fields,
         [arrays[name].take(pa.array(some_row)) for name in key],
-        _reduced(columns, arrays, groups, len(some_row)),
+        _partial_columns(columns, arrays, groups, len(some_row)),
     )
 
 
@@ -96,7 +96,7 @@ def session_fragments(events: pa.Table, key: Sequence[str], kind: Session, time:
     return rows.add_column(len(key) + 1, kind.end, rows[kind.start])
 
 
-def _needed(columns: Sequence[MergedColumn]) -> Iterator[str]:
+def _source_columns(columns: Sequence[MergedColumn]) -> Iterator[str]:
     for column in columns:
         if not column.of and column.function is not Function.COUNT:
             raise InvalidInput(
@@ -120,7 +120,7 @@ def _table(fields: Sequence[pa.Field], keys: Sequence[pa.Array], partials: dict[
     return pa.Table.from_arrays([*keys, *partials.values()], schema=pa.schema([*fields, *made]))
 
 
-def _reduced(
+def _partial_columns(
     columns: Sequence[MergedColumn], events: dict[str, pa.Array], groups: Rows, count: int
 ) -> dict[str, pa.Array]:
     plain = [column for column in columns if column.function not in SKETCHES]

@@ -78,11 +78,11 @@ class Changes:
         if not self.batches:
             return None
         if any(TOMBSTONE_COLUMN in batch.schema.names for batch in self.batches):
-            return pa.Table.from_batches([_with_tombstones(batch) for batch in self.batches])
+            return pa.Table.from_batches([_with_tombstone_column(batch) for batch in self.batches])
         return pa.Table.from_batches(self.batches)
 
 
-def _with_tombstones(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _with_tombstone_column(batch: pa.RecordBatch) -> pa.RecordBatch:
     if TOMBSTONE_COLUMN in batch.schema.names:
         return batch
     field = pa.field(TOMBSTONE_COLUMN, pa.bool_(), nullable=False)
@@ -331,7 +331,7 @@ class Cohort:
             cutoff = commit.cutoffs.get(key[0])
             if key[0] in commit.replaced:
                 changes[key] = Changes(replaces=True, cutoff=cutoff)
-            elif cutoff is not None and key not in changes and store.lets_go_at(cutoff):
+            elif cutoff is not None and key not in changes and store.advances_cutoff(cutoff):
                 changes[key] = Changes(cutoff=cutoff)
             if commit.generation != store.generation:
                 migrated = Migrated(definitions[key[0]], commit.generation)

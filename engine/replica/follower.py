@@ -235,10 +235,10 @@ class Follower:
     def _run(self) -> None:
         task = _Task(_Work.ROUND)
         while not self._stopping.is_set():
-            self._guard(task, self._round)
+            self._guard(task, self._run_round)
             self._stopping.wait(self._failures.seconds_left(task, time.monotonic()))
 
-    def _round(self) -> None:
+    def _run_round(self) -> None:
         self._wake.clear()
         if self._compacted.is_set():
             self._refresh()
@@ -254,7 +254,7 @@ class Follower:
             group.tell_problem(self._problem(group.group))
         self._compact_again()
         if any((*rebuilt, *expired)):
-            self._changed()
+            self._notify_listeners()
         if not any((*moved, *rebuilt)):
             self._wake.wait(self._seconds_to_wait())
 
@@ -268,9 +268,9 @@ class Follower:
             self._compacted.clear()
             for group in self._groups.values():
                 self._guard(_Task(_Work.REFRESH, group.group), group.refresh)
-        self._changed()
+        self._notify_listeners()
 
-    def _changed(self) -> None:
+    def _notify_listeners(self) -> None:
         """Tell of what can be read now."""
         with self._moved:
             self._moved.notify_all()
@@ -298,7 +298,7 @@ class Follower:
         self._renew_catalog()
         self._definitions_at = time.monotonic()
         if any(new):
-            self._changed()
+            self._notify_listeners()
 
     def _renew_catalog(self) -> None:
         groups = tuple(self._groups.values())
@@ -328,7 +328,7 @@ class Follower:
                 or not view.definitions.keys() <= self._catalog.definitions.keys()
             ):
                 self._renew_catalog()
-            self._changed()
+            self._notify_listeners()
         return moved
 
     def _attempt(self, task: _Task, action: Callable[[], bool | None]) -> bool:

@@ -344,13 +344,14 @@ class GroupState:
         next try opens the rest.
         """
         opening = [
-            self._setup.workers.submit(self._open, definition, number) for definition, number in partitions
+            self._setup.workers.submit(self._open_partition, definition, number)
+            for definition, number in partitions
         ]
         wait(opening)
         for each in opening:
             each.result()
 
-    def _open(self, definition: StoreDefinition, number: PartitionId) -> None:
+    def _open_partition(self, definition: StoreDefinition, number: PartitionId) -> None:
         # A partition that is open already is left of a try in which another one could not be opened.
         if (definition.name, number) not in self._opened:
             try:
@@ -420,7 +421,7 @@ class GroupState:
         if self._is_unpublished:
             self._publish()  # an earlier call has failed behind what it applied
         looked_at = self._setup.now()
-        snapshot = self._restored(self._main)
+        snapshot = self._restore_snapshot(self._main)
         if snapshot is not None:
             self._come_to(snapshot.committed_at)
             return True
@@ -444,7 +445,7 @@ class GroupState:
         if self.view is None:
             self._report()
 
-    def _restored(self, cohort: Cohort) -> Snapshot | None:
+    def _restore_snapshot(self, cohort: Cohort) -> Snapshot | None:
         """Bring partitions to a snapshot, if they cannot go on from the commits, or should not; None if they
         can.
         """
@@ -514,7 +515,7 @@ class GroupState:
         late = self._late
         if not late.partitions:
             return False
-        if self._restored(late) is not None:
+        if self._restore_snapshot(late) is not None:
             self._report()
             return True
         if late.epoch > self._main.epoch:

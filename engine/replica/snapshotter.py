@@ -246,11 +246,11 @@ class Snapshotter:
         while not self._stopping.is_set():
             self._wake.wait(self._seconds_to_wait())
             self._wake.clear()
-            self._round()
+            self._run_round()
         with self._lock:
             self._tasks.clear()
 
-    def _round(self) -> None:
+    def _run_round(self) -> None:
         for task in self._due():
             if self._is_done(task):
                 self._failures.clear(task.name)

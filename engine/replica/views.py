@@ -166,7 +166,9 @@ class RetainedViews:
             clock: The time, in seconds that never go back.
         """
         before, older = self.newest, list(self._older)
-        self.since = {name: self._since(name, store, view.epoch) for name, store in view.stores.items()}
+        self.since = {
+            name: self._readable_since(name, store, view.epoch) for name, store in view.stores.items()
+        }
         if before is not None and before.epoch != view.epoch:
             older.append(_Retained(before, clock + self._retention.seconds, _bytes_apart(before, view)))
         elif older:
@@ -200,7 +202,7 @@ class RetainedViews:
                 )
             self._held_until = {**held, epoch: max(until, held.get(epoch, until))}
 
-    def _since(self, name: StoreName, store: StateView, epoch: Epoch) -> Epoch:
+    def _readable_since(self, name: StoreName, store: StateView, epoch: Epoch) -> Epoch:
         """The oldest epoch from which on all partitions of a store can be read."""
         before = self.newest.stores.get(name) if self.newest is not None else None
         return (

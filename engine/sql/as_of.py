@@ -126,11 +126,11 @@ def take_as_of(text: str, dialect: str = "duckdb") -> AsOfText:
     if not any(hint in lowered for hint in _HINTS) or not _ANY_CLAUSE.search(text):
         return AsOfText(text, marked=text)
     tokens = _DUCKDB_TOKENS if dialect == "duckdb" else _OTHER_TOKENS
-    marked = _numbered(text, tokens) if _MARKED_CLAUSE.search(text) else text
+    marked = _number_parameters(text, tokens) if _MARKED_CLAUSE.search(text) else text
     return replace(_Taker(marked).run(tokens), marked=marked)
 
 
-def _numbered(text: str, tokens: re.Pattern[str]) -> str:
+def _number_parameters(text: str, tokens: re.Pattern[str]) -> str:
     """A text with numbers for its parameter marks."""
     places = [
         found.start() for found in _tokens(text, tokens) if found.lastgroup == "other" and found[0] == "?"
@@ -235,7 +235,7 @@ class _Taker:
     def _take(self, found: re.Match[str]) -> int:
         """Take a clause out; returns where to go on."""
         level = self._levels[-1]
-        as_of, end = self._moment(found)
+        as_of, end = self._read_moment(found)
         table = level.table()
         is_last = len(self._levels) == 1 and _is_end(self._text, end)
         if table is None and not is_last:
@@ -250,12 +250,12 @@ class _Taker:
         self._copied = end
         return end
 
-    def _moment(self, found: re.Match[str]) -> tuple[AsOf | AsOfParameter, int]:
+    def _read_moment(self, found: re.Match[str]) -> tuple[AsOf | AsOfParameter, int]:
         """The moment behind the words, and where it ends."""
         is_timestamp = "TIMESTAMP" in found[0].upper()
         parameter = _PARAMETER.match(self._text, found.end()) if is_timestamp else None
         if parameter is not None:
-            return AsOfParameter(parameter[1]), self._closed(found, parameter.end())
+            return AsOfParameter(parameter[1]), self._clause_end(found, parameter.end())
         value = (_TIMESTAMP if is_timestamp else _EPOCH).match(self._text, found.end())
         if value is None:
             wanted = (
@@ -264,13 +264,13 @@ class _Taker:
                 else "a whole number, such as AS OF EPOCH 7"
             )
             raise self._source.error(f"AS OF needs {wanted}.", found.end())
-        end = self._closed(found, value.end())
+        end = self._clause_end(found, value.end())
         try:
             return (_timestamp(value[1]) if is_timestamp else _epoch(value[1])), end
         except InvalidInput as error:
             raise self._source.error(error.message, value.start(1)) from error
 
-    def _closed(self, found: re.Match[str], end: int) -> int:
+    def _clause_end(self, found: re.Match[str], end: int) -> int:
         """Where a clause ends whose value ends somewhere."""
         if not found[0].endswith(">"):
             return end

@@ -201,7 +201,7 @@ class _StoreNames:
                     f"are in {CATALOG}.{SCHEMA}."
                 ),
             )
-        name = self._written(table)
+        name = self._store_name(table)
         found = self._tables[name]
         if schema == HISTORY and not is_versioned(found):
             raise self._not_found(
@@ -209,7 +209,7 @@ class _StoreNames:
             )
         return name, found
 
-    def _written(self, table: exp.Table) -> StoreName:
+    def _store_name(self, table: exp.Table) -> StoreName:
         name = StoreName(table.name)
         if name in self._tables:
             return name

@@ -34,7 +34,7 @@ def integer_rows(body: str) -> pa.RecordBatch | None:
         One column, `col0`: int32 where all numbers fit, else int64. None when it holds a number beyond int64.
     """
     numbers = _integers(body)
-    return _one_column(None if numbers is None else _narrowed(numbers))
+    return _one_column(None if numbers is None else _narrow_integers(numbers))
 
 
 def list_values(body: str) -> pa.RecordBatch | None:
@@ -82,17 +82,17 @@ def _integers(body: str) -> pa.Array | None:
     """The numbers of a text that has nothing between its commas but one integer each, blanks and parentheses
     around it.
     """
-    return _parsed(pc.ascii_trim(pc.split_pattern(pa.array([body]), ",").flatten(), _AROUND_INTEGERS))
+    return _parse_integers(pc.ascii_trim(pc.split_pattern(pa.array([body]), ",").flatten(), _AROUND_INTEGERS))
 
 
-def _parsed(texts: pa.Array) -> pa.Array | None:
+def _parse_integers(texts: pa.Array) -> pa.Array | None:
     try:
         return texts.cast(pa.int64())
     except pa.ArrowInvalid:
         return None
 
 
-def _narrowed(numbers: pa.Array) -> pa.Array:
+def _narrow_integers(numbers: pa.Array) -> pa.Array:
     """DuckDB types a literal that fits as INTEGER, and a column of VALUES as the widest of its literals."""
     bounds = pc.min_max(numbers)
     fits = bounds["min"].as_py() >= INT32_MIN and bounds["max"].as_py() <= INT32_MAX
@@ -161,5 +161,5 @@ def _column(texts: pa.Array, *, narrow: bool) -> pa.Array | None:
         return None
     if strings:
         return pc.replace_substring(pc.utf8_slice_codeunits(texts, 1, -1), "''", "'")
-    numbers = _parsed(texts)
-    return numbers if numbers is None or not narrow else _narrowed(numbers)
+    numbers = _parse_integers(texts)
+    return numbers if numbers is None or not narrow else _narrow_integers(numbers)

@@ -86,7 +86,7 @@ def bind_parameters(
             )
     types: dict[str, pa.DataType] = {}
     for mark, name in marks:
-        found = types.get(name) or _suggested(mark, references)
+        found = types.get(name) or _suggested_type(mark, references)
         if found is not None:
             types[name] = found
     cast = {name for mark, name in marks if isinstance(mark.parent, exp.Cast)}
@@ -108,13 +108,13 @@ def _marks(tree: exp.Expr) -> list[tuple[exp.Expr, str]]:
     return marks
 
 
-def _suggested(mark: exp.Expr, references: Sequence[StoreReference]) -> pa.DataType | None:
+def _suggested_type(mark: exp.Expr, references: Sequence[StoreReference]) -> pa.DataType | None:
     """The type that the place of a parameter asks for."""
     node, parent = mark, mark.parent
     while isinstance(parent, exp.Paren | exp.Neg):
         node, parent = parent, parent.parent
     if isinstance(parent, exp.Cast):
-        return _declared(parent.args["to"])
+        return _declared_type(parent.args["to"])
     if isinstance(parent, exp.Limit | exp.Offset):
         return pa.int64()
     if isinstance(parent, exp.Like | exp.ILike | exp.StartsWith):
@@ -157,7 +157,7 @@ def _type_of(node: exp.Expr | None, references: Sequence[StoreReference]) -> pa.
     if isinstance(node, exp.Paren):
         return _type_of(node.this, references)
     if isinstance(node, exp.Cast):
-        return _declared(node.args["to"])
+        return _declared_type(node.args["to"])
     if isinstance(node, exp.Count):
         return pa.int64()
     if not isinstance(node, exp.Column):
@@ -172,7 +172,7 @@ def _type_of(node: exp.Expr | None, references: Sequence[StoreReference]) -> pa.
     return kinds.pop() if len(kinds) == 1 else None
 
 
-def _declared(kind: exp.Expr) -> pa.DataType | None:
+def _declared_type(kind: exp.Expr) -> pa.DataType | None:
     text = kind.sql(dialect="duckdb")
     try:
         return arrow_type(

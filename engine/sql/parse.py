@@ -202,7 +202,7 @@ def _tree(source: SourceText, body: str, dialect: str) -> exp.Expr:
     if len(statements) > 1 or isinstance(statements[0], exp.Block):
         raise Unsupported("One statement at a time: send each on its own.")
     _check_depth(statements[0])
-    return _balanced(_written_out(source, statements[0]))
+    return _balance_conditions(_write_out_literals(source, statements[0]))
 
 
 def _check_depth(tree: exp.Expr) -> None:
@@ -221,7 +221,7 @@ def _check_depth(tree: exp.Expr) -> None:
             stack.append((child, depth, terms + 1) if is_chained else (child, depth + 1, 0))
 
 
-def _written_out(source: SourceText, tree: exp.Expr) -> exp.Expr:
+def _write_out_literals(source: SourceText, tree: exp.Expr) -> exp.Expr:
     """A tree with functions in place of DuckDB's literals and operators that sqlglot does not write."""
     for node in list(tree.find_all(exp.Cast, exp.HexString)):
         if isinstance(node, exp.HexString):
@@ -239,25 +239,26 @@ def _written_out(source: SourceText, tree: exp.Expr) -> exp.Expr:
     return tree
 
 
-def _balanced(tree: exp.Expr) -> exp.Expr:
+def _balance_conditions(tree: exp.Expr) -> exp.Expr:
     """A tree in which no long chain of AND or OR is deep."""
     for node in list(tree.find_all(exp.And, exp.Or)):
         if type(node.parent) is type(node) or not isinstance(node.this, type(node)):
             continue
         conditions = list(node.flatten(unnest=False))
         if len(conditions) >= _BALANCED_FROM:
-            found = _joined(type(node), conditions)
+            found = _join_conditions(type(node), conditions)
             node.set("this", found.this)
             node.set("expression", found.args["expression"])
     return tree
 
 
-def _joined(connector: type[exp.Connector], conditions: Sequence[exp.Expr]) -> exp.Expr:
+def _join_conditions(connector: type[exp.Connector], conditions: Sequence[exp.Expr]) -> exp.Expr:
     if len(conditions) == 1:
         return conditions[0]
     middle = len(conditions) // 2
     return connector(
-        this=_joined(connector, conditions[:middle]), expression=_joined(connector, conditions[middle:])
+        this=_join_conditions(connector, conditions[:middle]),
+        expression=_join_conditions(connector, conditions[middle:]),
     )
 
 

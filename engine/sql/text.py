@@ -75,16 +75,16 @@ class SourceText:
         if offset is None:
             return InvalidInput(message)
         place = self.position(offset)
-        return InvalidInput(self._drawn(message, place), place)
+        return InvalidInput(self._message_with_snippet(message, place), place)
 
     def not_found(self, message: str, offset: int | None) -> NotFound:
         """Like `error`, for a name that does not exist."""
         if offset is None:
             return NotFound(message)
         place = self.position(offset)
-        return NotFound(self._drawn(message, place), place)
+        return NotFound(self._message_with_snippet(message, place), place)
 
-    def _drawn(self, message: str, place: Position) -> str:
+    def _message_with_snippet(self, message: str, place: Position) -> str:
         return f"{message}\nLine {place.line}, column {place.column}:\n{_snippet(self.original, place)}"
 
 

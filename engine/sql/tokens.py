@@ -126,7 +126,7 @@ class _HostDialect(DuckDB, _Meter):
 
 
 @cache
-def _metered(kind: type[Dialect]) -> type[Dialect]:
+def _metered_dialect(kind: type[Dialect]) -> type[Dialect]:
     return type(f"Metered{kind.__name__}", (kind, _Meter), {})
 
 
@@ -140,7 +140,7 @@ def dialect_of(name: str) -> Dialect:
         InvalidInput: There is none of that name.
     """
     try:
-        return _HostDialect() if name == "duckdb" else _metered(type(Dialect.get_or_raise(name)))()
+        return _HostDialect() if name == "duckdb" else _metered_dialect(type(Dialect.get_or_raise(name)))()
     except ValueError as error:
         raise InvalidInput(f"The dialect {name!r} is not known.") from error
 
@@ -183,7 +183,7 @@ def tokenize(source: SourceText, text: str, dialect: Dialect) -> list[Token]:
     """
     tokens = dialect.tokenize(text)
     _check(source, tokens)
-    return _with_factorials(tokens) if "!" in text and isinstance(dialect, _HostDialect) else tokens
+    return _factorials_as_casts(tokens) if "!" in text and isinstance(dialect, _HostDialect) else tokens
 
 
 def _check(source: SourceText, tokens: Sequence[Token]) -> None:
@@ -276,7 +276,7 @@ class _Counts:
         return None
 
 
-def _with_factorials(tokens: Sequence[Token]) -> list[Token]:
+def _factorials_as_casts(tokens: Sequence[Token]) -> list[Token]:
     """Tokens in which a `!` behind an operand is a cast: it binds as closely."""
     made: list[Token] = []
     for token in tokens:

@@ -266,7 +266,7 @@ class PartitionStore:
             before, expired = self._expire(
                 shape, () if replaces else shape.see(self.version.with_graves), cutoff
             )
-            cutoff = self._risen(shape, cutoff)
+            cutoff = self._later_cutoff(shape, cutoff)
             state = _Unfinished(before, expired)
             pieces = () if rows is None else _pieces(rows, self._options.apply_bytes)
             is_whole = len(pieces) == 1
@@ -292,15 +292,15 @@ class PartitionStore:
         goes at the end, with the last piece.
         """
         stored = StoredRows(state.all, shape.context)
-        rows = _folded(shape, rows, stored, cutoff, is_whole=is_whole)
+        rows = _fold_rows(shape, rows, stored, cutoff, is_whole=is_whole)
         if not rows.num_rows:
             return
         keys, order = stored.ordered(rows)
-        state.bury(*stored.supersede(sort_keys.take(keys, order)))
-        state.added += self._write_rows(shape, rows, keys, _without_tombstones(rows, order))
+        state.mark_dead(*stored.supersede(sort_keys.take(keys, order)))
+        state.added += self._write_rows(shape, rows, keys, _live_rows(rows, order))
         state.graves += self._write_graves(shape, rows, order)
 
-    def lets_go_at(self, cutoff: int) -> bool:
+    def advances_cutoff(self, cutoff: int) -> bool:
         """Whether a cutoff is later than the one that the partition knows."""
         return self._manifest.cutoff is None or cutoff > self._manifest.cutoff
 
@@ -309,17 +309,17 @@ class PartitionStore:
     ) -> tuple[Sequence[LiveSegment], Mapping[SegmentId, Rows]]:
         """Let go of rows that are past their retention."""
         name = shape.time_column
-        if not name or cutoff is None or not self.lets_go_at(cutoff):
+        if not name or cutoff is None or not self.advances_cutoff(cutoff):
             return segments, {}
         return expire(segments, shape.context.schema.get_field_index(name), name, cutoff)
 
-    def _risen(self, shape: Shape, cutoff: int | None) -> int | None:
+    def _later_cutoff(self, shape: Shape, cutoff: int | None) -> int | None:
         """The later of a cutoff and the one that the partition knows. Known once its epoch is installed: one
         that fails comes again.
         """
         return (
             cutoff
-            if shape.time_column and cutoff is not None and self.lets_go_at(cutoff)
+            if shape.time_column and cutoff is not None and self.advances_cutoff(cutoff)
             else self._manifest.cutoff
         )
 
@@ -363,7 +363,7 @@ class PartitionStore:
                 added += self._write_rows(shape, rows, keys, sort_keys.order(keys), logged=not is_large)
                 if is_large:
                     self._storage.flush()
-            return self._install(shape, epoch, [], {}, added, graves, self._risen(shape, cutoff))
+            return self._install(shape, epoch, [], {}, added, graves, self._later_cutoff(shape, cutoff))
 
     def advance(self, epoch: Epoch) -> None:
         """Note, now and then, that the partition has no rows in the epochs up to this one.
@@ -632,7 +632,7 @@ class _Unfinished:
         """All segments that rows can be in."""
         return [*self.old, *self.added, *self.graves] if self.added or self.graves else self.old
 
-    def bury(self, remaining: Sequence[LiveSegment], died: Mapping[SegmentId, Rows]) -> None:
+    def mark_dead(self, remaining: Sequence[LiveSegment], died: Mapping[SegmentId, Rows]) -> None:
         """Take note of rows that have died.
 
         Args:
@@ -653,7 +653,7 @@ class _Unfinished:
         """Let go of rows of the epoch itself that are past their retention."""
         name = shape.time_column
         added, died = expire(self.added, shape.context.schema.get_field_index(name), name, cutoff)
-        self.bury([*self.old, *added, *self.graves], died)
+        self.mark_dead([*self.old, *added, *self.graves], died)
 
 
 def _pieces(rows: pa.RecordBatch | pa.Table, most_bytes: int) -> Sequence[Sequence[pa.RecordBatch]]:
@@ -679,7 +679,7 @@ def _pieces(rows: pa.RecordBatch | pa.Table, most_bytes: int) -> Sequence[Sequen
     return pieces
 
 
-def _folded(
+def _fold_rows(
     shape: Shape, rows: pa.RecordBatch, stored: StoredRows, cutoff: int | None, *, is_whole: bool
 ) -> pa.RecordBatch:
     """Rows as they are to be stored; without those that come too late, as far as that is known before the
@@ -705,7 +705,7 @@ def _all_died(some: Mapping[SegmentId, Rows], others: Mapping[SegmentId, Rows]) 
     }
 
 
-def _without_tombstones(rows: pa.RecordBatch, order: Rows) -> Rows:
+def _live_rows(rows: pa.RecordBatch, order: Rows) -> Rows:
     if TOMBSTONE_COLUMN not in rows.schema.names:
         return order
     removed = pc.fill_null(rows.column(TOMBSTONE_COLUMN), False).to_numpy(zero_copy_only=False)

@@ -43,7 +43,7 @@ class Prefixes:
         bounds = pc.min_max(keys)
         if not len(keys):
             return Prefixes(0, np.empty(0, np.uint64))
-        skipped = _shared(bounds["min"].as_py(), bounds["max"].as_py())
+        skipped = _shared_prefix(bounds["min"].as_py(), bounds["max"].as_py())
         return Prefixes(skipped, numbers_of(keys, skipped))
 
 
@@ -64,7 +64,7 @@ class PrefixIndex:
     @staticmethod
     def of(keys: pa.Array) -> PrefixIndex | None:
         """The index of sorted keys; None where two of them have the same prefix."""
-        skipped = _shared(keys[0].as_py(), keys[-1].as_py())
+        skipped = _shared_prefix(keys[0].as_py(), keys[-1].as_py())
         numbers = numbers_of(keys, skipped)
         return (
             PrefixIndex(keys, skipped, SparseIndex.of(numbers))
@@ -133,7 +133,7 @@ def _shifted_left(numbers: Numbers, places: npt.NDArray[np.intp]) -> Numbers:
     return shifted
 
 
-def _shared(low: bytes, high: bytes) -> int:
+def _shared_prefix(low: bytes, high: bytes) -> int:
     """How many leading bytes to skip: those that two keys share, as long as eight are left, which are read
     faster than fewer.
     """

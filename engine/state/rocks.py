@@ -34,7 +34,7 @@ WriteBuffers = WriteBufferManager
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     """Give RocksDB's failures a kind: rocksdict raises plain `Exception`, no narrower class, with RocksDB's
     status as its text.
     """
@@ -77,7 +77,7 @@ class Rocks:
     """
 
     def __init__(self, path: Path, options: StateOptions, buffers: WriteBuffers | None = None) -> None:
-        with _translated():
+        with _translate_errors():
             path.mkdir(parents=True, exist_ok=True)
             self._db = Rdict(str(path), _options(options, buffers))
         self._unlogged = WriteOptions()
@@ -85,7 +85,7 @@ class Rocks:
 
     def get(self, key: bytes) -> bytes | None:
         """The value of a key, None where there is none."""
-        with _translated():
+        with _translate_errors():
             value = self._db.get(key)
         assert value is None or isinstance(value, bytes)
         return value
@@ -116,7 +116,7 @@ class Rocks:
         self._apply(batch, logged=True)
 
     def _apply(self, batch: WriteBatch, *, logged: bool) -> None:
-        with _translated():
+        with _translate_errors():
             if logged:
                 self._db.write(batch)
             else:
@@ -124,19 +124,19 @@ class Rocks:
 
     def flush(self) -> None:
         """Bring all that was written onto the disk; returns when it is there."""
-        with _translated():
+        with _translate_errors():
             self._db.flush()
 
     def reclaim(self) -> None:
         """Drop the blob files that nothing refers to any more: RocksDB does so when it compacts, which it
         never does without writes.
         """
-        with _translated():
+        with _translate_errors():
             self._db.compact_range(None, None)
 
     def pairs(self, prefix: bytes) -> Iterator[Pair]:
         """All pairs whose key starts with a prefix, in key order."""
-        with _translated():
+        with _translate_errors():
             cursor = self._db.iter()
             cursor.seek(prefix)
             while cursor.valid():
@@ -149,7 +149,7 @@ class Rocks:
 
     def first_key_from(self, key: bytes) -> bytes | None:
         """The smallest key that is not smaller than `key`."""
-        with _translated():
+        with _translate_errors():
             cursor = self._db.iter()
             cursor.seek(key)
             found = cursor.key() if cursor.valid() else None
@@ -158,7 +158,7 @@ class Rocks:
 
     def close(self) -> None:
         """Close it; all that was logged is there at the next open."""
-        with _translated():
+        with _translate_errors():
             self._db.close()
 
 

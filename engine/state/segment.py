@@ -120,7 +120,7 @@ class Segment:
         self.record = record
         self._context = context
         # Its bytes are removed when it is garbage, so whoever sees it in another shape keeps it.
-        self._stored = stored
+        self._stored_rows = stored
         self._whole_key = CacheKey(context.number, identity, _WHOLE, context.numbers[context.key_column])
         self._first = _fences(record.first)
         self._last = _fences(record.last)
@@ -143,7 +143,9 @@ class Segment:
     def seen_in(self, context: PartitionContext) -> Segment:
         """The same segment in another shape of its partition, or in the one that it has."""
         return (
-            self if context is self._context else Segment(self.id, self.record, context, self._stored or self)
+            self
+            if context is self._context
+            else Segment(self.id, self.record, context, self._stored_rows or self)
         )
 
     def column_bytes(self, column: int) -> int:
@@ -439,7 +441,7 @@ class SegmentBuilder:
             RocksDB pairs to be written before the segment counts.
         """
         if column == self._context.key_column:
-            yield from self._stored(
+            yield from self._stored_rows(
                 column, self._keep_whole(self._context.numbers[column], values.take(pa.array(order)))
             )
         else:
@@ -460,9 +462,9 @@ class SegmentBuilder:
         Yields:
             As `add`.
         """
-        yield from self._stored(column, self._kept(self._context.numbers[column], blocks))
+        yield from self._stored_rows(column, self._kept_rows(self._context.numbers[column], blocks))
 
-    def _stored(self, column: int, blocks: Iterable[pa.Array]) -> Iterator[Pair]:
+    def _stored_rows(self, column: int, blocks: Iterable[pa.Array]) -> Iterator[Pair]:
         number, kind = self._context.numbers[column], self._context.column_type(column)
         measuring = Measuring(kind) if column != KEY_COLUMN and has_statistics(kind) else None
         nbytes = 0
@@ -475,7 +477,7 @@ class SegmentBuilder:
             self._statistics[number] = measuring.finish()
         self._column_bytes[number] = nbytes
 
-    def _kept(self, number: int, blocks: Iterable[pa.Array]) -> Iterator[pa.Array]:
+    def _kept_rows(self, number: int, blocks: Iterable[pa.Array]) -> Iterator[pa.Array]:
         """The same blocks, which the cache has from now on."""
         for block, array in enumerate(blocks):
             self._context.cache.put(CacheKey(self._context.number, self._id, block, number), array)

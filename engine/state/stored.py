@@ -16,7 +16,7 @@ from engine.state.formats import SegmentId
 from engine.state.gather import Pick, gather
 from engine.state.keys import Keys, Rows
 from engine.state.segment import PartitionContext
-from engine.state.version import LiveSegment, Located, bury, locate, ranges_of_live
+from engine.state.version import LiveSegment, Located, locate, mark_dead, ranges_of_live
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,8 +92,8 @@ class StoredRows:
         """
         known = self._known
         if known is not None and sort_keys.same(keys, known.keys):
-            return bury(known.located)
-        return bury(locate(self._segments, keys))
+            return mark_dead(known.located)
+        return mark_dead(locate(self._segments, keys))
 
 
 def _places(located: Sequence[Located], keys: int) -> Rows:

@@ -164,7 +164,7 @@ def locate(segments: Sequence[LiveSegment], keys: Keys) -> Sequence[Located]:
     return located
 
 
-def bury(located: Sequence[Located]) -> tuple[list[LiveSegment], Mapping[SegmentId, Rows]]:
+def mark_dead(located: Sequence[Located]) -> tuple[list[LiveSegment], Mapping[SegmentId, Rows]]:
     """Make rows dead.
 
     Args:
@@ -194,9 +194,9 @@ def supersede(
         keys: Sorted keys, each once.
 
     Returns:
-        As `bury`.
+        As `mark_dead`.
     """
-    return bury(locate(segments, keys))
+    return mark_dead(locate(segments, keys))
 
 
 def ranges_of_live(

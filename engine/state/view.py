@@ -170,7 +170,7 @@ class StateView:
         self, columns: Sequence[str], points: pa.RecordBatch, intervals: Mapping[str, Interval] = NO_INTERVALS
     ) -> pa.Table:
         """As `StoreView.lookup`; rows outside the intervals of some other columns may be left out."""
-        places, schema = self._projected(tuple(columns))
+        places, schema = self._project_columns(tuple(columns))
         picks: list[Pick] = []
         for version, part in self.routed(points):
             low, high, is_whole = self._codec.ranges(part)
@@ -182,10 +182,10 @@ class StateView:
                     if intervals
                     else version.segments
                 )
-                picks += _picks_of_ranges(kept, *self._narrowed(part, intervals, low, high))
+                picks += _picks_of_ranges(kept, *self._narrow_to_wanted(part, intervals, low, high))
         return gather(picks, places, schema)
 
-    def _narrowed(
+    def _narrow_to_wanted(
         self, points: Sequence[pa.Array], intervals: Mapping[str, Interval], low: Keys, high: Keys
     ) -> tuple[Keys, Keys]:
         """The ranges of key prefixes, as far as an interval of the next key column leaves them."""
@@ -211,7 +211,7 @@ class StateView:
         """The partition of a key of one column."""
         return value_partitioner(self.definition.key_schema.field(0).type, self.definition.partitions)
 
-    def _projected(self, columns: tuple[str, ...]) -> tuple[Sequence[int], pa.Schema]:
+    def _project_columns(self, columns: tuple[str, ...]) -> tuple[Sequence[int], pa.Schema]:
         """Places of columns, and the schema that they make."""
         found = self._projections.get(columns)
         if found is None:

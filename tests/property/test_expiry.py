@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from engine.changelog import Changelog, StoreAppender, open_appender
 from engine.model.kinds import Behaviour, Retention
-from engine.model.retention import STEPS, cutoffs_of, risen
+from engine.model.retention import STEPS, advance_cutoffs, cutoffs_of
 from engine.model.schema import Epoch, GroupName, StoreDefinition, define_store
 from tests.support.following import OPTIONS, following, live_rows
 
@@ -181,9 +181,9 @@ def test_a_cutoff_is_at_most_a_step_early(watermark: int, kept: int) -> None:
 
 def test_cutoffs_rise_only() -> None:
     name = BY_EVENT.name
-    assert risen({}, {name: -5}) == {name: -5}
-    assert risen({name: 7}, {name: 5}) == {name: 7}
-    assert risen({name: 7}, {name: 9}) == {name: 9}
+    assert advance_cutoffs({}, {name: -5}) == {name: -5}
+    assert advance_cutoffs({name: 7}, {name: 5}) == {name: 7}
+    assert advance_cutoffs({name: 7}, {name: 9}) == {name: 9}
     assert cutoffs_of([BY_EVENT, FOR_EVER], None, 10**9) == {}
 
 

@@ -57,7 +57,7 @@ class Aggregates:
         rows = Grouping(groups, count)
         reduced: dict[str, pa.Array] = {}
         for column in self.columns:
-            reduced |= _reduced(column, [partials[name] for name in column.partials], rows)
+            reduced |= _reduce_states(column, [partials[name] for name in column.partials], rows)
         return reduced
 
     def finish(self, partials: Columns) -> dict[str, pa.Array]:
@@ -70,12 +70,12 @@ class Aggregates:
             A column for each of `self.columns`, by its name.
         """
         return {
-            column.name: _finished(column, [partials[name] for name in column.partials])
+            column.name: _final_values(column, [partials[name] for name in column.partials])
             for column in self.columns
         }
 
 
-def _reduced(column: MergedColumn, values: Sequence[pa.Array], rows: Grouping) -> dict[str, pa.Array]:
+def _reduce_states(column: MergedColumn, values: Sequence[pa.Array], rows: Grouping) -> dict[str, pa.Array]:
     function, names = column.function, column.partials
     if function is Function.SUM:
         return {names[0]: sums(values[0], rows)}
@@ -97,7 +97,7 @@ def _reduced(column: MergedColumn, values: Sequence[pa.Array], rows: Grouping) -
     return {name: take_or_null(value, chosen) for name, value in zip(names, values, strict=True)}
 
 
-def _finished(column: MergedColumn, values: Sequence[pa.Array]) -> pa.Array:
+def _final_values(column: MergedColumn, values: Sequence[pa.Array]) -> pa.Array:
     if column.function is Function.AVG:
         return _average(values[0], values[1])
     if column.function is Function.COUNT_DISTINCT:

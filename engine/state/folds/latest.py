@@ -37,9 +37,9 @@ class LatestFold:
         stays.
         """
         found = stored.of_keys(rows)
-        order = _joined(found.stored([self._order_by]).column(0), rows.column(self._order_by))
+        order = _join_rows(found.stored([self._order_by]).column(0), rows.column(self._order_by))
         groups = np.concatenate([found.places, found.groups])
-        forgotten = self._forgotten(rows, found)
+        forgotten = self._dropped_rows(rows, found)
         kept: Rows = (
             np.arange(len(groups))
             if forgotten is None
@@ -56,7 +56,7 @@ class LatestFold:
         chosen[has_row] = kept[largest[has_row]] - len(found.places)
         return rows.take(pa.array(chosen[chosen >= 0]))
 
-    def _forgotten(self, rows: pa.RecordBatch, found: KeyGroups) -> Rows | None:
+    def _dropped_rows(self, rows: pa.RecordBatch, found: KeyGroups) -> Rows | None:
         """The last tombstone of each key that has no value of the order column, -1 for keys without; None if
         there is none at all.
         """
@@ -76,7 +76,7 @@ def _is_behind(groups: Rows, forgotten: Rows, stored: int) -> Mask:
     return behind
 
 
-def _joined(stored: pa.ChunkedArray, rows: pa.Array) -> pa.Array:
+def _join_rows(stored: pa.ChunkedArray, rows: pa.Array) -> pa.Array:
     """Stored values, then those of the epoch."""
     chunks: Sequence[pa.Array] = [chunk for chunk in stored.chunks if len(chunk)]
     return pa.concat_arrays([*chunks, rows]) if chunks else rows

@@ -43,10 +43,10 @@ def plain_numbers(values: pa.Array) -> Numbers | None:
     numbers = numbers + numbers.dtype.type(0)  # -0.0 + 0.0 is 0.0
     numbers[np.isnan(numbers)] = np.nan
     bits = numbers.view(_INTEGER_OF[numbers.dtype])
-    return _flipped(bits)
+    return _flip_sign_bit(bits)
 
 
-def _flipped(bits: Numbers) -> Numbers:
+def _flip_sign_bit(bits: Numbers) -> Numbers:
     """Bits of floating point numbers as integers of the same order, and back."""
     flipped: Numbers = bits ^ ((bits >> (bits.itemsize * 8 - 1)) & np.iinfo(bits.dtype).max)
     return flipped
@@ -78,7 +78,7 @@ def from_numbers(numbers: Numbers, kind: pa.DataType, null: npt.NDArray[np.bool_
     if pa.types.is_boolean(kind):
         return pa.array(numbers.astype(np.bool_), mask=null)
     if pa.types.is_floating(kind):
-        numbers = _flipped(numbers).view(kind.to_pandas_dtype())
+        numbers = _flip_sign_bit(numbers).view(kind.to_pandas_dtype())
     return as_array(numbers, kind, null)
 
 

@@ -111,7 +111,7 @@ class QuantileSketch:
             seen,
             min(self.smallest, other.smallest),
             max(self.largest, other.largest),
-            _compacted(levels, self.k, seen),
+            _compact_level(levels, self.k, seen),
         )
 
 
@@ -158,7 +158,7 @@ def _capacity(k: int, levels: int) -> int:
     return sum(_level_capacity(k, below_top) for below_top in range(levels))
 
 
-def _compacted(levels: list[Values], k: int, seen: int) -> Sequence[Values]:
+def _compact_level(levels: list[Values], k: int, seen: int) -> Sequence[Values]:
     """Levels that together keep to their capacity: the lowest full one is halved until they do."""
     while sum(len(level) for level in levels) > _capacity(k, len(levels)):
         full = next(

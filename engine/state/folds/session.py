@@ -55,7 +55,7 @@ class SessionFold:
             raw_numbers(columns[self._kind.start]),
             ends,
             table.num_rows,
-            _behind(table.num_rows, tombstones_of(rows)),
+            _later_rows(table.num_rows, tombstones_of(rows)),
         )
         return self._batch(columns, join(fragments, self._kind.gap_microseconds))
 
@@ -68,7 +68,7 @@ class SessionFold:
         return as_array(ends, column.type, None), ends
 
     def _batch(self, columns: Mapping[str, pa.Array], joined: Joined) -> pa.RecordBatch:
-        sessions = self._folded(columns, joined)
+        sessions = self._fold_rows(columns, joined)
         sessions |= {name: columns[name].take(pa.array(joined.some_fragment)) for name in self._prefix}
         if not len(joined.replaced):
             return pa.RecordBatch.from_arrays(
@@ -85,7 +85,7 @@ class SessionFold:
         flags = pa.array(np.arange(len(arrays[0])) < len(joined.replaced))
         return pa.RecordBatch.from_arrays([*arrays, flags], schema=self._schema.append(TOMBSTONE_FIELD))
 
-    def _folded(self, columns: Mapping[str, pa.Array], joined: Joined) -> dict[str, pa.Array]:
+    def _fold_rows(self, columns: Mapping[str, pa.Array], joined: Joined) -> dict[str, pa.Array]:
         """The columns of the sessions but for the rest of their key, finished ones among them."""
         chunks = {name: [columns[name]] for name in self._aggregates.partials}
         for step in joined.steps:
@@ -102,6 +102,6 @@ class SessionFold:
         return partials | self._aggregates.finish(partials)
 
 
-def _behind(stored: int, removals: Mask | None) -> Mask | None:
+def _later_rows(stored: int, removals: Mask | None) -> Mask | None:
     """Flags of an epoch's rows as flags of all fragments."""
     return None if removals is None else np.concatenate([np.zeros(stored, np.bool_), removals])

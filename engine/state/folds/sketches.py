@@ -35,12 +35,12 @@ def merged_distinct(values: pa.Array, rows: Grouping) -> pa.Array:
     Returns:
         Shape (groups,); null for a group that has none.
     """
-    return _merged(values, rows, _read_distinct, _union)
+    return _merge_sketches(values, rows, _read_distinct, _union)
 
 
 def merged_quantiles(values: pa.Array, rows: Grouping) -> pa.Array:
     """Merge the KLL sketches of each group; as `merged_distinct`."""
-    return _merged(values, rows, _read_quantiles, _quantile_bytes)
+    return _merge_sketches(values, rows, _read_quantiles, _quantile_bytes)
 
 
 def distinct_counts(values: pa.Array) -> pa.Array:
@@ -73,7 +73,7 @@ def quantiles(values: pa.Array, ranks: Sequence[float]) -> pa.Array:
     )
 
 
-def _merged(
+def _merge_sketches(
     values: pa.Array,
     rows: Grouping,
     read: Callable[[bytes], _Sketch | None],

@@ -274,7 +274,7 @@ class _Line:
         self.replaced: Sequence[int] = sorted(stored - unchanged)
 
     def _add(self, row: int, start: int, end: int) -> None:
-        touched = self._touched(start - self._gap, end + self._gap)
+        touched = self._touched_keys(start - self._gap, end + self._gap)
         earliest, *others = self._sessions[touched] or [_Chain(start, end, [], row)]
         for other in others:
             earliest.take(other)
@@ -283,9 +283,9 @@ class _Line:
         self._sessions[touched] = [earliest]
 
     def _remove(self, start: int, end: int) -> None:
-        del self._sessions[self._touched(start, end)]
+        del self._sessions[self._touched_keys(start, end)]
 
-    def _touched(self, first: int, last: int) -> slice:
+    def _touched_keys(self, first: int, last: int) -> slice:
         """The sessions that have a moment in common with a span of time."""
         low = bisect_left(self._sessions, first, key=lambda session: session.end)
         return slice(low, bisect_right(self._sessions, last, key=lambda session: session.start))
@@ -301,10 +301,10 @@ def _steps(easy: Step, chains: Sequence[_Chain], size: int) -> tuple[Sequence[St
         np.array(column, np.intp)
         for column in ([chain.number for chain in chains], [chain.fragment for chain in chains])
     )
-    return [_together(easy, steps[0]), *steps[1:]] if steps else [easy], numbers, fragments
+    return [_join_timelines(easy, steps[0]), *steps[1:]] if steps else [easy], numbers, fragments
 
 
-def _together(step: Step, other: Step) -> Step:
+def _join_timelines(step: Step, other: Step) -> Step:
     groups = np.concatenate([step.groups, other.groups + step.count])
     return Step(np.concatenate([step.items, other.items]), groups, step.count + other.count)
 

@@ -35,8 +35,8 @@ def test_rows_go_at_a_cutoff_that_was_tried_before(tmp_path: Path) -> None:
         with pytest.raises(pa.ArrowInvalid):
             partition.apply(Epoch(2), rows(60).drop_columns(["k"]), cutoff=cutoff)
         assert partition.version.live_rows == 2
-        assert partition.lets_go_at(cutoff)
+        assert partition.advances_cutoff(cutoff)
         assert partition.apply(Epoch(2), None, cutoff=cutoff).live_rows == 1
-        assert not partition.lets_go_at(cutoff)
+        assert not partition.advances_cutoff(cutoff)
     finally:
         partition.close()
