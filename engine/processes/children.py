@@ -18,7 +18,7 @@ def python_environment() -> Mapping[str, str]:
     somebody has there would be taken for livestate's or Python's own.
     """
     environment = {**os.environ, SAFE_PATH: "1"}
-    root = str(Path(__file__).parents[1])
+    root = str(Path(__file__).parents[2])
     if root not in sys.path[1:]:
         # Not installed: this process found the modules in the very directory that the others pass over.
         environment["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
