@@ -1,1 +1,4 @@
-"""The engine: stores, changelog, partition state, SQL. Knows neither Spark nor Arrow Flight."""
+"""The engine: stores, their changelog, the state of partitions, SQL over it.
+
+Never knows Spark or Arrow Flight.
+"""

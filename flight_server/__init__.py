@@ -1,1 +1,4 @@
-"""The host process: Flight SQL, the command line and what belongs to a server."""
+"""Hosts and their clients: Flight SQL, the other hosts of a deployment, the host process, the command line.
+
+Never knows Spark.
+"""

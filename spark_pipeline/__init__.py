@@ -1,6 +1,8 @@
 """The Spark side: a job's micro-batches become epochs of the changelog. `LiveStateSink` is the way in,
 `write_store` the one for back-fills.
 
+Never knows how hosts keep or answer what is written: it reads through Flight, as any client.
+
 Where Spark runs on a cluster, livestate must be installed on its executors too, and the changelog must be
 reachable from there.
 """

@@ -1,1 +1,4 @@
-"""The tables of SHOW and DESCRIBE."""
+"""The tables of SHOW and DESCRIBE, made of what stores and hosts say of themselves.
+
+Never reads the rows of a store.
+"""

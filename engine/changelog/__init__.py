@@ -1,5 +1,7 @@
 """The changelog: the durable, ordered record of every store's epochs. Start at `Changelog.open`.
 
+Never knows what hosts make of the epochs. The only room that imports obstore.
+
 `layout` says where objects are, `codec` what is in them, `frames` what it is wrapped in; `objects` and
 `local` store them; `definitions` knows what stores are and were, `migrations` what changed them,
 `differences` what to say where a job asks for another one, `switches` which store a name means, and `sealed`

@@ -1,1 +1,4 @@
-"""How one host answers a statement over several: where it runs, what travels, and what is made of it."""
+"""How one host answers a statement over several: routes, fragments sent out, rows gathered, merges.
+
+Never reads partitions by itself, nor knows how bytes travel between hosts.
+"""

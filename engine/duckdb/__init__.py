@@ -1,4 +1,4 @@
 """DuckDB, locked down: the only user of it.
 
-Gets SQL and Arrow, and knows nothing of stores on disk, the changelog or hosts.
+Gets SQL and Arrow, and never knows stores on disk, the changelog or hosts.
 """

@@ -1,5 +1,5 @@
 """What stores are: definitions, kinds, columns and their types, partitioning, retention, migrations, and
-which epochs a query wants.
+which epochs a query may read.
 
-Never does I/O, and knows no other room.
+Never does I/O, and knows no other room but the errors.
 """

@@ -1,1 +1,4 @@
-"""Processes of Python that livestate starts, and their end."""
+"""Processes of Python that livestate starts, and their end.
+
+Never knows what they do.
+"""

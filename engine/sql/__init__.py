@@ -1,3 +1,4 @@
-"""SQL text to bound statement: parse, check, and tie names to stores. Errors point at their place in the
-text.
+"""SQL text to bound statement: parse, check, and tie names to stores. Errors show their place in the text.
+
+Never reads rows, does I/O or knows a host.
 """

@@ -1,1 +1,4 @@
-"""The command line: the top floor, may use everything."""
+"""The command line: the top floor, which may use everything.
+
+No other room imports it.
+"""

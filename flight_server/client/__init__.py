@@ -1,1 +1,4 @@
-"""One Flight client."""
+"""A client of a host, over Flight.
+
+Never knows what a host does with a call.
+"""

@@ -1,1 +1,4 @@
-"""A host process: its options, launcher, ports and signals."""
+"""A host process: its options, launcher, ports and signals.
+
+Never looks into a statement.
+"""

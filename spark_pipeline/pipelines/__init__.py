@@ -1,1 +1,4 @@
-"""Ready-made jobs."""
+"""Ready-made jobs: events, the stores that they keep up to date, and questions; a pipeline is a file.
+
+The sink and the reader never import them.
+"""

@@ -1,4 +1,7 @@
-"""How each kind of store turns rows that a job writes into rows that the store has: a file a kind."""
+"""How each kind of store turns rows that a job writes into rows that the store has: a file a kind.
+
+A result never depends on where rows were cut into epochs: every replica gets the same bits.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,173 @@
+"""The docs name only what there is: paths, links, commands of the Makefile, modules to run, and options."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from flight_server.cli.main import main
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted(
+    page
+    for pattern in ("*.md", "docs/**/*.md")
+    for page in ROOT.glob(pattern)
+    if page.name != "CHANGELOG.md"  # it tells of what there was
+)
+ROOMS = ("engine", "flight_server", "spark_pipeline", "tests", "benchmarks", "tools", "docs")
+OTHER_FILES = {"json.py": "a file of a user's that has the name of a module"}
+COLUMNS = 100
+MOST_WORDS = {"ARCHITECTURE.md": 2500}
+
+_FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(r"`([^`\n]+)`")
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_PATH = re.compile(rf"(?<![\w./-])(?:{'|'.join(ROOMS)})/[\w./-]*\w")
+_MODULE = re.compile(r"-m ((?:tests|benchmarks|spark_pipeline|flight_server)(?:\.\w+)*)")
+_TARGET = re.compile(r"^make ([a-z-]+)", re.MULTILINE)
+_COMMAND = re.compile(r"\blivestate ((?:[a-z]+\b)) *([^\n`|]*)")
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+
+
+def _name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def _anchors(page: Path) -> set[str]:
+    text = _FENCE.sub("", page.read_text())
+    return {
+        re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
+        for heading in _HEADING.findall(text)
+    }
+
+
+def _broken_links(page: Path) -> Iterator[str]:
+    for link in _LINK.findall(_FENCE.sub("", page.read_text())):
+        if "://" in link:
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in _anchors(target)):
+            yield link
+
+
+def _tree_paths(text: str) -> Iterator[str]:
+    """The paths of a tree of directories that is drawn with indentation."""
+    parents: list[tuple[int, str]] = []
+    for line in text.splitlines():
+        found = re.match(r"( *)([\w.]+/|[\w]+\.py)(?: |$)", line)
+        if found is None:
+            continue
+        indent, name = len(found[1]), found[2]
+        while parents and parents[-1][0] >= indent:
+            parents.pop()
+        yield "".join(parent for _, parent in parents) + name
+        if name.endswith("/"):
+            parents.append((indent, name))
+
+
+def _long_lines(page: Path) -> Iterator[str]:
+    for line in _FENCE.sub("", page.read_text()).splitlines():
+        # Tables, headings and links cannot be wrapped.
+        if len(line) > COLUMNS and not line.startswith(("|", "#")) and not _LINK.search(line):
+            yield line
+
+
+def _commands(page: Path) -> Iterator[tuple[str, set[str]]]:
+    """Commands of `livestate` that a page shows, with the options that follow on the same line."""
+    text = page.read_text().replace("\\\n", " ")
+    shown = [
+        *_CODE.findall(_FENCE.sub("", text)),
+        *(line for fence in _FENCE.findall(text) for line in fence.splitlines()),
+    ]
+    for code in shown:
+        for command, rest in _COMMAND.findall(code):
+            if code.startswith("livestate "):
+                yield command, set(re.findall(r"(?<!\S)--[a-z][a-z-]*", rest.split(" #")[0]))
+
+
+def test_there_are_pages() -> None:
+    assert {"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/glossary.md"} <= {
+        _name(page) for page in PAGES
+    }
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_links_lead_somewhere(page: Path) -> None:
+    assert not list(_broken_links(page))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_paths_exist(page: Path) -> None:
+    named = {
+        path for code in _CODE.findall(page.read_text()) for path in _PATH.findall(code) if "<" not in code
+    }
+    assert not [path for path in sorted(named) if not (ROOT / path).exists()]
+    files = {path.name for room in ROOMS for path in (ROOT / room).rglob("*.py")} | set(OTHER_FILES)
+    short = {code for code in _CODE.findall(page.read_text()) if re.fullmatch(r"\w+\.py", code)}
+    assert not short - files
+
+
+def test_the_drawn_rooms_are_those_that_there_are() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    drawn = {path for fence in _FENCE.findall(text) for path in _tree_paths(fence)}
+    assert not [path for path in sorted(drawn) if not (ROOT / path).exists()]
+    rooms = {
+        f"{room.parent.relative_to(ROOT)}/"
+        for package in ("engine", "flight_server", "spark_pipeline")
+        for room in (ROOT / package).rglob("__init__.py")
+    }
+    assert drawn >= rooms
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_commands_exist(page: Path) -> None:
+    text = page.read_text()
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    shown = "\n".join([*_CODE.findall(_FENCE.sub("", text)), *_FENCE.findall(text)])
+    assert set(_TARGET.findall(shown)) <= targets, "a target of make"
+    for module in _MODULE.findall(shown):
+        path = ROOT / module.replace(".", "/")
+        assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), module
+    assert isinstance(main, click.Group)
+    for name, options in _commands(page):
+        assert name in main.commands, name
+        known = {option for each in main.commands[name].params for option in each.opts}
+        assert options <= known, name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_lines_are_short(page: Path) -> None:
+    assert not list(_long_lines(page))
+
+
+@pytest.mark.parametrize("page", MOST_WORDS)
+def test_pages_stay_short(page: str) -> None:
+    assert len((ROOT / page).read_text().split()) <= MOST_WORDS[page]
+
+
+def test_every_decision_is_in_the_index() -> None:
+    directory = ROOT / "docs" / "decisions"
+    notes = sorted(page.name for page in directory.glob("[0-9]*.md"))
+    assert [int(name[:4]) for name in notes] == list(range(1, len(notes) + 1))
+    listed = _LINK.findall((directory / "README.md").read_text())
+    assert notes == sorted(link for link in listed if link[0].isdigit())
+    for name in notes:
+        text = (directory / name).read_text()
+        assert text.startswith(f"# {int(name[:4])}. ")
+        for part in ("Decided", "Situation", "Cost", "Figures", "What would change it"):
+            assert f"**{part}.**" in text, name
+
+
+def test_words_of_the_glossary_are_there_once() -> None:
+    rows = re.findall(r"^\| (?!word|-)([^|]+) \|", (ROOT / "docs" / "glossary.md").read_text(), re.MULTILINE)
+    words = [word for row in rows for word in row.split(", ")]
+    assert len(words) > 50
+    assert len(words) == len(set(words))
+    code = "\n".join(path.read_text() for room in ROOMS[:3] for path in (ROOT / room).rglob("*.py"))
+    names = [word.strip("`") for word in words if word.startswith("`")]
+    assert not [name for name in names if not re.search(rf"\b{name}\b", code)]
