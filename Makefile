@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
+WORKERS ?= 2
 JDBC_DRIVER := org.apache.arrow:flight-sql-jdbc-driver:18.3.0
 KAFKA := $(VENV)/share/livestate/kafka
 
@@ -43,8 +44,8 @@ demo-kafka: setup java kafka ## the same, with the plays in a Kafka topic
 pipeline: setup java kafka ## a ready-made pipeline with a host and its queries: make pipeline NAME=leaderboard ARGS="--source kafka"
 	$(BIN)/python -m spark_pipeline.pipelines $(or $(NAME),--help) $(if $(NAME),--serve) $(ARGS)
 
-test: setup java jdbc kafka ## every test; pass options with ARGS="-k name"
-	$(BIN)/python -m pytest $(ARGS)
+test: setup java jdbc kafka ## every test, in WORKERS=2 processes; pass options with ARGS="-k name"
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) $(ARGS)
 
 lint: setup ## style, types and import rules
 	$(BIN)/ruff format --check .

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+from xdist.remote import Producer
+
+from tests.support.reproduction import EXPLORE, choose_hypothesis_seed, how_to_run
+from tests.support.scheduling import ModuleScheduling, sort_by_scope
+from tests.support.seeds import forget_seeds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -16,7 +21,42 @@ if TYPE_CHECKING:
 # what it fails on.
 settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None, print_blob=True)
-settings.load_profile("explore" if os.environ.get("LIVESTATE_EXPLORE") else "repeatable")
+settings.load_profile("explore" if os.environ.get(EXPLORE) else "repeatable")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Before Hypothesis looks at its seed."""
+    choose_hypothesis_seed(config)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ModuleScheduling:
+    """Modules stay whole in a run with several workers, and are begun in the order of the collection."""
+    config.option.loadscopereorder = False
+    return ModuleScheduling(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """One worker begins with Spark, and the others have time for everything else."""
+    if hasattr(config, "workerinput"):
+        sort_by_scope(items)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Seeds belong to one test."""
+    forget_seeds()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that fails says how to run it alone."""
+    report = yield
+    if report.failed:
+        report.sections.append(("Run it alone", how_to_run(item)))
+    return report
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 """A process that applies epochs to one partition store until it kills itself in the middle of a chosen write.
 
-Run by `test_partition_crash.py` with a directory and the number of the RocksDB call to die at.
+Started by `test_partition_crash.py` with a directory and the number of the RocksDB call to die at.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import itertools
 import os
 import signal
-import sys
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -108,17 +108,21 @@ def die_at_call(number: int, *, dies_after: bool) -> None:
     Rocks.write_atomically = dying(Rocks.write_atomically)  # type: ignore[method-assign]
 
 
-def main(directory: str, die_at: int, *, dies_after: bool) -> None:
+def apply_epochs(directory: Path, die_at: int, dies_after: bool, progress: Connection) -> None:
+    """Apply all epochs that the partition lacks, or die on the way.
+
+    Args:
+        directory: Of the partition.
+        die_at: Which write to RocksDB to die at.
+        dies_after: Right after it rather than right before.
+        progress: Is told the number of each epoch that is begun, and of each that is there.
+    """
     die_at_call(die_at, dies_after=dies_after)
-    store = open_store(Path(directory))
+    store = open_store(directory)
     for epoch in range(store.applied + 1, EPOCHS + 1):
-        print("begin", epoch, flush=True)
+        progress.send(("begin", epoch))
         store.apply(Epoch(epoch), rows_of(epoch), migrated=at(epoch))
-        print("done", epoch, flush=True)
+        progress.send(("done", epoch))
         while store.compact():
             pass
     store.close()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), dies_after=sys.argv[3] == "after")

@@ -4,7 +4,6 @@ answer is from before its start.
 
 from __future__ import annotations
 
-import random
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +19,7 @@ from engine.model.schema import GroupName, StoreDefinition, define_store
 from flight_server.client.client import Client
 from tests.support.lone_host import lone_host
 from tests.support.quick_directory import quick_directory
+from tests.support.seeds import seeded_random
 from tests.support.waiting import PATIENCE_SECONDS
 
 EPOCHS, SEED = 1500, 20261121
@@ -63,7 +63,7 @@ def producing(appender: StoreAppender) -> Iterator[None]:
 
 def ask(uri: str, seed: int, answers: list[dict[str, int]]) -> None:
     """Ask until the host is gone, or has answered often enough; note the epochs of each answer."""
-    chance = random.Random(seed)
+    chance = seeded_random(seed)
     with Client(uri, timeout_seconds=PATIENCE_SECONDS) as client, suppress(LivestateError):
         for _ in range(ANSWERS):
             rows = client.query(chance.choice(STATEMENTS))
@@ -78,7 +78,7 @@ def directory() -> Iterator[Path]:
 
 
 def test_no_answer_is_from_before_the_start(directory: Path) -> None:
-    changelog, data, chance = directory / "changelog", directory / "data", random.Random(SEED)
+    changelog, data, chance = directory / "changelog", directory / "data", seeded_random(SEED)
     sales, accounts = (open_appender(Changelog.open(str(changelog)), [store]) for store in (SALES, ACCOUNTS))
     for number in range(1, EPOCHS):
         append(accounts, ACCOUNTS, number)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
+from contextlib import suppress
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -12,24 +12,35 @@ import pytest
 from engine.model.schema import Epoch, PartitionId
 from engine.state.partition import PartitionStore
 from engine.state.view import StateView
-from tests.chaos.partition_process import EPOCHS, all_rows_until, at, open_store, rows_of
+from tests.chaos.partition_process import EPOCHS, all_rows_until, apply_epochs, at, open_store, rows_of
 from tests.support.following import live_rows
+from tests.support.waiting import PATIENCE_SECONDS
+
+PROCESSES = get_context("forkserver")
+"""Each process is forked off one that has imported everything, and has opened nothing."""
+PROCESSES.set_forkserver_preload(["pytest", "tests.chaos.partition_process"])
 
 
-def run_and_die(directory: Path, die_at: int, when: str) -> tuple[int, int, int]:
+def run_and_die(directory: Path, die_at: int, when: str) -> tuple[int | None, int, int]:
     """Run the process; its exit code, the last epoch it began and the last it finished."""
-    command = [sys.executable, "-m", "tests.chaos.partition_process", str(directory), str(die_at), when]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    said = [line.split() for line in run.stdout.splitlines()]
-    begun = max((int(number) for word, number in said if word == "begin"), default=0)
-    done = max((int(number) for word, number in said if word == "done"), default=0)
-    assert run.returncode in {0, -signal.SIGKILL}, run.stderr
-    return run.returncode, begun, done
+    progress, told = PROCESSES.Pipe(duplex=False)
+    process = PROCESSES.Process(target=apply_epochs, args=(directory, die_at, when == "after", told))
+    process.start()
+    told.close()
+    latest = {"begin": 0, "done": 0}
+    with progress, suppress(EOFError):
+        while progress.poll(PATIENCE_SECONDS):
+            word, number = progress.recv()
+            latest[word] = number
+    process.join(PATIENCE_SECONDS)
+    assert process.exitcode in {0, -signal.SIGKILL}, "the process failed: see what it has printed"
+    return process.exitcode, latest["begin"], latest["done"]
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_killed_at_every_write_leaves_a_whole_epoch(tmp_path: Path, when: str) -> None:
-    code, die_at = -signal.SIGKILL, 1
+    code: int | None = -signal.SIGKILL
+    die_at = 1
     while code != 0:
         directory = tmp_path / str(die_at)
         code, begun, done = run_and_die(directory, die_at, when)

@@ -15,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from random import Random
 from tempfile import TemporaryDirectory
 from threading import Event, Thread
 
@@ -30,6 +29,7 @@ from flight_server.client.client import Client
 from tests.support.bank import GROUP, INVARIANTS, Ask, Bank, check
 from tests.support.cluster import Cluster, following_cluster, host_names
 from tests.support.host_processes import HostProcess, HostProcesses, host_processes
+from tests.support.seeds import seeded_random
 from tests.support.waiting import wait_until
 
 WAIT_SECONDS = 60.0
@@ -104,7 +104,7 @@ def ask_under_commits(bank: Bank, asks: Sequence[Ask], queries: int, threads: in
     before = bank.version
 
     def ask(number: int) -> set[int]:
-        random = Random(f"{seed} {number}")
+        random = seeded_random(f"{seed} {number}")
         host = random.choice(asks)
         if number % 25 == 0:
             return {int(host("SELECT max(version) AS v FROM accounts").column(0)[0].as_py())}

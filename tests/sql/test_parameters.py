@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from itertools import product
-from random import Random
 from typing import Any, TypeVar
 
 import duckdb
@@ -23,6 +22,7 @@ from tests.oracle.comparison import difference
 from tests.oracle.kinds import Trust, text_literal
 from tests.oracle.plain_duckdb import PlainDuckDB, with_literals
 from tests.support.cluster import Cluster, host_names, memory_cluster
+from tests.support.seeds import seeded_random
 
 Combination = TypeVar("Combination")
 EDGE = 2**53
@@ -120,7 +120,7 @@ def sampled(combinations: Iterable[Combination], name: str) -> Sequence[Combinat
     found = list(combinations)
     if os.environ.get("LIVESTATE_EXPLORE") or len(found) <= COMBINATIONS:
         return found
-    return Random(name).sample(found, COMBINATIONS)
+    return seeded_random(name).sample(found, COMBINATIONS)
 
 
 def values_for(family: tuple[str, ...]) -> Iterator[pa.Scalar]:

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from random import Random
 
 import pyarrow as pa
 
 from engine.changelog import Changelog, open_appender
 from engine.model.schema import Epoch, GroupName, StoreDefinition, define_store
+from tests.support.seeds import seeded_random
 
 GROUP = GroupName("bank")
 ACCOUNTS_OPEN = 400
@@ -129,7 +129,7 @@ class Bank:
 
     def __init__(self, changelog: Changelog, seed: int = 0) -> None:
         self._appender = open_appender(changelog, STORES)
-        self._random = Random(seed)
+        self._random = seeded_random(seed)
         self._balances = dict.fromkeys(range(ACCOUNTS_OPEN), 0)
         self._next_account = ACCOUNTS_OPEN
         self.version = 0

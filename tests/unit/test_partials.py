@@ -7,7 +7,6 @@ from contextlib import closing
 from pathlib import Path
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -20,6 +19,7 @@ from engine.producers.partial_rows import partial_rows
 from engine.replica.follower import Follower, FollowerOptions
 from engine.service import QueryService
 from flight_server.cli.load import LoadOptions, load_file
+from tests.support.seeds import seeded_generator
 
 COLUMNS = (
     MergedColumn("plays", Function.COUNT),
@@ -47,7 +47,7 @@ AGGREGATION = """
 
 def events_of(rows: int, seed: int = 1) -> pa.Table:
     """Events of some songs; times are distinct, fractions of ratings exact in any order."""
-    random = np.random.default_rng(seed)
+    random = seeded_generator(seed)
     words = [f"word {number}" for number in random.integers(0, 30, rows)]
     seconds = pa.array(random.integers(0, 400, rows), pa.int32(), mask=random.random(rows) < 0.1)
     rating = pa.array(random.integers(0, 40, rows) / 8, mask=random.random(rows) < 0.3)

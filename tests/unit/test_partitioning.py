@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import random
 from decimal import Decimal
 
 import numpy as np
@@ -16,6 +15,7 @@ import pytest
 from engine.errors import InvalidInput
 from engine.model.partitioning import partition_of, partitions_of, value_partitioner
 from engine.model.schema import define_store
+from tests.support.seeds import seeded_random
 
 _LARGEST = 2**31 - 1
 """As many partitions as fit int32 tell almost all hashes apart."""
@@ -143,7 +143,7 @@ def test_chains_columns_and_skips_nulls(
 
 
 def _mixed_columns(rows: int) -> list[pa.Array]:
-    rng = random.Random(5)
+    rng = seeded_random(5)
     return [
         pa.array([rng.choice([None, rng.randrange(-(2**63), 2**63)]) for _ in range(rows)], pa.int64()),
         pa.array([rng.choice([None, True, False]) for _ in range(rows)]),

@@ -14,6 +14,7 @@ from engine.state.cache import ColumnCache
 from engine.state.options import MIB, StateOptions
 from engine.state.partition import PartitionStore
 from tests.support.partitions import SMALL, open_partition, view_of
+from tests.support.seeds import seeded_generator
 
 STORE = define_store(
     "t",
@@ -48,7 +49,7 @@ def epoch_of(random: np.random.Generator, keys: int) -> pa.RecordBatch:
 
 def merged(directory: Path) -> tuple[pa.Table, object]:
     """What a merge makes of random upserts, and what the segment knows of its blocks."""
-    random = np.random.default_rng(5)
+    random = seeded_generator(5)
     store = open_partition(STORE, directory)
     for number in range(12):
         store.apply(Epoch(number + 1), epoch_of(random, int(random.integers(1, 60))))

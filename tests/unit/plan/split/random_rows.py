@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
+from tests.support.seeds import seeded_random
 from tests.unit.plan.split.spread import Rule, Spread
 
 COLUMNS = {
@@ -60,7 +61,7 @@ def random_rows(chance: random.Random, count: int, nulls: float = 0.15) -> list[
 
 def check_many(sql: str, rule: Rule, *, ordered: bool) -> None:
     """`Spread.check` over no, few, and many random rows, each time on other hosts."""
-    chance = random.Random(sql)
+    chance = seeded_random(sql)
     for count in (0, 1, 3, 10, 60):
         Spread(COLUMNS, random_rows(chance, count), chance.randint(1, 4), chance.randrange(10**9)).check(
             sql, rule, ordered=ordered

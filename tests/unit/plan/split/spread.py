@@ -5,7 +5,6 @@ types back.
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
@@ -22,6 +21,7 @@ from engine.plan.split.numeric import note_types
 from engine.plan.split.trees import text
 from engine.sql.literals import lift
 from engine.sql.parse import parse
+from tests.support.seeds import seeded_random
 
 PART = "__part_0"
 Rule = Callable[[exp.Select, str], SelectSplit | None]
@@ -39,7 +39,7 @@ class Spread:
 
     def __init__(self, columns: dict[str, str], rows: Sequence[Sequence[str]], hosts: int, seed: int) -> None:
         self._columns = columns
-        chance = random.Random(seed)
+        chance = seeded_random(seed)
         self._whole = _database(columns, rows)
         holders = chance.sample(range(hosts), chance.randint(1, hosts))
         placed: list[list[Sequence[str]]] = [[] for _ in range(hosts)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import duckdb
 import pytest
 import sqlglot
@@ -14,6 +12,7 @@ from engine.plan.split.calls import call_of
 from engine.plan.split.nodes import SelectSplit
 from engine.plan.split.partials import NotSplitError, PartialRows
 from engine.plan.split.two_phase import two_phase
+from tests.support.seeds import seeded_random
 from tests.unit.plan.split.random_rows import COLUMNS, random_rows
 from tests.unit.plan.split.spread import PART, Spread
 
@@ -64,7 +63,7 @@ does not survive the parser.
 
 @pytest.fixture(scope="module")
 def spreads() -> list[Spread]:
-    chance = random.Random(20)
+    chance = seeded_random(20)
     return [
         Spread(COLUMNS, random_rows(chance, count), hosts, seed)
         for seed, (count, hosts) in enumerate([(0, 2), (1, 3), (2, 4), (12, 3), (60, 4)])
@@ -105,7 +104,7 @@ def _parsed(name: str) -> exp.Expr:
 
 
 def test_deviations_of_large_numbers_keep_their_digits() -> None:
-    chance = random.Random(5)
+    chance = seeded_random(5)
     rows = [
         [str(1e9 + chance.choice([0, 1, 2, 3]) / 1024), str(chance.choice([0, 1, 2]))] for _ in range(3000)
     ]
@@ -143,7 +142,7 @@ def test_the_value_of_a_choice_is_that_of_its_row() -> None:
     """With different values to choose by there is one choice, though its argument may be anything, NULL among
     it.
     """
-    chance = random.Random(9)
+    chance = seeded_random(9)
     rows = [
         [chance.choice(["NULL", "1", "2"]), str(number), chance.choice(["TRUE", "FALSE"])]
         for number in range(30)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.plan.split.top_k import top_k
 from engine.plan.split.two_phase import two_phase
+from tests.support.seeds import seeded_random
 from tests.unit.plan.split.random_rows import COLUMNS, random_rows
 from tests.unit.plan.split.spread import PART, Spread
 from tests.unit.plan.split.test_aggregates import CALLS
@@ -103,7 +102,7 @@ NOT_SPLIT = [
 @given(st.data())
 def test_groups_and_aggregates(data: st.DataObject) -> None:
     """Any aggregates over any grouping of any rows on any hosts are those of all rows."""
-    chance = random.Random(data.draw(st.integers(0, 2**32)))
+    chance = seeded_random(data.draw(st.integers(0, 2**32)))
     spread = Spread(
         COLUMNS,
         random_rows(chance, data.draw(st.sampled_from([0, 1, 3, 10, 40]))),
@@ -120,7 +119,7 @@ def test_groups_and_aggregates(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("sql", AFTER)
 def test_what_comes_after_the_aggregation(sql: str) -> None:
-    chance = random.Random(sql)
+    chance = seeded_random(sql)
     for count in (0, 1, 3, 40):
         hosts = 1 if " AS u, t " in sql else chance.randint(1, 4)
         Spread(COLUMNS, random_rows(chance, count), hosts, chance.randrange(10**9)).check(

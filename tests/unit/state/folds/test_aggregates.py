@@ -5,7 +5,6 @@ type, texts, sketches.
 from __future__ import annotations
 
 import decimal
-import random
 from decimal import Decimal
 
 import numpy as np
@@ -17,6 +16,7 @@ from engine.state.folds.aggregates import Aggregates
 from engine.state.folds.grouping import Grouping
 from engine.state.folds.sums import sums
 from tests.support.merged_rows import folded, same
+from tests.support.seeds import seeded_generator, seeded_random
 
 ROWS = 4000
 EXACT = decimal.Context(prec=60)
@@ -31,7 +31,7 @@ KINDS = {
 
 
 def values_of(kind: pa.DataType, *, large: bool) -> list[object]:
-    numbers = random.Random(f"{kind} {large}")
+    numbers = seeded_random(f"{kind} {large}")
     if pa.types.is_floating(kind):
         return [numbers.choice([None, numbers.uniform(-1, 1) * (1e307 if large else 1)]) for _ in range(ROWS)]
     if pa.types.is_decimal(kind):
@@ -62,7 +62,7 @@ def test_sums_and_extremes_equal_a_plain_recomputation(name: str, large: bool, g
         MergedColumn("b", Function.MIN),
         MergedColumn("c", Function.MAX),
     ]
-    where = np.random.default_rng(groups).integers(0, groups, ROWS)
+    where = seeded_generator(groups).integers(0, groups, ROWS)
     reduced = Aggregates(columns).reduce(
         {column.name: pa.array(values, kind) for column in columns}, where, groups
     )
@@ -80,13 +80,13 @@ def test_sums_and_extremes_equal_a_plain_recomputation(name: str, large: bool, g
 @pytest.mark.parametrize("groups", [2, 1500])
 @pytest.mark.parametrize("function", [Function.MIN, Function.MAX, Function.FIRST, Function.LAST])
 def test_texts_of_large_and_of_small_groups(function: Function, groups: int) -> None:
-    numbers = random.Random(1)
+    numbers = seeded_random(1)
     texts = [
         numbers.choice([None, "", "a", "é", "z", "a\x00", "ab" * numbers.randint(0, 4)]) for _ in range(ROWS)
     ]
     column = MergedColumn("text", function, by="at" if function in (Function.FIRST, Function.LAST) else "")
     rows = [dict(zip(column.partials, (text, text), strict=False)) for text in texts]
-    where = np.random.default_rng(2).integers(0, groups, ROWS)
+    where = seeded_generator(2).integers(0, groups, ROWS)
     partials = {name: pa.array([row[name] for row in rows], pa.string()) for name in column.partials}
     reduced = {
         name: array.to_pylist()

@@ -4,7 +4,6 @@ DataSketches.
 
 from __future__ import annotations
 
-import random
 from itertools import pairwise
 
 import numpy as np
@@ -15,6 +14,7 @@ from datasketches import hll_sketch, kll_doubles_sketch, tgt_hll_type
 from engine.state.folds.grouping import Grouping
 from engine.state.folds.quantile_sketch import QuantileSketch
 from engine.state.folds.sketches import distinct_counts, merged_distinct, merged_quantiles, quantiles
+from tests.support.seeds import seeded_generator, seeded_random
 
 
 def distinct_sketch(values: range, *, is_compact: bool = True) -> bytes:
@@ -48,7 +48,7 @@ def in_steps(sketches: list[bytes], cuts: list[int], *, distinct: bool) -> bytes
 
 @pytest.mark.parametrize("seed", range(30))
 def test_steps_do_not_matter(seed: int) -> None:
-    numbers = random.Random(seed)
+    numbers = seeded_random(seed)
     ranges = [
         range(start := numbers.randrange(9000), start + numbers.choice([1, 3, 40, 400, 4000]))
         for _ in range(6)
@@ -70,7 +70,7 @@ def test_distinct_counts_are_close() -> None:
 
 @pytest.mark.parametrize(("parts", "rows"), [(2, 1), (40, 3), (300, 50), (60, 3000)])
 def test_quantiles_are_close_and_data_sketches_reads_them(parts: int, rows: int) -> None:
-    values = np.random.default_rng(parts).normal(size=(parts, rows))
+    values = seeded_generator(parts).normal(size=(parts, rows))
     merged = merged_quantiles(pa.array([quantile_sketch(part) for part in values]), one_group(parts))
     theirs = kll_doubles_sketch.deserialize(merged[0].as_py())
     ordered = np.sort(values.ravel())
@@ -92,7 +92,7 @@ def test_quantiles_are_close_and_data_sketches_reads_them(parts: int, rows: int)
 
 def test_a_quantile_sketch_is_read_and_written_as_it_was() -> None:
     for rows in (1, 2, 199, 5000):
-        data = quantile_sketch(np.sort(np.random.default_rng(rows).normal(size=rows)))
+        data = quantile_sketch(np.sort(seeded_generator(rows).normal(size=rows)))
         sketch = QuantileSketch.from_bytes(data)
         assert sketch is not None
         again = QuantileSketch.from_bytes(sketch.to_bytes())

@@ -1,0 +1,38 @@
+"""Which tests of a run in several processes go together, and in which order."""
+
+from __future__ import annotations
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+SPARK = "tests/spark/"
+OWN_PROCESSES = "tests/spark/test_demo.py"
+"""Starts Spark in processes of its own, and needs no session here."""
+
+
+def scope_of(test: str) -> str:
+    """What a test shares a process with: the tests of its module, and those of one Spark session.
+
+    Args:
+        test: Its node id.
+    """
+    module = test.partition("::")[0]
+    return SPARK if module.startswith(SPARK) and module != OWN_PROCESSES else module
+
+
+class ModuleScheduling(LoadScopeScheduling):  # type: ignore[misc] # xdist is not typed
+    """Hands out whole modules, so that what they share is made once; all tests of the Spark session are
+    one unit of work, and the first, for nothing else takes as long.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return scope_of(nodeid)
+
+
+def sort_by_scope(tests: list[pytest.Item]) -> None:
+    """Put the tests of the Spark session first, and leave the others as they are.
+
+    Args:
+        tests: Of a run; changed in place.
+    """
+    tests.sort(key=lambda test: scope_of(test.nodeid) != SPARK)
