@@ -16,6 +16,8 @@ from sqlglot import exp
 
 from engine.model.schema import StoreName
 from engine.plan.split.explain import store_sql
+from engine.plan.split.planner import Rule
+from engine.plan.split.rules import RULES
 from engine.plan.split.split import split
 from tests.support.oracle import plain, unordered
 from tests.support.split_runner import SplitRunner
@@ -83,6 +85,33 @@ def _without_style(sql: str) -> str:
         if isinstance(table.this, exp.Identifier) and not table.alias:
             table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name, quoted=True)))
     return tree.sql(dialect="duckdb")
+
+
+def test_each_rule_has_a_file_that_shows_it() -> None:
+    assert sorted({fixture.rule for fixture in FIXTURES}) == sorted(map(_file_of, RULES))
+    assert len({rule.name for rule in RULES}) == len(RULES)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_without_the_rule_plans_are_others_and_answers_the_same(
+    runner: SplitRunner, whole: WholeRows, rule: Rule
+) -> None:
+    others = [each for each in RULES if each is not rule]
+    changed = 0
+    for fixture in FIXTURES:
+        if fixture.rule == _file_of(rule):
+            bound = runner.bind(fixture.sql)
+            plan = split(bound, sizes_of(SMALL), others)
+            changed += plan_lines(plan) != fixture.plan
+            answer = whole.sql(fixture.sql).to_arrow_table()
+            rows_of = plain if _ORDER.search(fixture.sql) else unordered
+            assert rows_of(runner.run(plan, bound)) == rows_of(answer)
+    assert changed
+
+
+def _file_of(rule: Rule) -> str:
+    """The name of a rule's file, and of that of its fixtures."""
+    return rule.apply.__module__.rpartition(".")[2]
 
 
 def test_fixtures_are_there() -> None:
