@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from sqlglot import exp
 
-from engine.plan.split.co_partitioned import place_select
 from engine.plan.split.correlated import Frame, is_key_correlated, is_local_membership
 from engine.plan.split.functions import is_volatile
 from engine.plan.split.joins import Item, JoinKind, join_kind, known_types, place_joins
+from engine.plan.split.place_selects import place_select
+from engine.plan.split.place_set_operations import place_set_operation
 from engine.plan.split.placement import (
     Everywhere,
     Placement,
@@ -22,7 +23,6 @@ from engine.plan.split.placement import (
     under_alias,
 )
 from engine.plan.split.resolve import output_names
-from engine.plan.split.set_operations import place_set_operation
 from engine.plan.split.trees import (
     conjuncts,
     expressions_of,

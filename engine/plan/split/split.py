@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from engine.plan.split.gather import gather
 from engine.plan.split.nodes import SplitPlan
-from engine.plan.split.planner import NotPlannedError, Planner
+from engine.plan.split.planner import NotPlannedError, Planner, Rule
 from engine.plan.split.resolve import resolve
+from engine.plan.split.rules import RULES
 from engine.plan.split.sizes import Sizes
-from engine.plan.split.steps import in_one_step
-from engine.plan.split.unread import drop_unread_outputs
 from engine.sql.bind import BoundStatement
 
 MAX_REFERENCES = 64
@@ -17,12 +18,13 @@ MAX_REFERENCES = 64
 _UNKNOWN = Sizes()
 
 
-def split(bound: BoundStatement, sizes: Sizes = _UNKNOWN) -> SplitPlan:
+def split(bound: BoundStatement, sizes: Sizes = _UNKNOWN, rules: Sequence[Rule] = RULES) -> SplitPlan:
     """How several hosts answer a statement together.
 
     Args:
         bound: A statement with a tree. It is not changed.
         sizes: How big stores are: what is cheap to send.
+        rules: What is tried, in this order.
 
     Returns:
         The best plan that is proved right; there always is one.
@@ -31,8 +33,7 @@ def split(bound: BoundStatement, sizes: Sizes = _UNKNOWN) -> SplitPlan:
         try:
             resolved = resolve(bound)
             if resolved is not None:
-                drop_unread_outputs(resolved)
-                return in_one_step(Planner(resolved, sizes).plan())
+                return Planner(resolved, sizes, rules).plan()
         except (NotPlannedError, RecursionError):
             pass
     return gather(bound)

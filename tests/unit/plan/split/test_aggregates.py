@@ -11,7 +11,7 @@ from engine.plan.split.aggregates import merged
 from engine.plan.split.calls import call_of
 from engine.plan.split.nodes import SelectSplit
 from engine.plan.split.partials import NotSplitError, PartialRows
-from engine.plan.split.two_phase import two_phase
+from engine.plan.split.rules.two_phase import two_phase
 from tests.support.seeds import seeded_random
 from tests.unit.plan.split.random_rows import COLUMNS, random_rows
 from tests.unit.plan.split.spread import PART, Spread

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.plan.split.distinct import distinct
+from engine.plan.split.rules.distinct import distinct
 from tests.unit.plan.split.random_rows import COLUMNS, check_many
 from tests.unit.plan.split.spread import PART, Spread
 

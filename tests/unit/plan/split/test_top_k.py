@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
-from engine.plan.split.top_k import top_k
+from engine.plan.split.rules.top_k import top_k
 from tests.unit.plan.split.random_rows import COLUMNS, check_many
 from tests.unit.plan.split.spread import PART, Spread
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.plan.split.top_k import top_k
-from engine.plan.split.two_phase import two_phase
+from engine.plan.split.rules.top_k import top_k
+from engine.plan.split.rules.two_phase import two_phase
 from tests.support.seeds import seeded_random
 from tests.unit.plan.split.random_rows import COLUMNS, random_rows
 from tests.unit.plan.split.spread import PART, Spread

@@ -8,6 +8,7 @@ from engine.plan.split.aggregates import merged
 from engine.plan.split.movable import has_columns, is_movable
 from engine.plan.split.nodes import SelectSplit
 from engine.plan.split.partials import NotSplitError, PartialRows
+from engine.plan.split.planner import PhaseRule
 from engine.plan.split.shapes import (
     check_clauses,
     has_aggregates,
@@ -166,3 +167,6 @@ class _TwoPhase:
             return self._rewritten(node, is_output=is_output)
 
         return with_children(window, rewritten)
+
+
+TWO_PHASE = PhaseRule(RULE, two_phase)

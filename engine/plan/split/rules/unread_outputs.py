@@ -16,20 +16,21 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
-from engine.plan.split.co_partitioned import is_aggregating
-from engine.plan.split.resolve import Resolved
+from engine.plan.split.place_selects import is_aggregating
+from engine.plan.split.planner import Planner, StatementRule
 from engine.plan.split.trees import named, tables_of
 
 Reads = Counter[tuple[str, str]]
 """How often each column, by the alias of its table and its name, is read."""
 
 
-def drop_unread_outputs(resolved: Resolved) -> None:
+def drop_unread_outputs(planner: Planner) -> None:
     """Leave out what nothing reads.
 
     Args:
-        resolved: A resolved statement, whose trees are changed in place.
+        planner: The planner, the trees of whose statement are changed in place.
     """
+    resolved = planner.resolved
     if not resolved.ctes and not any(derived.alias for derived in resolved.tree.find_all(exp.Subquery)):
         return
     trees = (resolved.tree, *resolved.ctes.values())
@@ -80,3 +81,6 @@ def _drop(query: exp.Expr, aliases: set[str], reads: Reads) -> None:
 def _has_ordinal(select: exp.Select) -> bool:
     group = select.args.get("group")
     return group is not None and any(isinstance(each, exp.Literal) for each in group.expressions)
+
+
+UNREAD_OUTPUTS = StatementRule("unread outputs", drop_unread_outputs)

@@ -12,27 +12,31 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
+from engine.plan.split.correlated import Frame
 from engine.plan.split.functions import is_volatile
 from engine.plan.split.pieces import set_where
 from engine.plan.split.place import where_of
+from engine.plan.split.planner import Planner, SelectRule
 from engine.plan.split.trees import aliases_used, all_of, any_of, conjuncts, text, unwrapped
 
 
-def spell_out(select: exp.Select) -> None:
+def add_implied_conditions(planner: Planner, select: exp.Select, frames: Sequence[Frame]) -> None:
     """Write down what the ORs of a SELECT's WHERE say besides.
 
     Args:
+        planner: The planner.
         select: A resolved SELECT; changed in place. Of a SELECT from one table nothing is to be gained.
+        frames: The SELECTs around it.
     """
     if not select.args.get("joins"):
         return
     where = where_of(select)
-    found = [implied for condition in where for implied in _implied(condition)]
+    found = [implied for condition in where for implied in _implied_conditions(condition)]
     if found:
         set_where(select, [*where, *found])
 
 
-def _implied(condition: exp.Expr) -> Iterator[exp.Expr]:
+def _implied_conditions(condition: exp.Expr) -> Iterator[exp.Expr]:
     if (
         not isinstance(condition, exp.Or)
         or condition.find(exp.Query) is not None
@@ -51,11 +55,14 @@ def _implied(condition: exp.Expr) -> Iterator[exp.Expr]:
             for branch in branches
         ]
         if all(about):
-            yield _either(about)
+            yield _any_branch(about)
 
 
-def _either(branches: Sequence[Sequence[exp.Expr]]) -> exp.Expr:
+def _any_branch(branches: Sequence[Sequence[exp.Expr]]) -> exp.Expr:
     options = [all_of([part.copy() for part in branch]) for branch in branches]
     found = any_of([option for option in options if option is not None])
     assert found is not None
     return found
+
+
+IMPLIED = SelectRule("implied", add_implied_conditions)

@@ -8,6 +8,7 @@ from engine.plan.split.movable import has_columns
 from engine.plan.split.nodes import SelectSplit
 from engine.plan.split.ordering import PartialOrder, PartialOutputs, reads_rows_only
 from engine.plan.split.partials import NotSplitError
+from engine.plan.split.planner import PhaseRule
 from engine.plan.split.shapes import check_clauses, partial_limit
 from engine.plan.split.trees import column, used
 
@@ -90,3 +91,6 @@ def _split(
     last = outputs.merge(None if order is None else order.merge)
     last.set("distinct", merge)
     return SelectSplit(first, last, RULE)
+
+
+DISTINCT = PhaseRule(RULE, distinct)

@@ -27,7 +27,6 @@ from engine.plan.split.placement import Everywhere, Key, Placement, Spread
 from engine.plan.split.scopes import has_aggregate
 from engine.plan.split.trees import expressions_of, own_nodes, place_texts, used
 
-RULE = "co-partitioned"
 _ROW_BY_ROW = frozenset({"expressions", "from_", "joins", "where"})
 
 
@@ -82,6 +81,13 @@ def windows_of(select: exp.Select) -> list[exp.Window]:
     return [
         node for part in expressions_of(select) for node in own_nodes(part) if isinstance(node, exp.Window)
     ]
+
+
+def makes_rows_of_many(query: exp.Query) -> bool:
+    """Whether a query makes its rows of several rows of its FROM clause."""
+    if not isinstance(query, exp.Select):
+        return True
+    return is_aggregating(query) or bool(windows_of(query)) or query.args.get("distinct") is not None
 
 
 def _plain_groups(select: exp.Select) -> set[str]:

@@ -16,8 +16,23 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from engine.plan.split.joins import Item, components, connecting, is_inner_only, place_joins
+from engine.plan.split.correlated import Frame
+from engine.plan.split.joins import (
+    Item,
+    components,
+    connecting,
+    connections,
+    is_inner_only,
+    known_types,
+    place_joins,
+)
+from engine.plan.split.pieces import conditions_into_where, cut, single
+from engine.plan.split.place import where_of
 from engine.plan.split.placement import Everywhere, Relation, Spread
+from engine.plan.split.planner import Planner, SelectRule
+from engine.plan.split.trees import free_aliases
+
+RULE = "broadcast"
 
 BytesOf = Callable[[Sequence[Item]], float]
 
@@ -29,7 +44,38 @@ _WORTHWHILE = 1 / 64
 """Share of the limit up to which everything is gathered: a stage less, and nothing to speak of to send."""
 
 
-def to_broadcast(
+def broadcast(planner: Planner, select: exp.Select, frames: Sequence[Frame]) -> None:
+    """Send tables of a FROM clause to every host, if the others can stay where they are then.
+
+    Args:
+        planner: The planner.
+        select: The SELECT; changed in place.
+        frames: The SELECTs around it.
+    """
+    items = planner.placer.items(select, frames)
+    if sum(item.is_spread for item in items) < 2 or place_joins(items, where_of(select)) is not None:
+        return
+    inner = is_inner_only(items)
+    where = [*where_of(select), *(condition for item in items for condition in item.on if inner)]
+    about = [(condition, free_aliases(condition)) for condition in where] if inner else []
+    chosen = tables_to_broadcast(
+        items,
+        where,
+        planner.sizes.limit_bytes,
+        lambda group: planner.estimator.bytes_of(select, group, about),
+    )
+    if chosen and inner:
+        conditions_into_where(select, items)
+    for group in chosen:
+        piece = (
+            cut(select, group, planner.placer, connections(group, where, known_types(items)))
+            if inner
+            else single(select, items, group[0], planner.placer)
+        )
+        planner.put_piece(select, piece, RULE)
+
+
+def tables_to_broadcast(
     items: Sequence[Item], where: Sequence[exp.Expr], limit_bytes: int, bytes_of: BytesOf
 ) -> list[list[Item]]:
     """Choose tables to send to every host.
@@ -81,3 +127,6 @@ def _beside_other_joins(
         if chosen and pays and isinstance(place_joins(tried, where), Spread):
             return [[item] for item in items if item.alias in sent]
     return []
+
+
+BROADCAST = SelectRule(RULE, broadcast)

@@ -9,10 +9,15 @@ from sqlglot import exp
 from engine.plan.split.nodes import SelectSplit
 from engine.plan.split.ordering import PartialOutputs, reads_rows_only
 from engine.plan.split.partials import NotSplitError
+from engine.plan.split.place_selects import makes_rows_of_many
+from engine.plan.split.placement import Spread
+from engine.plan.split.planner import Answer, AnswerRule, Planner
 from engine.plan.split.shapes import check_clauses, partial_limit
-from engine.plan.split.trees import used
+from engine.plan.split.trees import used, without
 
 RULE = "top-k"
+LAST_CLAUSES = ("order", "limit", "offset")
+"""Clauses that see all rows of a query, whatever makes them."""
 
 
 def top_k(select: exp.Select, part: str) -> SelectSplit | None:
@@ -40,10 +45,10 @@ def top_k(select: exp.Select, part: str) -> SelectSplit | None:
     Returns:
         The two phases; None if there is no order or limit, or it is not known to be right in parts.
     """
-    if not used(select) & {"order", "limit", "offset"} or not reads_rows_only(select):
+    if used(select).isdisjoint(LAST_CLAUSES) or not reads_rows_only(select):
         return None
     try:
-        check_clauses(select, {"order", "limit", "offset"})
+        check_clauses(select, LAST_CLAUSES)
         outputs = PartialOutputs(select, part)
         order = outputs.order(select.args.get("order"))
         limit = partial_limit(select)
@@ -55,3 +60,23 @@ def top_k(select: exp.Select, part: str) -> SelectSplit | None:
         if order is not None:
             partial.set("order", order.partial)
     return SelectSplit(partial, outputs.merge(None if order is None else order.merge), RULE)
+
+
+def answer_top_k(planner: Planner, query: exp.Query) -> Answer | None:
+    """Let every host send the first rows of a SELECT, each of whose rows is made of one row of a host.
+
+    Args:
+        planner: The planner.
+        query: A prepared query.
+
+    Returns:
+        The answer; None for other queries.
+    """
+    if not isinstance(query, exp.Select) or used(query).isdisjoint(LAST_CLAUSES) or makes_rows_of_many(query):
+        return None
+    if not isinstance(planner.placer.relation(without(query, LAST_CLAUSES)).placement, Spread):
+        return None
+    return planner.split_select(top_k(query, planner.next_name()))
+
+
+TOP_K = AnswerRule(RULE, answer_top_k)

@@ -12,9 +12,10 @@ from sqlglot import exp
 
 from engine.plan.split.nodes import Fragment, SplitPlan
 from engine.plan.split.once import is_read_once
+from engine.plan.split.planner import PlanRule
 
 
-def in_one_step(plan: SplitPlan) -> SplitPlan:
+def join_steps(plan: SplitPlan) -> SplitPlan:
     """A plan whose merge takes in the coordinator's fragments before it.
 
     Args:
@@ -31,11 +32,11 @@ def in_one_step(plan: SplitPlan) -> SplitPlan:
     ):
         *others, last = plan.fragments
         rules = (*plan.rules[: len(others)], *plan.rules[len(others) + 1 :])
-        plan = SplitPlan(rules, tuple(others), _taken_in(plan.merge, last))
+        plan = SplitPlan(rules, tuple(others), _merge_with(plan.merge, last))
     return plan
 
 
-def _taken_in(merge: exp.Expr, fragment: Fragment) -> exp.Expr:
+def _merge_with(merge: exp.Expr, fragment: Fragment) -> exp.Expr:
     """A merge with a fragment's query in the place of its table."""
     merge = merge.copy()
     table = merge.find(exp.Table)
@@ -43,3 +44,6 @@ def _taken_in(merge: exp.Expr, fragment: Fragment) -> exp.Expr:
     alias = exp.TableAlias(this=exp.to_identifier(table.alias_or_name, quoted=True))
     table.replace(exp.Subquery(this=fragment.tree.copy(), alias=alias))
     return merge
+
+
+ONE_STEP = PlanRule("one step", join_steps)

@@ -1,0 +1,119 @@
+"""Each rule of splitting shows in its fixtures what becomes of statements: that is what the planner makes of
+them, and it gives the answer of plain DuckDB over all rows.
+
+A plan that is meant to change is written anew by `python -m tests.unit.plan.split.regenerate`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import duckdb
+import pytest
+import sqlglot
+from sqlglot import exp
+
+from engine.model.schema import StoreName
+from engine.plan.split.explain import store_sql
+from engine.plan.split.planner import Rule
+from engine.plan.split.rules import RULES
+from engine.plan.split.split import split
+from tests.support.oracle import plain, unordered
+from tests.support.split_runner import SplitRunner
+from tests.unit.plan.split.fixture_files import Fixture, plan_lines, read_all, readable_sql
+from tests.unit.plan.split.stores import SMALL, sizes_of, stores
+
+FIXTURES = read_all()
+_ORDER = re.compile(r"^ORDER BY", re.MULTILINE)
+"""The order of the whole statement stands at the beginning of a line."""
+
+WholeRows = duckdb.DuckDBPyConnection
+each_fixture = pytest.mark.parametrize(
+    "fixture", FIXTURES, ids=lambda fixture: f"{fixture.rule}: {fixture.title}"
+)
+
+
+@pytest.fixture(scope="module")
+def whole() -> Iterator[WholeRows]:
+    """All rows of the stores in an engine of its own, without livestate in between."""
+    with duckdb.connect(":memory:") as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute("ATTACH ':memory:' AS livestate")
+        connection.execute("USE livestate")
+        for name, (_, rows) in stores().items():
+            connection.register("__rows", rows)
+            connection.execute(f'CREATE TABLE "{name}" AS SELECT * FROM "__rows"')
+            connection.unregister("__rows")
+        yield connection
+
+
+@each_fixture
+def test_the_plan_is_the_one_that_is_shown(runner: SplitRunner, fixture: Fixture) -> None:
+    assert plan_lines(split(runner.bind(fixture.sql), sizes_of(SMALL))) == fixture.plan
+
+
+@each_fixture
+def test_the_plan_gives_what_duckdb_gives(runner: SplitRunner, whole: WholeRows, fixture: Fixture) -> None:
+    """Also where no store is small, which makes another plan."""
+    bound = runner.bind(fixture.sql)
+    answer = whole.sql(fixture.sql).to_arrow_table()
+    rows_of = plain if _ORDER.search(fixture.sql) else unordered
+    for small in (SMALL, frozenset[StoreName]()):
+        found = runner.run(split(bound, sizes_of(small)), bound)
+        assert found.schema.types == answer.schema.types
+        assert rows_of(found) == rows_of(answer)
+
+
+@each_fixture
+def test_what_is_shown_is_the_sql_that_runs(runner: SplitRunner, fixture: Fixture) -> None:
+    """Without quotes and over several lines it is the same statement."""
+    plan = split(runner.bind(fixture.sql), sizes_of(SMALL))
+    texts = [store_sql(fragment) for fragment in plan.fragments]
+    if plan.merge is not None:
+        texts.append(plan.merge.sql(dialect="duckdb"))
+    for text in texts:
+        assert _without_style(readable_sql(text)) == _without_style(text)
+
+
+def _without_style(sql: str) -> str:
+    """A statement, all of whose names have quotes, and all of whose tables an alias."""
+    tree = sqlglot.parse_one(sql, dialect="duckdb")
+    for name in tree.find_all(exp.Identifier):
+        name.set("quoted", True)
+    for table in tree.find_all(exp.Table):
+        if isinstance(table.this, exp.Identifier) and not table.alias:
+            table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name, quoted=True)))
+    return tree.sql(dialect="duckdb")
+
+
+def test_each_rule_has_a_file_that_shows_it() -> None:
+    assert sorted({fixture.rule for fixture in FIXTURES}) == sorted(map(_file_of, RULES))
+    assert len({rule.name for rule in RULES}) == len(RULES)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_without_the_rule_plans_are_others_and_answers_the_same(
+    runner: SplitRunner, whole: WholeRows, rule: Rule
+) -> None:
+    others = [each for each in RULES if each is not rule]
+    changed = 0
+    for fixture in FIXTURES:
+        if fixture.rule == _file_of(rule):
+            bound = runner.bind(fixture.sql)
+            plan = split(bound, sizes_of(SMALL), others)
+            changed += plan_lines(plan) != fixture.plan
+            answer = whole.sql(fixture.sql).to_arrow_table()
+            rows_of = plain if _ORDER.search(fixture.sql) else unordered
+            assert rows_of(runner.run(plan, bound)) == rows_of(answer)
+    assert changed
+
+
+def _file_of(rule: Rule) -> str:
+    """The name of a rule's file, and of that of its fixtures."""
+    return rule.apply.__module__.rpartition(".")[2]
+
+
+def test_fixtures_are_there() -> None:
+    assert len({(fixture.rule, fixture.title) for fixture in FIXTURES}) == len(FIXTURES)
+    assert all(fixture.sql and fixture.plan for fixture in FIXTURES)
