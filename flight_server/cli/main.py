@@ -12,9 +12,9 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -23,8 +23,8 @@ import click
 from engine.errors import InvalidInput, LivestateError
 
 if TYPE_CHECKING:
-    from engine.model.read_point import ReadPoint
     from flight_server.client.client import Client
+    from flight_server.client.options import ConnectionOptions
 
 DEFAULT_URI = "grpc://127.0.0.1:8815"
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
@@ -134,19 +134,23 @@ class _ColumnType(click.ParamType[tuple[str, str]]):
 
 
 def _token(file: Path | None) -> str | None:
+    from flight_server.client.options import read_token  # noqa: PLC0415  only what talks to a host needs it
+
     if file is None:
         return os.environ.get("LIVESTATE_TOKEN")
     try:
-        token = file.read_text().strip()
-    except OSError as error:
-        raise click.BadParameter(f"cannot be read: {error.strerror}.", param_hint="--token-file") from error
-    if not token:
-        raise click.BadParameter("is empty; it must hold the token.", param_hint="--token-file")
-    return token
+        return read_token(file)
+    except InvalidInput as error:
+        raise click.BadParameter(error.message, param_hint="--token-file") from error
 
 
 _uri_option = click.option(
     "--uri", default=DEFAULT_URI, show_default=True, envvar="LIVESTATE_URI", help="Address of a host."
+)
+_uris_option = click.option(
+    "--uri",
+    multiple=True,
+    help="Address of a host that is to take note at once; others do within a second. Repeatable.",
 )
 _changelog_option = partial(
     click.option,
@@ -174,23 +178,41 @@ _token_option = click.option(
 )
 
 
-def _connect(
-    uri: str,
-    token_file: Path | None,
-    dialect: str = "",
-    timeout: float | None = None,
-    read_point: ReadPoint | None = None,
-) -> Client:
-    from engine.model.read_point import NEWEST  # noqa: PLC0415  it imports pyarrow
-    from flight_server.client.client import Client  # noqa: PLC0415  it imports pyarrow.flight
+_FILE = click.Path(path_type=Path, exists=True, dir_okay=False, readable=True)
+_roots_option = click.option(
+    "--tls-roots",
+    type=_FILE,
+    envvar="LIVESTATE_TLS_ROOTS",
+    help="PEM certificates that vouch for the host; the system's by default.",
+)
 
-    return Client(
-        uri,
-        token=_token(token_file),
-        dialect=dialect,
-        timeout_seconds=timeout,
-        read_point=read_point or NEWEST,
-    )
+
+def _takes_connection(uri_option: Callable[[Any], Any]) -> Callable[[Callable[..., None]], Any]:
+    """Give a command the options that say how hosts are reached, as one value: its argument `connection`.
+
+    Args:
+        uri_option: The one that names hosts.
+    """
+
+    def decorate(command: Callable[..., None]) -> Any:
+        @uri_option
+        @_token_option
+        @_roots_option
+        @wraps(command)
+        def run(
+            uri: str | Sequence[str], token_file: Path | None, tls_roots: Path | None, **given: Any
+        ) -> None:
+            from flight_server.client.options import ConnectionOptions  # noqa: PLC0415  only these need it
+
+            with _failures():
+                connection = ConnectionOptions.read(
+                    uri, token=_token(token_file) or None, tls_roots=tls_roots
+                )
+            command(connection=connection, **given)
+
+        return run
+
+    return decorate
 
 
 @click.group(context_settings=_CONTEXT)
@@ -207,9 +229,6 @@ def main() -> None:
       livestate serve --changelog file:///var/lib/livestate --data /var/lib/livestate-host
       livestate sql "SELECT song_id, count FROM plays ORDER BY count DESC LIMIT 5"
     """
-
-
-_FILE = click.Path(path_type=Path, exists=True, dir_okay=False, readable=True)
 
 
 @main.command()
@@ -329,8 +348,7 @@ def serve(token_file: Path | None, supervised: bool, **given: Any) -> None:
     type=click.File("r", encoding="utf-8"),
     help="Read the SQL from a file; - is standard input.",
 )
-@_uri_option
-@_token_option
+@_takes_connection(_uri_option)
 @click.option(
     "--format",
     "kind",
@@ -368,8 +386,7 @@ def serve(token_file: Path | None, supervised: bool, **given: Any) -> None:
 def sql(
     statement: str | None,
     source: IO[str] | None,
-    uri: str,
-    token_file: Path | None,
+    connection: ConnectionOptions,
     kind: str,
     max_rows: int,
     dialect: str,
@@ -395,9 +412,7 @@ def sql(
     if statement is None and source is None and sys.stdin.isatty() and sys.stdout.isatty():
         with (
             _failures(),
-            _connect(
-                uri, token_file, dialect, timeout, _read_point(min_epoch, max_staleness, as_of)
-            ) as client,
+            _sql_client(connection, dialect, timeout, min_epoch, max_staleness, as_of) as client,
         ):
             _prompt(client, max_rows)
         return
@@ -409,15 +424,28 @@ def sql(
     with (
         _failures(),
         _interrupts_end_the_process(),
-        _connect(uri, token_file, dialect, timeout, _read_point(min_epoch, max_staleness, as_of)) as client,
+        _sql_client(connection, dialect, timeout, min_epoch, max_staleness, as_of) as client,
     ):
         _query(client, text, kind, max_rows)
 
 
-def _read_point(min_epoch: str | None, max_staleness: str | None, as_of: str | None) -> ReadPoint:
-    from flight_server.wire.read_point import parse_read_point  # noqa: PLC0415  only this needs it
+def _sql_client(
+    connection: ConnectionOptions,
+    dialect: str,
+    timeout: float | None,
+    min_epoch: str | None,
+    max_staleness: str | None,
+    as_of: str | None,
+) -> Client:
+    from flight_server.client.client import Client  # noqa: PLC0415  it imports pyarrow.flight
+    from flight_server.wire.read_point import parse_read_point  # noqa: PLC0415  likewise
 
-    return parse_read_point(min_epoch, max_staleness, as_of)
+    return Client(
+        connection,
+        dialect=dialect,
+        timeout_seconds=timeout,
+        read_point=parse_read_point(min_epoch, max_staleness, as_of),
+    )
 
 
 def _read(source: IO[str] | None) -> str:
@@ -471,9 +499,8 @@ def _interrupts_end_the_process() -> Iterator[None]:
 
 
 @main.command()
-@_uri_option
-@_token_option
-def stores(uri: str, token_file: Path | None) -> None:
+@_takes_connection(_uri_option)
+def stores(connection: ConnectionOptions) -> None:
     """List the stores: kind, key, retention, rows, bytes, partitions, segments, epoch, lag; in a deployment,
     for every host that holds some of them.
 
@@ -482,7 +509,9 @@ def stores(uri: str, token_file: Path | None) -> None:
       livestate stores
       livestate stores --uri grpc://10.0.0.7:8815
     """
-    with _failures(), _connect(uri, token_file) as client:
+    from flight_server.client.client import Client  # noqa: PLC0415  it imports pyarrow.flight
+
+    with _failures(), Client(connection) as client:
         from engine.errors import Unsupported  # noqa: PLC0415  only this needs it
         from flight_server.cli.render import terminal  # noqa: PLC0415  it imports pyarrow
         from flight_server.cli.stores import replicas_shown, stores_table  # noqa: PLC0415  likewise
@@ -496,9 +525,8 @@ def stores(uri: str, token_file: Path | None) -> None:
 
 
 @main.command()
-@_uri_option
-@_token_option
-def hosts(uri: str, token_file: Path | None) -> None:
+@_takes_connection(_uri_option)
+def hosts(connection: ConnectionOptions) -> None:
     """List the hosts of a deployment, as any one of them sees them: alive, epoch of each store group, lag,
     partitions; or the only host.
 
@@ -507,7 +535,9 @@ def hosts(uri: str, token_file: Path | None) -> None:
       livestate hosts
       livestate hosts --uri grpc://10.0.0.7:8815
     """
-    with _failures(), _connect(uri, token_file) as client:
+    from flight_server.client.client import Client  # noqa: PLC0415  it imports pyarrow.flight
+
+    with _failures(), Client(connection) as client:
         from engine.errors import Unsupported  # noqa: PLC0415  only this needs it
         from flight_server.cli.render import terminal  # noqa: PLC0415  it imports pyarrow
         from flight_server.cli.stores import hosts_shown  # noqa: PLC0415  likewise
@@ -676,7 +706,8 @@ def load(
         "then."
     ),
 )
-def migrate(store: str, changelog: str, **given: Any) -> None:
+@_takes_connection(_uris_option)
+def migrate(store: str, changelog: str, connection: ConnectionOptions, **given: Any) -> None:
     """Change the columns of STORE while jobs write it and hosts serve it.
 
     The next commit of the store's group takes the change up: from this epoch on the store has the new columns
@@ -697,20 +728,27 @@ def migrate(store: str, changelog: str, **given: Any) -> None:
 
     with _failures():
         migrate(Changelog.open(changelog), MigrateOptions(store, **given), click.echo)
+        if not given["dry_run"]:
+            _notify(connection)
+
+
+def _notify(connection: ConnectionOptions) -> None:
+    """Have hosts look for what is new in the changelog."""
+    if not connection.uris:
+        return
+    from flight_server.client.client import Client  # noqa: PLC0415  it imports pyarrow.flight
+
+    for host in connection.hosts:
+        with Client(host) as client:
+            client.notify()
 
 
 @main.command()
 @click.argument("name")
 @click.argument("store")
 @_changelog_option(required=True)
-@click.option(
-    "--uri",
-    "uris",
-    multiple=True,
-    help="Address of a host that is to take note at once; others do within a second. Repeatable.",
-)
-@_token_option
-def switch(name: str, store: str, changelog: str, uris: Sequence[str], token_file: Path | None) -> None:
+@_takes_connection(_uris_option)
+def switch(name: str, store: str, changelog: str, connection: ConnectionOptions) -> None:
     """Let NAME mean STORE in SQL, so that a store that was built beside another one takes its place.
 
     NAME is that of a store, or a new one. Each statement looks its names up once, so none sees both stores.
@@ -728,9 +766,7 @@ def switch(name: str, store: str, changelog: str, uris: Sequence[str], token_fil
         opened = Changelog.open(changelog)
         opened.switch(StoreName(name), StoreName(store))
         is_store = opened.definition(StoreName(store)) is not None
-        for uri in uris:
-            with _connect(uri, token_file) as client:
-                client.notify()
+        _notify(connection)
     click.echo(
         f"SQL reads store {store} by the name {name}."
         if is_store

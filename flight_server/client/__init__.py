@@ -1,4 +1,5 @@
-"""A client of a host, over Flight.
+"""One Flight client and one set of options, for the command line, the other hosts, Spark and the benchmarks.
 
-Never knows what a host does with a call.
+`connection` and `options` know neither SQL nor tickets: Spark's executors load them alone. Never plans, never
+keeps state of a host.
 """

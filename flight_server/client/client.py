@@ -1,4 +1,4 @@
-"""A plain Flight client of a livestate host: one call a query, and errors of the kinds of `engine.errors`.
+"""SQL over a connection to a livestate host: one call a query, and errors of the kinds of `engine.errors`.
 
 The command line uses it; programs that want DB-API or pandas take ADBC instead.
 """
@@ -7,36 +7,35 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import flight
 
-from engine.errors import InvalidInput, LivestateError, Unavailable
+from engine.errors import InvalidInput
 from engine.model.read_point import NEWEST, ReadPoint
-from flight_server.client.connection import FLIGHT_FAILURES, Connection, Trailer
-from flight_server.wire.boundary import livestate_error
+from flight_server.client.connection import Connection, RowStream
+from flight_server.client.options import ConnectionOptions
 from flight_server.wire.messages import new
 from flight_server.wire.tickets import METADATA_KEY, Statement
 
 
-@dataclass(frozen=True)
 class Rows:
     """The result of a query, read once. Close it, or read it to its end.
+
+    Args:
+        stream: Its rows on their way.
 
     Attributes:
         schema: Arrow schema of the batches.
         metadata: What the host says of the query: epochs read and their age, partitions read and pruned.
     """
 
-    schema: pa.Schema
-    metadata: Mapping[str, Any]
-    _reader: flight.FlightStreamReader = field(repr=False)
-    _client: Client = field(repr=False)
-    _trailer: Trailer | None = field(repr=False)
+    def __init__(self, stream: RowStream) -> None:
+        self.schema = stream.schema
+        self.metadata: Mapping[str, Any] = json.loads((self.schema.metadata or {}).get(METADATA_KEY, b"{}"))
+        self._stream = stream
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """The batches, as they arrive.
@@ -44,13 +43,8 @@ class Rows:
         Raises:
             LivestateError: The query failed underway, by its kind.
         """
-        while True:
-            with self._client.translated(self._trailer):
-                try:
-                    chunk = self._reader.read_chunk()
-                except StopIteration:
-                    return
-            yield chunk.data.replace_schema_metadata(self.schema.metadata)
+        for batch in self._stream:
+            yield batch.replace_schema_metadata(self.schema.metadata)
 
     def read_all(self) -> pa.Table:
         """All that was not read yet, as one table.
@@ -62,38 +56,36 @@ class Rows:
 
     def close(self) -> None:
         """Tell the host that no more rows are wanted."""
-        self._reader.cancel()
+        self._stream.close()
 
 
 class Client:
-    """A connection to a host. May be shared by threads.
+    """SQL over a connection to a host. May be shared by threads.
 
     Args:
-        uri: Where the host listens, such as `grpc://127.0.0.1:8815`; `grpc+tls://` for TLS.
-        token: The host's bearer token, if it wants one.
+        host: How the host is reached; its address is enough where it wants no token and has no private
+            certificate.
         dialect: SQL dialect of the queries, such as `spark`; empty: the host's default.
         timeout_seconds: How long a query may run; None: as long as the host allows.
-        tls_roots: PEM certificates that vouch for the host, for `grpc+tls://`; empty: the system's.
         read_point: Which epochs the queries may read.
+
+    Raises:
+        InvalidInput: The address is none, or there are several.
     """
 
     def __init__(
         self,
-        uri: str,
+        host: str | ConnectionOptions,
         *,
-        token: str | None = None,
         dialect: str = "",
         timeout_seconds: float | None = None,
-        tls_roots: bytes = b"",
         read_point: ReadPoint = NEWEST,
     ) -> None:
-        self.uri = uri
+        self._connection = Connection(ConnectionOptions((host,)) if isinstance(host, str) else host)
+        self.uri = self._connection.uri
         self.read_point = read_point
         self.dialect = dialect
         self.timeout_seconds = timeout_seconds
-        headers = [(b"authorization", b"Bearer " + token.encode())] if token is not None else []
-        self._options = flight.FlightCallOptions(headers=headers)
-        self._connection = Connection(uri, tls_roots=tls_roots)
 
     def query(
         self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] | None = None, *, call_id: bytes = b""
@@ -118,11 +110,7 @@ class Client:
         )
         if parameters:
             statement = statement.bound(_parameter_batch(parameters))
-        with self.translated():
-            reader = self._connection.client.do_get(flight.Ticket(statement.to_bytes()), self._options)
-            schema = reader.schema
-        metadata = json.loads((schema.metadata or {}).get(METADATA_KEY, b"{}"))
-        return Rows(schema, metadata, reader, self, self._connection.latest_trailer())
+        return Rows(self._connection.rows(statement.to_bytes()))
 
     def cancel(self, call_id: bytes) -> None:
         """Have the host end a query, from another thread than the one that waits for it.
@@ -192,6 +180,10 @@ class Client:
         document: Mapping[str, Any] = json.loads(answer)
         return document
 
+    def act(self, name: str, body: bytes) -> list[bytes]:
+        """Do an action, as `Connection.act`."""
+        return self._connection.act(name, body)
+
     def close(self) -> None:
         """End the connection. What was begun goes on; statements begun later fail."""
         self._connection.close()
@@ -203,47 +195,6 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
-
-    def act(self, name: str, body: bytes) -> list[bytes]:
-        """Do an action.
-
-        Args:
-            name: Its type.
-            body: Its body.
-
-        Returns:
-            The bodies of its results.
-
-        Raises:
-            LivestateError: What the host said, by its kind; Unavailable when there is no host.
-        """
-        with self.translated():
-            return [
-                result.body.to_pybytes()
-                for result in self._connection.client.do_action(flight.Action(name, body), self._options)
-            ]
-
-    @contextmanager
-    def translated(self, trailer: Trailer | None = None) -> Iterator[None]:
-        """Turn what pyarrow raises inside into an error of the kind that the host meant.
-
-        Args:
-            trailer: The call's; by default that of the call which this thread began last.
-
-        Raises:
-            LivestateError: In place of any failure of Flight.
-        """
-        try:
-            yield
-        except FLIGHT_FAILURES as error:
-            call = trailer if trailer is not None else self._connection.latest_trailer()
-            known = livestate_error(error, call.detail if call is not None else None)
-            raise self._explained(known, answered=call is not None and call.detail is not None) from error
-
-    def _explained(self, error: LivestateError, *, answered: bool) -> LivestateError:
-        if isinstance(error, Unavailable) and not answered:
-            return Unavailable(f"No host answers at {self.uri}. Is `livestate serve` running there?")
-        return error
 
 
 def _parameter_batch(parameters: Sequence[Any] | Mapping[str, Any]) -> pa.RecordBatch:

@@ -1,16 +1,21 @@
-"""A connection to a host, as the client and the other hosts of a deployment use it."""
+"""A connection to a host, for everybody who talks to one: actions, plans and streams of rows, and the errors
+that hosts mean.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import flight
 
-from engine.errors import InvalidInput, Unavailable
-from flight_server.wire.boundary import ERROR_TRAILER
+from engine.errors import InvalidInput, LivestateError, Unavailable
+from flight_server.client.options import ConnectionOptions
+from flight_server.wire.boundary import ERROR_TRAILER, is_word_of_caller, livestate_error, plain_message
 
 FLIGHT_FAILURES = (flight.FlightError, pa.ArrowException, OSError, KeyError)
 """What pyarrow raises when a call fails."""
@@ -23,6 +28,10 @@ CHANNEL_OPTIONS = (
 backoff is no pause: it is what gRPC gives an attempt to connect before it fails, enough for a busy host, and
 for TLS to one far away.
 """
+
+
+class HostLostError(Unavailable):
+    """A host cannot be reached, or has stopped to answer; another one may do."""
 
 
 class Trailer(flight.ClientMiddleware):  # type: ignore[misc] # pyarrow has no types
@@ -52,38 +61,88 @@ class _Trailers(flight.ClientMiddlewareFactory):  # type: ignore[misc] # pyarrow
         return getattr(self._calls, "latest", None)
 
 
+class RowStream:
+    """Rows on their way from a host, read once. Close it, or read it to its end.
+
+    Args:
+        connection: Where the call was begun.
+        reader: The call.
+        trailer: Where the host's word on a failure comes in.
+
+    Attributes:
+        schema: Arrow schema of the batches.
+    """
+
+    def __init__(
+        self, connection: Connection, reader: flight.FlightStreamReader, trailer: Trailer | None
+    ) -> None:
+        self.schema: pa.Schema = reader.schema
+        self._connection = connection
+        self._reader = reader
+        self._trailer = trailer
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """The batches, as they arrive.
+
+        Raises:
+            LivestateError: The call failed underway, by its kind.
+        """
+        while True:
+            with self._connection.translated(self._trailer):
+                try:
+                    chunk = self._reader.read_chunk()
+                except StopIteration:
+                    return
+            yield chunk.data
+
+    def close(self) -> None:
+        """Tell the host that no more rows are wanted."""
+        self._reader.cancel()
+
+
 class Connection:
-    """A Flight connection that threads share, and that any of them may close.
+    """A Flight connection that threads share, and that any of them may close; a context that closes it.
 
     pyarrow takes a client apart as soon as it is closed, under the feet of a thread that begins a call at
     that moment: the process dies. So closing only lets go of the client, and it ends when the last call that
     uses it has begun; streams live on by themselves.
 
     Args:
-        uri: Where the host listens.
-        tls_roots: PEM certificates that vouch for it, for `grpc+tls://`; empty: the system's.
-        options: Options of the gRPC channel.
+        options: How the host is reached; one host.
+        channel: Options of the gRPC channel.
 
     Raises:
         InvalidInput: The address is none.
     """
 
     def __init__(
-        self, uri: str, *, tls_roots: bytes = b"", options: Sequence[tuple[str, int]] = CHANNEL_OPTIONS
+        self, options: ConnectionOptions, *, channel: Sequence[tuple[str, int]] = CHANNEL_OPTIONS
     ) -> None:
-        self._uri = uri
+        self.uri = options.uri
+        self._headers = (
+            [(b"authorization", b"Bearer " + options.token.encode())] if options.token is not None else []
+        )
+        self._call_options = self._timed(options.call_seconds)
         self._trailers = _Trailers()
         try:
             self._client: flight.FlightClient | None = flight.connect(
-                uri,
-                tls_root_certs=tls_roots or None,
+                self.uri,
+                tls_root_certs=options.tls_roots or None,
                 middleware=[self._trailers],
-                generic_options=list(options),
+                generic_options=list(channel),
             )
         except (pa.ArrowException, ValueError) as error:
             raise InvalidInput(
-                f"{uri!r} is not the address of a host; write it like grpc://127.0.0.1:8815."
+                f"{self.uri!r} is not the address of a host; write it like grpc://127.0.0.1:8815."
             ) from error
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
 
     @property
     def client(self) -> flight.FlightClient:
@@ -94,8 +153,77 @@ class Connection:
         """
         client = self._client
         if client is None:
-            raise Unavailable(f"The connection to {self._uri} is closed; open another one.")
+            raise Unavailable(f"The connection to {self.uri} is closed; open another one.")
         return client
+
+    def call_options(self, seconds: float | None = None) -> flight.FlightCallOptions:
+        """What each call carries: the token, and how long it may take.
+
+        Args:
+            seconds: How long; None: as long as the connection's options allow.
+        """
+        return self._call_options if seconds is None else self._timed(seconds)
+
+    def _timed(self, seconds: float | None) -> flight.FlightCallOptions:
+        return flight.FlightCallOptions(timeout=seconds, headers=self._headers)
+
+    def act(self, name: str, body: bytes, seconds: float | None = None) -> list[bytes]:
+        """Do an action.
+
+        Args:
+            name: Its type.
+            body: Its body.
+            seconds: How long it may take; None: as long as the connection's options allow.
+
+        Returns:
+            The bodies of its results.
+
+        Raises:
+            HostLostError: The host does not answer.
+            LivestateError: What it said, by its kind.
+        """
+        with self.translated():
+            return [
+                result.body.to_pybytes()
+                for result in self.client.do_action(flight.Action(name, body), self.call_options(seconds))
+            ]
+
+    def info(self, command: bytes, seconds: float | None = None) -> flight.FlightInfo:
+        """Have a command planned; arguments and errors as those of `act`."""
+        descriptor = flight.FlightDescriptor.for_command(command)
+        with self.translated():
+            return self.client.get_flight_info(descriptor, self.call_options(seconds))
+
+    def rows(self, ticket: bytes, seconds: float | None = None) -> RowStream:
+        """Begin to read rows. It returns when the first are there; arguments and errors as those of `act`."""
+        with self.translated():
+            reader = self.client.do_get(flight.Ticket(ticket), self.call_options(seconds))
+            return RowStream(self, reader, self.latest_trailer())
+
+    @contextmanager
+    def translated(self, trailer: Trailer | None = None) -> Iterator[None]:
+        """Turn what pyarrow raises inside into an error of the kind that the host meant.
+
+        Args:
+            trailer: The call's; by default that of the call which this thread began last.
+
+        Raises:
+            HostLostError: The host did not answer, or broke off.
+            LivestateError: In place of any other failure of Flight.
+        """
+        try:
+            yield
+        except FLIGHT_FAILURES as error:
+            call = trailer if trailer is not None else self.latest_trailer()
+            raise self._meant(error, call.detail if call is not None else None) from error
+
+    def _meant(self, error: Exception, detail: bytes | None) -> LivestateError:
+        if detail is not None or is_word_of_caller(error):
+            return livestate_error(error, detail)
+        return HostLostError(
+            f"The host at {self.uri} cannot be reached: {plain_message(error).rstrip('.')}. "
+            "Is `livestate serve` running there?"
+        )
 
     def latest_trailer(self) -> Trailer | None:
         """Of the call that this thread began last; None before the first."""

@@ -23,6 +23,7 @@ from engine.cluster.reports import HostName
 from engine.errors import DeadlineExceeded, InvalidInput, Unavailable
 from engine.replica.follower import Follower, FollowerOptions
 from engine.service import QueryOptions, QueryService
+from flight_server.client.options import ConnectionOptions
 from flight_server.peers.cluster import ClusterHost
 from flight_server.peers.peers import PeerOptions
 from flight_server.server.limits import ServerLimits
@@ -127,7 +128,7 @@ class Host:
         options = self._options
         if options.deployment is None:
             return None
-        peers = PeerOptions(token=options.token, tls_roots=options.tls_roots)
+        peers = PeerOptions(ConnectionOptions(token=options.token, tls_roots=options.tls_roots))
         return ClusterHost(
             options.deployment, HostName(options.name), follower, lambda: changelog.identity() or "", peers
         )

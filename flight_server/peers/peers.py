@@ -18,6 +18,7 @@ from engine.duckdb.deadline import Deadline, Watcher
 from engine.errors import DeadlineExceeded, InvalidInput, LivestateError, Unavailable
 from engine.model.schema import GroupName, StoreName
 from flight_server.client.connection import CHANNEL_OPTIONS, FLIGHT_FAILURES, Connection
+from flight_server.client.options import ConnectionOptions
 from flight_server.peers.failure_detector import FailureDetector
 from flight_server.peers.peer_rows import PeerRows, is_lost, peer_error
 from flight_server.wire.fragments import FragmentTicket
@@ -46,9 +47,7 @@ class PeerOptions:
     """How hosts talk to each other.
 
     Attributes:
-        token: What the other hosts want to see; None: nothing.
-        tls_roots: PEM certificates that vouch for the other hosts, for `grpc+tls://` addresses; empty: the
-            system's.
+        connection: How the other hosts are reached; the deployment has their addresses.
         heartbeat_seconds: How often a host reports when nothing changes.
         dead_after_seconds: A host that was not heard of for so long is not alive.
         report_timeout_seconds: How long another host may take to answer a report.
@@ -56,8 +55,7 @@ class PeerOptions:
             can say itself that it ran out of time.
     """
 
-    token: str | None = field(default=None, repr=False)
-    tls_roots: bytes = field(default=b"", repr=False)
+    connection: ConnectionOptions = field(default_factory=ConnectionOptions)
     heartbeat_seconds: float = 0.5
     dead_after_seconds: float = 3.0
     report_timeout_seconds: float = 2.0
@@ -78,13 +76,10 @@ class _Peer:
         self.name = name
         self._options = options
         self._lost = lost
-        self._headers = (
-            [(b"authorization", b"Bearer " + options.token.encode())] if options.token is not None else []
-        )
         self._lock = threading.Lock()
         # Weak: rows that are forgotten end themselves.
         self._under_way: WeakSet[PeerRows] = WeakSet()
-        self._connection = Connection(uri, tls_roots=options.tls_roots, options=PEER_CHANNEL_OPTIONS)
+        self._connection = Connection(options.connection.at(uri), channel=PEER_CHANNEL_OPTIONS)
 
     def begin(self, request: FragmentRequest) -> PeerRows:
         """Begin a fragment there; `open` comes next."""
@@ -95,7 +90,9 @@ class _Peer:
         )
         command = flight.FlightDescriptor.for_command(FragmentTicket.of(request).to_bytes())
         try:
-            writer, reader = self._connection.client.do_exchange(command, self._call(timeout))
+            writer, reader = self._connection.client.do_exchange(
+                command, self._connection.call_options(timeout)
+            )
         except FLIGHT_FAILURES as error:
             raise self._error(error) from error
         rows = PeerRows(self.name, writer, reader, self._connection.latest_trailer(), self._lost)
@@ -114,7 +111,7 @@ class _Peer:
         """Send it this host's report; returns its own."""
         try:
             (answer,) = self._connection.client.do_action(
-                flight.Action(REPORT_ACTION, body), self._call(timeout_seconds)
+                flight.Action(REPORT_ACTION, body), self._connection.call_options(timeout_seconds)
             )
             return bytes(answer.body.to_pybytes())
         except FLIGHT_FAILURES as error:
@@ -125,9 +122,6 @@ class _Peer:
         if is_lost(error, trailer):
             self._lost()
         return peer_error(self.name, error, trailer)
-
-    def _call(self, timeout_seconds: float | None) -> flight.FlightCallOptions:
-        return flight.FlightCallOptions(timeout=timeout_seconds, headers=self._headers)
 
     def close(self) -> None:
         self._connection.close()

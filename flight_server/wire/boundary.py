@@ -102,6 +102,7 @@ _WIRE: Mapping[type[LivestateError], Callable[[str], Exception]] = {
     Defect: flight.FlightInternalError,
 }
 _KINDS: Mapping[str, type[LivestateError]] = {kind.__name__: kind for kind in (*_WIRE, LivestateError)}
+"""All kinds that errors have on the wire. It is closed: what else comes from there names no class."""
 
 
 def wire_error(
@@ -153,9 +154,7 @@ def error_detail(error: LivestateError) -> bytes:
     Returns:
         UTF-8 JSON: `kind`, `message`, and for SQL errors `position` with `offset`, `line` and `column`.
     """
-    # A finer class than the kinds is the host's own: clients know the kinds alone.
-    kind = next((kind for kind in type(error).__mro__ if kind in _WIRE), LivestateError)
-    document: dict[str, Any] = {"kind": kind.__name__, "message": _shortened(error.message)}
+    document: dict[str, Any] = {"kind": kind_name(error), "message": _shortened(error.message)}
     if isinstance(error, InvalidInput) and error.position is not None:
         document["position"] = {
             "offset": error.position.offset,
@@ -163,6 +162,21 @@ def error_detail(error: LivestateError) -> bytes:
             "column": error.position.column,
         }
     return json.dumps(document).encode()
+
+
+def kind_name(error: LivestateError) -> str:
+    """The name of an error's kind. A finer class is its owner's alone; others know the kinds."""
+    return next((kind for kind in type(error).__mro__ if kind in _WIRE), LivestateError).__name__
+
+
+def error_of_kind(name: str, message: str) -> LivestateError:
+    """The error that `kind_name` named.
+
+    Args:
+        name: The name of a kind; of any other text comes an error of no kind.
+        message: The error's message.
+    """
+    return _KINDS.get(name, LivestateError)(message)
 
 
 def livestate_error(error: Exception, detail: bytes | None) -> LivestateError:
@@ -217,7 +231,30 @@ _BY_CLASS: tuple[tuple[type[Exception], type[LivestateError]], ...] = (
 
 def _by_class(error: Exception) -> LivestateError:
     kind = next((kind for raised, kind in _BY_CLASS if isinstance(error, raised)), LivestateError)
-    return kind(str(error).partition(". gRPC client debug context")[0])
+    return kind(plain_message(error))
+
+
+def plain_message(error: Exception) -> str:
+    """The message of what pyarrow's Flight client raised, without what only a developer of gRPC reads."""
+    return (
+        str(error)
+        .partition(". gRPC client debug context")[0]
+        .partition(". Client context")[0]
+        .removeprefix("Flight returned ")
+    )
+
+
+_OF_THE_CALLER = (InvalidInput, NotFound, Unsupported, Unauthenticated)
+
+
+def is_word_of_caller(error: Exception) -> bool:
+    """Whether a failure without a trailer is the caller's own, so that no other host would answer either:
+    a wrong token, say, which hosts refuse before the call begins.
+
+    Args:
+        error: What pyarrow's Flight client raised.
+    """
+    return isinstance(_by_class(error), _OF_THE_CALLER)
 
 
 def guarded(

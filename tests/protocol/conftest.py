@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import adbc_driver_flightsql.dbapi as flight_sql
@@ -17,6 +14,7 @@ from pyarrow import flight
 from engine.changelog import Changelog, append_table
 from engine.model.schema import define_store
 from flight_server.host.host import Host, HostOptions
+from tests.support.certificate import Certificate, make_certificate
 from tests.support.typed_rows import FIELDS, VALUES
 
 BIG_ROWS = 200_000
@@ -71,35 +69,10 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     assert host.stop()
 
 
-@dataclass(frozen=True)
-class Certificate:
-    """What a server speaks TLS with, and its clients trust.
-
-    Attributes:
-        chain: The certificate, PEM.
-        key: Its private key, PEM.
-    """
-
-    chain: bytes
-    key: bytes
-
-
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
     """A certificate of this machine that nobody else has signed."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("openssl is needed to make a certificate")
-    directory: Path = tmp_path_factory.mktemp("certificate")
-    chain, key = directory / "certificate.pem", directory / "key.pem"
-    request = (
-        "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost "
-        "-addext subjectAltName=IP:127.0.0.1"
-    )
-    subprocess.run(
-        [openssl, *request.split(), "-out", chain, "-keyout", key], check=True, capture_output=True
-    )
-    return Certificate(chain.read_bytes(), key.read_bytes())
+    return make_certificate(tmp_path_factory.mktemp("certificate"))
 
 
 @pytest.fixture

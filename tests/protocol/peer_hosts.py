@@ -148,7 +148,7 @@ def peer_host(
             uri,
             service,
             lambda group: None,
-            token=options.token,
+            token=options.connection.token,
             limits=limits,
             cluster=cluster,
             fragments=runner,

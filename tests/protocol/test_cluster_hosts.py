@@ -21,11 +21,12 @@ from engine.cluster.reports import HostName
 from engine.errors import LivestateError, Unauthenticated, Unavailable, Unsupported
 from engine.model.schema import define_store
 from flight_server.client.client import Client
+from flight_server.client.options import ConnectionOptions
 from flight_server.host.host import Host, HostOptions
 from flight_server.host.ports import free_ports
 from flight_server.wire.messages import new, pack
 from flight_server.wire.read_point import parse_read_point
-from tests.protocol.conftest import Certificate
+from tests.support.certificate import Certificate
 from tests.support.waiting import wait_until
 
 ROWS = pa.table({"id": pa.array(range(1000), pa.int64()), "n": pa.array([1] * 1000, pa.int64())})
@@ -81,9 +82,12 @@ def test_hosts_speak_tls_and_show_each_other_the_token(tmp_path: Path, certifica
     tls = {"tls_certificate": roots, "tls_key": certificate.key, "tls_roots": roots, "token": "secret"}
     with pair(tmp_path, "grpc+tls", **tls) as hosts:
         for host in hosts:
-            with Client(host.uri, token="secret", tls_roots=roots, timeout_seconds=60) as client:
+            with Client(ConnectionOptions((host.uri,), "secret", roots), timeout_seconds=60) as client:
                 assert total(client) == 1000
-            with Client(host.uri, tls_roots=roots) as client, pytest.raises(Unauthenticated):
+            with (
+                Client(ConnectionOptions((host.uri,), tls_roots=roots)) as client,
+                pytest.raises(Unauthenticated),
+            ):
                 client.hosts()
 
 

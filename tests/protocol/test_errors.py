@@ -15,6 +15,7 @@ from engine.errors import (
     Cancelled,
     Corrupt,
     DeadlineExceeded,
+    Defect,
     Fenced,
     InvalidInput,
     LimitExceeded,
@@ -26,7 +27,15 @@ from engine.errors import (
     Unsupported,
 )
 from flight_server.client.client import Client
-from flight_server.wire.boundary import MAX_MESSAGE_CHARACTERS, error_detail, guarded, livestate_error
+from flight_server.client.connection import HostLostError
+from flight_server.wire.boundary import (
+    MAX_MESSAGE_CHARACTERS,
+    error_detail,
+    error_of_kind,
+    guarded,
+    kind_name,
+    livestate_error,
+)
 
 SECRET = "/srv/secret/token.txt"
 KINDS: dict[str, tuple[LivestateError, type[Exception]]] = {
@@ -204,3 +213,23 @@ def test_a_position_that_makes_no_sense_is_none(position: object) -> None:
     found = livestate_error(pa.ArrowInvalid("m"), json.dumps(detail).encode())
     assert isinstance(found, InvalidInput)
     assert found.position is None
+
+
+def test_the_name_of_a_kind_finds_it_again() -> None:
+    kinds: list[type[LivestateError]] = [
+        LivestateError,
+        Defect,
+        *(type(error) for error, _ in KINDS.values()),
+    ]
+    for kind in kinds:
+        assert type(error_of_kind(kind_name(kind("m")), "m")) is kind, kind
+
+
+def test_a_finer_class_travels_as_its_kind() -> None:
+    assert type(error_of_kind(kind_name(HostLostError("gone")), "gone")) is Unavailable
+
+
+@pytest.mark.parametrize("name", ["Position", "dataclass", "HostLostError", "__name__", "", "Unavailable\0"])
+def test_a_name_of_no_kind_becomes_a_plain_error(name: str) -> None:
+    found = error_of_kind(name, "m")
+    assert (type(found), found.message) == (LivestateError, "m")

@@ -20,7 +20,8 @@ from engine.errors import InvalidInput, LivestateError, Unavailable
 from engine.model.schema import define_store
 from flight_server.client.client import Client
 from flight_server.host.host import Host, HostOptions
-from tests.protocol.conftest import SONGS, Certificate
+from tests.protocol.conftest import SONGS
+from tests.support.certificate import Certificate
 from tests.support.started_host import started
 from tests.support.waiting import wait_until
 

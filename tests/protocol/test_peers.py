@@ -26,6 +26,7 @@ from engine.errors import (
 )
 from engine.model.schema import Epoch, PartitionId, StoreName
 from flight_server.client.client import Client
+from flight_server.client.options import ConnectionOptions
 from flight_server.peers.peers import FlightPeers
 from flight_server.server.limits import ServerLimits
 from flight_server.wire.fragments import FragmentTicket
@@ -256,7 +257,9 @@ def test_a_host_of_another_changelog_is_refused(caplog: pytest.LogCaptureFixture
 
 def test_the_token_goes_along() -> None:
     hosts = entries("a", "b", "c")
-    right, wrong = replace(OPTIONS, token="secret"), replace(OPTIONS, token="guess")
+    right, wrong = (
+        replace(OPTIONS, connection=ConnectionOptions(token=token)) for token in ("secret", "guess")
+    )
     with (
         peer_host(hosts, "a", right) as a,
         peer_host(hosts, "b", right) as b,

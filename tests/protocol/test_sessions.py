@@ -16,6 +16,7 @@ from pyarrow import flight
 from engine.errors import InvalidInput, Unauthenticated
 from engine.service import QueryService
 from flight_server.client.client import Client
+from flight_server.client.options import ConnectionOptions
 from flight_server.host.host import Host
 from flight_server.server.server import LivestateServer
 from flight_server.server.sessions import COOKIE, SessionOptions
@@ -169,7 +170,7 @@ def guarded_uri(host: Host) -> Iterator[str]:
 
 
 def test_the_token_opens_as_bearer_and_as_password(guarded_uri: str) -> None:
-    with Client(guarded_uri, token=TOKEN) as client:
+    with Client(ConnectionOptions((guarded_uri,), TOKEN)) as client:
         assert client.query("SELECT count(*) AS n FROM songs").read_all()["n"].to_pylist() == [3]
     for credentials in (
         {"username": "me", "password": TOKEN},

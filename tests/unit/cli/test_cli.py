@@ -15,8 +15,11 @@ import pytest
 
 from engine.changelog import Changelog, append_table
 from engine.model.schema import define_store
+from engine.replica.follower import FollowerOptions
 from flight_server.client.client import Client
+from flight_server.client.options import ConnectionOptions
 from flight_server.host.host import HostOptions
+from tests.support.certificate import make_certificate
 from tests.support.started_host import started
 from tests.support.waiting import wait_until
 from tests.unit.cli.conftest import SONGS, livestate
@@ -148,7 +151,11 @@ def test_an_error_is_short_and_points_at_the_place(host_uri: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "message"),
     [
-        (["sql", "SELECT 1", "--uri", "grpc://127.0.0.1:1"], 1, "No host answers at grpc://127.0.0.1:1"),
+        (
+            ["sql", "SELECT 1", "--uri", "grpc://127.0.0.1:1"],
+            1,
+            "The host at grpc://127.0.0.1:1 cannot be reached",
+        ),
         (["sql", "SELECT 1", "--uri", "nonsense"], 1, "is not the address of a host"),
         (["sql", " "], 2, "There is no SQL"),
         (["sql", "SELECT 1", "--format", "xml"], 2, "'xml' is not one of"),
@@ -244,7 +251,7 @@ def test_serve_says_where_it_listens_and_stops_on_sigterm(tmp_path: Path) -> Non
         uri = said[-1]
         refused = livestate("stores", "--uri", uri)
         assert (refused.exit_code, refused.stdout) == (1, "")
-        with Client(uri, token="secret") as client:
+        with Client(ConnectionOptions((uri,), "secret")) as client:
             wait_until(lambda: bool(client.health()["ready"]))
         counted = livestate(
             "sql",
@@ -287,3 +294,49 @@ def test_a_name_is_switched(tmp_path: Path) -> None:
     missing = livestate("switch", "songs", "gone", "--changelog", uri)
     assert missing.exit_code == 1
     assert "There is no store gone: songs keeps its meaning." in missing.stderr
+
+
+def test_every_command_that_talks_to_a_host_knows_its_token_and_certificate(tmp_path: Path) -> None:
+    certificate, uri = make_certificate(tmp_path), str(tmp_path / "changelog")
+    append_table(Changelog.open(uri), define_store("songs", SONGS.schema, ["song_id"], partitions=1), SONGS)
+    (tmp_path / "token").write_text("secret\n")
+    tls = {"tls_certificate": certificate.chain, "tls_key": certificate.key, "token": "secret"}
+    with started(HostOptions(changelog=uri, data=tmp_path / "data", port=0, **tls)) as host:  # type: ignore[arg-type] # values of several types
+        changelog, at = ["--changelog", uri], ["--uri", host.uri]
+        proof = ["--token-file", str(tmp_path / "token")]
+        trust = ["--tls-roots", str(certificate.chain_file)]
+        for command in (
+            ["sql", "SELECT count(*) AS n FROM songs", "--format", "csv"],
+            ["stores"],
+            ["hosts"],
+            ["switch", "best", "songs", *changelog],
+            ["migrate", "songs", "--add", "year INTEGER", "--take-over", "--wait", "0", *changelog],
+        ):
+            done = livestate(*command, *at, *proof, *trust)
+            assert done.exit_code == 0, (command, done.output)
+            if command[0] == "migrate":
+                continue
+            unknown = livestate(*command, *at, *trust)
+            assert unknown.exit_code == 1, (command, unknown.output)
+            assert "wants a token" in unknown.stderr
+            untrusted = livestate(*command, *at, *proof)
+            assert untrusted.exit_code == 1, (command, untrusted.output)
+            assert "cannot be reached" in untrusted.stderr
+
+
+def test_a_migration_needs_no_host_and_tells_those_that_are_named(tmp_path: Path) -> None:
+    uri = str(tmp_path / "changelog")
+    append_table(Changelog.open(uri), define_store("songs", SONGS.schema, ["song_id"], partitions=1), SONGS)
+    change = ["migrate", "songs", "--take-over", "--wait", "0", "--changelog", uri]
+    assert livestate(*change, "--add", "year INTEGER").exit_code == 0
+    slow = FollowerOptions(poll_seconds=3600.0)
+    with (
+        started(HostOptions(changelog=uri, data=tmp_path / "data", port=0, follower=slow)) as host,
+        Client(host.uri) as client,
+    ):
+        assert livestate(*change, "--add", "month INTEGER", "--uri", host.uri).exit_code == 0
+        wait_until(lambda: "month" in client.query("SELECT * FROM songs").read_all().column_names)
+    nobody = livestate(*change, "--add", "day INTEGER", "--uri", "grpc://127.0.0.1:1")
+    assert nobody.exit_code == 1
+    assert "In effect" in nobody.stdout
+    assert "cannot be reached" in nobody.stderr

@@ -1,0 +1,159 @@
+"""How hosts are reached: one value for the command line, the other hosts, Spark and the benchmarks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from engine.errors import InvalidInput
+
+_SCHEMES = frozenset({"grpc", "grpc+tcp", "grpc+tls", "grpc+unix"})
+_CERTIFICATE = b"CERTIFICATE-----"
+
+
+@dataclass(frozen=True)
+class ConnectionOptions:
+    """How one host, or one of several, is reached. Can be sent to Spark's executors.
+
+    ```python
+    ConnectionOptions.read("grpc+tls://host:8815", token_file="token", tls_roots="roots.pem")
+    ```
+
+    Attributes:
+        uris: Where hosts listen, such as `grpc://127.0.0.1:8815`; `grpc+tls://` for TLS. Empty where another
+            value names them, as a deployment does.
+        token: What the hosts want to be shown; None: nothing.
+        tls_roots: PEM certificates that vouch for the hosts, for `grpc+tls://`; empty: the system's.
+        call_seconds: How long a host may take for a call for which its caller names no time; None: for ever.
+
+    Raises:
+        InvalidInput: A value is none of its kind.
+    """
+
+    uris: tuple[str, ...] = ()
+    token: str | None = field(default=None, repr=False)
+    tls_roots: bytes = field(default=b"", repr=False)
+    call_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        for uri in self.uris:
+            _check_uri(uri)
+        if self.token is not None and not (self.token and self.token.isascii() and self.token.isprintable()):
+            raise InvalidInput("A token is one or more printable ASCII characters, without line breaks.")
+        if self.tls_roots and _CERTIFICATE not in self.tls_roots:
+            raise InvalidInput("The TLS roots hold no certificate; give PEM certificates.")
+        if self.call_seconds is not None and not 0 < self.call_seconds < math.inf:
+            raise InvalidInput("The time for a call must be a number of seconds above 0.")
+
+    @staticmethod
+    def read(
+        uris: str | Iterable[str] = (),
+        *,
+        token: str | None = None,
+        token_file: str | Path | None = None,
+        tls_roots: str | Path | None = None,
+        call_seconds: float | None = None,
+    ) -> ConnectionOptions:
+        """Options as a user gives them.
+
+        Args:
+            uris: Addresses of hosts: a sequence, or a text with commas between them.
+            token: The hosts' token.
+            token_file: File that holds it instead.
+            tls_roots: File with the PEM certificates that vouch for the hosts.
+            call_seconds: As the attribute.
+
+        Raises:
+            InvalidInput: A file cannot be read, or a value is none of its kind.
+        """
+        if token is not None and token_file is not None:
+            raise InvalidInput("Give the token, or the file that holds it, not both.")
+        given = uris.split(",") if isinstance(uris, str) else uris
+        return ConnectionOptions(
+            tuple(filter(None, (uri.strip() for uri in given))),
+            token if token_file is None else read_token(Path(token_file)),
+            b"" if tls_roots is None else read_certificates(Path(tls_roots)),
+            call_seconds,
+        )
+
+    @property
+    def uri(self) -> str:
+        """Where the one host is.
+
+        Raises:
+            InvalidInput: There is none, or several.
+        """
+        if len(self.uris) != 1:
+            raise InvalidInput(
+                f"Give the address of one host, such as grpc://127.0.0.1:8815, not of {len(self.uris)}."
+            )
+        return self.uris[0]
+
+    @property
+    def hosts(self) -> tuple[ConnectionOptions, ...]:
+        """The options of each host alone."""
+        return tuple(self.at(uri) for uri in self.uris)
+
+    def at(self, uri: str) -> ConnectionOptions:
+        """The same options for a host elsewhere.
+
+        Args:
+            uri: Where it listens.
+
+        Raises:
+            InvalidInput: That is no address.
+        """
+        return replace(self, uris=(uri,))
+
+
+def read_token(file: Path) -> str:
+    """Read a token from its file.
+
+    Args:
+        file: Holds it, maybe with spaces or line breaks around it.
+
+    Raises:
+        InvalidInput: The file cannot be read, or is empty.
+    """
+    try:
+        token = file.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise InvalidInput(f"The token file cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput("The token file is not text in UTF-8.") from error
+    if not token:
+        raise InvalidInput("The token file is empty; it must hold the token.")
+    return token
+
+
+def read_certificates(file: Path) -> bytes:
+    """Read the certificates that vouch for hosts.
+
+    Args:
+        file: Holds them, in PEM.
+
+    Raises:
+        InvalidInput: The file cannot be read, or holds none.
+    """
+    try:
+        found = file.read_bytes()
+    except OSError as error:
+        raise InvalidInput(
+            f"The file with the certificates that vouch for hosts cannot be read: {error.strerror}."
+        ) from error
+    if _CERTIFICATE not in found:
+        raise InvalidInput("The file with the certificates that vouch for hosts holds none in PEM.")
+    return found
+
+
+def _check_uri(uri: str) -> None:
+    try:
+        parts = urlsplit(uri)
+        is_address = parts.scheme in _SCHEMES and (parts.port is None or parts.hostname is not None)
+    except ValueError:
+        is_address = False
+    if not is_address or not uri.startswith(f"{parts.scheme}://"):
+        raise InvalidInput(f"{uri!r} is not the address of a host; write it like grpc://127.0.0.1:8815.")

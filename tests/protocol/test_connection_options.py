@@ -1,0 +1,72 @@
+"""How hosts are reached: one value, checked when it is made."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from engine.errors import InvalidInput
+from flight_server.client.options import ConnectionOptions
+
+ROOTS = b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+
+
+def test_options_as_a_user_gives_them(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(" secret\n")
+    (tmp_path / "roots").write_bytes(ROOTS)
+    found = ConnectionOptions.read(
+        " grpc://a:1, grpc+tls://[::1]:2,", token_file=tmp_path / "token", tls_roots=str(tmp_path / "roots")
+    )
+    assert found == ConnectionOptions(("grpc://a:1", "grpc+tls://[::1]:2"), "secret", ROOTS)
+    assert [each.uri for each in found.hosts] == ["grpc://a:1", "grpc+tls://[::1]:2"]
+    assert {each.token for each in found.hosts} == {"secret"}
+    assert pickle.loads(pickle.dumps(found)) == found
+    assert "secret" not in repr(found)
+    assert "CERTIFICATE" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    "uri", ["nonsense", "", "a:1", "http://a:1", "grpc:/a:1", "GRPC://a:1", "grpc://a:b", "grpc://a:99999"]
+)
+def test_what_is_no_address_is_refused(uri: str) -> None:
+    with pytest.raises(InvalidInput, match="is not the address of a host"):
+        ConnectionOptions((uri,))
+
+
+@pytest.mark.parametrize("token", ["", "a\nb", "ü", "a\0"])
+def test_what_is_no_token_is_refused(token: str) -> None:
+    with pytest.raises(InvalidInput, match="token is") as refusal:
+        ConnectionOptions(token=token)
+    assert not token or token not in refusal.value.message
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf")])
+def test_what_is_no_time_is_refused(seconds: float) -> None:
+    with pytest.raises(InvalidInput, match="seconds above 0"):
+        ConnectionOptions(call_seconds=seconds)
+
+
+def test_one_host_is_one() -> None:
+    with pytest.raises(InvalidInput, match="one host"):
+        _ = ConnectionOptions().uri
+    with pytest.raises(InvalidInput, match="one host"):
+        _ = ConnectionOptions(("grpc://a:1", "grpc://b:1")).uri
+
+
+def test_files_that_hold_nothing_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty").write_text("\n")
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    for name, words in (("empty", "empty"), ("binary", "UTF-8"), ("nothing", "cannot be read")):
+        with pytest.raises(InvalidInput, match=words) as refusal:
+            ConnectionOptions.read(token_file=tmp_path / name)
+        assert str(tmp_path) not in refusal.value.message
+    for name in ("empty", "binary", "nothing"):
+        with pytest.raises(InvalidInput, match="certificates") as refusal:
+            ConnectionOptions.read(tls_roots=tmp_path / name)
+        assert str(tmp_path) not in refusal.value.message
+    with pytest.raises(InvalidInput, match="no certificate"):
+        ConnectionOptions(tls_roots=b"x")
+    with pytest.raises(InvalidInput, match="not both"):
+        ConnectionOptions.read(token="a", token_file=tmp_path / "empty")
