@@ -30,32 +30,30 @@ from engine.coordinator.division import Divider, Division
 from engine.coordinator.endpoints import Endpoints
 from engine.coordinator.key_rows import KeyQuery
 from engine.coordinator.lone import lone_cluster
-from engine.coordinator.plans import Definitions, PlanCache, Splitter
+from engine.coordinator.plans import PlanCache
 from engine.coordinator.router import Router
 from engine.coordinator.routes import Routes
-from engine.coordinator.shapes import Generations, Shapes
 from engine.duckdb.deadline import Deadline, Slot
-from engine.duckdb.engine import BindingError, Engine
+from engine.duckdb.engine import Engine
 from engine.duckdb.spill import SpillDirectory
-from engine.errors import InvalidInput, LimitExceeded, Unavailable
 from engine.exec.fragment_cache import FragmentCache
+from engine.exec.fragment_executor import FragmentExecutor
 from engine.exec.local import LocalExecutor
 from engine.exec.query_result import QueryMetadata, QueryResult
 from engine.exec.requests import Requests
 from engine.model.read_point import NEWEST, ReadPoint
 from engine.plan.arguments import parameter_schema, shape_values
 from engine.plan.plans import EnginePlan, RowsPlan, lookup_points
-from engine.plan.split.gather import gather
 from engine.plan.split.sizes import DEFAULT_LIMIT_BYTES
-from engine.plan.split.split import split
 from engine.plan.statement import ReadyStatement
 from engine.plan.values import Arguments
 from engine.scan import BuildingError, StoreSource, StoreStatus
 from engine.sql.literals import shape_of
 from engine.sql.parse import Kind
 from engine.statements.column_names import ColumnNames
-from engine.statements.pin import ALL_NEWEST, MigratedError, Pin
+from engine.statements.pin import ALL_NEWEST, MigratedError
 from engine.statements.request import REFUSED_LIMIT, Request
+from engine.statements.shapes import Shapes
 from engine.statements.statement_cache import MAX_CACHED_LENGTH, LeastRecentlyUsed, ReadyText, StatementCache
 from engine.statements.texts import ExpectedShapes, Texts
 
@@ -162,15 +160,16 @@ class QueryService:
         self._engine = Engine(options.memory_limit_bytes, options.threads, _spill_directory(options))
         self._statements = StatementCache(options.cached_statements, ColumnNames(self._engine.binder))
         self._texts = Texts(source, self._statements, options.max_sql_bytes)
-        self._fragments = FragmentCache(self._engine, options.cached_statements)
         self._prepared: LeastRecentlyUsed[_Prepared] = LeastRecentlyUsed(options.cached_statements)
         self._local = LocalExecutor(source, self._engine, self._statements, options.batch_bytes)
         self._requests = Requests(self._texts, self._local)
         self._cluster = cluster or lone_cluster(source)
         self._routes = Routes(self._cluster, options.broadcast_limit_bytes)
-        self._shapes = Shapes(source)
-        self._router = Router(self._routes, self._shapes)
-        plans = PlanCache(self._engine, self._fragments, Splitter(split, gather), options.cached_statements)
+        shapes = Shapes(source)
+        self._router = Router(source, self._routes, shapes, self._requests)
+        fragments = FragmentCache(self._engine, options.cached_statements)
+        self._fragment_executor = FragmentExecutor(source, fragments, shapes, self._local)
+        plans = PlanCache(self._engine, fragments, self._local, options.cached_statements)
         self._divider = Divider(self._cluster, self._routes, self._router, plans)
         self._coordinator = None if cluster is None else self._coordinating(cluster, plans)
 
@@ -190,7 +189,7 @@ class QueryService:
             self._routes,
             self._router,
             self._local,
-            self.execute_fragment,
+            self._fragment_executor,
             limits,
         )
 
@@ -424,44 +423,7 @@ class QueryService:
             Unavailable: A partition or an epoch of it cannot be read here.
             LivestateError: It cannot be answered, as its kind and message say.
         """
-        started = time.perf_counter()
-        values = (
-            () if request.parameters is None else tuple(column[0] for column in request.parameters.columns)
-        )
-        inputs = {name: _one_batch(table) for name, table in request.inputs.items()}
-        deadline = Deadline(request.timeout_seconds, cancelled)
-        try:
-            bound = self._fragments.bound(
-                request.sql,
-                self._stores_of(request),
-                {name: batch.schema for name, batch in inputs.items()},
-                tuple(value.type for value in values),
-                deadline,
-            )
-        except BindingError as error:
-            raise InvalidInput(f"The engine refuses a fragment: {error}") from error
-        pin = Pin(request.epochs, request.partitions)
-        lookup = bound.statement.key_lookup
-        try:
-            if lookup is not None and lookup.is_key(key := values[0].as_py()):
-                return self._local.row(lookup, key, pin, started)
-            ready = ReadyText(request.sql, bound.statement, inputs)
-            return self._local.answer(
-                Request("duckdb", ready, Arguments(values, inputs), deadline, started, pin=pin)
-            )
-        except MigratedError as error:
-            raise Unavailable(error.message) from error
-
-    def _stores_of(self, request: FragmentRequest) -> Definitions:
-        """What stores are to a fragment."""
-        stores, generations = self._source.definitions(), request.generations
-        read = {name: stores[name] for name in request.partitions if name in stores}
-        # Nearly always they are what they are here now.
-        if self._shapes.fit(read, generations):
-            return stores
-        return self._source.definitions_of(
-            {each.group: generations.get(each.group, 0) for each in read.values()}
-        )
+        return self._fragment_executor.execute(request, cancelled)
 
     def row(
         self,
@@ -614,27 +576,10 @@ class QueryService:
         asked = self._asked(request)
         if self._coordinator is not None:
             return self._coordinator.answer(asked).result
-        return self._router.alone(asked, lambda found, pin: found.answer(pin))
-
-    def _asked_in_shapes(self, request: Request, generations: Generations) -> DistributedQuery | None:
-        found = self._requests.in_shapes(request, generations)
-        return None if found is None else self._asked(found)
+        return self._router.alone(asked, self._local.answer)
 
     def _asked(self, request: Request) -> DistributedQuery:
-        return DistributedQuery(
-            statement=request.statement,
-            arguments=request.arguments,
-            limit=request.limit,
-            definitions=self._source.definitions(),
-            read_point=request.read_point,
-            deadline=request.deadline,
-            bind=lambda: self._local.bind(request),
-            answer=lambda pin: self._local.answer(replace(request, pin=pin)),
-            explain=lambda pin: self._local.explain(replace(request, pin=pin)),
-            seconds=request.seconds,
-            in_shapes=lambda generations: self._asked_in_shapes(request, generations),
-            has_expected_shapes=request.has_expected_shapes,
-        )
+        return DistributedQuery(request, self._source.definitions())
 
     def _schema(self, request: Request) -> pa.Schema:
         """The schema of a statement's result."""
@@ -662,7 +607,7 @@ class QueryService:
             return self._local.explain(request)
         asked = self._asked(request)
         return (
-            self._router.alone(asked, lambda found, pin: found.explain(pin))
+            self._router.alone(asked, self._local.explain)
             if self._coordinator is None
             else self._coordinator.explain(asked)
         )
@@ -694,22 +639,6 @@ def _spill_directory(options: QueryOptions) -> SpillDirectory | None:
     if options.spill_directory is None or not options.spill_limit_bytes:
         return None
     return SpillDirectory(options.spill_directory, options.spill_limit_bytes)
-
-
-def _one_batch(table: pa.Table) -> pa.RecordBatch:
-    """A table as one batch."""
-    batches = table.combine_chunks().to_batches()
-    if len(batches) > 1:
-        raise LimitExceeded(
-            "An input of a fragment has a column of more than 2 GiB: ask for fewer rows or columns."
-        )
-    return (
-        batches[0]
-        if batches
-        else pa.RecordBatch.from_arrays(
-            [pa.array([], field.type) for field in table.schema], schema=table.schema
-        )
-    )
 
 
 def _catalog_result(table: pa.Table) -> QueryResult:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 
-from engine.cluster.fragments import FragmentRequest, FragmentRows
 from engine.cluster.reports import HostName
 from engine.cluster.routing import Route
 from engine.coordinator.cluster import Cluster
@@ -24,10 +23,11 @@ from engine.coordinator.endpoints import Endpoints, endpoints_of
 from engine.coordinator.exchange_stream import ExchangeStream
 from engine.coordinator.explained import analyzed_lines, scattered_lines, whole_lines
 from engine.coordinator.fragment_context import FragmentContext, FragmentStats
+from engine.coordinator.fragment_hosts import FragmentHosts
 from engine.coordinator.key_rows import KeyQuery, KeyRows
 from engine.coordinator.memory import MemoryPool
 from engine.coordinator.parts import HostFailedError, Parts, RefusedError, let_go, stopping
-from engine.coordinator.plans import PlanCache, ReadyFragment, ReadyPlan, WholeText
+from engine.coordinator.plans import PlanCache, ReadyPlan, WholeText
 from engine.coordinator.results import forwarded_metadata, local_metadata, scattered_metadata
 from engine.coordinator.router import Routed, Router
 from engine.coordinator.routes import Routes
@@ -37,13 +37,14 @@ from engine.duckdb.engine import BindingError, Engine, EngineRows
 from engine.duckdb.results import sliced
 from engine.errors import Defect, InvalidInput, LivestateError, NotFound, Unavailable
 from engine.exec.engine_query import python_values
+from engine.exec.fragment_executor import FragmentExecutor
 from engine.exec.local import LocalExecutor
 from engine.exec.query_result import QueryResult
-from engine.plan.placement import Kept, Partitions, kept_partitions, united
+from engine.plan.placement import Kept, kept_partitions, united
 from engine.plan.plans import CountPlan
 from engine.plan.values import Arguments
 from engine.statements.pin import Pin
-from engine.statements.request import REFUSED_LIMIT
+from engine.statements.request import REFUSED_LIMIT, Request
 
 _log = logging.getLogger(__name__)
 
@@ -54,9 +55,6 @@ PRIMED_BYTES = 4 << 20
 """Arrow bytes that are read before any is handed out: a result up to this size survives the loss
 of a host.
 """
-
-Serve = Callable[[FragmentRequest, Callable[[], bool]], QueryResult]
-"""Runs a fragment on this host."""
 
 
 @dataclass(frozen=True)
@@ -96,24 +94,6 @@ class Answer:
     stats: Collection[FragmentStats] = ()
 
 
-class _LocalRows:
-    """A fragment on this host, as those of other hosts are seen."""
-
-    def __init__(self, result: QueryResult) -> None:
-        self._result = result
-        self.schema = result.schema
-        self.metadata: Mapping[str, Any] = vars(result.metadata)
-        self.nbytes = 0
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        for batch in self._result:
-            self.nbytes += batch.nbytes
-            yield batch
-
-    def close(self) -> None:
-        self._result.close()
-
-
 class Coordinator:
     """Answers statements over several hosts. Safe for threads.
 
@@ -124,7 +104,7 @@ class Coordinator:
         routes: Knows how big stores are, and who can answer.
         router: Finds who can answer statements.
         local: Answers from this host's stores.
-        serve: Runs a fragment on this host.
+        executor: Runs fragments on this host.
         options: Limits.
     """
 
@@ -136,7 +116,7 @@ class Coordinator:
         routes: Routes,
         router: Router,
         local: LocalExecutor,
-        serve: Serve,
+        executor: FragmentExecutor,
         options: CoordinatorOptions,
     ) -> None:
         self._cluster = cluster
@@ -144,7 +124,8 @@ class Coordinator:
         self._plans = plans
         self._routes = routes
         self._router = router
-        self._serve = serve
+        self._local = local
+        self._hosts = FragmentHosts(cluster, executor)
         self._options = options
         self._memory = MemoryPool(options.gather_limit_bytes, options.total_gather_limit_bytes)
         self._threads = ThreadPoolExecutor(options.peer_threads, "livestate-parts")
@@ -246,12 +227,8 @@ class Coordinator:
         asked, kept, route = routed.asked, routed.kept, routed.route
         statement, hosts = asked.statement, self._readers(route)
         if not hosts or hosts == [self._cluster.here]:
-            return asked.explain(self._pin(asked, route))
-        text = (
-            self._plans.whole(statement, asked.types, asked.bind, asked.deadline).text
-            if len(hosts) == 1
-            else None
-        )
+            return self._local.explain(self._pinned(asked, route))
+        text = self._plans.whole(asked.request).text if len(hosts) == 1 else None
         if text is not None:
             return whole_lines(statement, asked.arguments, kept, hosts[0], text)
         plan = self._plan(asked)
@@ -303,9 +280,9 @@ class Coordinator:
 
     def _plan(self, asked: DistributedQuery) -> ReadyPlan:
         if asked.limit == REFUSED_LIMIT:
-            return self._plans.gathering(asked.statement, asked.types, asked.bind, asked.deadline)
+            return self._plans.gathering(asked.request)
         sizes = self._routes.sizes(asked.statement.bound.stores, asked.definitions)
-        return self._plans.plan(asked.statement, asked.types, sizes, asked.bind, asked.deadline)
+        return self._plans.plan(asked.request, sizes)
 
     def _on(self, routed: Routed) -> Answer:
         asked, kept, route = routed.asked, routed.kept, routed.route
@@ -313,7 +290,7 @@ class Coordinator:
         if not hosts or hosts == [self._cluster.here]:
             return self._here(asked, route)
         if len(hosts) == 1:
-            whole = self._plans.whole(asked.statement, asked.types, asked.bind, asked.deadline)
+            whole = self._plans.whole(asked.request)
             if whole.text is not None:
                 return self._forwarded(asked, route, hosts[0], whole)
         plan = self._plan(asked)
@@ -326,24 +303,25 @@ class Coordinator:
             _log.log(
                 level, "A statement is answered by gathering, since its split form was refused: %s", refused
             )
-        plan = self._plans.gathering(asked.statement, asked.types, asked.bind, asked.deadline)
+        plan = self._plans.gathering(asked.request)
         try:
             return self._scattered(asked, kept, route, plan)
         except RefusedError as refused:
             raise refused.error from refused
 
-    def _pin(self, asked: DistributedQuery, route: Route) -> Pin:
-        """What this host reads."""
+    def _pinned(self, asked: DistributedQuery, route: Route) -> Request:
+        """A statement with what this host reads."""
         held = route.partitions.get(self._cluster.here, {})
         partitions = {name: tuple(held.get(name, ())) for name in asked.statement.bound.stores}
         # Without partitions any epoch will do, and this host need not have that of the others.
-        return Pin(route.epochs if any(partitions.values()) else None, partitions)
+        epochs = route.epochs if any(partitions.values()) else None
+        return replace(asked.request, pin=Pin(epochs, partitions))
 
     def _here(self, asked: DistributedQuery, route: Route) -> Answer:
         """This host has all of it."""
         here = self._cluster.here
         try:
-            result = asked.answer(self._pin(asked, route))
+            result = self._local.answer(self._pinned(asked, route))
         except Unavailable as error:
             raise HostFailedError(here, error) from error
         except NotFound as error:
@@ -370,29 +348,27 @@ class Coordinator:
                 raise refused.error from refused
             kept = resources.pop_all()
         schema = part.rows.schema if whole.schema is None else whole.schema
-        metadata = forwarded_metadata(host, part.rows.metadata, route, asked.definitions, asked.seconds())
+        seconds = asked.request.seconds()
+        metadata = forwarded_metadata(host, part.rows.metadata, route, asked.definitions, seconds)
         batches = sliced(renamed(_unwrapped(rows, route), schema), self._options.batch_bytes)
         return Answer(QueryResult(schema, metadata, batches, kept.close, parts.end), route, None, (stats,))
 
     def _scattered(self, asked: DistributedQuery, kept: Kept, route: Route, plan: ReadyPlan) -> Answer:
         """Several hosts have it: each runs fragments over its part."""
-        planned = asked.seconds()["total"]
+        planned = asked.request.seconds()["total"]
         if plan.runs is not asked.statement:
             kept = kept_partitions(plan.runs.bound.references, plan.runs.predicates, asked.arguments)
         context = FragmentContext(asked.arguments, route, self._cluster.here, asked.deadline)
-
-        def needs_of(fragment: ReadyFragment) -> Partitions:
-            return united(fragment.fragment.references, kept)
-
+        needs = {each.fragment.name: united(each.fragment.references, kept) for each in plan.fragments}
         with ExitStack() as resources:
             parts = self._begun(asked.deadline, resources)
             reservation = self._memory.reservation()
             resources.callback(reservation.free)
-            scatter = Scatter(context, needs_of, parts, self._threads, reservation)
+            scatter = Scatter(context, needs, parts, self._threads, reservation)
             resources.callback(scatter.forget)
             schema, batches = self._rows(asked, route, plan, scatter, resources)
             kept_open = resources.pop_all()
-        seconds = asked.seconds(plan=planned, gather=scatter.gather_seconds)
+        seconds = asked.request.seconds(plan=planned, gather=scatter.gather_seconds)
         if plan.merge is not None:
             seconds["merge"] = max(0.0, seconds["total"] - planned - scatter.gather_seconds)
         metadata = scattered_metadata(
@@ -462,7 +438,7 @@ class Coordinator:
     def _begun(self, deadline: Deadline, resources: ExitStack) -> Parts:
         """Nothing under way yet, under watch."""
         deadline.check()
-        parts = Parts(self._open)
+        parts = Parts(self._hosts)
         with self._lock:
             if self._closed:
                 raise stopping()
@@ -480,11 +456,6 @@ class Coordinator:
         with self._lock:
             self._running.discard(parts)
         parts.forget()
-
-    def _open(self, host: HostName, request: FragmentRequest, ended: Callable[[], bool]) -> FragmentRows:
-        if host == self._cluster.here:
-            return _LocalRows(self._serve(request, ended))
-        return self._cluster.peers.run(host, request, ended)
 
 
 class _Merged:

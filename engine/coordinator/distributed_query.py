@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-import pyarrow as pa
-
-from engine.coordinator.plans import Bind, Definitions
 from engine.duckdb.deadline import Deadline
-from engine.exec.query_result import QueryResult
 from engine.model.read_point import ReadPoint
-from engine.model.schema import GroupName
+from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.statement import ReadyStatement
 from engine.plan.values import Arguments
-from engine.statements.pin import Pin
+from engine.statements.request import Request
 
 
 @dataclass(frozen=True)
@@ -22,35 +18,34 @@ class DistributedQuery:
     """A statement as the coordinator gets it.
 
     Attributes:
-        statement: The statement.
-        arguments: What it is used with.
-        limit: How many rows at most, where its plan is plain rows; None for all.
+        request: The statement, with everything that it is used with.
         definitions: All stores.
-        read_point: Which epochs will do.
-        deadline: When it must end.
-        bind: Binds it unsplit.
-        answer: Answers it on this host.
-        explain: The lines of EXPLAIN on this host.
-        seconds: Adds the time since the statement came, `total`, to the times of steps by name.
-        in_shapes: Binds its text anew with what its stores are where so many migrations of their groups are
-            in effect: `Requests.in_shapes`.
-        has_expected_shapes: Whether whoever asks was told which columns the answer has.
     """
 
-    statement: ReadyStatement
-    arguments: Arguments
-    limit: int | None
-    definitions: Definitions
-    read_point: ReadPoint
-    deadline: Deadline
-    bind: Bind
-    answer: Callable[[Pin], QueryResult]
-    explain: Callable[[Pin], list[str]]
-    seconds: Callable[..., dict[str, float]]
-    in_shapes: Callable[[Mapping[GroupName, int]], DistributedQuery | None]
-    has_expected_shapes: bool = False
+    request: Request
+    definitions: Mapping[StoreName, StoreDefinition]
 
     @property
-    def types(self) -> tuple[pa.DataType, ...]:
-        """Types of the parameters' values."""
-        return tuple(value.type for value in self.arguments.parameters)
+    def statement(self) -> ReadyStatement:
+        """The statement."""
+        return self.request.statement
+
+    @property
+    def arguments(self) -> Arguments:
+        """What it is used with."""
+        return self.request.arguments
+
+    @property
+    def limit(self) -> int | None:
+        """How many rows at most, where its plan is plain rows; None for all."""
+        return self.request.limit
+
+    @property
+    def read_point(self) -> ReadPoint:
+        """Which epochs will do."""
+        return self.request.read_point
+
+    @property
+    def deadline(self) -> Deadline:
+        """When it must end."""
+        return self.request.deadline

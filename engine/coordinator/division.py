@@ -89,7 +89,7 @@ class Divider:
         routed = self._router.find(asked)
         asked, kept, route = routed.asked, routed.kept, routed.route
         sizes = self._routes.sizes(asked.statement.bound.stores, asked.definitions)
-        plan = self._plans.plan(asked.statement, asked.types, sizes, asked.bind, asked.deadline)
+        plan = self._plans.plan(asked.request, sizes)
         fragment = plain_fragment(asked, plan)
         if fragment is None:
             return Division(route.epochs, plan.schema, None)

@@ -18,14 +18,16 @@ from engine.coordinator.router import Router
 from engine.coordinator.routes import Routes
 from engine.duckdb.deadline import Deadline
 from engine.errors import NotFound, Unavailable
-from engine.exec.engine_query import outputs_of_stored
-from engine.exec.local import Bindable, LocalExecutor
+from engine.exec.local import LocalExecutor
 from engine.exec.query_result import QueryMetadata, QueryResult
 from engine.model.read_point import NEWEST
 from engine.plan.key_lookup import KeyLookup
 from engine.plan.placement import Partitions
 from engine.plan.statement import ReadyStatement
+from engine.plan.values import Arguments
 from engine.statements.pin import Pin
+from engine.statements.request import Request
+from engine.statements.statement_cache import ReadyText
 
 
 @dataclass(frozen=True)
@@ -103,14 +105,19 @@ class KeyRows:
     def _elsewhere(
         self, asked: KeyQuery, route: Route, host: HostName, share: Partitions
     ) -> QueryResult | None:
-        lookup, statement = asked.lookup, asked.statement
-        bindable = Bindable(statement, outputs_of_stored(lookup.schema))
+        lookup, key = asked.lookup, pa.array([asked.key], asked.lookup.key_type)
         whole = self._plans.whole(
-            statement, (lookup.key_type,), lambda: bindable, Deadline(asked.timeout_seconds, asked.cancelled)
+            Request(
+                "duckdb",
+                ReadyText(asked.statement.sql, asked.statement, {}),
+                Arguments((key[0],)),
+                Deadline(asked.timeout_seconds, asked.cancelled),
+                asked.started,
+            )
         )
         if whole.text is None:
             return None
-        parameters = pa.record_batch([pa.array([asked.key], lookup.key_type)], ["1"])
+        parameters = pa.record_batch([key], ["1"])
         request = FragmentRequest(
             whole.text.sql, route.epochs, share, parameters, {}, asked.timeout_seconds, route.migrated
         )

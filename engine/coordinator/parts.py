@@ -7,6 +7,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -21,9 +22,6 @@ from engine.errors import (
     Unavailable,
     Unsupported,
 )
-
-Open = Callable[[HostName, FragmentRequest, Callable[[], bool]], FragmentRows]
-"""Begins a fragment on a host, on this one without a call, as `Peers.run`."""
 
 _MISSING = (Unavailable, NotFound)
 """A store, a partition or an epoch is not there, or the host is not."""
@@ -56,6 +54,13 @@ class RefusedError(Exception):
         self.error = error
 
 
+class Hosts(Protocol):
+    """Where fragments run. Safe for threads."""
+
+    def run(self, host: HostName, request: FragmentRequest, cancelled: Callable[[], bool]) -> FragmentRows:
+        """Begin a fragment on a host, on this one without a call, as `Peers.run`."""
+
+
 @dataclass(frozen=True)
 class Part:
     """A fragment on one host, under way.
@@ -74,11 +79,11 @@ class Parts:
     and nothing more is begun.
 
     Args:
-        open_part: Begins a fragment on a host.
+        hosts: Where they run.
     """
 
-    def __init__(self, open_part: Open) -> None:
-        self._open = open_part
+    def __init__(self, hosts: Hosts) -> None:
+        self._hosts = hosts
         self._lock = threading.Lock()
         self._asked: Counter[HostName] = Counter()
         self._under_way: dict[int, Part] = {}
@@ -128,7 +133,7 @@ class Parts:
 
     def _opened(self, host: HostName, request: FragmentRequest) -> FragmentRows:
         try:
-            return self._open(host, request, lambda: self._ended)
+            return self._hosts.run(host, request, lambda: self._ended)
         except LivestateError as error:
             if self._is_meant(error):
                 raise

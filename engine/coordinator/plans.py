@@ -5,7 +5,7 @@ the merge.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -17,15 +17,18 @@ from engine.duckdb.deadline import Deadline
 from engine.duckdb.engine import BindingError, Engine, Outputs
 from engine.errors import Defect, LivestateError
 from engine.exec.fragment_cache import FragmentCache
-from engine.exec.local import Bindable
+from engine.exec.local import Bindable, LocalExecutor
 from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.plans import CountPlan, RowsPlan
 from engine.plan.query_text import QueryText, ReadColumn, fragment_text, merge_text, text_over_scans
+from engine.plan.split.gather import gather
 from engine.plan.split.nodes import PART_PREFIX, Fragment, SplitPlan
 from engine.plan.split.once import is_read_once
 from engine.plan.split.sizes import Sizes
+from engine.plan.split.split import split
 from engine.plan.statement import ReadyStatement
 from engine.sql.bind import BoundStatement
+from engine.statements.request import Request
 from engine.statements.statement_cache import LeastRecentlyUsed
 
 _log = logging.getLogger(__name__)
@@ -38,19 +41,6 @@ COUNT_RULE = "count"
 
 _REFUSED = (BindingError, NotBoundError, LivestateError)
 """How a text is refused that was made from a right statement."""
-
-
-@dataclass(frozen=True)
-class Splitter:
-    """How statements are split.
-
-    Attributes:
-        split: Splits a statement, knowing how big its stores are.
-        gather: Splits it so that the coordinator runs it whole over gathered rows: always right.
-    """
-
-    split: Callable[[BoundStatement, Sizes], SplitPlan]
-    gather: Callable[[BoundStatement], SplitPlan]
 
 
 @dataclass(frozen=True)
@@ -91,10 +81,6 @@ class ReadyPlan:
     flows: bool = False
 
 
-Bind = Callable[[], Bindable]
-"""Binds a statement unsplit; raises what is wrong with it."""
-
-
 @dataclass(frozen=True)
 class WholeText:
     """A whole statement as a fragment.
@@ -125,28 +111,23 @@ class PlanCache:
     Args:
         engine: Tells the types of merges.
         fragments: Makes fragments ready.
-        splitter: Splits statements.
+        local: Binds statements unsplit, and says what is wrong with them.
         size: How many plans to keep.
     """
 
-    def __init__(self, engine: Engine, fragments: FragmentCache, splitter: Splitter, size: int) -> None:
+    def __init__(self, engine: Engine, fragments: FragmentCache, local: LocalExecutor, size: int) -> None:
         self._engine = engine
         self._fragments = fragments
-        self._splitter = splitter
+        self._local = local
         self._plans: LeastRecentlyUsed[ReadyPlan] = LeastRecentlyUsed(size)
         self._wholes: LeastRecentlyUsed[WholeText] = LeastRecentlyUsed(size)
 
-    def plan(
-        self, statement: ReadyStatement, types: Types, sizes: Sizes, bind: Bind, deadline: Deadline
-    ) -> ReadyPlan:
+    def plan(self, request: Request, sizes: Sizes) -> ReadyPlan:
         """The plan of a statement.
 
         Args:
-            statement: The statement; the same object finds the same plan.
-            types: Types of its parameters' values.
+            request: The statement; the same one, with parameters of the same types, finds the same plan.
             sizes: How big its stores are.
-            bind: Binds the statement unsplit.
-            deadline: When it must end.
 
         Returns:
             The plan.
@@ -154,78 +135,68 @@ class PlanCache:
         Raises:
             LivestateError: The statement itself is refused.
         """
-        key = _Key(id(statement), tuple(map(str, types)), sizes)
+        key = _Key(id(request.statement), tuple(map(str, request.types)), sizes)
         found = self._plans.get(key)
-        if found is None or found.statement is not statement:
-            found = self._made(statement, types, sizes, bind, deadline)
+        if found is None or found.statement is not request.statement:
+            found = self._make_plan(request, sizes)
             self._plans.put(key, found)
         return found
 
-    def _made(
-        self, statement: ReadyStatement, types: Types, sizes: Sizes, bind: Bind, deadline: Deadline
-    ) -> ReadyPlan:
-        bindable = bind()
+    def _make_plan(self, request: Request, sizes: Sizes) -> ReadyPlan:
+        bindable = self._local.bind(request)
         if isinstance(bindable.statement.plan, RowsPlan | CountPlan):
-            return _simple(statement, bindable)
+            return _simple(request.statement, bindable)
         try:
-            return self._ready(
-                statement, bindable, self._splitter.split(bindable.statement.bound, sizes), types, deadline
-            )
+            return self._ready(request, bindable, split(bindable.statement.bound, sizes))
         except _REFUSED as error:
             _log.warning("A statement is answered by gathering, since its split form is refused: %s", error)
-            return self.gathering(statement, types, bind, deadline)
+            return self.gathering(request)
 
-    def gathering(self, statement: ReadyStatement, types: Types, bind: Bind, deadline: Deadline) -> ReadyPlan:
-        """The plan that is always right; not kept.
+    def gathering(self, request: Request) -> ReadyPlan:
+        """The plan that is always right, by which this host runs the statement whole over gathered rows; not
+        kept.
 
         Args:
-            statement: As in `plan`.
-            types: As in `plan`.
-            bind: As in `plan`.
-            deadline: As in `plan`.
+            request: The statement.
 
         Raises:
             LivestateError: The statement itself is refused.
         """
-        bindable = bind()
+        bindable = self._local.bind(request)
         try:
-            return self._ready(
-                statement, bindable, self._splitter.gather(bindable.statement.bound), types, deadline
-            )
+            return self._ready(request, bindable, gather(bindable.statement.bound))
         except NotBoundError as error:
             raise Defect(
                 f"The statement is right, and the engine refuses it over gathered rows ({error}); please "
                 "report the statement."
             ) from error
 
-    def whole(self, statement: ReadyStatement, types: Types, bind: Bind, deadline: Deadline) -> WholeText:
+    def whole(self, request: Request) -> WholeText:
         """A whole statement as the text of one fragment.
 
         Args:
-            statement: As in `plan`.
-            types: As in `plan`.
-            bind: As in `plan`.
-            deadline: As in `plan`.
+            request: As in `plan`.
 
         Raises:
             LivestateError: The statement itself is refused.
         """
-        key = _Key(id(statement), tuple(map(str, types)), Sizes())
+        key = _Key(id(request.statement), tuple(map(str, request.types)), Sizes())
         found = self._wholes.get(key)
-        if found is None or found.statement is not statement:
-            found = self._whole(statement, types, bind, deadline)
+        if found is None or found.statement is not request.statement:
+            found = self._make_whole(request)
             self._wholes.put(key, found)
         return found
 
-    def _whole(self, statement: ReadyStatement, types: Types, bind: Bind, deadline: Deadline) -> WholeText:
-        outputs = bind().outputs
+    def _make_whole(self, request: Request) -> WholeText:
+        statement = request.statement
+        outputs = self._local.bind(request).outputs
         schema = None if outputs is None else outputs.schema
-        bound = statement.bound
+        bound, types = statement.bound, request.types
         try:
             text = _whole_text(statement)
             inputs = {name: bound.list_schemas[name] for name in text.tables}
             found = self._fragments.bound(
-                text.sql, bound.definitions, inputs, [types[place] for place in text.places], deadline
+                text.sql, bound.definitions, inputs, [types[place] for place in text.places], request.deadline
             )
         except _REFUSED as error:
             _log.warning("A statement cannot be handed to another host as it is: %s", error)
@@ -234,35 +205,29 @@ class PlanCache:
             statement, text if schema is None or found.outputs.schema.types == schema.types else None, schema
         )
 
-    def _ready(
-        self,
-        statement: ReadyStatement,
-        bindable: Bindable,
-        split: SplitPlan,
-        types: Types,
-        deadline: Deadline,
-    ) -> ReadyPlan:
+    def _ready(self, request: Request, bindable: Bindable, split_plan: SplitPlan) -> ReadyPlan:
         bound, wanted = bindable.statement.bound, bindable.outputs
+        types, deadline = request.types, request.deadline
         lists = tuple(bound.list_schemas)
         # Where rows make the columns there is nothing to tell of the merge.
         with_merge = wanted is not None
         try:
             texts, merge, outputs, merged = self._typed(
-                split, bound, types, deadline, with_merge=with_merge, constants=False
+                split_plan, bound, types, deadline, with_merge=with_merge, constants=False
             )
         except NotBoundError:
             if not types:
                 raise
             texts, merge, outputs, merged = self._typed(
-                split, bound, types, deadline, with_merge=with_merge, constants=True
+                split_plan, bound, types, deadline, with_merge=with_merge, constants=True
             )
         columns = {name: found.columns for name, found in outputs.items()}
         fragments = []
-        for fragment in split.fragments:
+        for fragment in split_plan.fragments:
             inputs = {name: columns[name] for name in fragment.inputs}
             text = fragment_text(fragment.tree, texts[fragment.name], fragment.references, inputs, lists)
             fragments.append(ReadyFragment(fragment, text, outputs[fragment.name]))
-        if split.merge is None or merge is None:
+        if split_plan.merge is None or merge is None:
             last = fragments[-1]
             given = (
                 None
@@ -271,12 +236,12 @@ class PlanCache:
             )
             flows = given is not None
         else:
-            given = merge_text(split.merge, merge, columns, lists, types, _missed(wanted, merged))
-            flows = bool(fragments) and is_read_once(split.merge, fragments[-1].fragment.name)
+            given = merge_text(split_plan.merge, merge, columns, lists, types, _missed(wanted, merged))
+            flows = bool(fragments) and is_read_once(split_plan.merge, fragments[-1].fragment.name)
         return ReadyPlan(
-            statement,
+            request.statement,
             bindable.statement,
-            split,
+            split_plan,
             None if wanted is None else wanted.schema,
             tuple(fragments),
             given,
@@ -285,7 +250,7 @@ class PlanCache:
 
     def _typed(
         self,
-        split: SplitPlan,
+        split_plan: SplitPlan,
         bound: BoundStatement,
         types: Types,
         deadline: Deadline,
@@ -300,16 +265,20 @@ class PlanCache:
         deadline.check()
         texts = {
             fragment.name: text_over_scans(fragment.tree, types, constants=constants)
-            for fragment in split.fragments
+            for fragment in split_plan.fragments
         }
-        merge = None if split.merge is None else text_over_scans(split.merge, types, constants=constants)
+        merge = (
+            None
+            if split_plan.merge is None
+            else text_over_scans(split_plan.merge, types, constants=constants)
+        )
         read = merge if with_merge else None
         return (
             texts,
             merge,
             *part_types(
                 self._engine.binder,
-                split.fragments,
+                split_plan.fragments,
                 texts,
                 read,
                 bound.references,

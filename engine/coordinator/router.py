@@ -15,13 +15,15 @@ from typing import TypeVar
 from engine.cluster.routing import NoRoute, Route
 from engine.coordinator.distributed_query import DistributedQuery
 from engine.coordinator.routes import Routes
-from engine.coordinator.shapes import Generations, Shapes
 from engine.errors import Unavailable
+from engine.exec.requests import Requests
 from engine.model.read_point import NEWEST
 from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.placement import Kept, Partitions, all_partitions, kept_partitions, united
-from engine.scan import BuildingError
+from engine.scan import BuildingError, StoreSource
 from engine.statements.pin import ALL_NEWEST, MigratedError, Pin
+from engine.statements.request import Request
+from engine.statements.shapes import Generations, Shapes
 
 MOST_SHAPES = 8
 """How often a statement is bound anew."""
@@ -50,13 +52,17 @@ class Router:
     """Finds the routes of statements. Safe for threads.
 
     Args:
+        source: Knows the stores.
         routes: Routes to partitions.
         shapes: What stores are at which epochs.
+        requests: Binds statements anew, and tells their columns.
     """
 
-    def __init__(self, routes: Routes, shapes: Shapes) -> None:
+    def __init__(self, source: StoreSource, routes: Routes, shapes: Shapes, requests: Requests) -> None:
+        self._source = source
         self._routes = routes
         self._shapes = shapes
+        self._requests = requests
 
     def fits(self, stores: Mapping[StoreName, StoreDefinition], route: Route) -> bool:
         """Whether stores are at a route's epochs what they are taken to be.
@@ -117,22 +123,21 @@ class Router:
         Raises:
             LivestateError: It asks for just these epochs, and means nothing there.
         """
-        other = asked.in_shapes(generations)
+        request = asked.request
+        # Another binding is good at other generations than this one was kept to.
+        free = replace(request, read_point=replace(request.read_point, generations={}))
+        other = self._requests.in_shapes(free, generations)
         if other is None or (
-            asked.has_expected_shapes and other.bind().outputs not in (None, asked.bind().outputs)
+            request.has_expected_shapes and not self._requests.has_same_columns(other, request)
         ):
             return self._only_as_bound(asked, generations)
-        return other
+        return DistributedQuery(other, self._source.definitions())
 
     def _only_as_bound(self, asked: DistributedQuery, known: Generations) -> DistributedQuery:
         """A statement that reads only epochs at which its stores are what it was bound with."""
-        return replace(
-            asked,
-            read_point=replace(
-                asked.read_point,
-                generations=self._shapes.generations_of(asked.statement.bound.definitions, known),
-            ),
-        )
+        generations = self._shapes.generations_of(asked.statement.bound.definitions, known)
+        read_point = replace(asked.read_point, generations=generations)
+        return replace(asked, request=replace(asked.request, read_point=read_point))
 
     def check_readable(self, asked: DistributedQuery) -> None:
         """See that there may be epochs at which a statement's stores are what it was bound with.
@@ -148,12 +153,12 @@ class Router:
     def _now(self, asked: DistributedQuery) -> Route | NoRoute:
         return self._routes.now(_everything(asked), asked.definitions, asked.read_point)
 
-    def alone(self, asked: DistributedQuery, act: Callable[[DistributedQuery, Pin], Result]) -> Result:
+    def alone(self, asked: DistributedQuery, act: Callable[[Request], Result]) -> Result:
         """Do something with a statement on a host that has everything.
 
         Args:
             asked: The statement.
-            act: What is done with it, and with what is read of its stores.
+            act: What is done with it, once it is known what is read of its stores.
 
         Returns:
             What comes of it.
@@ -169,7 +174,7 @@ class Router:
                 asked = routed.asked
                 pin = ALL_NEWEST if asked.read_point == NEWEST else Pin(routed.route.epochs)
             try:
-                return act(asked, pin)
+                return act(replace(asked.request, pin=pin))
             except MigratedError as migrated:
                 asked = self.bound_anew(asked, migrated.generations)
             except BuildingError:

@@ -25,8 +25,6 @@ from engine.errors import Unsupported
 from engine.plan.placement import Partitions
 
 P = ParamSpec("P")
-NeedsOf = Callable[[ReadyFragment], Partitions]
-"""The partitions that a fragment needs."""
 
 
 @dataclass
@@ -66,7 +64,7 @@ class Scatter:
 
     Args:
         context: What its fragments have in common.
-        needs_of: What each fragment needs.
+        needs: The partitions that each fragment needs, by its name.
         parts: What is under way.
         threads: Run the calls to hosts; a call never waits for another one.
         reservation: Bytes that may be gathered.
@@ -81,13 +79,13 @@ class Scatter:
     def __init__(
         self,
         context: FragmentContext,
-        needs_of: NeedsOf,
+        needs: Mapping[str, Partitions],
         parts: Parts,
         threads: Executor,
         reservation: MemoryReservation,
     ) -> None:
         self._errand = context
-        self._needs_of = needs_of
+        self._needs = needs
         self._parts = parts
         self._threads = threads
         self._ration = reservation
@@ -183,7 +181,7 @@ class Scatter:
             self._changed.notify_all()
 
     def _requests(self, fragment: ReadyFragment) -> dict[HostName, FragmentRequest]:
-        shares = self._errand.shares(fragment.text, self._needs_of(fragment))
+        shares = self._errand.shares(fragment.text, self._needs[fragment.fragment.name])
         return {
             host: self._errand.request(fragment.text, share, self.tables) for host, share in shares.items()
         }

@@ -114,6 +114,20 @@ class Requests:
             raise outdated(expected_shapes, statement.bound)
         return before
 
+    def has_same_columns(self, other: Request, request: Request) -> bool:
+        """Whether a request that was bound anew has the columns of the request that it was made of, as far as
+        they can be told without its rows.
+
+        Args:
+            other: The request bound anew.
+            request: The request.
+
+        Raises:
+            LivestateError: One of them is not valid, as kind and message say.
+        """
+        outputs = self._local.bind(other).outputs
+        return outputs is None or outputs == self._local.bind(request).outputs
+
     def _columns(self, request: Request) -> Outputs | None:
         try:
             return self._local.bind(request).outputs

@@ -21,7 +21,7 @@ from engine.cluster.fragments import FragmentRequest, FragmentRows
 from engine.cluster.reports import HostName, HostReport
 from engine.coordinator.cluster import Cluster as Hosts
 from engine.coordinator.coordinator import PRIMED_BYTES
-from engine.coordinator.plans import PlanCache, Splitter
+from engine.coordinator.plans import PlanCache
 from engine.duckdb.deadline import NO_DEADLINE
 from engine.duckdb.engine import Engine
 from engine.errors import (
@@ -33,18 +33,18 @@ from engine.errors import (
     NotFound,
     Unavailable,
 )
-from engine.exec.engine_query import outputs_of
 from engine.exec.fragment_cache import FragmentCache
-from engine.exec.local import Bindable
+from engine.exec.local import LocalExecutor
 from engine.model.read_point import ReadPoint
 from engine.model.schema import Epoch, define_store
-from engine.plan.split.gather import gather
 from engine.plan.split.nodes import Fragment, SplitPlan
 from engine.plan.split.sizes import Sizes
-from engine.plan.statement import make_ready
+from engine.plan.values import Arguments
 from engine.service import QueryOptions, QueryService, Session
 from engine.sql.bind import BoundStatement
-from engine.sql.literals import lift
+from engine.statements.column_names import ColumnNames
+from engine.statements.request import Request
+from engine.statements.statement_cache import StatementCache
 from tests.support.cluster import SMALL, Cluster, DirectPeers, host_names, memory_cluster
 from tests.support.held_source import HeldSource, placed
 from tests.support.memory_source import MemorySource, memory_view
@@ -368,24 +368,22 @@ def _broken(bound: BoundStatement, sizes: Sizes) -> SplitPlan:
     return SplitPlan(("broken",), (Fragment("__part_0", tree, bound.references, (), "broken"),), None)
 
 
-def test_a_plan_that_the_engine_refuses_is_replaced_by_gathering(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_plan_that_the_engine_refuses_is_replaced_by_gathering(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine = Engine(256 << 20, 1)
     try:
-        definitions = {PLAYS.name: PLAYS}
-        statement = make_ready(
-            lift("SELECT genre, sum(count) FROM plays GROUP BY genre", "duckdb"), "duckdb", definitions
-        )
-        plans = PlanCache(engine, FragmentCache(engine, 10), Splitter(_broken, gather), 10)
+        statements = StatementCache(10, ColumnNames(engine.binder))
+        local = LocalExecutor(MemorySource([memory_view(PLAYS, ROWS)]), engine, statements, 1 << 20)
+        sql = "SELECT genre, sum(count) FROM plays GROUP BY genre"
+        ready = statements.ready(sql, "duckdb", {PLAYS.name: PLAYS}, NO_DEADLINE)
+        request = Request("duckdb", ready, Arguments(), NO_DEADLINE, 0.0)
+        plans = PlanCache(engine, FragmentCache(engine, 10), local, 10)
+        monkeypatch.setattr("engine.coordinator.plans.split", _broken)
         with caplog.at_level(logging.WARNING):
-            plan = plans.plan(
-                statement,
-                (),
-                Sizes(),
-                lambda: Bindable(statement, outputs_of(engine, statement, (), NO_DEADLINE)),
-                NO_DEADLINE,
-            )
+            plan = plans.plan(request, Sizes())
         assert plan.split.rules == ("gather",)
         assert "gathering" in caplog.text
-        assert plans.plan(statement, (), Sizes(), pytest.fail, NO_DEADLINE) is plan
+        assert plans.plan(request, Sizes()) is plan
     finally:
         engine.close()

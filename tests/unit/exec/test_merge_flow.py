@@ -416,12 +416,19 @@ def test_a_limit_that_is_reached_ends_the_rest() -> None:
 # ---- a flow by itself
 
 
+class _NoHosts:
+    """Hosts that nobody may ask."""
+
+    def run(self, host: HostName, request: FragmentRequest, cancelled: Callable[[], bool]) -> FragmentRows:
+        pytest.fail("no host is asked")
+
+
 def test_a_flow_is_not_read_twice() -> None:
     schema = pa.schema([("a", pa.int64())])
     batches = [pa.record_batch([pa.array([place])], schema=schema) for place in range(10)]
     engine = Engine(256 << 20, 1)
     try:
-        parts = Parts(lambda *_: pytest.fail("no host is asked"))
+        parts = Parts(_NoHosts())
         flow = ExchangeStream(
             schema, batches[:2], iter(batches[2:]), parts, MemoryPool(1 << 20, 1 << 20).reservation()
         )

@@ -18,7 +18,6 @@ import pytest
 from engine.changelog import Changelog, StoreAppender, open_appender
 from engine.cluster.fragments import FragmentRequest
 from engine.cluster.reports import HostName
-from engine.coordinator.shapes import Shapes
 from engine.errors import DeadlineExceeded, InvalidInput, LivestateError, NotFound, Unavailable
 from engine.model.migration import parse_changes
 from engine.model.partitioning import partition_of
@@ -27,6 +26,7 @@ from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, 
 from engine.replica.follower import Follower, FollowerOptions
 from engine.service import QueryOptions, QueryService, Session
 from engine.sql.bind import TableShape
+from engine.statements.shapes import Shapes
 from tests.support.cluster import Cluster, following_cluster, host_names
 from tests.support.following import following
 

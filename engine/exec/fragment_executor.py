@@ -1,0 +1,112 @@
+"""Runs fragments over this host's partitions, for whichever host asks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+import pyarrow as pa
+
+from engine.cluster.fragments import FragmentRequest
+from engine.duckdb.deadline import Deadline
+from engine.duckdb.engine import BindingError
+from engine.errors import InvalidInput, LimitExceeded, Unavailable
+from engine.exec.fragment_cache import FragmentCache
+from engine.exec.local import LocalExecutor
+from engine.exec.query_result import QueryResult
+from engine.model.schema import StoreDefinition, StoreName
+from engine.plan.values import Arguments
+from engine.scan import StoreSource
+from engine.statements.pin import MigratedError, Pin
+from engine.statements.request import Request
+from engine.statements.shapes import Shapes
+from engine.statements.statement_cache import ReadyText
+
+
+class FragmentExecutor:
+    """Runs fragments. Safe for threads.
+
+    Args:
+        source: The stores that are here.
+        fragments: Makes fragments ready.
+        shapes: Knows what stores are at which epochs.
+        local: Answers from the stores that are here.
+    """
+
+    def __init__(
+        self, source: StoreSource, fragments: FragmentCache, shapes: Shapes, local: LocalExecutor
+    ) -> None:
+        self._source = source
+        self._fragments = fragments
+        self._shapes = shapes
+        self._local = local
+
+    def execute(self, request: FragmentRequest, cancelled: Callable[[], bool] | None = None) -> QueryResult:
+        """Run a fragment. It asks no other host for anything.
+
+        Args:
+            request: The fragment.
+            cancelled: Tells, from any thread, whether nobody waits for it any more.
+
+        Returns:
+            The result; close it, or read it to its end.
+
+        Raises:
+            InvalidInput: It is not valid here.
+            Unavailable: A partition or an epoch of it cannot be read here.
+            LivestateError: It cannot be answered, as its kind and message say.
+        """
+        started = time.perf_counter()
+        values = (
+            () if request.parameters is None else tuple(column[0] for column in request.parameters.columns)
+        )
+        inputs = {name: _one_batch(table) for name, table in request.inputs.items()}
+        deadline = Deadline(request.timeout_seconds, cancelled)
+        try:
+            bound = self._fragments.bound(
+                request.sql,
+                self._stores_of(request),
+                {name: batch.schema for name, batch in inputs.items()},
+                tuple(value.type for value in values),
+                deadline,
+            )
+        except BindingError as error:
+            raise InvalidInput(f"The engine refuses a fragment: {error}") from error
+        pin = Pin(request.epochs, request.partitions)
+        lookup = bound.statement.key_lookup
+        try:
+            if lookup is not None and lookup.is_key(key := values[0].as_py()):
+                return self._local.row(lookup, key, pin, started)
+            ready = ReadyText(request.sql, bound.statement, inputs)
+            return self._local.answer(
+                Request("duckdb", ready, Arguments(values, inputs), deadline, started, pin=pin)
+            )
+        except MigratedError as error:
+            raise Unavailable(error.message) from error
+
+    def _stores_of(self, request: FragmentRequest) -> Mapping[StoreName, StoreDefinition]:
+        """What stores are to a fragment."""
+        stores, generations = self._source.definitions(), request.generations
+        read = {name: stores[name] for name in request.partitions if name in stores}
+        # Nearly always they are what they are here now.
+        if self._shapes.fit(read, generations):
+            return stores
+        return self._source.definitions_of(
+            {each.group: generations.get(each.group, 0) for each in read.values()}
+        )
+
+
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
+    """A table as one batch."""
+    batches = table.combine_chunks().to_batches()
+    if len(batches) > 1:
+        raise LimitExceeded(
+            "An input of a fragment has a column of more than 2 GiB: ask for fewer rows or columns."
+        )
+    return (
+        batches[0]
+        if batches
+        else pa.RecordBatch.from_arrays(
+            [pa.array([], field.type) for field in table.schema], schema=table.schema
+        )
+    )
