@@ -398,11 +398,9 @@ def check_no_other_job(newest: Commit, query_ids: Collection[str]) -> None:
     others = [batch.epoch for query, batch in newest.batches.items() if query not in query_ids]
     if others:
         raise InvalidInput(
-            f"A job writes store group {newest.group}: its last batch is epoch {max(others):,}, and it would "
-            "be "
-            "refused from now on. Stop it first, start it again afterwards, and say that the group is to be "
-            "taken "
-            "over, with --take-over or take_over=True."
+            f"A job writes store group {newest.group}: its last batch is epoch {max(others):,}, and it "
+            "would be refused from now on. Stop it first, start it again afterwards, and say that the "
+            "group is to be taken over, with --take-over or take_over=True."
         )
 
 

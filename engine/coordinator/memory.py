@@ -64,9 +64,8 @@ class MemoryReservation:
                 return
             if self._held + nbytes > limit:
                 raise LimitExceeded(
-                    f"The statement gathers more rows of other hosts than gather_limit_bytes allows ({limit} "
-                    "bytes): "
-                    "ask for fewer rows or columns, or raise the limit."
+                    "The statement gathers more rows of other hosts than gather_limit_bytes allows "
+                    f"({limit} bytes): ask for fewer rows or columns, or raise the limit."
                 )
             if not self._memory.take(nbytes):
                 raise LimitExceeded(

@@ -72,9 +72,8 @@ def restore(
     if _is_next_there(changelog, group, epoch):
         return None
     raise Corrupt(
-        f"Store group {group} cannot be brought beyond epoch {epoch}: the epochs behind it have given way to "
-        "snapshots, "
-        "and no snapshot can be read any more; restore the changelog from a backup."
+        f"Store group {group} cannot be brought beyond epoch {epoch}: the epochs behind it have given way "
+        "to snapshots, and no snapshot can be read any more; restore the changelog from a backup."
     )
 
 

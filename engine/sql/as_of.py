@@ -333,8 +333,7 @@ def resolve_as_of(
                 raise source.error(
                     (
                         f"Group {group} has no versioned store here: AS OF TIMESTAMP takes a parameter for "
-                        "these "
-                        "only."
+                        "these only."
                     ),
                     clause.offset,
                 )
@@ -370,9 +369,8 @@ def _groups_of(
     if len(groups) > 1 and isinstance(clause.as_of, AsOfEpoch):
         raise source.error(
             (
-                f"The statement reads the groups {', '.join(groups)}, which count their epochs apart: say AS "
-                "OF "
-                "EPOCH per table."
+                f"The statement reads the groups {', '.join(groups)}, which count their epochs apart: say "
+                "AS OF EPOCH per table."
             ),
             clause.offset,
         )

@@ -197,8 +197,7 @@ class _StoreNames:
                 table,
                 (
                     f"There is no schema {'.'.join(part for part in (table.catalog, table.db) if part)}: "
-                    "stores "
-                    f"are in {CATALOG}.{SCHEMA}."
+                    f"stores are in {CATALOG}.{SCHEMA}."
                 ),
             )
         name = self._store_name(table)
@@ -221,8 +220,7 @@ class _StoreNames:
                 table,
                 (
                     f"The name {name} could be any of the stores {', '.join(sorted(matches))}: quote it as "
-                    "it is "
-                    "written."
+                    "it is written."
                 ),
             )
         raise self._not_found(table, f"There is no store {name}.{did_you_mean(name, self._tables)}")

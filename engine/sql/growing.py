@@ -55,8 +55,7 @@ def check_growing(source: SourceText, tree: exp.Expr) -> None:
                 raise source.error(
                     (
                         f"More than {MAX_NESTING} calls of functions such as repeat, replace and range in "
-                        "each "
-                        "other: use a subquery."
+                        "each other: use a subquery."
                     ),
                     offset_of(node),
                 )

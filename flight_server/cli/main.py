@@ -477,8 +477,7 @@ def _query(client: Client, text: str, kind: str, max_rows: int) -> None:
         click.echo(
             (
                 f"Only the first {max_rows:,} rows are shown; --max-rows 0 shows all, --format csv writes "
-                "them "
-                "as they arrive."
+                "them as they arrive."
             ),
             err=True,
         )

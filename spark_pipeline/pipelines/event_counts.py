@@ -73,8 +73,7 @@ PIPELINE = Pipeline(
             "The busiest sensors",
             (
                 "SELECT sensor_id, readings, last_seen FROM sensor_readings ORDER BY readings DESC, "
-                "sensor_id "
-                "LIMIT 5"
+                "sensor_id LIMIT 5"
             ),
         ),
     ],

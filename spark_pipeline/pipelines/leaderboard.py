@@ -104,8 +104,7 @@ PIPELINE = Pipeline(
             "The top ten",
             (
                 f"WITH {_RANKED} SELECT place, name, country, score FROM ranked JOIN players USING "
-                "(player_id) "
-                "ORDER BY line LIMIT 10"
+                "(player_id) ORDER BY line LIMIT 10"
             ),
         ),
         Question(

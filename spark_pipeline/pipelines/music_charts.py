@@ -142,8 +142,7 @@ PIPELINE = Pipeline(
             "The top five of all songs",
             (
                 "SELECT s.title, s.artist, p.plays FROM song_plays AS p JOIN songs AS s USING (song_id) "
-                "ORDER BY "
-                "p.plays DESC, p.song_id LIMIT 5"
+                "ORDER BY p.plays DESC, p.song_id LIMIT 5"
             ),
         ),
         Question(

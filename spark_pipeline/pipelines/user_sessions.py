@@ -61,9 +61,8 @@ PIPELINE = Pipeline(
         Question(
             "One user's sessions",
             (
-                "SELECT session_start, session_end, events, last_page FROM sessions WHERE user_id = 42 ORDER "
-                "BY "
-                "session_start DESC LIMIT 10"
+                "SELECT session_start, session_end, events, last_page FROM sessions WHERE user_id = 42 "
+                "ORDER BY session_start DESC LIMIT 10"
             ),
         ),
         Question(

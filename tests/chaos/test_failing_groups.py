@@ -204,14 +204,14 @@ def test_who_is_told_of_changes_and_fails_stops_nobody(
     def fail() -> None:
         raise RuntimeError("a defect")
 
-    world, expected_shapes = World(changelog), Event()
+    world, change_was_told = World(changelog), Event()
     with following(changelog, tmp_path / "data") as follower:
         follower.on_change(fail)
-        follower.on_change(expected_shapes.set)
+        follower.on_change(change_was_told.set)
         world.append()
         for group in STORES:
             world.check(follower, group)
-        assert expected_shapes.wait(PATIENCE_SECONDS)
+        assert change_was_told.wait(PATIENCE_SECONDS)
     assert caplog.text.count("Telling of changes") == 1
 
 

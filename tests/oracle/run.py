@@ -71,7 +71,7 @@ class Finding:
 
 
 @dataclass
-class FragmentStats:
+class QueryCounts:
     """What came of the queries so far."""
 
     outcomes: Counter[Outcome] = field(default_factory=Counter)
@@ -90,7 +90,7 @@ class FragmentStats:
         """How many queries were asked."""
         return sum(self.outcomes.values())
 
-    def join(self, other: FragmentStats) -> None:
+    def join(self, other: QueryCounts) -> None:
         """Count what another run counted."""
         self.outcomes += other.outcomes
         self.features += other.features
@@ -203,8 +203,8 @@ def run(
     plan: Plan,
     system_of: SystemOf,
     report: Callable[[Finding], None],
-    progress: Callable[[FragmentStats, float], None] | None = None,
-) -> FragmentStats:
+    progress: Callable[[QueryCounts, float], None] | None = None,
+) -> QueryCounts:
     """Ask many queries.
 
     Args:
@@ -216,24 +216,24 @@ def run(
     Returns:
         What came of them.
     """
-    stats = FragmentStats()
+    counts = QueryCounts()
     started = time.monotonic()
     with ExitStack() as resources:
         for part in _in_parts(plan, system_of, resources):
-            stats.join(part)
+            counts.join(part)
             for finding in part.findings:
                 report(finding)
             seconds = time.monotonic() - started
             if progress is not None:
-                progress(stats, seconds)
-            if len(stats.differences) >= plan.most_findings or (
+                progress(counts, seconds)
+            if len(counts.differences) >= plan.most_findings or (
                 plan.seconds is not None and seconds > plan.seconds
             ):
                 break
-    return stats
+    return counts
 
 
-def _in_parts(plan: Plan, system_of: SystemOf, resources: ExitStack) -> Iterator[FragmentStats]:
+def _in_parts(plan: Plan, system_of: SystemOf, resources: ExitStack) -> Iterator[QueryCounts]:
     """A tally for each dataset, in the order of the seeds."""
     last = plan.first + plan.queries
     starts = [
@@ -250,29 +250,26 @@ def _in_parts(plan: Plan, system_of: SystemOf, resources: ExitStack) -> Iterator
     return workers.map(partial(ask_of_one_dataset, plan, system_of), parts)
 
 
-def ask_of_one_dataset(plan: Plan, system_of: SystemOf, seeds: range) -> FragmentStats:
+def ask_of_one_dataset(plan: Plan, system_of: SystemOf, seeds: range) -> QueryCounts:
     """Ask the queries of some seeds, which go with one dataset."""
-    stats = FragmentStats()
+    counts = QueryCounts()
     dataset = dataset_of(seeds[0], plan.hosts)
     with judging(dataset, system_of) as judge:
         for seed in seeds:
             query, verdict, finding = ask(judge, dataset, seed, shrink=plan.shrink)
-            stats.add(query, verdict)
+            counts.add(query, verdict)
             if finding is not None:
-                stats.findings.append(finding)
-                if len(stats.differences) >= plan.most_findings:
+                counts.findings.append(finding)
+                if len(counts.differences) >= plan.most_findings:
                     break
-    return stats
+    return counts
 
 
-def print_progress(stats: FragmentStats, seconds: float) -> None:
+def print_progress(counts: QueryCounts, seconds: float) -> None:
     """One line that is written anew."""
+    rate = counts.queries / seconds
     print(
-        (
-            f"\r{stats.queries} queries, {len(stats.differences)} differences, {stats.queries / seconds:.0f} "
-            "a "
-            "second "
-        ),
+        f"\r{counts.queries} queries, {len(counts.differences)} differences, {rate:.0f} a second ",
         end="",
         file=sys.stderr,
         flush=True,

@@ -103,9 +103,8 @@ class Sources:
         if self.random.random() < 0.3:
             return (
                 (
-                    f"{base} {self.random.choice(('UNION', 'UNION ALL'))} SELECT n + 1, v FROM {{0}} WHERE n "
-                    "< "
-                    f"{LEVELS}"
+                    f"{base} {self.random.choice(('UNION', 'UNION ALL'))} SELECT n + 1, v FROM {{0}} WHERE "
+                    f"n < {LEVELS}"
                 ),
                 columns,
             )

@@ -56,8 +56,7 @@ RECOMPUTED: dict[str, list[str]] = {
         "SELECT count(*) AS readings, CAST(sum(value) AS BIGINT) AS total FROM readings",
         (
             "SELECT sensor_id, count(*) AS readings, max(event_time) AS last_seen FROM readings GROUP BY 1 "
-            "ORDER "
-            "BY 2 DESC, 1 LIMIT 5"
+            "ORDER BY 2 DESC, 1 LIMIT 5"
         ),
     ],
     "risk": [

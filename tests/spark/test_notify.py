@@ -25,7 +25,7 @@ class _Host(flight.FlightServerBase):  # type: ignore[misc]
 
     def __init__(self, location: str = "grpc://127.0.0.1:0") -> None:
         super().__init__(location)
-        self.expected_shapes: list[tuple[str, str]] = []
+        self.notifications: list[tuple[str, str]] = []
         self.answers = threading.Event()
         self.answers.set()
 
@@ -34,7 +34,7 @@ class _Host(flight.FlightServerBase):  # type: ignore[misc]
         return f"grpc://127.0.0.1:{self.port}"
 
     def do_action(self, context: flight.ServerCallContext, action: flight.Action) -> Iterator[bytes]:
-        self.expected_shapes.append((action.type, action.body.to_pybytes().decode()))
+        self.notifications.append((action.type, action.body.to_pybytes().decode()))
         self.answers.wait(10)
         return iter(())
 
@@ -56,7 +56,7 @@ def test_a_host_is_told_the_group(host: _Host) -> None:
     for epoch in (1, 2):
         notifier.notify(Epoch(epoch))
         assert notifier.wait(10)
-    assert host.expected_shapes == [("livestate.notify", "plays")] * 2
+    assert host.notifications == [("livestate.notify", "plays")] * 2
 
 
 def test_commits_while_the_host_is_busy_become_one_call(host: _Host) -> None:
@@ -67,7 +67,7 @@ def test_commits_while_the_host_is_busy_become_one_call(host: _Host) -> None:
         notifier.notify(Epoch(epoch))
     host.answers.set()
     assert notifier.wait(10)
-    assert 1 <= len(host.expected_shapes) <= 2
+    assert 1 <= len(host.notifications) <= 2
 
 
 def test_an_outage_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -80,7 +80,7 @@ def test_an_outage_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
         with _Host(location) as host:
             notifier.notify(Epoch(4))
             assert notifier.wait(10)
-            assert len(host.expected_shapes) == 1
+            assert len(host.notifications) == 1
     levels = [record.levelname for record in caplog.records]
     assert levels == ["WARNING", "INFO"]
     assert "could not be told of epoch 1 of plays" in caplog.text
@@ -102,7 +102,7 @@ def test_a_failure_that_nobody_expected_does_not_end_the_telling(
     for epoch in (1, 2):
         notifier.notify(Epoch(epoch))
         assert notifier.wait(10)
-    assert host.expected_shapes == [("livestate.notify", "plays")]
+    assert host.notifications == [("livestate.notify", "plays")]
     (record,) = caplog.records
     assert record.exc_info is not None
 
@@ -117,4 +117,4 @@ def test_the_sink_tells_every_host_and_survives_those_that_are_gone(
     drain(stream.frame(), sink, tmp_path / "checkpoint", "append")
     assert len(commits(uri, "plays")) == 1
     assert all(notifier.wait(10) for notifier in sink._notifiers)
-    assert host.expected_shapes == [("livestate.notify", "plays")]
+    assert host.notifications == [("livestate.notify", "plays")]

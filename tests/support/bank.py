@@ -68,9 +68,8 @@ INVARIANTS = (
     ),
     Invariant(
         (
-            "SELECT a.account FROM accounts a JOIN negatives n USING (account) WHERE a.balance <> -n.balance "
-            "OR "
-            "a.version <> n.version"
+            "SELECT a.account FROM accounts a JOIN negatives n USING (account) WHERE a.balance <> "
+            "-n.balance OR a.version <> n.version"
         ),
         (),
     ),
@@ -83,9 +82,8 @@ INVARIANTS = (
     ),
     Invariant(
         (
-            "SELECT a.account FROM accounts a FULL JOIN negatives n USING (account) WHERE a.account IS NULL "
-            "OR "
-            "n.account IS NULL"
+            "SELECT a.account FROM accounts a FULL JOIN negatives n USING (account) WHERE a.account IS "
+            "NULL OR n.account IS NULL"
         ),
         (),
     ),

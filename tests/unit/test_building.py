@@ -359,7 +359,7 @@ def test_statements_go_to_the_replica_that_has_it(
                 Unavailable, match=rf"is being rebuilt on host {hosts[0]}, .*it is at epoch [46] of 13"
             ):
                 answer(cluster.services[hosts[0]], COUNT, HURRIED)
-            assert expected_shapes(cluster, "SHOW STORES")[0]["problem"].startswith(
+            assert rows_of_show(cluster, "SHOW STORES")[0]["problem"].startswith(
                 "No host that answers has partitions 0, 1, 2, 3. Host a builds partitions; it is at"
             )
             gate.open()
@@ -372,7 +372,7 @@ def answer(service: QueryService, sql: str, timeout_seconds: float = PATIENCE_SE
     return int(row["n"])
 
 
-def expected_shapes(cluster: Cluster, sql: str) -> Sequence[dict[str, str]]:
+def rows_of_show(cluster: Cluster, sql: str) -> Sequence[dict[str, str]]:
     with cluster.services[cluster.hosts[0]].execute(sql) as result:
         rows: list[dict[str, str]] = result.read_all().to_pylist()
     return rows

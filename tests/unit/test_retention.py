@@ -264,20 +264,20 @@ def test_a_store_is_not_there_before_it_joined(
 def test_changes_are_told(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
     follower = Follower(changelog, tmp_path / "data", OPTIONS)
     seen: list[Epoch] = []
-    expected_shapes = threading.Event()
+    change_was_told = threading.Event()
 
     def listener() -> None:
         seen.append(reports_of(follower)[0].readable[-1].epoch)
-        expected_shapes.set()
+        change_was_told.set()
 
     follower.on_change(listener)
     follower.start()
     try:
         for amount in range(3):
-            expected_shapes.clear()
+            change_was_told.clear()
             epoch = appender.append({"debit": rows(amount)}).epoch
             wait_until(lambda epoch=epoch: epoch in seen)  # type: ignore[misc]
-        assert expected_shapes.wait(WAIT_SECONDS)
+        assert change_was_told.wait(WAIT_SECONDS)
         assert seen == sorted(seen)
     finally:
         follower.stop()

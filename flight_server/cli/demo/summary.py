@@ -72,8 +72,7 @@ def _lines(outcome: Outcome) -> list[tuple[str, str]]:
             "events",
             (
                 f"{outcome.events:,} in {outcome.seconds:.1f} s: {rate:,.0f} events/s, {outcome.counted:,} "
-                "plays "
-                "counted"
+                "plays counted"
             ),
         ),
         ("epochs", f"{outcome.epoch:,}"),
@@ -81,8 +80,7 @@ def _lines(outcome: Outcome) -> list[tuple[str, str]]:
             "freshness",
             (
                 f"{_percentiles(measured.freshness)}: age of the newest visible event, from its making to "
-                "the "
-                "answer that shows it"
+                "the answer that shows it"
             ),
         ),
         ("top-five query", _percentiles(measured.chart_query)),

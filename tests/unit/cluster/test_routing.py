@@ -436,7 +436,7 @@ def migrated(epochs: Mapping[int, int]) -> GroupReport:
     )
 
 
-def expected_shapes(start: int, stop: int = sys.maxsize) -> ReadPoint:
+def at_generations(start: int, stop: int = sys.maxsize) -> ReadPoint:
     return ReadPoint(generations={G: range(start, stop)})
 
 
@@ -458,9 +458,9 @@ def test_columns_that_were_told_are_read_where_stores_have_them() -> None:
         host_report("a", {"music": migrated({5: 0, 6: 1, 7: 1, 8: 2})}, {"plays": [0, 3]}),
         host_report("b", {"music": migrated({5: 0, 6: 1, 7: 1, 8: 2})}, {"plays": [1, 2]}),
     ]
-    assert routed(ask(reports, EVERYTHING, read_point=expected_shapes(0, 1))).epochs == {"music": 5}
-    assert routed(ask(reports, EVERYTHING, read_point=expected_shapes(0, 2))).epochs == {"music": 7}
-    assert routed(ask(reports, EVERYTHING, read_point=expected_shapes(1))).epochs == {"music": 8}
+    assert routed(ask(reports, EVERYTHING, read_point=at_generations(0, 1))).epochs == {"music": 5}
+    assert routed(ask(reports, EVERYTHING, read_point=at_generations(0, 2))).epochs == {"music": 7}
+    assert routed(ask(reports, EVERYTHING, read_point=at_generations(1))).epochs == {"music": 8}
     other = ReadPoint(as_of={G: AsOfEpoch(Epoch(5))}, generations={G: range(1, 9)})
     assert "other columns than it has at epoch 5" in refused(
         ask(reports, EVERYTHING, read_point=other), InvalidInput, may_come=False
@@ -474,7 +474,7 @@ def test_columns_that_were_told_are_read_where_stores_have_them() -> None:
     needs = {"plays": [0], "likes": [0]}
     both = [host_report("a", {"music": migrated({8: 2})}, {"plays": [0], "likes": [0]})]
     assert "before one of the stores likes, plays was migrated" in refused(
-        ask(both, needs, read_point=expected_shapes(0, 2)), InvalidInput, may_come=False
+        ask(both, needs, read_point=at_generations(0, 2)), InvalidInput, may_come=False
     )
 
 
@@ -483,9 +483,9 @@ def test_columns_that_some_hosts_have_not_yet_are_waited_for() -> None:
         host_report("a", {"music": migrated({5: 0, 6: 1})}, {"plays": [0, 3]}),
         host_report("b", {"music": migrated({4: 0, 5: 0})}, {"plays": [1, 2]}),
     ]
-    later = refused(ask(reports, EVERYTHING, read_point=expected_shapes(1)), Unavailable, may_come=True)
+    later = refused(ask(reports, EVERYTHING, read_point=at_generations(1)), Unavailable, may_come=True)
     assert later == (
         "Group music can be read at epoch 5, and the statement's columns are those that store plays has "
         "since: try again shortly."
     )
-    assert routed(ask(reports, {"plays": [0]}, read_point=expected_shapes(1))).epochs == {"music": 6}
+    assert routed(ask(reports, {"plays": [0]}, read_point=at_generations(1))).epochs == {"music": 6}

@@ -81,9 +81,8 @@ STATEMENTS = [
     "SELECT count(*), sum(count), max(genre) FROM plays WHERE song_id = 1 AND song_id = 2",
     'SELECT genre, sum(count) AS "Sum", avg(price), min(day) FROM plays GROUP BY genre',
     (
-        "SELECT genre, sum(count) + 1, NULL AS nothing FROM plays GROUP BY genre HAVING count(*) > 50 ORDER "
-        "BY 2 "
-        "DESC"
+        "SELECT genre, sum(count) + 1, NULL AS nothing FROM plays GROUP BY genre HAVING count(*) > 50 "
+        "ORDER BY 2 DESC"
     ),
     "SELECT song_id, count FROM plays ORDER BY count DESC, song_id, day LIMIT 7 OFFSET 2",
     "SELECT DISTINCT genre FROM plays",
@@ -96,8 +95,7 @@ STATEMENTS = [
     ),
     (
         "SELECT a.song_id, count(*) FROM plays a, plays b WHERE a.song_id = b.song_id AND a.day < b.day "
-        "GROUP BY "
-        "1"
+        "GROUP BY 1"
     ),
     "SELECT song_id, sum(count) OVER (PARTITION BY song_id ORDER BY day) FROM plays",
     "SELECT song_id, rank() OVER (ORDER BY count) FROM plays QUALIFY rank() OVER (ORDER BY count) < 5",
@@ -112,25 +110,21 @@ STATEMENTS = [
     "SELECT genre, list(song_id ORDER BY song_id, day), string_agg(genre, ',') FROM plays GROUP BY 1",
     (
         "SELECT median(count), quantile_cont(price, 0.3), round(stddev(song_id), 9), count(DISTINCT genre) "
-        "FROM "
-        "plays"
+        "FROM plays"
     ),
     (
         "SELECT x, count(*) FROM (SELECT CAST(song_id % 3 AS HUGEINT) AS x, md5(genre)::VARCHAR AS y FROM "
-        "plays) "
-        "GROUP BY x"
+        "plays) GROUP BY x"
     ),
     (
         "SELECT k, sum(n) FROM (SELECT CAST(genre AS ENUM('jazz', 'pop', 'rock')) AS k, 1 AS n FROM plays) "
-        "GROUP "
-        "BY k ORDER BY k"
+        "GROUP BY k ORDER BY k"
     ),
     "PIVOT plays ON genre USING sum(song_id) GROUP BY day",
     "SELECT * FROM (VALUES (1), (2)) AS v(x) JOIN plays ON song_id = x",
     (
         "SELECT b.song_id, x FROM (VALUES (1), (2)) AS v(x) LEFT JOIN plays a ON x = a.song_id RIGHT JOIN "
-        "plays "
-        "b ON a.song_id = b.song_id"
+        "plays b ON a.song_id = b.song_id"
     ),
     "SELECT 1 + 1",
     "SUMMARIZE days",

@@ -70,9 +70,8 @@ def cluster() -> Iterator[Cluster]:
         ("SELECT (SELECT max(title) FROM genres), count(*) FROM plays", [("genre 4", 1000)]),
         (
             (
-                "SELECT title, count(*) FROM plays JOIN genres USING (genre) JOIN labels USING (genre) GROUP "
-                "BY "
-                "1 ORDER BY 1"
+                "SELECT title, count(*) FROM plays JOIN genres USING (genre) JOIN labels USING (genre) "
+                "GROUP BY 1 ORDER BY 1"
             ),
             [("genre 0", 167), ("genre 1", 167)],
         ),

@@ -26,9 +26,8 @@ NAMED_BY_DUCKDB = (
         "count > 2 FROM plays"
     ),
     (
-        "SELECT CASE WHEN count > 3 THEN 'a' ELSE 'b' END, [count, 1], {'a': count}, genre[1], genre || 'x' "
-        "FROM "
-        "plays"
+        "SELECT CASE WHEN count > 3 THEN 'a' ELSE 'b' END, [count, 1], {'a': count}, genre[1], genre || "
+        "'x' FROM plays"
     ),
     "SELECT plays.count * 2, PLAYS.Genre, upper(PLAYS.Genre) FROM plays",
     'SELECT max("Song Id"), count(DISTINCT title) FILTER (WHERE title > \'a\') FROM "My Songs"',
@@ -95,8 +94,7 @@ def test_columns_are_named_as_duckdb_names_them(plain: duckdb.DuckDBPyConnection
         (
             (
                 "SELECT (SELECT min(p.count) FROM plays p), * FROM (PIVOT plays ON genre USING sum(count) "
-                "GROUP "
-                "BY song_id)"
+                "GROUP BY song_id)"
             ),
             "duckdb",
             ["(SELECT MIN(p.count) FROM plays AS p)", "song_id", "pop", "rock"],

@@ -53,13 +53,13 @@ def at(*epochs: int, looked_at: int = 0) -> GroupReport:
 
 
 @pytest.fixture
-def expected_shapes() -> KnownReports:
+def known_reports() -> KnownReports:
     return KnownReports(Assignment((A, B)))
 
 
 @pytest.fixture
-def routes(expected_shapes: KnownReports) -> Routes:
-    return Routes(Cluster(cast("Peers", cast("Any", expected_shapes)), A, Assignment((A, B)).order), 1 << 20)
+def routes(known_reports: KnownReports) -> Routes:
+    return Routes(Cluster(cast("Peers", cast("Any", known_reports)), A, Assignment((A, B)).order), 1 << 20)
 
 
 def epoch(found: Route | NoRoute) -> Epoch:
@@ -78,29 +78,29 @@ def test_other_needs_have_other_routes(routes: Routes) -> None:
     assert [numbers for stores in found.partitions.values() for numbers in stores.values()] == [(3,)]
 
 
-def test_a_new_epoch_is_seen_at_once(expected_shapes: KnownReports, routes: Routes) -> None:
+def test_a_new_epoch_is_seen_at_once(known_reports: KnownReports, routes: Routes) -> None:
     assert epoch(routes.now(ALL, DEFINITIONS, NEWEST)) == 1
-    expected_shapes.group(A, at(1, 2))
+    known_reports.group(A, at(1, 2))
     assert epoch(routes.now(ALL, DEFINITIONS, NEWEST)) == 1
-    expected_shapes.group(B, at(1, 2))
+    known_reports.group(B, at(1, 2))
     assert epoch(routes.now(ALL, DEFINITIONS, NEWEST)) == 2
 
 
 def test_a_host_that_is_gone_is_left_out_and_one_that_comes_back_taken_in(
-    expected_shapes: KnownReports, routes: Routes
+    known_reports: KnownReports, routes: Routes
 ) -> None:
     first = routes.now(ALL, DEFINITIONS, NEWEST)
-    gone = expected_shapes.reports_by_host.pop(B)
+    gone = known_reports.reports_by_host.pop(B)
     assert isinstance(routes.now(ALL, DEFINITIONS, NEWEST), NoRoute)
-    expected_shapes.reports_by_host[B] = gone
+    known_reports.reports_by_host[B] = gone
     assert routes.now(ALL, DEFINITIONS, NEWEST) == first
 
 
-def test_a_look_at_the_changelog_counts_for_staleness(expected_shapes: KnownReports, routes: Routes) -> None:
+def test_a_look_at_the_changelog_counts_for_staleness(known_reports: KnownReports, routes: Routes) -> None:
     read_point = ReadPoint(max_staleness_seconds=3600.0)
     assert isinstance(routes.now(ALL, DEFINITIONS, read_point), NoRoute)
     for host in (A, B):
-        expected_shapes.group(host, at(1, looked_at=1 << 60))
+        known_reports.group(host, at(1, looked_at=1 << 60))
     assert epoch(routes.now(ALL, DEFINITIONS, read_point)) == 1
 
 

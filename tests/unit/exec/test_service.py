@@ -539,8 +539,7 @@ def test_another_dialect(service: QueryService) -> None:
     with service.execute(
         (
             "SELECT `genre`, date_format(timestamp '2024-01-31 00:00:00', 'yyyy') AS y FROM plays WHERE "
-            "song_id "
-            "= 3 AND genre != 'it\\'s'"
+            "song_id = 3 AND genre != 'it\\'s'"
         ),
         session=spark,
     ) as result:
@@ -587,24 +586,21 @@ def test_a_statement_that_is_prepared_again_is_not_made_again(service: QueryServ
         (
             (
                 "SELECT * FROM (PIVOT plays ON genre IN ('pop', 'jazz') USING sum(count) GROUP BY song_id) "
-                "WHERE "
-                "song_id > $1"
+                "WHERE song_id > $1"
             ),
             ["song_id", "pop", "jazz"],
         ),
         (
             (
                 "SELECT * FROM (SELECT song_id, genre, count FROM plays) PIVOT (sum(count) FOR genre IN "
-                "('pop')) "
-                "WHERE song_id > $1"
+                "('pop')) WHERE song_id > $1"
             ),
             ["song_id", "pop"],
         ),
         (
             (
                 "SELECT name, value FROM (SELECT song_id, count FROM plays) UNPIVOT (value FOR name IN "
-                "(count)) "
-                "WHERE value > $1"
+                "(count)) WHERE value > $1"
             ),
             ["name", "value"],
         ),

@@ -146,16 +146,14 @@ def lines(service: QueryService, sql: str) -> list[str]:
         (
             (
                 "SELECT a.price, b.price FROM prices a JOIN prices AS OF TIMESTAMP '2026-01-01 13:30' b "
-                "USING "
-                "(symbol) WHERE symbol = 's3'"
+                "USING (symbol) WHERE symbol = 's3'"
             ),
             [(30, 20)],
         ),
         (
             (
                 "SELECT now.price - past.price FROM prices now JOIN prices AS OF TIMESTAMP '2026-01-01 "
-                "12:30' "
-                "past USING (symbol) WHERE symbol = 's3'"
+                "12:30' past USING (symbol) WHERE symbol = 's3'"
             ),
             [(20,)],
         ),
@@ -171,8 +169,7 @@ def lines(service: QueryService, sql: str) -> list[str]:
         (
             (
                 "SELECT count(*) FROM trades JOIN prices AS OF TIMESTAMP '2026-01-01 12:30' USING (symbol) "
-                "WHERE "
-                "price = 10"
+                "WHERE price = 10"
             ),
             [(40,)],
         ),
@@ -191,17 +188,15 @@ def lines(service: QueryService, sql: str) -> list[str]:
         ),
         (
             (
-                "SELECT price, valid_to = at FROM livestate.history.prices h WHERE h.symbol = 's0' AND h.at "
-                ">= "
-                "'2026-01-01 14:00:00+00' ORDER BY at"
+                "SELECT price, valid_to = at FROM livestate.history.prices h WHERE h.symbol = 's0' AND "
+                "h.at >= '2026-01-01 14:00:00+00' ORDER BY at"
             ),
             [(30, False), (None, True)],
         ),
         (
             (
                 "SELECT h.price, p.price FROM history.prices h JOIN prices p USING (symbol) WHERE symbol = "
-                "'s9' "
-                "ORDER BY 1"
+                "'s9' ORDER BY 1"
             ),
             [(10, 30), (20, 30), (30, 30)],
         ),

@@ -345,9 +345,8 @@ TRICKY = (
     "SELECT a FROM rows GROUP BY a HAVING a = 1",
     "SELECT sum(i) OVER (ORDER BY a, b) AS total FROM rows QUALIFY a = 1",
     (
-        "WITH RECURSIVE c(a) AS (SELECT 0 UNION ALL SELECT r.a + 1 FROM c JOIN rows r ON r.a = c.a WHERE r.b "
-        "= "
-        "'a') SELECT * FROM c"
+        "WITH RECURSIVE c(a) AS (SELECT 0 UNION ALL SELECT r.a + 1 FROM c JOIN rows r ON r.a = c.a WHERE "
+        "r.b = 'a') SELECT * FROM c"
     ),
     "SELECT * FROM (rows r JOIN other q ON r.a = q.a) LEFT JOIN rows z ON z.a = q.w WHERE r.b = 'a'",
 )

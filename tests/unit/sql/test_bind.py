@@ -85,9 +85,8 @@ def test_columns_that_can_be_touched(sql: str, columns: list[tuple[str, tuple[st
         ("WITH c AS (SELECT * FROM b), b AS (SELECT 1 AS id) SELECT * FROM c, b", ["b"]),
         (
             (
-                "WITH c AS (SELECT 1 AS id) SELECT * FROM (WITH b AS (SELECT * FROM c) SELECT * FROM b) JOIN "
-                "b "
-                "USING (id)"
+                "WITH c AS (SELECT 1 AS id) SELECT * FROM (WITH b AS (SELECT * FROM c) SELECT * FROM b) "
+                "JOIN b USING (id)"
             ),
             ["b"],
         ),

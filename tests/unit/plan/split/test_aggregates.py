@@ -158,8 +158,7 @@ def test_the_value_of_a_choice_is_that_of_its_row() -> None:
         spread.check(
             (
                 "SELECT arg_max(a, k, 3), first(a ORDER BY k), last(a ORDER BY k NULLS FIRST), any_value(a "
-                "ORDER "
-                "BY k DESC) FROM t"
+                "ORDER BY k DESC) FROM t"
             ),
             two_phase,
         )

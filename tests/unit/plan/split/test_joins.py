@@ -26,9 +26,8 @@ ALONE = [
         "b.song = p.song"
     ),
     (
-        "SELECT s.song, p.listener, e.note FROM songs s LEFT JOIN plays p ON s.song = p.song LEFT JOIN empty "
-        "e "
-        "ON p.song = e.song"
+        "SELECT s.song, p.listener, e.note FROM songs s LEFT JOIN plays p ON s.song = p.song LEFT JOIN "
+        "empty e ON p.song = e.song"
     ),
     (
         "SELECT s.song, v.x FROM songs s JOIN (VALUES (1, 'a'), (NULL, 'b'), (3, 'c'), (3, 'd')) v(k, x) ON "
@@ -39,8 +38,7 @@ ALONE = [
     "SELECT s.song, v.k FROM (VALUES (1), (77)) v(k), songs s WHERE s.song < v.k",
     (
         "SELECT s.song, q.n FROM songs s JOIN (SELECT song, count(*) AS n FROM plays GROUP BY song) q ON "
-        "s.song "
-        "= q.song"
+        "s.song = q.song"
     ),
     "SELECT s.song, p.song FROM songs s LEFT JOIN plays p ON s.song = p.listener WHERE p.song = s.song",
     "SELECT s.song, u.x FROM songs s, unnest(s.tags) AS u(x)",
@@ -69,8 +67,7 @@ TOGETHER = [
     "SELECT s.song, p.song FROM songs s LEFT JOIN plays p ON s.song = p.listener",
     (
         "SELECT s.song, p.song FROM songs s FULL JOIN plays p ON s.song = p.listener AND p.times > 1 AND "
-        "s.genre "
-        "> 0"
+        "s.genre > 0"
     ),
     "SELECT s.song FROM songs s SEMI JOIN charts c ON s.song = c.song",
     "SELECT s.song FROM songs s ANTI JOIN charts c ON s.song = c.song",
@@ -111,8 +108,7 @@ def test_hosts_do_not_join_alone(runner: SplitRunner, sql: str, small: frozenset
         ),
         (
             "SELECT p.song, continent FROM genres g, songs s, plays p, countries c WHERE g.genre = s.genre "
-            "AND "
-            "s.song = p.song AND p.country = c.country"
+            "AND s.song = p.song AND p.country = c.country"
         ),
     ],
 )

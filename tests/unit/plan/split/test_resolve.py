@@ -34,8 +34,7 @@ RESOLVED = [
     "SELECT x, y FROM (SELECT song, genre FROM songs) q(x, y) WHERE y = 2",
     (
         "WITH q(x) AS (SELECT song FROM songs), r AS (SELECT x + 1 AS x FROM q) SELECT q.x FROM q JOIN r "
-        "USING "
-        "(x)"
+        "USING (x)"
     ),
     "WITH q AS (SELECT song FROM songs) SELECT * FROM (WITH q AS (SELECT genre FROM songs) SELECT * FROM q)",
     "SELECT col0, v.col1 FROM (VALUES (1, 2), (3, 4)) v JOIN songs ON col0 = song",
@@ -44,8 +43,7 @@ RESOLVED = [
     "SELECT song FROM songs UNION ALL SELECT listener FROM plays ORDER BY song DESC LIMIT 4",
     (
         "(SELECT song FROM songs ORDER BY song LIMIT 3) UNION ALL (SELECT song FROM plays ORDER BY 1 DESC "
-        "LIMIT "
-        "1)"
+        "LIMIT 1)"
     ),
     "SELECT struct_pack(song := genre, g := song) AS s, {'song': 1}.song FROM songs",
     "SELECT * FROM range(3) r(song) JOIN songs USING (song)",
@@ -168,8 +166,7 @@ def test_grouping_sets_of_one_column_under_two_names_are_gathered(runner: SplitR
             runner,
             (
                 "SELECT song, p.song AS other, count(*) AS n FROM songs s RIGHT JOIN plays p USING (song) "
-                "GROUP "
-                f"BY {clause}"
+                f"GROUP BY {clause}"
             ),
         )
     ) == {"gather"}

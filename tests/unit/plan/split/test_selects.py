@@ -13,8 +13,7 @@ from tests.unit.plan.split.stores import check
     [
         (
             "SELECT song, country, sum(times), count(*), list(listener ORDER BY listener), avg(times) FROM "
-            "plays "
-            "GROUP BY song, country"
+            "plays GROUP BY song, country"
         ),
         "SELECT song % 7 AS x, max(times) FROM plays GROUP BY song, country HAVING count(*) > 1",
         "SELECT song, sum(times) FROM plays GROUP BY ALL",
@@ -39,13 +38,11 @@ from tests.unit.plan.split.stores import check
         "SELECT song, count(*) FROM (SELECT song FROM songs UNION ALL SELECT song FROM plays) GROUP BY song",
         (
             "WITH loud AS (SELECT song, sum(times) AS t FROM plays GROUP BY song) SELECT * FROM loud JOIN "
-            "songs "
-            "USING (song)"
+            "songs USING (song)"
         ),
         (
-            "WITH few AS (SELECT song, genre FROM songs WHERE seconds > 3) SELECT a.song FROM few a JOIN few "
-            "b "
-            "ON a.song = b.song"
+            "WITH few AS (SELECT song, genre FROM songs WHERE seconds > 3) SELECT a.song FROM few a JOIN "
+            "few b ON a.song = b.song"
         ),
         "WITH plays AS (SELECT * FROM plays WHERE times > 1) SELECT song, count(*) FROM plays GROUP BY song",
         "SELECT song FROM empty GROUP BY song",
@@ -82,13 +79,11 @@ def test_hosts_answer_alone(runner: SplitRunner, sql: str) -> None:
         "SELECT a.s FROM (SELECT sum(times) AS s FROM plays) a, (SELECT count(*) AS c FROM songs) b",
         (
             "WITH loud AS (SELECT song, sum(times) AS t FROM plays GROUP BY song) SELECT song FROM loud "
-            "WHERE t "
-            "= (SELECT max(t) FROM loud)"
+            "WHERE t = (SELECT max(t) FROM loud)"
         ),
         (
             "WITH RECURSIVE up(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM up WHERE n < (SELECT count(*) "
-            "FROM "
-            "genres)) SELECT sum(n) FROM up"
+            "FROM genres)) SELECT sum(n) FROM up"
         ),
         "FROM (PIVOT songs ON genre USING count(*) GROUP BY title) ORDER BY title",
         "SELECT song, list_transform(tags, x -> x || song) FROM songs ORDER BY song LIMIT 3",
@@ -149,8 +144,7 @@ def test_a_common_table_expression_whose_readers_must_agree_runs_once(runner: Sp
     [
         (
             "SELECT p.song FROM (SELECT song FROM songs GROUP BY CUBE (song)) s NATURAL JOIN plays p GROUP "
-            "BY "
-            "p.song ORDER BY song"
+            "BY p.song ORDER BY song"
         ),
         "SELECT p.song, s.song AS other FROM songs s LEFT JOIN plays p USING (song) ORDER BY song, other",
         (
@@ -171,18 +165,15 @@ def test_order_by_means_an_output_before_a_merged_column(runner: SplitRunner, sq
         "SELECT DISTINCT ON (song) song, listener FROM plays ORDER BY listener DESC, song LIMIT 5",
         (
             "SELECT s.song, d.listener FROM songs s JOIN (SELECT DISTINCT ON (song) song, listener FROM "
-            "plays "
-            "ORDER BY listener DESC) d USING (song)"
+            "plays ORDER BY listener DESC) d USING (song)"
         ),
         (
             "SELECT DISTINCT ON (song) song, row_number() OVER (PARTITION BY song ORDER BY listener) AS n "
-            "FROM "
-            "plays ORDER BY song, n DESC"
+            "FROM plays ORDER BY song, n DESC"
         ),
         (
             "SELECT DISTINCT ON (song) song, max(listener) AS m FROM plays GROUP BY song, times ORDER BY "
-            "song, m "
-            "DESC"
+            "song, m DESC"
         ),
     ],
 )

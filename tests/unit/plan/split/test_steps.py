@@ -22,13 +22,11 @@ from tests.unit.plan.split.stores import SMALL, check, sizes_of
         ),
         (
             "SELECT k, count(*) AS n FROM (SELECT n % 3 AS k FROM (SELECT genre, count(*) AS n FROM songs "
-            "GROUP "
-            "BY genre)) GROUP BY k ORDER BY k"
+            "GROUP BY genre)) GROUP BY k ORDER BY k"
         ),
         (
             "SELECT n + CAST($1 AS DOUBLE) AS n FROM (SELECT genre, avg(seconds) AS n FROM songs GROUP BY "
-            "genre "
-            "HAVING count(*) > $2) ORDER BY n LIMIT 2"
+            "genre HAVING count(*) > $2) ORDER BY n LIMIT 2"
         ),
         (
             "WITH c AS (SELECT genre, sum(seconds) AS s FROM songs GROUP BY genre) SELECT max(s) AS m, "
@@ -54,9 +52,8 @@ def test_a_derived_table_is_a_part_of_the_merge(runner: SplitRunner, sql: str) -
             "WHERE a.s = b.s ORDER BY a.s"
         ),
         (
-            "SELECT k FROM (SELECT genre, count(*) AS k FROM songs GROUP BY 1) t JOIN (SELECT rank, count(*) "
-            "AS "
-            "k FROM charts GROUP BY 1) u USING (k)"
+            "SELECT k FROM (SELECT genre, count(*) AS k FROM songs GROUP BY 1) t JOIN (SELECT rank, "
+            "count(*) AS k FROM charts GROUP BY 1) u USING (k)"
         ),
     ],
 )

@@ -17,16 +17,14 @@ from tests.unit.plan.split.stores import check, sizes_of
     "sql",
     [
         (
-            "SELECT song FROM songs s WHERE EXISTS (SELECT * FROM plays p WHERE p.song = s.song AND p.times "
-            "> "
-            "s.genre)"
+            "SELECT song FROM songs s WHERE EXISTS (SELECT * FROM plays p WHERE p.song = s.song AND "
+            "p.times > s.genre)"
         ),
         "SELECT song FROM songs s WHERE NOT EXISTS (SELECT 1 FROM plays p WHERE p.song = s.song)",
         "SELECT song, (SELECT sum(times) FROM plays p WHERE p.song = s.song) AS t FROM songs s",
         (
-            "SELECT song FROM songs s WHERE seconds > (SELECT avg(times) FROM plays p WHERE s.song = p.song "
-            "AND "
-            "p.listener > 0)"
+            "SELECT song FROM songs s WHERE seconds > (SELECT avg(times) FROM plays p WHERE s.song = "
+            "p.song AND p.listener > 0)"
         ),
         "SELECT song FROM songs s WHERE genre IN (SELECT times FROM plays p WHERE p.song = s.song)",
         "SELECT song FROM songs s WHERE genre NOT IN (SELECT times FROM plays p WHERE p.song = s.song)",
@@ -34,9 +32,8 @@ from tests.unit.plan.split.stores import check, sizes_of
         "SELECT song FROM songs WHERE song NOT IN (SELECT song FROM plays)",
         "SELECT song, song IN (SELECT song FROM plays WHERE times = 2) AS i FROM songs",
         (
-            "SELECT song FROM songs WHERE song IN (SELECT song FROM plays GROUP BY song HAVING sum(times) > "
-            "6) "
-            "OR genre = 1"
+            "SELECT song FROM songs WHERE song IN (SELECT song FROM plays GROUP BY song HAVING sum(times) "
+            "> 6) OR genre = 1"
         ),
         "SELECT song FROM plays WHERE (song, listener) IN (SELECT song, genre FROM songs)",
         (
@@ -45,19 +42,16 @@ from tests.unit.plan.split.stores import check, sizes_of
         ),
         (
             "FROM songs s SELECT s.song WHERE EXISTS (FROM plays p WHERE p.song = s.song AND NOT EXISTS "
-            "(FROM "
-            "plays q WHERE q.song = p.song))"
+            "(FROM plays q WHERE q.song = p.song))"
         ),
         (
             "SELECT song FROM plays p GROUP BY song HAVING count(*) > (SELECT count(*) FROM songs s WHERE "
-            "s.song "
-            "= p.song)"
+            "s.song = p.song)"
         ),
         "SELECT song FROM songs s WHERE EXISTS (SELECT 1 FROM (VALUES (1), (2)) v(x) WHERE v.x = s.genre)",
         (
-            "SELECT song FROM songs s LEFT JOIN plays p USING (song) WHERE EXISTS (FROM plays q WHERE q.song "
-            "= "
-            "p.song AND q.listener = 2)"
+            "SELECT song FROM songs s LEFT JOIN plays p USING (song) WHERE EXISTS (FROM plays q WHERE "
+            "q.song = p.song AND q.listener = 2)"
         ),
     ],
 )
@@ -92,8 +86,7 @@ ELSEWHERE = [
     ),
     (
         "SELECT song FROM songs s WHERE song IN (SELECT song FROM charts UNION SELECT listener FROM plays "
-        "WHERE "
-        "plays.song = s.song)"
+        "WHERE plays.song = s.song)"
     ),
     (
         "SELECT s.song FROM songs s JOIN plays p ON s.song = p.song AND p.listener IN (SELECT listener FROM "
@@ -133,13 +126,11 @@ def test_other_subqueries_are_worked_out_before_or_at_the_end(
     [
         (
             "SELECT song FROM songs s WHERE EXISTS (SELECT 1 FROM (SELECT * FROM plays p WHERE p.song = "
-            "s.song) "
-            "q WHERE q.times > 1)"
+            "s.song) q WHERE q.times > 1)"
         ),
         (
             "SELECT song FROM songs s WHERE genre IN (SELECT m FROM (SELECT max(times) AS m FROM plays p "
-            "WHERE "
-            "p.listener = s.genre) q)"
+            "WHERE p.listener = s.genre) q)"
         ),
         (
             'WITH "__part_0" AS (SELECT song FROM songs WHERE song < 3) SELECT unnest([p.song, c.rank]) FROM '
@@ -149,13 +140,11 @@ def test_other_subqueries_are_worked_out_before_or_at_the_end(
         "SELECT 1 AS one FROM plays HAVING 1 = 1",
         (
             "SELECT count(*) FROM songs s, charts c WHERE (s.song = c.song AND genre = 1) OR (s.song = "
-            "c.song "
-            "AND genre = 2 AND rank > 1)"
+            "c.song AND genre = 2 AND rank > 1)"
         ),
         (
             "SELECT count(*) FROM songs s, charts c WHERE (genre = 1 AND rank = 3) OR (genre IS NULL AND "
-            "rank IN "
-            "(1, 2) AND s.song < 9)"
+            "rank IN (1, 2) AND s.song < 9)"
         ),
     ],
 )

@@ -50,8 +50,7 @@ def test_a_query_without_clauses_leaves_the_query_as_it_is() -> None:
         ),
         (
             "SELECT CASE WHEN a THEN 'x' END, [1, NULL], {'k': a}, a::DECIMAL(9, 2), $1, lag(a) OVER "
-            "(PARTITION "
-            "BY b ORDER BY c ROWS 1 PRECEDING) FROM t"
+            "(PARTITION BY b ORDER BY c ROWS 1 PRECEDING) FROM t"
         ),
         (
             "WITH c AS (VALUES (1, 'a'), (2, NULL)) SELECT * EXCLUDE (x) FROM c UNION ALL BY NAME SELECT "

@@ -52,19 +52,16 @@ AFTER = [
     ),
     "SELECT g AS a, sum(count(*)) FILTER (WHERE sum(i) > 0) OVER () AS r FROM t GROUP BY g ORDER BY g",
     (
-        "SELECT g AS a, first_value(sum(d) IGNORE NULLS) OVER w AS z FROM t GROUP BY g WINDOW w AS (ORDER BY "
-        "g) "
-        "ORDER BY g"
+        "SELECT g AS a, first_value(sum(d) IGNORE NULLS) OVER w AS z FROM t GROUP BY g WINDOW w AS (ORDER "
+        "BY g) ORDER BY g"
     ),
     (
-        "SELECT g AS a, rank() OVER (PARTITION BY h ORDER BY sum(d) DESC, g) AS r FROM t GROUP BY g, h ORDER "
-        "BY "
-        "g, h"
+        "SELECT g AS a, rank() OVER (PARTITION BY h ORDER BY sum(d) DESC, g) AS r FROM t GROUP BY g, h "
+        "ORDER BY g, h"
     ),
     (
         "SELECT CASE grouping(g) WHEN 1 THEN '-' ELSE h END AS a, count(DISTINCT v) AS b FROM t GROUP BY "
-        "ROLLUP "
-        "(g, h) ORDER BY grouping(g, h), g, h"
+        "ROLLUP (g, h) ORDER BY grouping(g, h), g, h"
     ),
     "SELECT 1 AS a FROM t HAVING true",
     "SELECT 1 AS a FROM t HAVING count(*) > 2",

@@ -17,8 +17,7 @@ OVERFLOW = "9223372036854775807 + song + genre"
     [
         (
             f"WITH c AS (SELECT sum({OVERFLOW}) AS s, count(DISTINCT genre) AS n FROM songs) SELECT p.times "
-            "FROM "
-            "plays p LEFT JOIN c ON c.n = p.times"
+            "FROM plays p LEFT JOIN c ON c.n = p.times"
         ),
         (
             f"WITH c AS (SELECT {OVERFLOW} AS s, count(*) AS n FROM songs GROUP BY ALL) SELECT count(*) FROM "
@@ -26,25 +25,21 @@ OVERFLOW = "9223372036854775807 + song + genre"
         ),
         (
             f"SELECT p.times FROM plays p JOIN (SELECT genre, sum({OVERFLOW}) AS s FROM songs GROUP BY "
-            "genre) g "
-            "ON g.genre = p.times"
+            "genre) g ON g.genre = p.times"
         ),
         f"SELECT count(*) FROM (SELECT sum({OVERFLOW}) AS s FROM songs) g, genres",
         f"SELECT name FROM genres, (SELECT sum({OVERFLOW}) AS s FROM songs HAVING count(*) > 1) g",
         (
             f"SELECT a.n FROM (SELECT b.n, b.s FROM (SELECT count(*) AS n, sum({OVERFLOW}) AS s FROM songs) "
-            "b) a "
-            "JOIN plays p ON p.times = a.n"
+            "b) a JOIN plays p ON p.times = a.n"
         ),
         (
             f"WITH a AS (SELECT genre AS g, {OVERFLOW} AS s FROM songs), b AS (SELECT g, s FROM a) SELECT "
-            "b.g "
-            "FROM b JOIN plays p ON p.times = b.g"
+            "b.g FROM b JOIN plays p ON p.times = b.g"
         ),
         (
-            f"SELECT l.name FROM listeners l WHERE l.age IN (SELECT g FROM (SELECT genre AS g, {OVERFLOW} AS "
-            "s "
-            "FROM songs) t)"
+            f"SELECT l.name FROM listeners l WHERE l.age IN (SELECT g FROM (SELECT genre AS g, {OVERFLOW} "
+            "AS s FROM songs) t)"
         ),
     ],
 )
@@ -70,14 +65,12 @@ def test_what_nothing_reads_cannot_fail(runner: SplitRunner, sql: str) -> None:
         "SELECT count(*) FROM (SELECT max(seconds) AS m FROM songs WHERE FALSE) t",
         "SELECT t.genre FROM (SELECT genre, row_number() OVER (ORDER BY song) AS r FROM songs) t",
         (
-            "SELECT t.genre FROM (SELECT genre, row_number() OVER (ORDER BY song) AS r FROM songs QUALIFY r "
-            "< 9) "
-            "t"
+            "SELECT t.genre FROM (SELECT genre, row_number() OVER (ORDER BY song) AS r FROM songs QUALIFY "
+            "r < 9) t"
         ),
         (
-            "WITH c AS (SELECT genre, count(*) AS n FROM songs GROUP BY genre) SELECT a.genre, b.n FROM c a "
-            "JOIN "
-            "c b USING (genre)"
+            "WITH c AS (SELECT genre, count(*) AS n FROM songs GROUP BY genre) SELECT a.genre, b.n FROM c "
+            "a JOIN c b USING (genre)"
         ),
         (
             "SELECT 1 FROM genres WHERE EXISTS (SELECT t.s FROM (SELECT song AS s, genre AS g FROM songs) t "
