@@ -7,6 +7,7 @@ Where Spark runs on a cluster, livestate must be installed on its executors too,
 reachable from there.
 """
 
+from flight_server.client.options import ConnectionOptions
 from spark_pipeline import merged
 from spark_pipeline.backfill import write_store
 from spark_pipeline.outputs import StoreOutput
@@ -15,6 +16,7 @@ from spark_pipeline.settings import recommended_settings
 from spark_pipeline.sink import LiveStateSink
 
 __all__ = [
+    "ConnectionOptions",
     "LiveStateSink",
     "LiveStateSource",
     "StoreOutput",

@@ -13,8 +13,9 @@ from pyspark.sql import DataFrame
 from engine.changelog import Changelog
 from engine.model.retention import microseconds_of_moment
 from engine.model.schema import Epoch, GroupName
+from flight_server.client.options import ConnectionOptions
 from spark_pipeline.committer import Batch, Committer
-from spark_pipeline.notify import Notifier
+from spark_pipeline.notify import notifiers_of
 from spark_pipeline.outputs import StoreOutput, StoreSettings, create_stores
 from spark_pipeline.transfer import DEFAULT_DRIVER_BYTES, PathChooser, TransferPath
 
@@ -32,7 +33,7 @@ def write_store(
     path: str = TransferPath.AUTO,
     driver_bytes: int = DEFAULT_DRIVER_BYTES,
     take_over: bool = False,
-    notify: str | Sequence[str] = (),
+    notify: str | Sequence[str] | ConnectionOptions = (),
     changelog_options: Mapping[str, str] | None = None,
     **settings: Unpack[StoreSettings],
 ) -> Epoch:
@@ -55,7 +56,7 @@ def write_store(
         driver_bytes: Up to which size a frame goes through the driver when `path` is "auto".
         take_over: Whether to write a store group that a streaming query has written. It is refused from then
             on, and goes on when it is started again.
-        notify: Flight URIs of hosts to tell of the commit.
+        notify: Hosts to tell of the commit, as for `LiveStateSink`.
         changelog_options: Settings of the object store.
         settings: All else about the store: the attributes of `StoreOutput`.
 
@@ -73,6 +74,7 @@ def write_store(
     passed = None if watermark is None else microseconds_of_moment(watermark)
     name = GroupName(group if group is not None else store)
     chooser = PathChooser(path, driver_bytes, unknown=TransferPath.EXECUTORS)
+    notifiers = notifiers_of(notify, name)
     opened = Changelog.open(changelog, changelog_options)
     if not take_over:
         # Before a store is left behind in a group that is another's.
@@ -81,8 +83,6 @@ def write_store(
     writer = opened.writer(
         name, f"batch write on {socket.gethostname()}, process {os.getpid()}", take_over=take_over
     )
-    locations = [notify] if isinstance(notify, str) else list(notify)
-    notifiers = [Notifier(location, name) for location in locations]
     commit = Committer(opened, writer, [output], definitions, chooser, notifiers).commit(
         Batch(frame, watermark=passed)
     )

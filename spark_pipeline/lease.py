@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from engine.errors import LivestateError
-from spark_pipeline.host_calls import HostConnection, ReadPlan
+from spark_pipeline.host_calls import ReaderConnection, ReadPlan
 from spark_pipeline.reader_options import ReaderOptions
 
 _LOG = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ def take(plan: ReadPlan, options: ReaderOptions) -> tuple[ReadPlan, LivestateErr
     refused: dict[str, LivestateError] = {}
     for uri in plan.uris if plan.epochs else ():
         try:
-            with HostConnection(uri, options) as host:
+            with ReaderConnection(options.connection.at(uri), options.timeout_seconds) as host:
                 host.hold(plan.epochs, LEASE_SECONDS)
         except LivestateError as error:
             refused[uri] = error

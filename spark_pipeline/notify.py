@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from contextlib import suppress
+from collections.abc import Sequence
+from dataclasses import replace
 
-import pyarrow as pa
-from pyarrow import flight
-
+from engine.errors import LivestateError
 from engine.model.schema import Epoch, GroupName
+from flight_server.client.connection import Connection
+from flight_server.client.options import ConnectionOptions
 
 _ACTION = "livestate.notify"
 _TIMEOUT_SECONDS = 2.0
@@ -24,18 +25,22 @@ class Notifier:
     the host answers become one call.
 
     Args:
-        location: The host's Flight URI, such as `grpc://127.0.0.1:8815`.
+        host: How the host is reached; one host.
         group: The store group.
+
+    Raises:
+        InvalidInput: That is no host's address, or several.
     """
 
-    def __init__(self, location: str, group: GroupName) -> None:
-        self._location = location
+    def __init__(self, host: ConnectionOptions, group: GroupName) -> None:
+        self._host = replace(host, call_seconds=_TIMEOUT_SECONDS)
+        self._location = host.uri
         self._group = group
         self._changed = threading.Condition()
         self._newest: Epoch | None = None
         self._running = False
         self._failing = False
-        self._client: flight.FlightClient | None = None
+        self._connection: Connection | None = None
 
     def notify(self, epoch: Epoch) -> None:
         """Tell the host of an epoch, soon.
@@ -78,11 +83,9 @@ class Notifier:
 
     def _tell(self, epoch: Epoch) -> None:
         try:
-            if self._client is None:
-                self._client = flight.connect(self._location)
-            action = flight.Action(_ACTION, self._group.encode())
-            for _ in self._client.do_action(action, flight.FlightCallOptions(timeout=_TIMEOUT_SECONDS)):
-                pass
+            if self._connection is None:
+                self._connection = Connection(self._host)
+            self._connection.act(_ACTION, self._group.encode())
         except Exception as error:  # noqa: BLE001 - the top of the thread: whatever fails, later epochs are told again
             self._failed(epoch, error)
         else:
@@ -97,7 +100,7 @@ class Notifier:
 
     def _failed(self, epoch: Epoch, error: Exception) -> None:
         if not self._failing:
-            is_expected = isinstance(error, pa.ArrowException | OSError)
+            is_expected = isinstance(error, LivestateError)
             _LOG.warning(
                 (
                     "The host at %s could not be told of epoch %d of %s; it will find new epochs by polling "
@@ -110,7 +113,18 @@ class Notifier:
                 exc_info=None if is_expected else error,
             )
         self._failing = True
-        client, self._client = self._client, None
-        if client is not None:
-            with suppress(pa.ArrowException, OSError):
-                client.close()
+        self._connection = None
+
+
+def notifiers_of(notify: str | Sequence[str] | ConnectionOptions, group: GroupName) -> tuple[Notifier, ...]:
+    """A notifier for each host that is to be told.
+
+    Args:
+        notify: Their addresses; or these with a token and TLS roots.
+        group: The store group.
+
+    Raises:
+        InvalidInput: One of the addresses is none.
+    """
+    options = notify if isinstance(notify, ConnectionOptions) else ConnectionOptions.read(notify)
+    return tuple(Notifier(host, group) for host in options.hosts)

@@ -19,8 +19,9 @@ from pyspark.sql.types import StructType
 
 from engine.errors import InvalidInput, LivestateError, Unavailable
 from engine.model.sql_types import quoted
+from flight_server.client.connection import HostLostError
 from spark_pipeline import lease
-from spark_pipeline.host_calls import HostConnection, HostLostError, ReadPlan, Share
+from spark_pipeline.host_calls import ReaderConnection, ReadPlan, Share
 from spark_pipeline.reader_options import ReaderOptions, parse_options
 from spark_pipeline.settings import PUSHDOWN_SETTING
 from spark_pipeline.type_mapping import spark_schema
@@ -183,9 +184,9 @@ def _command(options: ReaderOptions, sql: str) -> dict[str, object]:
 def _planned(options: ReaderOptions, command: dict[str, object]) -> ReadPlan:
     """What the first host says that answers."""
     lost: HostLostError | None = None
-    for uri in options.uris:
+    for each in options.connection.hosts:
         try:
-            with HostConnection(uri, options) as host:
+            with ReaderConnection(each, options.timeout_seconds) as host:
                 host.hold({}, lease.LEASE_SECONDS)
                 return host.plan(command)
         except HostLostError as error:
@@ -200,7 +201,7 @@ def _rows(plan: ReadPlan, share: Share, options: ReaderOptions) -> Iterator[pa.R
     for uri in share.uris:
         begun = False
         try:
-            with HostConnection(uri, options) as host:
+            with ReaderConnection(options.connection.at(uri), options.timeout_seconds) as host:
                 # Says in no time whether the host is there and has the epochs, and that they are still
                 # needed.
                 host.hold(plan.epochs, lease.LEASE_SECONDS)

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TypeVar
 
 from engine.errors import InvalidInput
 from engine.model.sql_types import quoted
+from flight_server.client.options import ConnectionOptions
 
 T = TypeVar("T")
-_KNOWN = ("uri", "store", "query", "token", "tls_roots", "epoch", "min_epoch", "max_staleness", "timeout")
+_KNOWN = (
+    "uri",
+    "store",
+    "query",
+    "token",
+    "token_file",
+    "tls_roots",
+    "epoch",
+    "min_epoch",
+    "max_staleness",
+    "timeout",
+)
 
 
 @dataclass(frozen=True)
@@ -20,24 +32,20 @@ class ReaderOptions:
     """What is read, from where, and at which epoch.
 
     Attributes:
-        uris: Flight addresses of hosts; the first that answers plans the read.
+        connection: How hosts are reached; the first that answers plans the read.
         source: What is read, as it stands behind FROM: a store's name in quotes, or a query in parentheses.
         sql: The statement that gives all of it.
         is_store: It is a store, and no query.
         read_point: Which epochs will do: fields of a JSON ticket.
         timeout_seconds: How long the hosts may take for a partition; None: as long as they allow.
-        token: What the hosts want to be shown.
-        tls_roots: PEM certificates that vouch for the hosts; empty: the system's.
     """
 
-    uris: tuple[str, ...]
+    connection: ConnectionOptions
     source: str
     sql: str
     is_store: bool
     read_point: Mapping[str, int | float] = field(default_factory=dict)
     timeout_seconds: float | None = None
-    token: str | None = field(default=None, repr=False)
-    tls_roots: bytes = field(default=b"", repr=False)
 
 
 def parse_options(given: Mapping[str, str]) -> ReaderOptions:
@@ -61,8 +69,8 @@ def parse_options(given: Mapping[str, str]) -> ReaderOptions:
     unknown = sorted(set(given).difference(_KNOWN))
     if unknown:
         raise InvalidInput(f"There is no option {unknown[0]!r}; there are {', '.join(_KNOWN)}.")
-    uris = tuple(filter(None, (uri.strip() for uri in given.get("uri", "").split(","))))
-    if not uris:
+    connection = _connection(given)
+    if not connection.uris:
         raise InvalidInput(
             'Say where a host is: .option("uri", "grpc://host:8815"), or several, with commas between them.'
         )
@@ -76,15 +84,25 @@ def parse_options(given: Mapping[str, str]) -> ReaderOptions:
         )
     source, sql = _source(given)
     return ReaderOptions(
-        uris=uris,
+        connection=connection,
         source=source,
         sql=sql,
         is_store="store" in given,
         read_point=_read_point(given),
         timeout_seconds=_value(given, "timeout", _seconds, "a number of seconds above 0"),
-        token=given.get("token"),
-        tls_roots=_value(given, "tls_roots", _file, "a file with PEM certificates that the driver can read")
-        or b"",
+    )
+
+
+def _connection(given: Mapping[str, str]) -> ConnectionOptions:
+    """How hosts are reached. The driver reads the files, so that executors need none."""
+    for name, file in (("token_file", "the token"), ("tls_roots", "PEM certificates")):
+        if name in given and not os.access(given[name], os.R_OK):
+            raise InvalidInput(f"The option {name} must be a file with {file} that the driver can read.")
+    return ConnectionOptions.read(
+        given.get("uri", ""),
+        token=given.get("token") or None,
+        token_file=given.get("token_file"),
+        tls_roots=given.get("tls_roots"),
     )
 
 
@@ -132,7 +150,3 @@ def _seconds(text: str) -> float:
     if not _staleness(text):
         raise ValueError(text)
     return float(text)
-
-
-def _file(path: str) -> bytes:
-    return Path(path).read_bytes()

@@ -13,9 +13,10 @@ from pyspark.sql import DataFrame
 from engine.changelog import Changelog
 from engine.errors import InvalidInput
 from engine.model.schema import GroupName
+from flight_server.client.options import ConnectionOptions
 from spark_pipeline.committer import Batch, Committer
 from spark_pipeline.interruption import quiet_stop
-from spark_pipeline.notify import Notifier
+from spark_pipeline.notify import notifiers_of
 from spark_pipeline.outputs import StoreOutput, StoreSettings, create_stores
 from spark_pipeline.transfer import DEFAULT_DRIVER_BYTES, PathChooser, TransferPath
 from spark_pipeline.watermark import batch_watermark, has_watermark
@@ -81,7 +82,9 @@ class LiveStateSink:
         path: How rows get to the changelog: "driver", "executors", or "auto", by their size.
         driver_bytes: Up to which size a batch goes through the driver when `path` is "auto", in bytes of
             Arrow data.
-        notify: Flight URIs of hosts to tell of each commit, so that they need not poll: one or a sequence of `grpc://host:port`.
+        notify: Flight URIs of hosts to tell of each commit, so that they need not poll: one or a sequence of
+            `grpc://host:port`; or `ConnectionOptions`, where hosts want a token or have a private
+            certificate.
         changelog_options: Settings of the object store, such as its `endpoint`.
         settings: All else about the store, when there is one: the attributes of `StoreOutput`.
 
@@ -99,7 +102,7 @@ class LiveStateSink:
         stores: Sequence[StoreOutput] = (),
         path: str = TransferPath.AUTO,
         driver_bytes: int = DEFAULT_DRIVER_BYTES,
-        notify: str | Sequence[str] = (),
+        notify: str | Sequence[str] | ConnectionOptions = (),
         changelog_options: Mapping[str, str] | None = None,
         **settings: Unpack[StoreSettings],
     ) -> None:
@@ -123,8 +126,7 @@ class LiveStateSink:
         self._group = GroupName(group if group is not None else names[0])
         self._changelog = Changelog.open(changelog, changelog_options)
         self._chooser = PathChooser(path, driver_bytes, unknown=TransferPath.DRIVER)
-        locations = [notify] if isinstance(notify, str) else list(notify)
-        self._notifiers = [Notifier(location, self._group) for location in locations]
+        self._notifiers = notifiers_of(notify, self._group)
         self._run: _Run | None = None
         self._former_runs: set[_Run] = set()
         self._committer: Committer | None = None

@@ -17,10 +17,10 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
-from engine import errors
 from engine.changelog import Changelog, DataFile, Tables, decode_file, encode_file, partition_rows
 from engine.errors import InvalidInput, LivestateError, Unavailable
 from engine.model.schema import Epoch, PartitionId, StoreDefinition
+from flight_server.wire.boundary import error_of_kind, kind_name
 
 DEFAULT_DRIVER_BYTES = 128 << 20
 """Batches up to this many bytes go through the driver by default: 2 to 3 M rows of 5 columns, well below
@@ -115,7 +115,7 @@ class _StageTask:
         except Unavailable:
             raise
         except LivestateError as error:
-            staged = [{"kind": type(error).__name__, "message": error.message}]
+            staged = [{"kind": kind_name(error), "message": error.message}]
         if staged:
             yield pa.RecordBatch.from_pylist(staged, schema=_STAGED_SCHEMA)
 
@@ -158,7 +158,7 @@ def stage_from_executors(rows: Sequence[BatchRows], epoch: Epoch) -> list[DataFi
     for part in rows:
         for row in part.frame.mapInArrow(_StageTask(part.target, epoch), _STAGED_COLUMNS).collect():
             if row.kind is not None:
-                raise getattr(errors, row.kind)(row.message)
+                raise error_of_kind(row.kind, row.message)
             files.append(decode_file(bytes(row.file)))
     return files
 

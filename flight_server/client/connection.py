@@ -95,6 +95,14 @@ class RowStream:
                     return
             yield chunk.data
 
+    def read_all(self) -> pa.Table:
+        """All that was not read yet, as one table.
+
+        Raises:
+            LivestateError: The call failed underway, by its kind.
+        """
+        return pa.Table.from_batches(list(self), self.schema)
+
     def close(self) -> None:
         """Tell the host that no more rows are wanted."""
         self._reader.cancel()

@@ -10,12 +10,14 @@ from pathlib import Path
 from types import TracebackType
 
 import pyarrow as pa
-from pyarrow import flight
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from engine.errors import LivestateError
 from engine.processes.children import python_environment
+from flight_server.client.connection import Connection
+from flight_server.client.options import ConnectionOptions
 from spark_pipeline.pipelines.pipeline import Pipeline, Question
 from spark_pipeline.processes import LOOPBACK, stop_process
 
@@ -33,7 +35,7 @@ class HostProcess:
     """
 
     def __init__(self, changelog: str, directory: Path, port: int) -> None:
-        # By name alone: the Spark side imports nothing of the server's side.
+        # By name alone: the Spark side imports nothing of the server but its wire and its client.
         serve = [
             "-m",
             "flight_server.cli.main",
@@ -102,11 +104,11 @@ class Asker:
         """Ask all questions now; those whose store is not there yet have no answer."""
         self._console.rule(title)
         try:
-            with flight.connect(self._uri) as client:
+            with Connection(ConnectionOptions((self._uri,))) as connection:
                 for question in self._pipeline.questions:
-                    self._print(question, client.do_get(flight.Ticket(question.sql.encode())).read_all())
-        except (flight.FlightError, pa.ArrowException) as error:
-            self._console.print(f"No answer yet: {str(error).splitlines()[0]}", markup=False)
+                    self._print(question, connection.rows(question.sql.encode()).read_all())
+        except LivestateError as error:
+            self._console.print(f"No answer yet: {error.message}", markup=False)
 
     def _print(self, question: Question, answer: pa.Table) -> None:
         table = Table(box=box.SIMPLE_HEAD)

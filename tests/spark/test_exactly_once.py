@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812  the name that PySpark's ow
 
 from engine.changelog import Changelog
 from engine.errors import Cancelled, InvalidInput, LivestateError, Unavailable
-from engine.model.schema import GroupName, StoreName, define_store
+from engine.model.schema import Epoch, GroupName, StoreName, define_store
 from spark_pipeline import LiveStateSink, write_store
 from spark_pipeline.transfer import BatchRows, Target, stage_from_executors
 from tests.spark.killed_driver import STEPS, count_plays
@@ -195,6 +195,29 @@ def test_of_a_task_that_ran_twice_one_attempt_counts(spark: SparkSession, uri: s
     assert len(list((tmp_path / "changelog").rglob("*.arrow"))) == 3
     assert changelog.collect(GroupName("numbers")) == 1
     assert changelog.definition(StoreName("numbers")) == definition
+
+
+def test_a_task_s_error_of_a_finer_class_reaches_the_driver_as_its_kind(
+    spark: SparkSession, uri: str
+) -> None:
+    class TornRowsError(InvalidInput):
+        """Known to the changelog alone."""
+
+    class RefusingChangelog(Changelog):
+        def stage(self, *arguments: object, **named: object) -> object:  # type: ignore[override]
+            raise TornRowsError("The rows are torn.")
+
+        def __reduce__(self) -> tuple[object, ...]:  # type: ignore[override]
+            made = Changelog.open(self.uri)
+            return (RefusingChangelog, (made.uri, {}, made._objects))
+
+    changelog = Changelog.open(uri)
+    definition = changelog.create_store(define_store("numbers", pa.schema([("id", pa.int64())]), ["id"]))
+    refusing = RefusingChangelog(uri, {}, changelog._objects)
+    rows = BatchRows(spark.range(0, 10, 1, 1), Target(refusing, definition, None, "batch 0"))
+    with pytest.raises(InvalidInput, match=r"The rows are torn\.") as caught:
+        stage_from_executors([rows], Epoch(1))
+    assert type(caught.value) is InvalidInput
 
 
 class TestStop:

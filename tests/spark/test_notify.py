@@ -6,16 +6,25 @@ import logging
 import socket
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyarrow import flight
 from pyspark.sql import SparkSession
 
+from engine.errors import InvalidInput
 from engine.model.schema import Epoch, GroupName
-from spark_pipeline import LiveStateSink
+from flight_server.client.client import Client
+from flight_server.client.connection import Connection
+from flight_server.client.options import ConnectionOptions
+from spark_pipeline import LiveStateSink, write_store
 from spark_pipeline.notify import Notifier
 from tests.spark.streams import FileStream, commits, drain
+from tests.support.certificate import Certificate, make_certificate
+from tests.support.guarded_host import guarded_host
+from tests.support.waiting import wait_until
 
 GROUP = GroupName("plays")
 
@@ -52,7 +61,7 @@ def _nobody() -> str:
 
 
 def test_a_host_is_told_the_group(host: _Host) -> None:
-    notifier = Notifier(host.location, GROUP)
+    notifier = Notifier(ConnectionOptions((host.location,)), GROUP)
     for epoch in (1, 2):
         notifier.notify(Epoch(epoch))
         assert notifier.wait(10)
@@ -60,7 +69,7 @@ def test_a_host_is_told_the_group(host: _Host) -> None:
 
 
 def test_commits_while_the_host_is_busy_become_one_call(host: _Host) -> None:
-    notifier = Notifier(host.location, GROUP)
+    notifier = Notifier(ConnectionOptions((host.location,)), GROUP)
     host.answers.clear()
     notifier.notify(Epoch(1))
     for epoch in range(2, 50):
@@ -72,7 +81,7 @@ def test_commits_while_the_host_is_busy_become_one_call(host: _Host) -> None:
 
 def test_an_outage_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     location = _nobody()
-    notifier = Notifier(location, GROUP)
+    notifier = Notifier(ConnectionOptions((location,)), GROUP)
     with caplog.at_level(logging.INFO, "spark_pipeline"):
         for epoch in (1, 2, 3):
             notifier.notify(Epoch(epoch))
@@ -90,15 +99,15 @@ def test_an_outage_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_failure_that_nobody_expected_does_not_end_the_telling(
     host: _Host, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    connect, failures = flight.connect, [RuntimeError("a defect")]
+    failures = [RuntimeError("a defect")]
 
-    def fail_once(location: str) -> flight.FlightClient:
+    def fail_once(options: ConnectionOptions) -> Connection:
         if failures:
             raise failures.pop()
-        return connect(location)
+        return Connection(options)
 
-    monkeypatch.setattr("spark_pipeline.notify.flight.connect", fail_once)
-    notifier = Notifier(host.location, GROUP)
+    monkeypatch.setattr("spark_pipeline.notify.Connection", fail_once)
+    notifier = Notifier(ConnectionOptions((host.location,)), GROUP)
     for epoch in (1, 2):
         notifier.notify(Epoch(epoch))
         assert notifier.wait(10)
@@ -118,3 +127,54 @@ def test_the_sink_tells_every_host_and_survives_those_that_are_gone(
     assert len(commits(uri, "plays")) == 1
     assert all(notifier.wait(10) for notifier in sink._notifiers)
     assert host.notifications == [("livestate.notify", "plays")]
+
+
+# ---- hosts that want a token and have a private certificate
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
+    return make_certificate(tmp_path_factory.mktemp("certificate"))
+
+
+def test_the_sink_and_a_back_fill_tell_a_host_that_wants_a_token(
+    spark: SparkSession, tmp_path: Path, certificate: Certificate
+) -> None:
+    changelog = tmp_path / "changelog"
+    with guarded_host(changelog, tmp_path / "data", certificate) as told:
+        stream = FileStream(spark, tmp_path / "plays", "song STRING")
+        stream.add([{"song": "a"}])
+        sink = LiveStateSink(changelog=changelog.as_uri(), store="plays", key=["song"], notify=told)
+        drain(stream.frame(), sink, tmp_path / "checkpoint", "append")
+        assert all(notifier.wait(10) for notifier in sink._notifiers)
+        frame = spark.createDataFrame([("b",)], "song STRING")
+        write_store(frame, changelog=changelog.as_uri(), store="songs", key=["song"], notify=told)
+        # The host polls once a minute: what it has, it was told of.
+        with Client(told) as client:
+            wait_until(lambda: sorted(client.stores()["store"].to_pylist()) == ["plays", "songs"])
+            assert client.query("SELECT song FROM plays").read_all()["song"].to_pylist() == ["a"]
+
+
+@pytest.mark.parametrize(("change", "words"), [({"token": None}, "token"), ({"tls_roots": b""}, "reached")])
+def test_a_host_that_refuses_is_named_in_the_log(
+    tmp_path: Path,
+    certificate: Certificate,
+    change: dict[str, Any],
+    words: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with guarded_host(tmp_path / "changelog", tmp_path / "data", certificate) as told:
+        notifier = Notifier(replace(told, **change), GROUP)
+        notifier.notify(Epoch(1))
+        assert notifier.wait(10)
+    (record,) = caplog.records
+    assert "could not be told of epoch 1" in record.message
+    assert words in record.message
+    assert record.exc_info is None
+    assert str(told.token) not in record.message
+
+
+@pytest.mark.parametrize("notify", ["nonsense", ["grpc://127.0.0.1:1", "http://host"]])
+def test_what_is_no_address_is_refused_at_once(tmp_path: Path, notify: str | list[str]) -> None:
+    with pytest.raises(InvalidInput, match="is not the address of a host"):
+        LiveStateSink(changelog=str(tmp_path), store="plays", key=["song"], notify=notify)
