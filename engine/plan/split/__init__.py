@@ -1,5 +1,4 @@
 """Splits a statement over hosts, SQL to SQL: what every host runs over its partitions, and what the
-coordinator makes of it. A rule is a file, with the argument why it is right.
-
-Never knows which hosts there are, or how many.
+coordinator makes of it. `rules` has the rules in their order, `planner` tries them, and the modules beside
+them are what rules share.
 """

@@ -30,16 +30,16 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from engine.plan.split.calls import AggregateCall, call_of, filtered
+from engine.plan.split.calls import AggregateCall, call_of, filter_aggregate
 from engine.plan.split.movable import has_columns, is_movable
 from engine.plan.split.numeric import is_number
 from engine.plan.split.partials import NotSplitError, PartialRows
-from engine.plan.split.trees import all_of, text
+from engine.plan.split.trees import conjunction, text
 
 Entry = Callable[[AggregateCall, PartialRows], exp.Expr]
 
 
-def merged(node: exp.Expr, parts: PartialRows) -> exp.Expr | None:
+def merged_aggregate(node: exp.Expr, parts: PartialRows) -> exp.Expr | None:
     """An aggregate in the merge.
 
     Args:
@@ -58,7 +58,7 @@ def merged(node: exp.Expr, parts: PartialRows) -> exp.Expr | None:
     entry = _ENTRIES.get(call.name)
     movable = (
         *call.arguments,
-        *(_uncollated(key.this) for key in call.order),
+        *(_strip_collations(key.this) for key in call.order),
         *([call.filter] if call.filter is not None else []),
     )
     if (
@@ -78,7 +78,7 @@ def _is_star(call: AggregateCall, argument: exp.Expr) -> bool:
     )
 
 
-def _uncollated(node: exp.Expr) -> exp.Expr:
+def _strip_collations(node: exp.Expr) -> exp.Expr:
     while isinstance(node, exp.Collate):
         node = node.this
     return node
@@ -108,9 +108,9 @@ def _field(node: exp.Expr, name: str) -> exp.Expr:
     return _function("struct_extract", node, exp.Literal.string(name))
 
 
-def _plain(call: AggregateCall) -> exp.Expr:
+def _plain_call(call: AggregateCall) -> exp.Expr:
     """The call as a host runs it, without DISTINCT and ORDER BY."""
-    return filtered(call.with_arguments(_copy, modifiers=False), call.filter)
+    return filter_aggregate(call.with_arguments(_copy, modifiers=False), call.filter)
 
 
 def _condition(call: AggregateCall, *present: exp.Expr) -> exp.Expr | None:
@@ -118,12 +118,12 @@ def _condition(call: AggregateCall, *present: exp.Expr) -> exp.Expr | None:
     for all rows.
     """
     own = [call.filter.copy()] if call.filter is not None else []
-    return all_of([*own, *(_is_present(each.copy()) for each in present)])
+    return conjunction([*own, *(_is_present(each.copy()) for each in present)])
 
 
 def _count_of(call: AggregateCall) -> exp.Expr:
     """How many rows a call is about."""
-    return filtered(exp.Count(this=exp.Star(), big_int=True), call.filter)
+    return filter_aggregate(exp.Count(this=exp.Star(), big_int=True), call.filter)
 
 
 def _is_present(node: exp.Expr) -> exp.Expr:
@@ -137,19 +137,19 @@ def _arguments(call: AggregateCall, count: int) -> tuple[exp.Expr, ...]:
     return found
 
 
-def _itself(call: AggregateCall, parts: PartialRows) -> exp.Expr:
+def _merge_by_itself(call: AggregateCall, parts: PartialRows) -> exp.Expr:
     """The aggregate of aggregates: it is associative, and a NULL changes nothing.
 
     The smallest of the hosts' smallest values is the smallest of all, a sum of sums is the sum, and so on.
     """
     _arguments(call, 1)
-    value = parts.value(_plain(call))
+    value = parts.value(_plain_call(call))
     return call.with_arguments(lambda _: value, modifiers=False)
 
 
-def _itself_or_rows(call: AggregateCall, parts: PartialRows) -> exp.Expr:
-    """As `_itself`; of different values only, hosts send these, since one value may be on several hosts."""
-    return gathered(call, parts) if call.is_distinct else _itself(call, parts)
+def _merge_by_itself_or_rows(call: AggregateCall, parts: PartialRows) -> exp.Expr:
+    """As `_merge_by_itself`; of different values only, hosts send these, since one value may be on several hosts."""
+    return gather_arguments(call, parts) if call.is_distinct else _merge_by_itself(call, parts)
 
 
 def _extreme(call: AggregateCall, parts: PartialRows) -> exp.Expr:
@@ -158,12 +158,12 @@ def _extreme(call: AggregateCall, parts: PartialRows) -> exp.Expr:
     Each host then sends its n: no other value of it can be among the n of all.
     """
     if len(call.arguments) == 1:
-        return _itself(call, parts)
+        return _merge_by_itself(call, parts)
     if call.is_distinct or call.order or len(call.arguments) != 2 or has_columns(call.arguments[1]):
-        return gathered(call, parts)
-    rows = parts.rows(_plain(call))
+        return gather_arguments(call, parts)
+    rows = parts.rows(_plain_call(call))
     first = call.arguments[0]
-    return filtered(
+    return filter_aggregate(
         call.with_arguments(
             lambda argument: rows.value if argument is first else argument.copy(), modifiers=False
         ),
@@ -174,17 +174,19 @@ def _extreme(call: AggregateCall, parts: PartialRows) -> exp.Expr:
 def _count(call: AggregateCall, parts: PartialRows) -> exp.Expr:
     """Counts add up; over no partial row at all the sum is NULL where the count is 0."""
     if call.is_distinct:
-        return gathered(call, parts)
-    total = exp.Coalesce(this=exp.Sum(this=parts.value(_plain(call))), expressions=[exp.Literal.number(0)])
+        return gather_arguments(call, parts)
+    total = exp.Coalesce(
+        this=exp.Sum(this=parts.value(_plain_call(call))), expressions=[exp.Literal.number(0)]
+    )
     return _cast(total, "UINTEGER" if call.name == "regr_count" else "BIGINT")
 
 
 def _count_if(call: AggregateCall, parts: PartialRows) -> exp.Expr:
     """count_if is the engine's sum of its condition: a HUGEINT, and NULL over no values."""
     if call.is_distinct:
-        return gathered(call, parts)
+        return gather_arguments(call, parts)
     _arguments(call, 1)
-    return exp.Sum(this=parts.value(_plain(call)))
+    return exp.Sum(this=parts.value(_plain_call(call)))
 
 
 def _avg(call: AggregateCall, parts: PartialRows) -> exp.Expr:
@@ -196,11 +198,11 @@ def _avg(call: AggregateCall, parts: PartialRows) -> exp.Expr:
     """
     (argument,) = _arguments(call, 1)
     if call.is_distinct or not is_number(argument):
-        return gathered(call, parts)
+        return gather_arguments(call, parts)
     exact = call.name != "favg"
     total = exp.Sum(this=argument.copy()) if exact else _function("fsum", argument.copy())
-    sums = parts.value(filtered(total, call.filter))
-    counts = parts.value(filtered(exp.Count(this=argument.copy(), big_int=True), call.filter))
+    sums = parts.value(filter_aggregate(total, call.filter))
+    counts = parts.value(filter_aggregate(exp.Count(this=argument.copy(), big_int=True), call.filter))
     return exp.Paren(
         this=exp.Div(
             this=exp.Sum(this=sums) if exact else _function("fsum", sums), expression=exp.Sum(this=counts)
@@ -218,25 +220,29 @@ def _first(call: AggregateCall, parts: PartialRows) -> exp.Expr:
     (argument,) = _arguments(call, 1)
     ignores_nulls = any(isinstance(wrapper, exp.IgnoreNulls) for wrapper in call.wrappers)
     if call.order and call.is_distinct:
-        return gathered(call, parts)
+        return gather_arguments(call, parts)
     if not call.order:
-        value = parts.value(_plain(call))
+        value = parts.value(_plain_call(call))
         chosen = call.with_arguments(lambda _: value, modifiers=False)
         return (
             chosen
             if ignores_nulls
-            else filtered(chosen, exp.GT(this=parts.value(_count_of(call)), expression=exp.Literal.number(0)))
+            else filter_aggregate(
+                chosen, exp.GT(this=parts.value(_count_of(call)), expression=exp.Literal.number(0))
+            )
         )
     keys = {f"k{number}": key for number, key in enumerate(call.order)}
-    row = _struct(v=argument.copy(), **{name: _uncollated(key.this).copy() for name, key in keys.items()})
+    row = _struct(
+        v=argument.copy(), **{name: _strip_collations(key.this).copy() for name, key in keys.items()}
+    )
     condition = _condition(call, *([argument] if ignores_nulls else []))
     function = call.with_arguments(lambda given: row if given is argument else given.copy(), modifiers=True)
-    value = parts.value(filtered(function, condition))
-    fields = {id(_uncollated(key.this)): name for name, key in keys.items()}
+    value = parts.value(filter_aggregate(function, condition))
+    fields = {id(_strip_collations(key.this)): name for name, key in keys.items()}
     chosen = call.with_arguments(
         lambda given: _field(value.copy(), "v" if given is argument else fields[id(given)]), modifiers=True
     )
-    return filtered(chosen, _is_present(value.copy()))
+    return filter_aggregate(chosen, _is_present(value.copy()))
 
 
 def _arg_extreme(call: AggregateCall, parts: PartialRows) -> exp.Expr:
@@ -247,17 +253,17 @@ def _arg_extreme(call: AggregateCall, parts: PartialRows) -> exp.Expr:
     rows whose value is NULL, but those that end in _nulls_last, which take them if there is nothing else.
     """
     if len(call.arguments) != 2:
-        return gathered(call, parts)
+        return gather_arguments(call, parts)
     argument, by = call.arguments
     keeps_nulls = "_null" in call.name
     extreme = exp.Max if "max" in call.name else exp.Min
     condition = _condition(call, *([] if keeps_nulls else [argument]))
-    choice = parts.value(_plain(call))
-    value = parts.value(filtered(extreme(this=by.copy()), condition))
+    choice = parts.value(_plain_call(call))
+    value = parts.value(filter_aggregate(extreme(this=by.copy()), condition))
     made = call.with_arguments(lambda given: choice if given is argument else value, modifiers=False)
     if not call.name.endswith("_nulls_last"):
         return made
-    return filtered(made, exp.GT(this=parts.value(_count_of(call)), expression=exp.Literal.number(0)))
+    return filter_aggregate(made, exp.GT(this=parts.value(_count_of(call)), expression=exp.Literal.number(0)))
 
 
 def _string_agg(call: AggregateCall, parts: PartialRows) -> exp.Expr:
@@ -266,8 +272,8 @@ def _string_agg(call: AggregateCall, parts: PartialRows) -> exp.Expr:
     """
     first, *others = call.arguments
     if call.is_distinct or call.order or any(has_columns(other) for other in others):
-        return gathered(call, parts)
-    value = parts.value(_plain(call))
+        return gather_arguments(call, parts)
+    value = parts.value(_plain_call(call))
     return call.with_arguments(
         lambda argument: value if argument is first else argument.copy(), modifiers=False
     )
@@ -279,12 +285,12 @@ def _list(call: AggregateCall, parts: PartialRows) -> exp.Expr:
     """
     _arguments(call, 1)
     if call.is_distinct or call.order:
-        return gathered(call, parts)
-    value = parts.value(filtered(_function("list", call.arguments[0].copy()), call.filter))
-    return _function("flatten", filtered(_function("list", value), _is_present(value.copy())))
+        return gather_arguments(call, parts)
+    value = parts.value(filter_aggregate(_function("list", call.arguments[0].copy()), call.filter))
+    return _function("flatten", filter_aggregate(_function("list", value), _is_present(value.copy())))
 
 
-def gathered(call: AggregateCall, parts: PartialRows) -> exp.Expr:
+def gather_arguments(call: AggregateCall, parts: PartialRows) -> exp.Expr:
     """Hosts send the arguments of every row in a list, and the merge runs the very same call over the
     elements of all lists.
 
@@ -311,7 +317,7 @@ def gathered(call: AggregateCall, parts: PartialRows) -> exp.Expr:
     )
     is_set = call.is_distinct or call.name == "approx_distinct"
     rows = parts.rows(
-        filtered(_function("list", exp.Distinct(expressions=[row]) if is_set else row), call.filter)
+        filter_aggregate(_function("list", exp.Distinct(expressions=[row]) if is_set else row), call.filter)
     )
 
     def element(argument: exp.Expr) -> exp.Expr:
@@ -320,14 +326,14 @@ def gathered(call: AggregateCall, parts: PartialRows) -> exp.Expr:
             return argument.copy()
         return rows.value.copy() if alone else _field(rows.value.copy(), name)
 
-    return filtered(call.with_arguments(element, modifiers=True), rows.condition)
+    return filter_aggregate(call.with_arguments(element, modifiers=True), rows.condition)
 
 
 def _moments(count: exp.Expr, mean: exp.Expr, squares: exp.Expr) -> exp.Expr:
     return _struct(count=count.copy(), mean=mean.copy(), dsquared=squares.copy())
 
 
-def _combined(name: str, arguments: int, state: exp.Expr, count: exp.Expr) -> exp.Expr:
+def _combine_states(name: str, arguments: int, state: exp.Expr, count: exp.Expr) -> exp.Expr:
     """The result of an aggregate from the states of hosts that have values.
 
     The engine combines states as it does those of its threads, by the formulas of Chan, Golub and LeVeque
@@ -337,7 +343,7 @@ def _combined(name: str, arguments: int, state: exp.Expr, count: exp.Expr) -> ex
     types = exp.Array(expressions=[exp.Literal.string("DOUBLE") for _ in range(arguments)])
     states = _function("to_aggregate_state", state, exp.Literal.string(name), types)
     present = exp.GT(this=count.copy(), expression=exp.Literal.number(0))
-    return _function("finalize", filtered(_function("combine_aggr", states), present))
+    return _function("finalize", filter_aggregate(_function("combine_aggr", states), present))
 
 
 def _spread(name: str) -> Entry:
@@ -346,16 +352,18 @@ def _spread(name: str) -> Entry:
     def entry(call: AggregateCall, parts: PartialRows) -> exp.Expr:
         (argument,) = _arguments(call, 1)
         if call.is_distinct:
-            return gathered(call, parts)
+            return gather_arguments(call, parts)
         count = exp.Count(this=argument.copy(), big_int=True)
-        sent = parts.value(filtered(count, call.filter))
-        mean = parts.value(filtered(_function("favg", argument.copy()), call.filter))
+        sent = parts.value(filter_aggregate(count, call.filter))
+        mean = parts.value(filter_aggregate(_function("favg", argument.copy()), call.filter))
         # The variance over all values is the mean of their squared deviations.
         squares = exp.Mul(
-            this=filtered(exp.VariancePop(this=argument.copy()), call.filter),
-            expression=filtered(count.copy(), call.filter),
+            this=filter_aggregate(exp.VariancePop(this=argument.copy()), call.filter),
+            expression=filter_aggregate(count.copy(), call.filter),
         )
-        return _combined(name, 1, _moments(_cast(sent.copy(), "UBIGINT"), mean, parts.value(squares)), sent)
+        return _combine_states(
+            name, 1, _moments(_cast(sent.copy(), "UBIGINT"), mean, parts.value(squares)), sent
+        )
 
     return entry
 
@@ -377,21 +385,23 @@ class _Pairs:
         """A mean or a sum of squares over the pairs: `argument` is the one that the aggregate does not look
         at.
         """
-        return filtered(aggregate, _condition(self._call, *([argument] if argument is not None else [])))
+        return filter_aggregate(
+            aggregate, _condition(self._call, *([argument] if argument is not None else []))
+        )
 
     @property
     def _pairs(self) -> exp.Expr:
         return self._value(exp.RegrCount(this=self._y.copy(), expression=self._x.copy()))
 
     @property
-    def sent(self) -> exp.Expr:
+    def sent_count(self) -> exp.Expr:
         """The column with their number."""
         return self._parts.value(self._pairs)
 
     @property
     def count(self) -> exp.Expr:
         """Their number, as states hold it."""
-        return _cast(self.sent, "UBIGINT")
+        return _cast(self.sent_count, "UBIGINT")
 
     @property
     def mean_x(self) -> exp.Expr:
@@ -420,7 +430,7 @@ class _Pairs:
         return _moments(self.count, self.mean_y, self._parts.value(squares))
 
     @property
-    def both(self) -> exp.Expr:
+    def pair_state(self) -> exp.Expr:
         """State of the pairs: number, means, products of deviations."""
         covariance = self._value(exp.CovarPop(this=self._y.copy(), expression=self._x.copy()))
         products = exp.Mul(this=covariance, expression=self._pairs)
@@ -431,58 +441,60 @@ class _Pairs:
     @property
     def correlation(self) -> exp.Expr:
         """State of the correlation."""
-        return _struct(cov_pop=self.both, dev_pop_x=self.x, dev_pop_y=self.y)
+        return _struct(cov_pop=self.pair_state, dev_pop_x=self.x, dev_pop_y=self.y)
 
     @property
     def slope(self) -> exp.Expr:
         """State of the slope."""
-        return _struct(cov_pop=self.both, var_pop=self.x)
+        return _struct(cov_pop=self.pair_state, var_pop=self.x)
 
     @property
     def intercept(self) -> exp.Expr:
         """State of the intercept."""
         sums = {"sum_x": self.mean_x, "sum_y": self.mean_y}
-        products = {name: exp.Mul(this=mean, expression=self.sent) for name, mean in sums.items()}
+        products = {name: exp.Mul(this=mean, expression=self.sent_count) for name, mean in sums.items()}
         return _struct(count=self.count, **products, slope=self.slope)
 
 
 _PAIR_STATES: dict[str, Callable[[_Pairs], exp.Expr]] = {
-    "covar_pop": lambda pairs: pairs.both,
-    "covar_samp": lambda pairs: pairs.both,
+    "covar_pop": lambda pairs: pairs.pair_state,
+    "covar_samp": lambda pairs: pairs.pair_state,
     "corr": lambda pairs: pairs.correlation,
     "regr_slope": lambda pairs: pairs.slope,
     "regr_intercept": lambda pairs: pairs.intercept,
     "regr_r2": lambda pairs: _struct(corr=pairs.correlation, var_pop_x=pairs.x, var_pop_y=pairs.y),
     "regr_sxx": lambda pairs: _struct(count=pairs.count, var_pop=pairs.x),
     "regr_syy": lambda pairs: _struct(count=pairs.count, var_pop=pairs.y),
-    "regr_sxy": lambda pairs: _struct(count=pairs.count, cov_pop=pairs.both),
+    "regr_sxy": lambda pairs: _struct(count=pairs.count, cov_pop=pairs.pair_state),
 }
 """State of each aggregate of pairs, laid out as the engine's EXPORT_STATE shows it."""
 
 
-def _paired(call: AggregateCall, parts: PartialRows) -> exp.Expr:
+def _merge_pairs(call: AggregateCall, parts: PartialRows) -> exp.Expr:
     """Aggregates of pairs, from their counts, means and central moments."""
     if call.is_distinct:
-        return gathered(call, parts)
+        return gather_arguments(call, parts)
     pairs = _Pairs(call, parts)
-    return _combined(call.name, 2, _PAIR_STATES[call.name](pairs), pairs.sent)
+    return _combine_states(call.name, 2, _PAIR_STATES[call.name](pairs), pairs.sent_count)
 
 
 def _regression_mean(call: AggregateCall, parts: PartialRows) -> exp.Expr:
     """The mean of one argument over the pairs: a sum of floats over a number."""
     y, x = _arguments(call, 2)
     if call.is_distinct:
-        return gathered(call, parts)
+        return gather_arguments(call, parts)
     wanted, other = (x, y) if call.name == "regr_avgx" else (y, x)
     condition = _condition(call, other)
-    sums = parts.value(filtered(exp.Sum(this=_cast(wanted.copy(), "DOUBLE")), condition))
-    counts = parts.value(filtered(exp.Count(this=wanted.copy(), big_int=True), condition))
+    sums = parts.value(filter_aggregate(exp.Sum(this=_cast(wanted.copy(), "DOUBLE")), condition))
+    counts = parts.value(filter_aggregate(exp.Count(this=wanted.copy(), big_int=True), condition))
     return exp.Paren(this=exp.Div(this=exp.Sum(this=sums), expression=exp.Sum(this=counts)))
 
 
 _ENTRIES: dict[str, Entry] = {
-    **dict.fromkeys(("sum", "bitwise_xor_agg", "product", "fsum", "kahan_sum", "sumkahan"), _itself_or_rows),
-    **dict.fromkeys(("logical_and", "logical_or", "bitwise_and_agg", "bitwise_or_agg"), _itself),
+    **dict.fromkeys(
+        ("sum", "bitwise_xor_agg", "product", "fsum", "kahan_sum", "sumkahan"), _merge_by_itself_or_rows
+    ),
+    **dict.fromkeys(("logical_and", "logical_or", "bitwise_and_agg", "bitwise_or_agg"), _merge_by_itself),
     **dict.fromkeys(("min", "max"), _extreme),
     **dict.fromkeys(("count", "count_star", "regr_count"), _count),
     **dict.fromkeys(("avg", "mean", "favg"), _avg),
@@ -501,7 +513,7 @@ _ENTRIES: dict[str, Entry] = {
             "approx_quantile",
             "reservoir_quantile",
         ),
-        gathered,
+        gather_arguments,
     ),
     **dict.fromkeys(
         (
@@ -514,11 +526,11 @@ _ENTRIES: dict[str, Entry] = {
             "mad",
             "approx_distinct",
         ),
-        gathered,
+        gather_arguments,
     ),
     **{name: _spread(name) for name in ("stddev", "stddev_samp", "stddev_pop", "variance", "sem")},
     **dict.fromkeys(("regr_avgx", "regr_avgy"), _regression_mean),
-    **dict.fromkeys(_PAIR_STATES, _paired),
+    **dict.fromkeys(_PAIR_STATES, _merge_pairs),
     "variance_pop": _spread("var_pop"),
     "count_if": _count_if,
     "group_concat": _string_agg,

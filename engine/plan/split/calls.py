@@ -126,12 +126,12 @@ def _order(node: exp.Order, replace: Replace, *, modifiers: bool) -> exp.Expr:
     keys = []
     for key in node.expressions:
         made = key.copy()
-        made.set("this", collated(key.this, replace))
+        made.set("this", replace_below_collation(key.this, replace))
         keys.append(made)
     return exp.Order(this=inner, expressions=keys) if inner is not None else exp.Order(expressions=keys)
 
 
-def collated(node: exp.Expr, replace: Replace) -> exp.Expr:
+def replace_below_collation(node: exp.Expr, replace: Replace) -> exp.Expr:
     """A sort key with the expression below its collation replaced.
 
     Args:
@@ -142,7 +142,9 @@ def collated(node: exp.Expr, replace: Replace) -> exp.Expr:
         The replacement, with the same collation around it.
     """
     if isinstance(node, exp.Collate):
-        return exp.Collate(this=collated(node.this, replace), expression=node.expression.copy())
+        return exp.Collate(
+            this=replace_below_collation(node.this, replace), expression=node.expression.copy()
+        )
     return replace(node)
 
 
@@ -168,6 +170,6 @@ def call_of(node: exp.Expr) -> AggregateCall | None:
     return AggregateCall(node, tuple(wrappers), condition) if is_aggregate(node) else None
 
 
-def filtered(node: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
+def filter_aggregate(node: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
     """An aggregate over the rows for which a condition holds; over all for None."""
     return node if condition is None else exp.Filter(this=node, expression=exp.Where(this=condition.copy()))

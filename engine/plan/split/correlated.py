@@ -23,7 +23,7 @@ from sqlglot import exp
 from engine.plan.split.equalities import Equalities
 from engine.plan.split.joins import Item, known_types
 from engine.plan.split.placement import Key, Placement, Spread
-from engine.plan.split.trees import place_text, unwrapped
+from engine.plan.split.trees import place_text, unwrap
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def is_local_membership(query: exp.Query, rows: Spread, names: Sequence[str], fr
         or not isinstance(frame.rows, Spread)
     ):
         return False
-    left = unwrapped(member.this)
+    left = unwrap(member.this)
     values = [place_text(each) for each in (left.expressions if isinstance(left, exp.Tuple) else [left])]
     if len(values) != len(names):
         return False
@@ -97,7 +97,7 @@ def is_local_membership(query: exp.Query, rows: Spread, names: Sequence[str], fr
         (mine, theirs)
         for mine in frame.rows.keys
         for theirs in rows.keys
-        if _meet(mine, theirs, values, names)
+        if _keys_meet(mine, theirs, values, names)
     ]
     never_null = (
         any(not mine.has_nulls and not theirs.has_nulls for mine, theirs in pairs) and len(values) == 1
@@ -105,7 +105,7 @@ def is_local_membership(query: exp.Query, rows: Spread, names: Sequence[str], fr
     return bool(pairs) and (never_null or _only_true_matters(member))
 
 
-def _meet(mine: Key, theirs: Key, values: Sequence[str | None], names: Sequence[str]) -> bool:
+def _keys_meet(mine: Key, theirs: Key, values: Sequence[str | None], names: Sequence[str]) -> bool:
     """Whether each place of a key stands on the left of IN, and the same place of the other key at that
     position on the right.
     """

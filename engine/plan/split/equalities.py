@@ -48,7 +48,7 @@ class Equalities:
             name = self._parents[name]
         return name
 
-    def same(self, first: str, second: str) -> bool:
+    def are_equal(self, first: str, second: str) -> bool:
         """Whether two expressions are equal."""
         return self._root(first) == self._root(second)
 
@@ -64,7 +64,7 @@ class Equalities:
     def connect(self, first: Key, second: Key) -> bool:
         """Whether two keys of one layout are equal, place by place."""
         return first.layout == second.layout and all(
-            any(self.same(one, other) for one in mine for other in theirs)
+            any(self.are_equal(one, other) for one in mine for other in theirs)
             for mine, theirs in zip(first.columns, second.columns, strict=True)
         )
 

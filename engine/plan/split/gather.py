@@ -31,7 +31,7 @@ from engine.plan.predicates import (
     StartsWith,
 )
 from engine.plan.split.nodes import PART_PREFIX, Fragment, SplitPlan
-from engine.plan.split.trees import all_of, any_of, column, select_from, table
+from engine.plan.split.trees import column, conjunction, disjunction, select_from, table
 from engine.plan.values import UNKNOWN, Constant, Operand
 from engine.sql.bind import BoundStatement, StoreReference
 
@@ -109,11 +109,11 @@ def condition_of(
             for part in (condition_of(each, reference, lists) for each in predicate.parts)
             if part is not None
         ]
-        return all_of(known)
+        return conjunction(known)
     if isinstance(predicate, AnyOf):
         parts = [condition_of(each, reference, lists) for each in predicate.parts]
         known = [part for part in parts if part is not None]
-        return any_of(known) if len(known) == len(parts) else None
+        return disjunction(known) if len(known) == len(parts) else None
     return _leaf(predicate, reference, lists)
 
 
@@ -136,7 +136,7 @@ def _leaf(
         and predicate.beside is not None
         and _is_number(reference.definition.schema.field(predicate.column).type)
     ):
-        return _between(predicate, alias)
+        return _between_condition(predicate, alias)
     if isinstance(predicate, Compare):
         operand = _operand(predicate.operand)
         return (
@@ -153,14 +153,14 @@ def _leaf(
             table(predicate.list_name, predicate.list_name),
         )
         return exp.In(this=left, query=exp.Subquery(this=listed))
-    return _among(left, predicate, reference.definition.schema)
+    return _membership(left, predicate, reference.definition.schema)
 
 
 def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_floating(kind))
 
 
-def _between(predicate: Compare, alias: str) -> exp.Expr | None:
+def _between_condition(predicate: Compare, alias: str) -> exp.Expr | None:
     """A bound of a BETWEEN over numbers: both at once, as the engine finds one type for them and the column;
     said with the lower one.
     """
@@ -173,7 +173,7 @@ def _between(predicate: Compare, alias: str) -> exp.Expr | None:
     return exp.Between(this=column(alias, predicate.column), low=low, high=high)
 
 
-def _among(left: exp.Expr, predicate: IsAmong, schema: pa.Schema) -> exp.Expr | None:
+def _membership(left: exp.Expr, predicate: IsAmong, schema: pa.Schema) -> exp.Expr | None:
     """Membership in a list, where it cannot matter whether the rows were a list or VALUES, which are typed
     differently.
     """

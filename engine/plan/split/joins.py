@@ -35,7 +35,7 @@ from sqlglot import exp
 
 from engine.plan.split.equalities import Equalities
 from engine.plan.split.placement import Everywhere, Key, Placement, Relation, Spread
-from engine.plan.split.trees import column_named, free_aliases, used
+from engine.plan.split.trees import column_named, free_aliases, used_arguments
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,10 @@ def join_kind(join: exp.Join) -> JoinKind:
     kind = str(join.args.get("kind") or "").upper()
     side, method = (str(join.args.get(part) or "").upper() for part in ("side", "method"))
     return JoinKind(
-        side, "" if kind in {"INNER", "CROSS", "OUTER"} else kind, method, is_comma=used(join) == {"this"}
+        side,
+        "" if kind in {"INNER", "CROSS", "OUTER"} else kind,
+        method,
+        is_comma=used_arguments(join) == {"this"},
     )
 
 
@@ -135,12 +138,12 @@ def place_joins(items: Sequence[Item], where: Sequence[exp.Expr]) -> Placement |
     if not any(item.is_spread for item in items):
         return Everywhere()
     if any(item.join.keeps_right for item in items):
-        return _in_order(items)
-    equalities = connecting(items, where)
-    return _around_inner(items, equalities)
+        return _place_in_order(items)
+    equalities = connecting_equalities(items, where)
+    return _place_around_inner(items, equalities)
 
 
-def connecting(items: Sequence[Item], where: Sequence[exp.Expr]) -> Equalities:
+def connecting_equalities(items: Sequence[Item], where: Sequence[exp.Expr]) -> Equalities:
     """Equalities that hold in every row of a FROM clause without RIGHT and FULL joins that WHERE lets
     through.
     """
@@ -162,7 +165,9 @@ def components(items: Sequence[Item], equalities: Equalities) -> list[list[Item]
     for item in items:
         if not item.is_spread:
             continue
-        touching = [group for group in groups if any(_connected(item, other, equalities) for other in group)]
+        touching = [
+            group for group in groups if any(_are_connected(item, other, equalities) for other in group)
+        ]
         groups = [group for group in groups if group not in touching]
         groups.append([member for group in touching for member in group] + [item])
     order = {item.alias: place for place, item in enumerate(items)}
@@ -207,7 +212,7 @@ def connections(
 def _equality(left: frozenset[str], right: frozenset[str], known: Equalities) -> exp.Expr:
     """An equality of two sets of columns that is known to hold."""
     one, other = next(
-        (one, other) for one in sorted(left) for other in sorted(right) if known.same(one, other)
+        (one, other) for one in sorted(left) for other in sorted(right) if known.are_equal(one, other)
     )
     return exp.EQ(this=column_named(one), expression=column_named(other))
 
@@ -216,11 +221,11 @@ def _keys(item: Item) -> tuple[Key, ...]:
     return item.relation.placement.keys if isinstance(item.relation.placement, Spread) else ()
 
 
-def _connected(first: Item, second: Item, equalities: Equalities) -> bool:
+def _are_connected(first: Item, second: Item, equalities: Equalities) -> bool:
     return any(equalities.connect(mine, theirs) for mine in _keys(first) for theirs in _keys(second))
 
 
-def _around_inner(items: Sequence[Item], equalities: Equalities) -> Placement | None:
+def _place_around_inner(items: Sequence[Item], equalities: Equalities) -> Placement | None:
     """Inner joins among all others but RIGHT and FULL ones."""
     if len(components([item for item in items if item.join.is_inner], equalities)) > 1:
         return None
@@ -228,13 +233,13 @@ def _around_inner(items: Sequence[Item], equalities: Equalities) -> Placement | 
     found: list[Key] = []
     for item in items:
         if item.join.is_inner:
-            found += [_widened(key, equalities) for key in _keys(item)]
+            found += [_widen_key(key, equalities) for key in _keys(item)]
         elif not any(other.is_spread for other in before):
             return None
         elif item.is_spread:
             known = Equalities((), known_types(items)) if item.join.method else equalities.copy()
             known.add(item.on)
-            if not any(_connected(item, other, known) for other in before):
+            if not any(_are_connected(item, other, known) for other in before):
                 return None
             if not item.join.kind:
                 found += [replace(key, has_nulls=True) for key in _keys(item)]
@@ -243,27 +248,27 @@ def _around_inner(items: Sequence[Item], equalities: Equalities) -> Placement | 
     return Spread(tuple(dict.fromkeys(found)))
 
 
-def _widened(key: Key, equalities: Equalities) -> Key:
+def _widen_key(key: Key, equalities: Equalities) -> Key:
     """A key with all expressions that equal its own; one that must equal another is not NULL."""
     columns = tuple(frozenset().union(*(equalities.members(name) for name in names)) for names in key.columns)
     compared = all(any(equalities.is_compared(name) for name in names) for names in key.columns)
     return Key(key.layout, columns, key.has_nulls and not compared)
 
 
-def _in_order(items: Sequence[Item]) -> Placement | None:
+def _place_in_order(items: Sequence[Item]) -> Placement | None:
     """Joins of all kinds, one after the other, each by its own condition."""
     if any(item.join.is_comma or item.join.method for item in items):
         return None
     types = known_types(items)
     placement = items[0].relation.placement
     for item in items[1:]:
-        placement = _joined(placement, item, Equalities(item.on, types))
+        placement = _place_join(placement, item, Equalities(item.on, types))
         if placement is None:
             return None
     return placement
 
 
-def _joined(left: Placement | None, item: Item, equalities: Equalities) -> Placement | None:
+def _place_join(left: Placement | None, item: Item, equalities: Equalities) -> Placement | None:
     right, join = item.relation.placement, item.join
     mine = left.keys if isinstance(left, Spread) else ()
     theirs = right.keys if isinstance(right, Spread) else ()
@@ -273,24 +278,26 @@ def _joined(left: Placement | None, item: Item, equalities: Equalities) -> Place
     if join.side == "FULL":
         both = isinstance(left, Spread) and isinstance(right, Spread)
         return (
-            Spread((*_nullable(mine), *_nullable(theirs), *(_coalesced(*pair) for pair in pairs)))
+            Spread(
+                (*_nullable_keys(mine), *_nullable_keys(theirs), *(_coalesce_keys(*pair) for pair in pairs))
+            )
             if both
             else None
         )
     if join.side == "RIGHT":
-        return Spread((*_nullable(mine), *theirs)) if isinstance(right, Spread) else None
+        return Spread((*_nullable_keys(mine), *theirs)) if isinstance(right, Spread) else None
     if join.is_inner:
         return Spread((*mine, *theirs)) if isinstance(left, Spread) or isinstance(right, Spread) else left
     if not isinstance(left, Spread):
         return left if isinstance(right, Everywhere) else None
-    return Spread((*mine, *(() if join.kind else _nullable(theirs))))
+    return Spread((*mine, *(() if join.kind else _nullable_keys(theirs))))
 
 
-def _nullable(keys: Sequence[Key]) -> tuple[Key, ...]:
+def _nullable_keys(keys: Sequence[Key]) -> tuple[Key, ...]:
     return tuple(replace(key, has_nulls=True) for key in keys)
 
 
-def _coalesced(left: Key, right: Key) -> Key:
+def _coalesce_keys(left: Key, right: Key) -> Key:
     columns = tuple(
         frozenset(f"COALESCE({one}, {other})" for one in mine for other in theirs)
         for mine, theirs in zip(left.columns, right.columns, strict=True)

@@ -29,12 +29,12 @@ def note_types(tree: exp.Expr, types: Mapping[str, pa.DataType]) -> None:
         if kind is None:
             continue
         if kind not in known:
-            known[kind] = _noted(kind)
+            known[kind] = _noted_type(kind)
         if known[kind] is not None:
             column.type = known[kind]
 
 
-def _noted(kind: pa.DataType) -> exp.DataType | None:
+def _noted_type(kind: pa.DataType) -> exp.DataType | None:
     """A type as a note; None for one that is no value type of a store, and so nothing that is known to be a
     number.
     """

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from engine.plan.split.calls import collated
+from engine.plan.split.calls import replace_below_collation
 from engine.plan.split.movable import has_columns, is_movable
 from engine.plan.split.partials import NotSplitError
 from engine.plan.split.shapes import has_aggregates, output_names, output_values, source_of
-from engine.plan.split.trees import column, named, output_column, select_from, table, used
+from engine.plan.split.trees import column, named_output, output_column, select_from, table, used_arguments
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def reads_rows_only(select: exp.Select) -> bool:
     Returns:
         Whether it is so.
     """
-    if used(select) & {"qualify", "windows"} or has_aggregates(select):
+    if used_arguments(select) & {"qualify", "windows"} or has_aggregates(select):
         return False
     order = select.args.get("order")
     return all(
@@ -82,7 +82,7 @@ class PartialOutputs:
         """
         if order is None:
             return None
-        if used(order) - {"expressions"}:
+        if used_arguments(order) - {"expressions"}:
             raise NotSplitError
         hidden = len(self._hidden)
         names: list[str] = []
@@ -91,10 +91,10 @@ class PartialOutputs:
             names.append(self.name_of(key))
             return output_column(names[-1])
 
-        partial = [_with_key(key, collated(key.this, name)) for key in order.expressions]
+        partial = [_with_key(key, replace_below_collation(key.this, name)) for key in order.expressions]
         places = iter(names)
         merge = [
-            _with_key(key, collated(key.this, lambda _: column(self._part, next(places))))
+            _with_key(key, replace_below_collation(key.this, lambda _: column(self._part, next(places))))
             for key in order.expressions
         ]
         return PartialOrder(
@@ -139,20 +139,22 @@ class PartialOutputs:
 
     def partial(self) -> exp.Select:
         """The SELECT that hosts run, without order and limit."""
-        outputs = [named(value.copy(), f"__out_{number}") for number, value in enumerate(self._values)]
-        outputs += [named(value.copy(), f"__sort_{number}") for number, value in enumerate(self._hidden)]
+        outputs = [named_output(value.copy(), f"__out_{number}") for number, value in enumerate(self._values)]
+        outputs += [
+            named_output(value.copy(), f"__sort_{number}") for number, value in enumerate(self._hidden)
+        ]
         return exp.Select(expressions=outputs, **source_of(self._select))
 
     def merge(self, order: exp.Order | None) -> exp.Select:
         """The SELECT over partial rows: outputs under their own names, in an order, with LIMIT and OFFSET."""
         outputs = [
-            named(column(self._part, f"__out_{number}"), name)
+            named_output(column(self._part, f"__out_{number}"), name)
             for number, name in enumerate(output_names(self._select))
         ]
         made = select_from(outputs, table(self._part, self._part))
         made.set("order", order)
         for clause in ("limit", "offset"):
-            if clause in used(self._select):
+            if clause in used_arguments(self._select):
                 made.set(clause, self._select.args[clause].copy())
         return made
 

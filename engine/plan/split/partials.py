@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from engine.plan.split.trees import column, named, select_from, table, text
+from engine.plan.split.trees import column, named_output, select_from, table, text
 
 OUTPUT_PREFIXES = ("__key_", "__value_", "__row_", "__kind", "__out_", "__sort_")
 """Columns of partial rows are named with these; a SELECT with an output of such a name is not split."""
@@ -81,7 +81,7 @@ class PartialRows:
         Returns:
             The column in the merge; NULL in rows that were gathered.
         """
-        return column(self._part, f"__value_{_place(self._values, aggregate)}")
+        return column(self._part, f"__value_{_index_of(self._values, aggregate)}")
 
     def rows(self, gathered: exp.Expr) -> GatheredRows:
         """The rows of a list that every host makes.
@@ -92,7 +92,7 @@ class PartialRows:
         Returns:
             The rows in the merge.
         """
-        number = _place(self._lists, gathered)
+        number = _index_of(self._lists, gathered)
         kind = exp.Literal.number(number + 1)
         return GatheredRows(
             exp.EQ(this=column(self._part, _KIND), expression=kind), column(self._part, f"__row_{number}")
@@ -101,36 +101,40 @@ class PartialRows:
     def outputs(self) -> list[exp.Expr]:
         """What the partial SELECT gives: keys, values and lists; never nothing."""
         found: list[exp.Expr] = [
-            named(key.copy(), f"__key_{number}") for number, key in enumerate(self._keys)
+            named_output(key.copy(), f"__key_{number}") for number, key in enumerate(self._keys)
         ]
-        found += [named(value, f"__value_{number}") for number, value in enumerate(self._values.values())]
-        found += [named(value, f"__row_{number}") for number, value in enumerate(self._lists.values())]
-        return found or [named(exp.Count(this=exp.Star(), big_int=True), "__value_0")]
+        found += [
+            named_output(value, f"__value_{number}") for number, value in enumerate(self._values.values())
+        ]
+        found += [named_output(value, f"__row_{number}") for number, value in enumerate(self._lists.values())]
+        return found or [named_output(exp.Count(this=exp.Star(), big_int=True), "__value_0")]
 
     def source(self) -> exp.Expr:
         """What the merge reads: the partial rows, and each element of their lists as a row of its own."""
         if not self._lists:
             return table(self._part, self._part)
         keys = [
-            named(column(self._part, f"__key_{number}"), f"__key_{number}")
+            named_output(column(self._part, f"__key_{number}"), f"__key_{number}")
             for number in range(len(self._keys))
         ]
         values = [
-            named(column(self._part, f"__value_{number}"), f"__value_{number}")
+            named_output(column(self._part, f"__value_{number}"), f"__value_{number}")
             for number in range(len(self._values))
         ]
         made: exp.Query = self._kind(0, [*keys, *values])
         for number in range(len(self._lists)):
-            element = named(exp.Explode(this=column(self._part, f"__row_{number}")), f"__row_{number}")
+            element = named_output(exp.Explode(this=column(self._part, f"__row_{number}")), f"__row_{number}")
             rows = self._kind(number + 1, [*(key.copy() for key in keys), element])
             made = exp.Union(this=made, expression=rows, distinct=False, by_name=True)
         return exp.Subquery(this=made, alias=exp.TableAlias(this=exp.to_identifier(self._part, quoted=True)))
 
     def _kind(self, kind: int, outputs: list[exp.Expr]) -> exp.Select:
-        return select_from([named(exp.Literal.number(kind), _KIND), *outputs], table(self._part, self._part))
+        return select_from(
+            [named_output(exp.Literal.number(kind), _KIND), *outputs], table(self._part, self._part)
+        )
 
 
-def _place(known: dict[str, exp.Expr], expression: exp.Expr) -> int:
+def _index_of(known: dict[str, exp.Expr], expression: exp.Expr) -> int:
     """The place of an expression among those that are known; it becomes one if it is not."""
     written = text(expression)
     known.setdefault(written, expression)

@@ -29,16 +29,16 @@ from engine.plan.split.joins import Item, is_inner_only, known_types, place_join
 from engine.plan.split.place import Placer, where_of
 from engine.plan.split.placement import Spread
 from engine.plan.split.trees import (
-    all_of,
     column,
+    conjunction,
     conjuncts,
     free_aliases,
-    named,
+    named_output,
     own_nodes,
     own_queries,
     select_from,
     table,
-    unique,
+    unique_name,
 )
 
 
@@ -62,7 +62,7 @@ def cut(select: exp.Select, chosen: Sequence[Item], placer: Placer, more: Sequen
     SELECT.
 
     Args:
-        select: The SELECT, whose conditions all stand in WHERE (see `conditions_into_where`).
+        select: The SELECT, whose conditions all stand in WHERE (see `move_conditions_into_where`).
         chosen: Tables of its FROM clause, in the order of the clause.
         placer: Places its rows.
         more: Conditions that the rest of the SELECT asks for anyway.
@@ -78,7 +78,7 @@ def cut(select: exp.Select, chosen: Sequence[Item], placer: Placer, more: Sequen
     return _piece(select, chosen, [*inside, *more])
 
 
-def single(select: exp.Select, items: Sequence[Item], item: Item, placer: Placer) -> Piece:
+def cut_table(select: exp.Select, items: Sequence[Item], item: Item, placer: Placer) -> Piece:
     """Make a piece of one table of any FROM clause; conditions about it leave the SELECT.
 
     Args:
@@ -96,7 +96,7 @@ def single(select: exp.Select, items: Sequence[Item], item: Item, placer: Placer
     padded = item.join.side in {"LEFT", "FULL"} or any(each.join.keeps_right for each in items[place + 1 :])
     moves = all(not each.join.method for each in items)
 
-    def taken(conditions: Sequence[exp.Expr]) -> list[exp.Expr]:
+    def movable_conditions(conditions: Sequence[exp.Expr]) -> list[exp.Expr]:
         return [
             each
             for each in conditions
@@ -104,11 +104,11 @@ def single(select: exp.Select, items: Sequence[Item], item: Item, placer: Placer
         ]
 
     where, on = where_of(select), list(item.on)
-    from_where = taken(where) if moves and not padded and not item.join.kind else []
-    from_on = taken(on) if moves and not item.join.keeps_right else []
+    from_where = movable_conditions(where) if moves and not padded and not item.join.kind else []
+    from_on = movable_conditions(on) if moves and not item.join.keeps_right else []
     set_where(select, [each for each in where if not any(each is gone for gone in from_where)])
     if from_on:
-        kept = all_of([each for each in on if not any(each is gone for gone in from_on)])
+        kept = conjunction([each for each in on if not any(each is gone for gone in from_on)])
         item.node.parent.set("on", kept or exp.true())  # type: ignore[union-attr]
     return _piece(select, [item], [*from_where, *from_on])
 
@@ -134,10 +134,10 @@ def _piece(select: exp.Select, chosen: Sequence[Item], conditions: Sequence[exp.
     names: dict[tuple[str, str], str] = {}
     for alias, name in read:
         wanted = name if len(aliases) == 1 else f"{alias}_{name}"
-        names[alias, name] = unique(wanted, set(names.values()))
-    outputs: list[exp.Expr] = [named(column(*source), name) for source, name in names.items()]
-    query = select_from(outputs or [named(exp.Literal.number(1), "one")], chosen[0].node.copy())
-    query.set("joins", [_rejoined(item) for item in chosen[1:]])
+        names[alias, name] = unique_name(wanted, set(names.values()))
+    outputs: list[exp.Expr] = [named_output(column(*source), name) for source, name in names.items()]
+    query = select_from(outputs or [named_output(exp.Literal.number(1), "one")], chosen[0].node.copy())
+    query.set("joins", [_rejoin(item) for item in chosen[1:]])
     set_where(query, [condition.copy() for condition in conditions])
     return Piece(aliases, query, names)
 
@@ -157,7 +157,7 @@ def _columns(node: exp.Expr, without: set[int]) -> list[exp.Column]:
     return found
 
 
-def _rejoined(item: Item) -> exp.Join:
+def _rejoin(item: Item) -> exp.Join:
     """A table of a piece, joined as before, or by a comma if its condition stands in WHERE."""
     join = item.node.parent
     copied = join.copy() if isinstance(join, exp.Join) else exp.Join(this=item.node.copy())
@@ -168,7 +168,7 @@ def _rejoined(item: Item) -> exp.Join:
     return copied
 
 
-def conditions_into_where(select: exp.Select, items: Sequence[Item]) -> None:
+def move_conditions_into_where(select: exp.Select, items: Sequence[Item]) -> None:
     """Move the conditions of a FROM clause's inner joins to WHERE, where they mean the same."""
     assert is_inner_only(items)
     where = where_of(select)
@@ -181,7 +181,7 @@ def conditions_into_where(select: exp.Select, items: Sequence[Item]) -> None:
 
 def set_where(select: exp.Select, conditions: Sequence[exp.Expr]) -> None:
     """Give a SELECT the conjuncts of its WHERE."""
-    condition = all_of(conditions)
+    condition = conjunction(conditions)
     select.set("where", None if condition is None else exp.Where(this=condition))
 
 

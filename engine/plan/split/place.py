@@ -18,9 +18,9 @@ from engine.plan.split.placement import (
     Placement,
     Relation,
     Spread,
-    projected,
+    projected_placement,
+    relation_under_alias,
     store_relation,
-    under_alias,
 )
 from engine.plan.split.resolve import output_names
 from engine.plan.split.trees import (
@@ -91,7 +91,7 @@ class Placer:
             or self._is_volatile(expressions_of(query))
         ):
             return Relation(None, types)
-        return Relation(projected(placement, query.expressions), types)
+        return Relation(projected_placement(placement, query.expressions), types)
 
     def types(self, select: exp.Select) -> Mapping[str, pa.DataType]:
         """Types of a SELECT's outputs, by name, as far as they are known."""
@@ -161,7 +161,11 @@ class Placer:
     def _table(self, node: exp.Expr) -> Relation:
         alias = node.alias
         if isinstance(node, exp.Subquery):
-            return Relation(None) if free_aliases(node) else under_alias(self.relation(node.this), alias)
+            return (
+                Relation(None)
+                if free_aliases(node)
+                else relation_under_alias(self.relation(node.this), alias)
+            )
         if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
             if node.name in self.references:
                 known = self._stores.get((node.name, alias))
@@ -171,8 +175,8 @@ class Placer:
                     )
                 return known
             if node.name in self.ctes:
-                return under_alias(self.relation(self.ctes[node.name]), alias)
-            return under_alias(Relation(Everywhere(), self.parts.get(node.name, {})), alias)
+                return relation_under_alias(self.relation(self.ctes[node.name]), alias)
+            return relation_under_alias(Relation(Everywhere(), self.parts.get(node.name, {})), alias)
         return Relation(
             None
             if any(is_volatile(found) or isinstance(found, exp.Query) for found in node.walk())

@@ -25,7 +25,7 @@ from sqlglot import exp
 
 from engine.plan.split.placement import Everywhere, Key, Placement, Spread
 from engine.plan.split.scopes import has_aggregate
-from engine.plan.split.trees import expressions_of, own_nodes, place_texts, used
+from engine.plan.split.trees import expressions_of, own_nodes, place_texts, used_arguments
 
 _ROW_BY_ROW = frozenset({"expressions", "from_", "joins", "where"})
 
@@ -42,13 +42,13 @@ def place_select(select: exp.Select, rows: Placement) -> Placement | None:
     """
     aggregates, windows = is_aggregating(select), windows_of(select)
     if isinstance(rows, Everywhere):
-        plain = used(select) <= _ROW_BY_ROW and not aggregates and not windows
+        plain = used_arguments(select) <= _ROW_BY_ROW and not aggregates and not windows
         return rows if plain else None
     if aggregates:
         grouped = _plain_groups(select)
         if not rows.has_key_in(grouped):
             return None
-        rows = Spread(tuple(found for key in rows.keys if (found := _restricted(key, grouped)) is not None))
+        rows = Spread(tuple(found for key in rows.keys if (found := _restrict_key(key, grouped)) is not None))
     if not all(rows.has_key_in(place_texts(window.args.get("partition_by") or ())) for window in windows):
         return None
     distinct = select.args.get("distinct")
@@ -101,7 +101,7 @@ def _plain_groups(select: exp.Select) -> set[str]:
     return place_texts(plain)
 
 
-def _restricted(key: Key, grouped: set[str]) -> Key | None:
+def _restrict_key(key: Key, grouped: set[str]) -> Key | None:
     """A key with those expressions alone that still mean the same after grouping."""
     columns = tuple(names & grouped for names in key.columns)
     return replace(key, columns=columns) if all(columns) else None

@@ -47,14 +47,14 @@ def place_set_operation(
     if not isinstance(left.placement, Spread) or not isinstance(right.placement, Spread):
         return Relation(None, types)
     pairs = ((mine, theirs) for mine in left.placement.keys for theirs in right.placement.keys)
-    keys = tuple(dict.fromkeys(key for pair in pairs if (key := _common(*pair, renamed)) is not None))
+    keys = tuple(dict.fromkeys(key for pair in pairs if (key := _common_key(*pair, renamed)) is not None))
     keeps_all = isinstance(query, exp.Union) and not query.args.get("distinct")
     if keeps_all or any(not key.has_nulls for key in keys):
         return Relation(Spread(keys), types)
     return Relation(None, types)
 
 
-def _common(mine: Key, theirs: Key, renamed: Mapping[str, str]) -> Key | None:
+def _common_key(mine: Key, theirs: Key, renamed: Mapping[str, str]) -> Key | None:
     """The key that both sides have at the same places of their outputs."""
     if mine.layout != theirs.layout:
         return None

@@ -112,7 +112,7 @@ def store_relation(definition: StoreDefinition, alias: str) -> Relation:
     )
 
 
-def under_alias(relation: Relation, alias: str) -> Relation:
+def relation_under_alias(relation: Relation, alias: str) -> Relation:
     """A query's relation as a table of a FROM clause: outputs become columns behind the alias."""
     types = {column_text(alias, name): kind for name, kind in relation.types.items()}
     placement = relation.placement
@@ -127,7 +127,7 @@ def under_alias(relation: Relation, alias: str) -> Relation:
     return Relation(Spread(tuple(keys)), types)
 
 
-def projected(placement: Placement, outputs: Sequence[exp.Expr]) -> Placement:
+def projected_placement(placement: Placement, outputs: Sequence[exp.Expr]) -> Placement:
     """The placement of a query's rows from that of the rows that its outputs are computed from.
 
     Args:

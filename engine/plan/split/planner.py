@@ -27,10 +27,10 @@ from engine.plan.split.trees import (
     expressions_of,
     free_aliases,
     own_queries,
+    query_without,
     tables_of,
     text,
-    unique,
-    without,
+    unique_name,
 )
 
 COORDINATOR = "coordinator"
@@ -264,7 +264,7 @@ class Planner:
 
     def new_alias(self, name: str) -> str:
         """An alias that the statement has not, like a name."""
-        alias = unique(name, self.resolved.aliases)
+        alias = unique_name(name, self.resolved.aliases)
         self.resolved.aliases.add(alias)
         return alias
 
@@ -360,7 +360,7 @@ class Planner:
         if split is None or self.reads_stores(split.merge):
             return None
         aggregating = is_aggregating(split.partial)
-        rows = without(split.partial, ("order", "limit", "distinct", "group"))
+        rows = query_without(split.partial, ("order", "limit", "distinct", "group"))
         if not aggregating and not isinstance(self.placer.relation(rows).placement, Spread):
             return None
         after_where = (part for part in expressions_of(split.partial) if not isinstance(part, exp.Where))

@@ -36,7 +36,15 @@ from engine.plan.split.scopes import (
     mark_resolved,
     resolved_column,
 )
-from engine.plan.split.trees import all_of, named, output_column, text, unique, unwrapped, used
+from engine.plan.split.trees import (
+    conjunction,
+    named_output,
+    output_column,
+    text,
+    unique_name,
+    unwrap,
+    used_arguments,
+)
 from engine.sql.bind import BoundStatement, StoreReference
 from engine.sql.functions import ROW_MAKING_FUNCTIONS, function_name
 from engine.sql.parse import without_places
@@ -144,16 +152,16 @@ class _Resolver:
         """A resolved query; `ctes` are those that it sees, by the names that the statement has for them, in
         lower case.
         """
-        ctes = self._with(node, ctes)
+        ctes = self._with_clause(node, ctes)
         if isinstance(node, exp.Select):
             return self._select(node, outer, ctes)
         if isinstance(node, exp.SetOperation):
             return self._set_operation(node, outer, ctes)
-        if isinstance(node, exp.Subquery) and used(node) == {"this"}:
+        if isinstance(node, exp.Subquery) and used_arguments(node) == {"this"}:
             return self.query(node.this, outer, ctes)
         raise Uncertain(node.key)
 
-    def _with(self, node: exp.Expr, ctes: Mapping[str, str]) -> Mapping[str, str]:
+    def _with_clause(self, node: exp.Expr, ctes: Mapping[str, str]) -> Mapping[str, str]:
         clause = node.args.get("with_")
         if clause is None:
             return ctes
@@ -161,7 +169,7 @@ class _Resolver:
             raise Uncertain("RECURSIVE")
         visible = dict(ctes)
         for cte in clause.expressions:
-            if used(cte) - {"this", "alias", "materialized"}:
+            if used_arguments(cte) - {"this", "alias", "materialized"}:
                 raise Uncertain(cte.alias)
             # Outside of its place it could not read what is around it.
             query = self.query(cte.this, None, visible)
@@ -169,7 +177,7 @@ class _Resolver:
             _check_outputs(query)
             if cte.alias.lower().startswith(PART_PREFIX):
                 raise Uncertain(cte.alias)
-            name = unique(cte.alias, {*self.ctes, *self._table_names})
+            name = unique_name(cte.alias, {*self.ctes, *self._table_names})
             self.ctes[name] = query
             visible[cte.alias.lower()] = name
         node.set("with_", None)
@@ -178,7 +186,7 @@ class _Resolver:
     def _set_operation(
         self, node: exp.SetOperation, outer: Scope | None, ctes: Mapping[str, str]
     ) -> exp.Query:
-        if used(node) - {
+        if used_arguments(node) - {
             "this",
             "expression",
             "distinct",
@@ -208,14 +216,14 @@ class _Resolver:
         names = output_names(node)
         found: list[exp.Expr] = []
         for each in order.expressions:
-            found += _by_place(each, names) or [_by_name(each, names)]
+            found += _outputs_by_ordinal(each, names) or [_output_by_name(each, names)]
         order.set("expressions", found)
 
     def _select(self, node: exp.Select, outer: Scope | None, ctes: Mapping[str, str]) -> exp.Select:
-        if used(node) - _SELECT_PARTS:
+        if used_arguments(node) - _SELECT_PARTS:
             raise Uncertain(node.key)
         scope = Scope(outer)
-        self._from(node, scope, ctes)
+        self._from_clause(node, scope, ctes)
         self._windows(node)
         self._outputs(node, scope, ctes)
         for clause in _CLAUSES:
@@ -228,7 +236,7 @@ class _Resolver:
 
     # The FROM clause
 
-    def _from(self, node: exp.Select, scope: Scope, ctes: Mapping[str, str]) -> None:
+    def _from_clause(self, node: exp.Select, scope: Scope, ctes: Mapping[str, str]) -> None:
         clause = node.args.get("from_")
         if clause is None:
             if node.args.get("joins"):
@@ -237,7 +245,7 @@ class _Resolver:
         clause.set("this", self._table(clause.this, scope, ctes, is_hidden=False))
         joins = node.args.get("joins") or []
         for join in joins:
-            if used(join) - _JOIN_PARTS:
+            if used_arguments(join) - _JOIN_PARTS:
                 raise Uncertain("JOIN")
             method = str(join.args.get("method") or "").upper()
             kind = str(join.args.get("kind") or "").upper()
@@ -246,24 +254,24 @@ class _Resolver:
             ):
                 raise Uncertain(method)
             join.set("this", self._table(join.this, scope, ctes, is_hidden=kind in {"SEMI", "ANTI"}))
-            self._using(join, scope, method)
+            self._using_clause(join, scope, method)
             if join.args.get("on") is not None:
-                self._expression(join.args["on"], _seeing_all(scope), ctes)
+                self._expression(join.args["on"], _scope_of_condition(scope), ctes)
 
     def _table(self, node: exp.Expr, scope: Scope, ctes: Mapping[str, str], *, is_hidden: bool) -> exp.Expr:
         """A table under a unique alias; its columns are added to what the scope sees."""
         written = node.args.get("alias")
-        if written is not None and used(written) - {"this", "columns"}:
+        if written is not None and used_arguments(written) - {"this", "columns"}:
             raise Uncertain(node.key)
         name = written.name if written is not None else ""
         renamed = [found.name for found in written.args.get("columns") or ()] if written is not None else []
-        known = unwrapped(node)
+        known = unwrap(node)
         if not isinstance(known, exp.Subquery):
             _check_collation(node)
-        if isinstance(known, exp.Table) and not used(known) - {"this", "alias"}:
+        if isinstance(known, exp.Table) and not used_arguments(known) - {"this", "alias"}:
             columns = self._columns_of_table(known, scope, ctes, renamed)
             name = name or (known.name if isinstance(known.this, exp.Identifier) else "")
-        elif isinstance(known, exp.Subquery) and not used(known) - {"this", "alias"}:
+        elif isinstance(known, exp.Subquery) and not used_arguments(known) - {"this", "alias"}:
             query = self.query(
                 known.this, Scope(scope.outer, scope.sources, scope.merged, is_lateral=True), ctes
             )
@@ -271,13 +279,13 @@ class _Resolver:
             _check_outputs(query)
             known.set("this", query)
             columns, renamed = tuple(output_names(query)), []
-        elif isinstance(known, exp.Values) and not used(known) - {"expressions", "alias"}:
+        elif isinstance(known, exp.Values) and not used_arguments(known) - {"expressions", "alias"}:
             columns = _value_columns(known, renamed)
             renamed = list(columns)
             self._expression_list(known.expressions, Scope(scope.outer), ctes)
         elif (
             isinstance(known, exp.Unnest)
-            and not used(known) - {"expressions", "alias"}
+            and not used_arguments(known) - {"expressions", "alias"}
             and len(known.expressions) == 1
         ):
             self._expression_list(known.expressions, scope, ctes)
@@ -314,11 +322,11 @@ class _Resolver:
     def _alias(self, name: str) -> str:
         if name.lower().startswith(PART_PREFIX):
             raise Uncertain(name)
-        alias = unique(name, self.aliases)
+        alias = unique_name(name, self.aliases)
         self.aliases.add(alias)
         return alias
 
-    def _using(self, join: exp.Join, scope: Scope, method: str) -> None:
+    def _using_clause(self, join: exp.Join, scope: Scope, method: str) -> None:
         """USING and NATURAL as conditions, and what their columns mean from here on."""
         right = scope.sources[-1]
         names = [name.name.lower() for name in join.args.get("using") or ()]
@@ -338,7 +346,7 @@ class _Resolver:
         before = Scope(None, scope.sources[:-1], scope.merged)
         conditions: list[exp.Expr] = []
         for name in names:
-            mine, theirs = before.bare(name), right.column(name)
+            mine, theirs = before.meaning_of_bare_name(name), right.column(name)
             if not isinstance(mine, exp.Column) or theirs is None:
                 raise Uncertain(name)
             conditions.append(exp.EQ(this=mine, expression=resolved_column(right.alias, theirs)))
@@ -347,7 +355,7 @@ class _Resolver:
                 side, mine.copy()
             )
         join.set("using", None)
-        join.set("on", all_of(conditions))
+        join.set("on", conjunction(conditions))
 
     # Outputs
 
@@ -364,8 +372,8 @@ class _Resolver:
             found = windows.get(name.name.lower())
             if (
                 found is None
-                or used(window) - {"this", "alias", "over"}
-                or used(found) - {"this", "partition_by", "order", "spec"}
+                or used_arguments(window) - {"this", "alias", "over"}
+                or used_arguments(found) - {"this", "partition_by", "order", "spec"}
             ):
                 raise Uncertain("WINDOW")
             window.set("alias", None)
@@ -386,14 +394,14 @@ class _Resolver:
             else:
                 outputs = [self._output(expression, scope, ctes)]
             for name, value in outputs:
-                alias = unique(
+                alias = unique_name(
                     _REPEATED
                     if name.lower() in {each.lower() for each in taken} and name != _UNNAMED
                     else name,
                     taken,
                 )
                 taken.add(alias)
-                found.append(named(value, alias))
+                found.append(named_output(value, alias))
         if not found:
             raise Uncertain("SELECT")
         node.set("expressions", found)
@@ -414,13 +422,13 @@ class _Resolver:
     def _star(self, node: exp.Expr, scope: Scope, ctes: Mapping[str, str]) -> list[tuple[str, exp.Expr]]:
         """The outputs that a star stands for, with EXCLUDE and REPLACE."""
         star = node.this if isinstance(node, exp.Column) else node
-        if used(star) - {"except_", "replace"} or (used(star) and scope.merged):
+        if used_arguments(star) - {"except_", "replace"} or (used_arguments(star) and scope.merged):
             raise Uncertain("*")
         excluded = {each.name.lower() for each in star.args.get("except_") or ()}
         replaced = {each.alias.lower(): each.this for each in star.args.get("replace") or ()}
         sources = [
             source
-            for source in scope.visible
+            for source in scope.visible_sources
             if not isinstance(node, exp.Column) or source.name == node.table.lower()
         ]
         if (
@@ -439,7 +447,7 @@ class _Resolver:
                         found.append((name, scope.merged[lowered].copy()))
                     merged.add(lowered)
                 elif lowered in replaced:
-                    found.append(self._output(named(replaced[lowered].copy(), name), scope, ctes))
+                    found.append(self._output(named_output(replaced[lowered].copy(), name), scope, ctes))
                 elif lowered not in excluded:
                     found.append((name, resolved_column(source.alias, name)))
         if not (excluded | set(replaced)) <= {
@@ -469,7 +477,7 @@ class _Resolver:
 
     def _group(self, node: exp.Select, group: exp.Group) -> None:
         """Ordinals and ALL, as the outputs that they mean."""
-        if used(group) - {"expressions", "all"}:
+        if used_arguments(group) - {"expressions", "all"}:
             raise Uncertain("GROUP BY")
         if group.args.get("all"):
             if group.expressions:
@@ -494,9 +502,9 @@ class _Resolver:
             node.set("group", exp.Group(expressions=plain) if plain else None)
             return
         for each in list(group.expressions):
-            literal = unwrapped(each)
+            literal = unwrap(each)
             if isinstance(literal, exp.Literal) and not literal.is_string:
-                each.replace(_grouping(_at(node.expressions, literal).this, int(literal.this)))
+                each.replace(_grouping(_item_at(node.expressions, literal).this, int(literal.this)))
             elif isinstance(each, exp.GroupingSets | exp.Rollup | exp.Cube) and any(
                 isinstance(found, exp.Literal) for found in each.walk()
             ):
@@ -511,7 +519,7 @@ class _Resolver:
             if is_bare(each):
                 scope.check_alias(each.name.lower())
         if any(
-            isinstance(unwrapped(each), exp.Literal)
+            isinstance(unwrap(each), exp.Literal)
             for each in (on.expressions if isinstance(on, exp.Tuple) else [on])
         ):
             raise Uncertain("DISTINCT ON")
@@ -525,27 +533,27 @@ class _Resolver:
         values = {text(output.this): output.alias for output in reversed(node.expressions)}
         found: list[exp.Expr] = []
         for each in order.expressions:
-            found += _by_place(each, names) or [self._by_value(each, values, scope, ctes)]
+            found += _outputs_by_ordinal(each, names) or [self._order_key(each, values, scope, ctes)]
         order.set("expressions", found)
 
-    def _by_value(
+    def _order_key(
         self, ordered: exp.Expr, values: Mapping[str, str], scope: Scope, ctes: Mapping[str, str]
     ) -> exp.Expr:
         """A key of ORDER BY that is an output's alias, or any expression; `values` has the outputs' aliases
         by their expressions.
         """
-        key = unwrapped(ordered.this)
+        key = unwrap(ordered.this)
         if is_bare(key) and key is not None and scope.is_output(key.name.lower()):
             value = scope.output(key.name.lower())
             if value is None:
                 raise Uncertain(key.name)
-            return _ordered_like(ordered, output_column(values[text(value)]))
+            return _order_key_like(ordered, output_column(values[text(value)]))
         for part in ordered.find_all(exp.Column):
             if is_bare(part):
                 scope.check_alias(part.name.lower())
         self._expression(ordered, scope, ctes)
         same = values.get(text(ordered.this))
-        return ordered if same is None else _ordered_like(ordered, output_column(same))
+        return ordered if same is None else _order_key_like(ordered, output_column(same))
 
     # Expressions
 
@@ -571,7 +579,7 @@ class _Resolver:
             ):
                 raise Uncertain(child.key)
             if isinstance(child, exp.Query) and not (
-                isinstance(child, exp.Subquery) and used(child) == {"this"}
+                isinstance(child, exp.Subquery) and used_arguments(child) == {"this"}
             ):
                 child.replace(self.query(child, scope, ctes))
             elif isinstance(child, exp.Values) or (
@@ -617,7 +625,7 @@ def output_names(query: exp.Expr) -> list[str]:
     return [output.alias for output in query.expressions]
 
 
-def _seeing_all(scope: Scope) -> Scope:
+def _scope_of_condition(scope: Scope) -> Scope:
     """A join's condition sees the right side of a SEMI or ANTI join, and no aliases of outputs."""
     sources = [
         *scope.sources[:-1],
@@ -658,7 +666,7 @@ def _check_outputs(query: exp.Query) -> None:
 
 def _name_of(value: exp.Expr) -> str:
     """The name of an output without an alias."""
-    value = unwrapped(value) or value
+    value = unwrap(value) or value
     if isinstance(value, exp.Column | exp.Dot):
         return value.name
     return _UNNAMED
@@ -674,7 +682,7 @@ def _value_columns(node: exp.Values, renamed: list[str]) -> tuple[str, ...]:
 
 def _is_exists(node: exp.Select) -> bool:
     """Whether only the number of rows of a SELECT matters, and its star does not."""
-    plain = used(node) <= {"expressions", "from_", "joins", "where"}
+    plain = used_arguments(node) <= {"expressions", "from_", "joins", "where"}
     return (
         isinstance(node.parent, exp.Exists)
         and plain
@@ -710,19 +718,19 @@ def _has_column_outside(node: exp.Expr) -> bool:
     )
 
 
-def _by_place(ordered: exp.Expr, names: list[str]) -> list[exp.Expr]:
+def _outputs_by_ordinal(ordered: exp.Expr, names: list[str]) -> list[exp.Expr]:
     """What ORDER BY has in place of ALL, or of an ordinal; nothing for other keys."""
-    key = unwrapped(ordered.this)
+    key = unwrap(ordered.this)
     if isinstance(key, exp.Var) and key.name.upper() == "ALL":
-        return [_ordered_like(ordered, output_column(name)) for name in names]
+        return [_order_key_like(ordered, output_column(name)) for name in names]
     if isinstance(key, exp.Literal) and not key.is_string:
-        return [_ordered_like(ordered, output_column(_at(names, key)))]
+        return [_order_key_like(ordered, output_column(_item_at(names, key)))]
     return []
 
 
-def _by_name(ordered: exp.Expr, names: list[str]) -> exp.Expr:
+def _output_by_name(ordered: exp.Expr, names: list[str]) -> exp.Expr:
     """A key of ORDER BY that has to be an output's name."""
-    key = unwrapped(ordered.this)
+    key = unwrap(ordered.this)
     same = (
         [name for name in names if name.lower() == key.name.lower()]
         if is_bare(key) and key is not None
@@ -730,17 +738,17 @@ def _by_name(ordered: exp.Expr, names: list[str]) -> exp.Expr:
     )
     if not same:
         raise Uncertain("ORDER BY")
-    return _ordered_like(ordered, output_column(same[0]))
+    return _order_key_like(ordered, output_column(same[0]))
 
 
-def _ordered_like(ordered: exp.Expr, key: exp.Expr) -> exp.Ordered:
+def _order_key_like(ordered: exp.Expr, key: exp.Expr) -> exp.Ordered:
     copied = ordered.copy()
     copied.set("this", key)
     assert isinstance(copied, exp.Ordered)
     return copied
 
 
-def _at(items: list[T], ordinal: exp.Literal) -> T:
+def _item_at(items: list[T], ordinal: exp.Literal) -> T:
     number = str(ordinal.this)
     if not number.isdigit() or not 1 <= int(number) <= len(items):
         raise Uncertain(number)

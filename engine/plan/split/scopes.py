@@ -11,7 +11,7 @@ from functools import cached_property
 from sqlglot import exp
 
 from engine.plan.split.functions import is_aggregate, is_volatile
-from engine.plan.split.trees import column, text, unwrapped
+from engine.plan.split.trees import column, text, unwrap
 
 _RESOLVED = "resolved"
 
@@ -54,13 +54,13 @@ class Source:
     is_hidden: bool = False
 
     @cached_property
-    def _written(self) -> Mapping[str, str]:
+    def _names_as_written(self) -> Mapping[str, str]:
         """The columns by their names in lower case; of two that differ in case only, the first."""
         return {known.lower(): known for known in reversed(self.columns or ())}
 
     def column(self, name: str) -> str | None:
         """The column of a name, as it is written."""
-        return self._written.get(name)
+        return self._names_as_written.get(name)
 
 
 @dataclass
@@ -85,7 +85,7 @@ class Scope:
     is_lateral: bool = False
 
     @property
-    def visible(self) -> Iterator[Source]:
+    def visible_sources(self) -> Iterator[Source]:
         """Tables that every expression sees."""
         return (source for source in self.sources if not source.is_hidden)
 
@@ -104,7 +104,7 @@ class Scope:
         names = [part.name.lower() for part in node.parts]
         scope: Scope | None = self
         while scope is not None:
-            found = scope.own(names, scope is self)
+            found = scope.meaning_in_tables(names, scope is self)
             if found is not None:
                 if scope.is_lateral:
                     break
@@ -112,7 +112,7 @@ class Scope:
             scope = scope.outer
         raise Uncertain(node.name)
 
-    def own(self, names: list[str], is_innermost: bool) -> exp.Expr | None:
+    def meaning_in_tables(self, names: list[str], is_innermost: bool) -> exp.Expr | None:
         """What a name means among the tables of this SELECT.
 
         Args:
@@ -125,9 +125,9 @@ class Scope:
         Raises:
             Uncertain: It could mean several things.
         """
-        qualified = [source for source in self.visible if source.name == names[0]]
-        bare = self.bare(names[0])
-        if any(source.columns is None for source in self.visible) and not (
+        qualified = [source for source in self.visible_sources if source.name == names[0]]
+        bare = self.meaning_of_bare_name(names[0])
+        if any(source.columns is None for source in self.visible_sources) and not (
             len(names) == 2 and qualified and bare is None
         ):
             raise Uncertain(names[0])
@@ -144,7 +144,7 @@ class Scope:
             return _fields(resolved_column(qualified[0].alias, known), names[2:])
         return None if bare is None else _fields(bare, names[1:])
 
-    def bare(self, name: str) -> exp.Expr | None:
+    def meaning_of_bare_name(self, name: str) -> exp.Expr | None:
         """What a bare name means among the tables of this SELECT.
 
         Args:
@@ -158,7 +158,9 @@ class Scope:
         """
         if name in self.merged:
             return self.merged[name].copy()
-        found = [(source, known) for source in self.visible if (known := source.column(name)) is not None]
+        found = [
+            (source, known) for source in self.visible_sources if (known := source.column(name)) is not None
+        ]
         if len(found) > 1:
             raise Uncertain(name)
         return resolved_column(found[0][0].alias, found[0][1]) if found else None
@@ -198,7 +200,7 @@ class Scope:
         Raises:
             Uncertain: They are not.
         """
-        known = self.bare(name)
+        known = self.meaning_of_bare_name(name)
         if known is None or name not in self.outputs:
             return
         stands_for = self.outputs[name]
@@ -260,5 +262,5 @@ def has_aggregate(node: exp.Expr) -> bool:
 
 def is_bare(node: exp.Expr | None) -> bool:
     """Whether an expression is a name without a qualifier."""
-    node = unwrapped(node)
+    node = unwrap(node)
     return isinstance(node, exp.Column) and not node.table and not isinstance(node.this, exp.Star)

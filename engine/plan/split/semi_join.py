@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
-from engine.plan.split.trees import column, named, select_from, table, text, unwrapped
+from engine.plan.split.trees import column, named_output, select_from, table, text, unwrap
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def reductions(
             if pair is not None:
                 pairs.setdefault(text(pair[0]), pair)
         if pairs:
-            found.append(_among(list(pairs.values()), donor))
+            found.append(_membership(list(pairs.values()), donor))
     return found
 
 
@@ -75,7 +75,7 @@ def _pair(
     """A column of the tables and the output of the donor that a condition says are equal."""
     if type(condition) is not exp.EQ:
         return None
-    sides = unwrapped(condition.this), unwrapped(condition.args["expression"])
+    sides = unwrap(condition.this), unwrap(condition.args["expression"])
     for mine, theirs in (sides, sides[::-1]):
         if (
             not isinstance(mine, exp.Column)
@@ -94,11 +94,11 @@ def _pair(
     return None
 
 
-def _among(pairs: Sequence[tuple[exp.Column, str]], donor: Donor) -> exp.Expr:
+def _membership(pairs: Sequence[tuple[exp.Column, str]], donor: Donor) -> exp.Expr:
     columns: list[exp.Expr] = [mine.copy() for mine, _ in pairs]
     # The alias is not one of the statement's, and stands for nothing outside of these brackets.
     known = select_from(
-        [named(column(donor.part, name), name) for _, name in pairs], table(donor.part, donor.part)
+        [named_output(column(donor.part, name), name) for _, name in pairs], table(donor.part, donor.part)
     )
     left = columns[0] if len(columns) == 1 else exp.Tuple(expressions=columns)
     return exp.In(this=left, query=exp.Subquery(this=known))

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from engine.plan.split.functions import is_aggregate
 from engine.plan.split.partials import OUTPUT_PREFIXES, NotSplitError
-from engine.plan.split.trees import used
+from engine.plan.split.trees import used_arguments
 
 _SOURCE = frozenset({"from_", "joins", "laterals", "where", "with_"})
 _LARGEST_LIMIT = 2**63 - 1
@@ -26,8 +26,8 @@ def check_clauses(select: exp.Select, allowed: Collection[str]) -> None:
             names or with names of partial rows.
     """
     if (
-        "from_" not in used(select)
-        or used(select) - _SOURCE - {"expressions", *allowed}
+        "from_" not in used_arguments(select)
+        or used_arguments(select) - _SOURCE - {"expressions", *allowed}
         or not is_closed(select)
     ):
         raise NotSplitError
@@ -49,12 +49,12 @@ def has_aggregates(select: exp.Select) -> bool:
     """Whether a SELECT puts its rows together: GROUP BY, HAVING, or an aggregate that is not a window's
     function.
     """
-    if used(select) & {"group", "having"}:
+    if used_arguments(select) & {"group", "having"}:
         return True
-    return any(_holds_aggregate(node) for node in evaluated_after(select))
+    return any(_holds_aggregate(node) for node in expressions_after_aggregation(select))
 
 
-def evaluated_after(select: exp.Select) -> Iterator[exp.Expr]:
+def expressions_after_aggregation(select: exp.Select) -> Iterator[exp.Expr]:
     """The expressions of a SELECT that are evaluated after its rows are put together."""
     for name in ("expressions", "having", "qualify", "windows", "distinct", "order", "limit", "offset"):
         found = select.args.get(name)
@@ -108,19 +108,23 @@ def partial_limit(select: exp.Select) -> exp.Expr | None:
         raise NotSplitError
     if limit is None:
         return None
-    if not isinstance(limit, exp.Limit) or used(limit) - {"expression"} or not _is_plain(limit.expression):
+    if (
+        not isinstance(limit, exp.Limit)
+        or used_arguments(limit) - {"expression"}
+        or not _is_plain(limit.expression)
+    ):
         raise NotSplitError
     if offset is None:
         copied: exp.Expr = limit.expression.copy()
         return copied
-    return _added(limit.expression, offset.expression)
+    return _sum_of_limits(limit.expression, offset.expression)
 
 
 def _is_plain(node: exp.Expr | None) -> bool:
     return node is not None and node.find(exp.Column, exp.Query, exp.Anonymous, exp.AggFunc) is None
 
 
-def _added(limit: exp.Expr, offset: exp.Expr) -> exp.Expr | None:
+def _sum_of_limits(limit: exp.Expr, offset: exp.Expr) -> exp.Expr | None:
     if all(isinstance(node, exp.Literal) and node.is_int for node in (limit, offset)):
         total = int(limit.name) + int(offset.name)
         return exp.Literal.number(total) if total <= _LARGEST_LIMIT else None
@@ -139,7 +143,7 @@ def _added(limit: exp.Expr, offset: exp.Expr) -> exp.Expr | None:
 def source_of(select: exp.Select) -> dict[str, object]:
     """Copies of the clauses that say which rows a SELECT reads."""
     made: dict[str, object] = {}
-    for name in _SOURCE & used(select):
+    for name in _SOURCE & used_arguments(select):
         value = select.args[name]
         made[name] = [each.copy() for each in value] if isinstance(value, list) else value.copy()
     return made

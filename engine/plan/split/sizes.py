@@ -19,7 +19,7 @@ from sqlglot import exp
 from engine.model.schema import StoreName
 from engine.plan.split.joins import Item
 from engine.plan.split.place import where_of
-from engine.plan.split.trees import aliases_used, free_aliases, own_queries, unwrapped
+from engine.plan.split.trees import aliases_used, free_aliases, own_queries, unwrap
 from engine.sql.bind import StoreReference
 
 DEFAULT_LIMIT_BYTES = 16 << 20
@@ -186,7 +186,7 @@ def share_of(conditions: Sequence[exp.Expr]) -> float:
 
 
 def _share(condition: exp.Expr) -> float:
-    node = unwrapped(condition)
+    node = unwrap(condition)
     if isinstance(node, exp.And):
         return _share(node.this) * _share(node.expression)
     if isinstance(node, exp.Or):

@@ -36,7 +36,7 @@ def table(name: str, alias: str) -> exp.Table:
     )
 
 
-def named(expression: exp.Expr, name: str) -> exp.Alias:
+def named_output(expression: exp.Expr, name: str) -> exp.Alias:
     """`expression AS "name"`."""
     return exp.Alias(this=expression, alias=exp.to_identifier(name, quoted=True))
 
@@ -46,7 +46,7 @@ def select_from(outputs: Sequence[exp.Expr], source: exp.Expr) -> exp.Select:
     return exp.Select(expressions=list(outputs), from_=exp.From(this=source))
 
 
-def without(query: exp.Query, clauses: Collection[str]) -> exp.Query:
+def query_without(query: exp.Query, clauses: Collection[str]) -> exp.Query:
     """A query without some of its clauses, to be looked at only: it shares all others, whose parent the query
     itself stays.
     """
@@ -55,22 +55,22 @@ def without(query: exp.Query, clauses: Collection[str]) -> exp.Query:
     return found
 
 
-def used(node: exp.Expr) -> set[str]:
+def used_arguments(node: exp.Expr) -> set[str]:
     """Names of the arguments that a node has."""
     return {name for name, value in node.args.items() if value}
 
 
-def all_of(conditions: Sequence[exp.Expr]) -> exp.Expr | None:
+def conjunction(conditions: Sequence[exp.Expr]) -> exp.Expr | None:
     """Conditions joined by AND; None for none."""
-    return _joined(exp.And, conditions)
+    return _connect(exp.And, conditions)
 
 
-def any_of(conditions: Sequence[exp.Expr]) -> exp.Expr | None:
+def disjunction(conditions: Sequence[exp.Expr]) -> exp.Expr | None:
     """Conditions joined by OR; None for none."""
-    return _joined(exp.Or, conditions)
+    return _connect(exp.Or, conditions)
 
 
-def _joined(connector: type[exp.Connector], conditions: Sequence[exp.Expr]) -> exp.Expr | None:
+def _connect(connector: type[exp.Connector], conditions: Sequence[exp.Expr]) -> exp.Expr | None:
     found: exp.Expr | None = None
     for condition in conditions:
         wrapped = (
@@ -137,7 +137,7 @@ def place_text(node: exp.Expr | None) -> str | None:
     """The text of an expression that may tell where a row is: a column, or what USING of a FULL join makes of
     two; None for others.
     """
-    node = unwrapped(node)
+    node = unwrap(node)
     return text(node) if isinstance(node, exp.Column | exp.Coalesce) else None
 
 
@@ -158,7 +158,7 @@ def aliases_used(node: exp.Expr) -> set[str]:
     return {found.table for found in node.find_all(exp.Column) if found.table}
 
 
-def unique(name: str, taken: Collection[str]) -> str:
+def unique_name(name: str, taken: Collection[str]) -> str:
     """A name that none of some names is, without regard to case: itself, or with a number."""
     lowered = {each.lower() for each in taken}
     found, number = name, 1
@@ -168,7 +168,7 @@ def unique(name: str, taken: Collection[str]) -> str:
     return found
 
 
-def unwrapped(node: exp.Expr | None) -> exp.Expr | None:
+def unwrap(node: exp.Expr | None) -> exp.Expr | None:
     """A node without brackets around it."""
     while isinstance(node, exp.Paren):
         node = node.this

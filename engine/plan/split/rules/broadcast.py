@@ -20,13 +20,13 @@ from engine.plan.split.correlated import Frame
 from engine.plan.split.joins import (
     Item,
     components,
-    connecting,
+    connecting_equalities,
     connections,
     is_inner_only,
     known_types,
     place_joins,
 )
-from engine.plan.split.pieces import conditions_into_where, cut, single
+from engine.plan.split.pieces import cut, cut_table, move_conditions_into_where
 from engine.plan.split.place import where_of
 from engine.plan.split.placement import Everywhere, Relation, Spread
 from engine.plan.split.planner import Planner, SelectRule
@@ -65,12 +65,12 @@ def broadcast(planner: Planner, select: exp.Select, frames: Sequence[Frame]) -> 
         lambda group: planner.estimator.bytes_of(select, group, about),
     )
     if chosen and inner:
-        conditions_into_where(select, items)
+        move_conditions_into_where(select, items)
     for group in chosen:
         piece = (
             cut(select, group, planner.placer, connections(group, where, known_types(items)))
             if inner
-            else single(select, items, group[0], planner.placer)
+            else cut_table(select, items, group[0], planner.placer)
         )
         planner.put_piece(select, piece, RULE)
 
@@ -92,22 +92,22 @@ def tables_to_broadcast(
     if any(item.relation.placement is None for item in items):
         return []
     if not is_inner_only(items):
-        return _beside_other_joins(items, where, limit_bytes, bytes_of)
-    groups = components(items, connecting(items, where))
+        return _tables_beside_other_joins(items, where, limit_bytes, bytes_of)
+    groups = components(items, connecting_equalities(items, where))
     if len(groups) < 2:
         return []
     estimates = [bytes_of(group) for group in groups]
     kept = max(range(len(groups)), key=lambda place: estimates[place])
     others = [place for place in range(len(groups)) if place != kept]
-    pays = _pays(sum(estimates[place] for place in others), estimates[kept], limit_bytes)
+    pays = _is_worthwhile(sum(estimates[place] for place in others), estimates[kept], limit_bytes)
     return [groups[place] for place in others] if pays else []
 
 
-def _pays(sent: float, kept: float, limit_bytes: int) -> bool:
+def _is_worthwhile(sent: float, kept: float, limit_bytes: int) -> bool:
     return sent <= limit_bytes and kept >= _TIMES * sent and kept + sent > limit_bytes * _WORTHWHILE
 
 
-def _beside_other_joins(
+def _tables_beside_other_joins(
     items: Sequence[Item], where: Sequence[exp.Expr], limit_bytes: int, bytes_of: BytesOf
 ) -> list[list[Item]]:
     estimates = {item.alias: bytes_of([item]) for item in items if item.is_spread}
@@ -123,7 +123,7 @@ def _beside_other_joins(
             else item
             for item in items
         ]
-        pays = _pays(sum(estimates[alias] for alias in sent), kept, limit_bytes)
+        pays = _is_worthwhile(sum(estimates[alias] for alias in sent), kept, limit_bytes)
         if chosen and pays and isinstance(place_joins(tried, where), Spread):
             return [[item] for item in items if item.alias in sent]
     return []

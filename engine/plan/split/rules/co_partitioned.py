@@ -16,7 +16,7 @@ from engine.plan.split.placement import Spread
 from engine.plan.split.planner import Answer, AnswerRule, Planner
 from engine.plan.split.resolve import output_names
 from engine.plan.split.rules.top_k import LAST_CLAUSES, top_k
-from engine.plan.split.trees import column, named, select_from, table, unique, without
+from engine.plan.split.trees import column, named_output, query_without, select_from, table, unique_name
 
 RULE = "co-partitioned"
 
@@ -35,7 +35,7 @@ def co_partitioned(planner: Planner, query: exp.Query) -> Answer | None:
     if "order" in present and _is_distinct_on(query):
         # The order also says which row of a key is left.
         return None
-    relation = planner.placer.relation(without(query, present) if present else query)
+    relation = planner.placer.relation(query_without(query, present) if present else query)
     if not isinstance(relation.placement, Spread):
         return None
     if not present:
@@ -64,11 +64,11 @@ def _select_around(planner: Planner, plain: exp.Query, clauses: Mapping[str, exp
             continue
         if not isinstance(plain, exp.Select) or plain.args.get("distinct") is not None:
             return None
-        name = unique(f"__key_{number}", names)
-        plain.append("expressions", named(key.copy(), name))
+        name = unique_name(f"__key_{number}", names)
+        plain.append("expressions", named_output(key.copy(), name))
         each.set("this", column(alias, name))
     source = exp.Subquery(this=plain, alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
-    outer = select_from([named(column(alias, name), name) for name in names], source)
+    outer = select_from([named_output(column(alias, name), name) for name in names], source)
     for part, clause in clauses.items():
         outer.set(part, clause)
     return outer
@@ -80,7 +80,7 @@ def _is_distinct_on(query: exp.Expr) -> bool:
 
 
 def _rows_of(part: str, names: Sequence[str]) -> exp.Select:
-    return select_from([named(column(part, name), name) for name in names], table(part, part))
+    return select_from([named_output(column(part, name), name) for name in names], table(part, part))
 
 
 CO_PARTITIONED = AnswerRule(RULE, co_partitioned)

@@ -10,7 +10,7 @@ from engine.plan.split.ordering import PartialOrder, PartialOutputs, reads_rows_
 from engine.plan.split.partials import NotSplitError
 from engine.plan.split.planner import PhaseRule
 from engine.plan.split.shapes import check_clauses, partial_limit
-from engine.plan.split.trees import column, used
+from engine.plan.split.trees import column, used_arguments
 
 RULE = "distinct"
 
@@ -86,7 +86,7 @@ def _split(
     first.set("distinct", partial)
     if limit is not None:
         first.set("limit", exp.Limit(expression=limit))
-    if order is not None and (limit is not None or "on" in used(partial)):
+    if order is not None and (limit is not None or "on" in used_arguments(partial)):
         first.set("order", order.partial)
     last = outputs.merge(None if order is None else order.merge)
     last.set("distinct", merge)

@@ -16,12 +16,12 @@ from engine.plan.split.gather import RULE as GATHER
 from engine.plan.split.joins import (
     Item,
     components,
-    connecting,
+    connecting_equalities,
     is_inner_only,
     known_types,
     place_joins,
 )
-from engine.plan.split.pieces import conditions_into_where, cut, single
+from engine.plan.split.pieces import cut, cut_table, move_conditions_into_where
 from engine.plan.split.place import where_of
 from engine.plan.split.placement import Spread
 from engine.plan.split.planner import Answer, AnswerRule, Planner
@@ -59,14 +59,14 @@ def _read_pieces(planner: Planner, select: exp.Select, donors: Sequence[Donor]) 
     elif is_inner_only(items):
         groups = [
             group
-            for found in components(items, connecting(items, where_of(select)))
+            for found in components(items, connecting_equalities(items, where_of(select)))
             for group in _groups_joined(select, items, found)
         ]
         made += _cut_groups(planner, select, items, groups, made)
     else:
         for item in items:
             if item.is_spread:
-                planner.put_piece(select, single(select, items, item, planner.placer), GATHER)
+                planner.put_piece(select, cut_table(select, items, item, planner.placer), GATHER)
     for part in [
         *expressions_of(select),
         *(
@@ -94,7 +94,7 @@ def _cut_groups(
     groups: list[list[Item]],
     donors: Sequence[Donor],
 ) -> list[Donor]:
-    conditions_into_where(select, items)
+    move_conditions_into_where(select, items)
     where = where_of(select)
     about = [(condition, free_aliases(condition)) for condition in where]
     estimates = {id(group): planner.estimator.bytes_of(select, group, about) for group in groups}

@@ -17,7 +17,7 @@ from engine.plan.split.functions import is_volatile
 from engine.plan.split.pieces import set_where
 from engine.plan.split.place import where_of
 from engine.plan.split.planner import Planner, SelectRule
-from engine.plan.split.trees import aliases_used, all_of, any_of, conjuncts, text, unwrapped
+from engine.plan.split.trees import aliases_used, conjunction, conjuncts, disjunction, text, unwrap
 
 
 def add_implied_conditions(planner: Planner, select: exp.Select, frames: Sequence[Frame]) -> None:
@@ -43,7 +43,7 @@ def _implied_conditions(condition: exp.Expr) -> Iterator[exp.Expr]:
         or any(map(is_volatile, condition.walk()))
     ):
         return
-    branches = [list(conjuncts(unwrapped(branch))) for branch in condition.flatten()]
+    branches = [list(conjuncts(unwrap(branch))) for branch in condition.flatten()]
     common = set.intersection(*({text(part) for part in branch} for branch in branches))
     yield from (part.copy() for part in branches[0] if text(part) in common)
     aliases = sorted(set.union(*(aliases_used(part) for part in branches[0])))
@@ -59,8 +59,8 @@ def _implied_conditions(condition: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _any_branch(branches: Sequence[Sequence[exp.Expr]]) -> exp.Expr:
-    options = [all_of([part.copy() for part in branch]) for branch in branches]
-    found = any_of([option for option in options if option is not None])
+    options = [conjunction([part.copy() for part in branch]) for branch in branches]
+    found = disjunction([option for option in options if option is not None])
     assert found is not None
     return found
 

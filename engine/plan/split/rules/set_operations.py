@@ -10,7 +10,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from engine.plan.split.planner import COORDINATOR, Answer, AnswerRule, Planner
-from engine.plan.split.trees import used
+from engine.plan.split.trees import used_arguments
 
 
 def split_set_operation(planner: Planner, query: exp.Query) -> Answer | None:
@@ -28,7 +28,7 @@ def split_set_operation(planner: Planner, query: exp.Query) -> Answer | None:
     for side in ("this", "expression"):
         answer = planner.answer(query.args[side])
         needs_brackets = not isinstance(answer.tree, exp.Select) or bool(
-            used(answer.tree) & {"order", "limit", "offset"}
+            used_arguments(answer.tree) & {"order", "limit", "offset"}
         )
         query.set(side, exp.Subquery(this=answer.tree) if needs_brackets else answer.tree)
     return Answer(query, None, COORDINATOR)

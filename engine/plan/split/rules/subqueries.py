@@ -23,11 +23,11 @@ from engine.plan.split.trees import (
     column,
     expressions_of,
     free_aliases,
-    named,
+    named_output,
     own_queries,
     select_from,
     table,
-    used,
+    used_arguments,
 )
 
 
@@ -57,7 +57,7 @@ def _replace_subquery(planner: Planner, query: exp.Query) -> None:
     holder = query.parent.parent if isinstance(query.parent, exp.Subquery) else query.parent
     if (
         isinstance(query, exp.Select)
-        and used(query) <= {"expressions", "from_", "joins", "where"}
+        and used_arguments(query) <= {"expressions", "from_", "joins", "where"}
         and not makes_rows_of_many(query)
     ):
         if isinstance(holder, exp.In):
@@ -69,7 +69,7 @@ def _replace_subquery(planner: Planner, query: exp.Query) -> None:
     parent, key, index = query.parent, query.arg_key, query.index
     part = planner.materialise(query)
     alias = planner.new_alias(part)
-    stand_in = select_from([named(column(alias, name), name) for name in names], table(part, alias))
+    stand_in = select_from([named_output(column(alias, name), name) for name in names], table(part, alias))
     assert parent is not None and key is not None
     parent.set(key, stand_in, index)
 

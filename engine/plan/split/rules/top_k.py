@@ -13,7 +13,7 @@ from engine.plan.split.place_selects import makes_rows_of_many
 from engine.plan.split.placement import Spread
 from engine.plan.split.planner import Answer, AnswerRule, Planner
 from engine.plan.split.shapes import check_clauses, partial_limit
-from engine.plan.split.trees import used, without
+from engine.plan.split.trees import query_without, used_arguments
 
 RULE = "top-k"
 LAST_CLAUSES = ("order", "limit", "offset")
@@ -45,7 +45,7 @@ def top_k(select: exp.Select, part: str) -> SelectSplit | None:
     Returns:
         The two phases; None if there is no order or limit, or it is not known to be right in parts.
     """
-    if used(select).isdisjoint(LAST_CLAUSES) or not reads_rows_only(select):
+    if used_arguments(select).isdisjoint(LAST_CLAUSES) or not reads_rows_only(select):
         return None
     try:
         check_clauses(select, LAST_CLAUSES)
@@ -72,9 +72,13 @@ def answer_top_k(planner: Planner, query: exp.Query) -> Answer | None:
     Returns:
         The answer; None for other queries.
     """
-    if not isinstance(query, exp.Select) or used(query).isdisjoint(LAST_CLAUSES) or makes_rows_of_many(query):
+    if (
+        not isinstance(query, exp.Select)
+        or used_arguments(query).isdisjoint(LAST_CLAUSES)
+        or makes_rows_of_many(query)
+    ):
         return None
-    if not isinstance(planner.placer.relation(without(query, LAST_CLAUSES)).placement, Spread):
+    if not isinstance(planner.placer.relation(query_without(query, LAST_CLAUSES)).placement, Spread):
         return None
     return planner.split_select(top_k(query, planner.next_name()))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from engine.plan.split.aggregates import merged
+from engine.plan.split.aggregates import merged_aggregate
 from engine.plan.split.movable import has_columns, is_movable
 from engine.plan.split.nodes import SelectSplit
 from engine.plan.split.partials import NotSplitError, PartialRows
@@ -17,7 +17,7 @@ from engine.plan.split.shapes import (
     source_of,
     window_head,
 )
-from engine.plan.split.trees import named, used
+from engine.plan.split.trees import named_output, used_arguments
 from engine.sql.parse import with_children
 
 RULE = "two-phase"
@@ -91,14 +91,13 @@ class _TwoPhase:
             # First of all, so that what follows knows the grouping expressions.
             clauses["group"] = self._group(group)
         clauses["expressions"] = [
-            named(self._output(output), str(output.alias_or_name)) for output in self._select.expressions
+            named_output(self._output(output), str(output.alias_or_name))
+            for output in self._select.expressions
         ]
-        for name in (_CLAUSES - {"group"}) & used(self._select):
+        for name in (_CLAUSES - {"group"}) & used_arguments(self._select):
             value = self._select.args[name]
             clauses[name] = (
-                [self._rewritten(each) for each in value]
-                if isinstance(value, list)
-                else self._rewritten(value)
+                [self._rewrite(each) for each in value] if isinstance(value, list) else self._rewrite(value)
             )
         partial = exp.Select(expressions=self._parts.outputs(), **source_of(self._select))
         if self._parts.keys:
@@ -107,29 +106,29 @@ class _TwoPhase:
         return SelectSplit(partial, merge, RULE)
 
     def _group(self, group: exp.Group) -> exp.Group:
-        if used(group) - {"expressions"}:
+        if used_arguments(group) - {"expressions"}:
             raise NotSplitError
-        return exp.Group(expressions=[self._grouped(node) for node in group.expressions])
+        return exp.Group(expressions=[self._rewrite_grouping(node) for node in group.expressions])
 
-    def _grouped(self, node: exp.Expr) -> exp.Expr:
+    def _rewrite_grouping(self, node: exp.Expr) -> exp.Expr:
         """A grouping expression, or a set of them, over the columns of partial rows."""
         if isinstance(node, _SETS):
-            if used(node) - {"expressions"}:
+            if used_arguments(node) - {"expressions"}:
                 raise NotSplitError
-            return type(node)(expressions=[self._grouped(each) for each in node.expressions])
+            return type(node)(expressions=[self._rewrite_grouping(each) for each in node.expressions])
         if isinstance(node, exp.Tuple):
-            return exp.Tuple(expressions=[self._grouped(each) for each in node.expressions])
+            return exp.Tuple(expressions=[self._rewrite_grouping(each) for each in node.expressions])
         if isinstance(node, exp.Paren):
-            return exp.Paren(this=self._grouped(node.this))
+            return exp.Paren(this=self._rewrite_grouping(node.this))
         # Without a column it might be the number of an output.
         if not is_movable(node) or not has_columns(node):
             raise NotSplitError
         return self._parts.key(node)
 
     def _output(self, output: exp.Expr) -> exp.Expr:
-        return self._rewritten(output.this if isinstance(output, exp.Alias) else output, is_output=True)
+        return self._rewrite(output.this if isinstance(output, exp.Alias) else output, is_output=True)
 
-    def _rewritten(self, node: exp.Expr, *, is_output: bool = False) -> exp.Expr:
+    def _rewrite(self, node: exp.Expr, *, is_output: bool = False) -> exp.Expr:
         """An expression that is evaluated after the aggregation, over partial rows.
 
         Args:
@@ -141,12 +140,12 @@ class _TwoPhase:
             return key
         if isinstance(node, exp.Query):
             bare = any(not found.table for found in node.find_all(exp.Column))
-            if bare or not is_closed(node) or "with_" in used(self._select):
+            if bare or not is_closed(node) or "with_" in used_arguments(self._select):
                 raise NotSplitError
             return node.copy()
         if isinstance(node, exp.Window):
             return self._window(node, is_output)
-        aggregate = merged(node, self._parts)
+        aggregate = merged_aggregate(node, self._parts)
         if aggregate is not None:
             return aggregate
         if isinstance(node, exp.Column):
@@ -155,18 +154,18 @@ class _TwoPhase:
             return node.copy()
         if isinstance(node, exp.Star | exp.Columns):
             raise NotSplitError
-        return with_children(node, lambda child: self._rewritten(child, is_output=is_output))
+        return with_children(node, lambda child: self._rewrite(child, is_output=is_output))
 
     def _window(self, window: exp.Window, is_output: bool) -> exp.Expr:
         """A window over groups: its function is no aggregate of rows, but what it is given may be one."""
         head = window_head(window)
 
-        def rewritten(node: exp.Expr) -> exp.Expr:
+        def rewrite(node: exp.Expr) -> exp.Expr:
             if any(node is part for part in head):
-                return with_children(node, rewritten)
-            return self._rewritten(node, is_output=is_output)
+                return with_children(node, rewrite)
+            return self._rewrite(node, is_output=is_output)
 
-        return with_children(window, rewritten)
+        return with_children(window, rewrite)
 
 
 TWO_PHASE = PhaseRule(RULE, two_phase)

@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from engine.plan.split.place_selects import is_aggregating
 from engine.plan.split.planner import Planner, StatementRule
-from engine.plan.split.trees import named, tables_of
+from engine.plan.split.trees import named_output, tables_of
 
 Reads = Counter[tuple[str, str]]
 """How often each column, by the alias of its table and its name, is read."""
@@ -75,7 +75,9 @@ def _drop(query: exp.Expr, aliases: set[str], reads: Reads) -> None:
     query.set("expressions", kept)
     if not kept or (is_one_row and not is_aggregating(query)):
         count = exp.Count(this=exp.Star(), big_int=True)
-        query.append("expressions", named(count if is_one_row else exp.Literal.number(1), gone[0].alias))
+        query.append(
+            "expressions", named_output(count if is_one_row else exp.Literal.number(1), gone[0].alias)
+        )
 
 
 def _has_ordinal(select: exp.Select) -> bool:

@@ -7,7 +7,7 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
-from engine.plan.split.aggregates import merged
+from engine.plan.split.aggregates import merged_aggregate
 from engine.plan.split.calls import call_of
 from engine.plan.split.nodes import SelectSplit
 from engine.plan.split.partials import NotSplitError, PartialRows
@@ -89,7 +89,7 @@ def test_every_aggregate_of_the_engine_is_known() -> None:
         for argument in node.find_all(exp.Column):
             argument.set("table", exp.to_identifier("t", quoted=True))
         try:
-            assert merged(node, PartialRows(PART)) is not None
+            assert merged_aggregate(node, PartialRows(PART)) is not None
             assert name not in NO_ENTRY
         except NotSplitError:
             assert name in NO_ENTRY, name
