@@ -4,10 +4,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 WORKERS ?= 2
+# Left out: whatever starts hosts, Spark or a server of its own for most of its tests (chaos, protocol, spark, tpch, sql,
+# unit/changelog, unit/cli, unit/exec), all that asks random queries or examples by the thousand (oracle, property,
+# unit/plan/split), and two slow modules.
+FAST := tests/unit/cluster tests/unit/pipelines tests/unit/plan tests/unit/sql tests/unit/state tests/unit/test_*.py \
+	--ignore tests/unit/plan/split --ignore tests/unit/sql/test_budgets.py --ignore tests/unit/test_reproduction.py
 JDBC_DRIVER := org.apache.arrow:flight-sql-jdbc-driver:18.3.0
 KAFKA := $(VENV)/share/livestate/kafka
 
-.PHONY: help setup java jdbc kafka demo demo-kafka pipeline test lint check bench clean
+.PHONY: help setup java jdbc kafka demo demo-kafka pipeline test test-fast lint check bench clean
 
 help: ## what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -46,6 +51,9 @@ pipeline: setup java kafka ## a ready-made pipeline with a host and its queries:
 
 test: setup java jdbc kafka ## every test, in WORKERS=2 processes; pass options with ARGS="-k name"
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) $(ARGS)
+
+test-fast: setup ## quick tests of the engine's parts, for the hand that edits; `make test` has them all
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) $(FAST) $(ARGS)
 
 lint: setup ## style, types and import rules
 	$(BIN)/ruff format --check .

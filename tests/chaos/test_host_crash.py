@@ -25,7 +25,7 @@ from tests.support.waiting import wait_until
 ACCOUNTS, SEED = 200, 20261120
 MINUTE = 60_000_000
 SECONDS_BETWEEN_EPOCHS = 0.03
-"""Fewer than the host applies: what it has to catch up with does not grow with the time that the test takes."""
+"""Without a pause there are thousands of epochs, all of which the last two hosts have to apply."""
 TIME = pa.timestamp("us", "UTC")
 AMOUNTS = [
     define_store(
