@@ -1,17 +1,17 @@
-"""Answers statements whose partitions are on several hosts."""
+"""Answers statements, wherever their partitions are: on this host, on another one, or on several."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -29,7 +29,7 @@ from engine.coordinator.memory import MemoryPool
 from engine.coordinator.parts import HostFailedError, Parts, RefusedError, let_go, stopping
 from engine.coordinator.plans import PlanCache, ReadyPlan, WholeText
 from engine.coordinator.results import forwarded_metadata, local_metadata, scattered_metadata
-from engine.coordinator.router import Routed, Router
+from engine.coordinator.router import MOST_SHAPES, Routed, Router, migrated_again_and_again
 from engine.coordinator.routes import Routes
 from engine.coordinator.scatter import Scatter, limited, renamed
 from engine.duckdb.deadline import Deadline, Watch, Watcher
@@ -40,13 +40,17 @@ from engine.exec.engine_query import python_values
 from engine.exec.fragment_executor import FragmentExecutor
 from engine.exec.local import LocalExecutor
 from engine.exec.query_result import QueryResult
+from engine.model.read_point import NEWEST
 from engine.plan.placement import Kept, kept_partitions, united
 from engine.plan.plans import CountPlan
 from engine.plan.values import Arguments
-from engine.statements.pin import Pin
+from engine.scan import BuildingError
+from engine.statements.pin import MigratedError, Pin
 from engine.statements.request import REFUSED_LIMIT, Request
 
 _log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
 
 MOST_TRIES = 4
 """How often a statement is begun anew after a host failed."""
@@ -83,19 +87,19 @@ class Answer:
 
     Attributes:
         result: The result.
-        route: Epochs, and who read what.
+        route: Epochs, and who read what; None where a host without peers read what it has.
         plan: How it was split; None where one host answered it whole.
         stats: What came from where; grows while the result is read.
     """
 
     result: QueryResult
-    route: Route
+    route: Route | None
     plan: ReadyPlan | None = None
     stats: Collection[FragmentStats] = ()
 
 
 class Coordinator:
-    """Answers statements over several hosts. Safe for threads.
+    """Answers statements over all hosts; one host is a cluster of one. Safe for threads.
 
     Args:
         cluster: The hosts.
@@ -166,11 +170,35 @@ class Coordinator:
         Raises:
             LivestateError: It cannot be answered, as kind and message say.
         """
+        if not self._cluster.has_peers:
+            return Answer(self._run_alone(asked, self._local.answer), None)
         try:
             return self._answered(asked)
         except LivestateError as error:
             let_go(error)
             raise
+
+    def _run_alone(self, asked: DistributedQuery, run: Callable[[Request], Result]) -> Result:
+        """Run a statement on a host without peers.
+
+        It reads the newest epochs as they are when it begins, without a route: that is newer than what a
+        report said before, costs nothing, and what cannot be read is refused at once by whoever knows why.
+        """
+        is_building = False
+        for _ in range(MOST_SHAPES):
+            request = asked.request
+            if is_building or request.read_point != NEWEST:
+                routed = self._router.find(asked, whole=True)
+                asked, request = routed.asked, routed.asked.request
+                if request.read_point != NEWEST:
+                    request = replace(request, pin=Pin(routed.route.epochs))
+            try:
+                return run(request)
+            except MigratedError as migrated:
+                asked = self._router.bound_anew(asked, migrated.generations)
+            except BuildingError:
+                is_building = True  # there is a route once it is built, or an error that says how far it is
+        raise migrated_again_and_again()
 
     def _answered(self, asked: DistributedQuery) -> Answer:
         routed = self._router.find(asked)
@@ -209,6 +237,8 @@ class Coordinator:
         Raises:
             LivestateError: It cannot be answered, as kind and message say.
         """
+        if not self._cluster.has_peers:
+            return None
         routed = self._router.find(asked)
         if len(self._readers(routed.route)) < 2:
             return None
@@ -223,6 +253,8 @@ class Coordinator:
         Raises:
             LivestateError: It cannot be answered, as kind and message say.
         """
+        if not self._cluster.has_peers:
+            return self._run_alone(asked, self._local.explain)
         routed = self._router.find(asked)
         asked, kept, route = routed.asked, routed.kept, routed.route
         statement, hosts = asked.statement, self._readers(route)
@@ -257,7 +289,9 @@ class Coordinator:
         with answer.result as result:
             rows = sum(batch.num_rows for batch in result)
             taken = time.perf_counter() - begun
-        lines = [f"rows: {rows}", *analyzed_lines(answer.route, answer.stats, self._cluster.here)]
+        lines = [f"rows: {rows}"]
+        if answer.route is not None:
+            lines += analyzed_lines(answer.route, answer.stats, self._cluster.here)
         lines += [f"{step}: {seconds * 1000:.3f} ms" for step, seconds in result.metadata.seconds.items()]
         return [*lines, f"all rows: {taken * 1000:.3f} ms"]
 
