@@ -15,7 +15,7 @@ from engine.coordinator.part_types import part_types
 from engine.duckdb.binder import NotBoundError
 from engine.duckdb.deadline import Deadline
 from engine.duckdb.engine import BindingError, Engine, Outputs
-from engine.errors import Defect, LivestateError
+from engine.errors import Defect, InvalidInput, LimitExceeded, NotFound, Unsupported
 from engine.exec.fragment_cache import FragmentCache
 from engine.exec.local import Bindable, LocalExecutor
 from engine.model.schema import StoreDefinition, StoreName
@@ -39,8 +39,11 @@ ROWS_RULE = "rows"
 COUNT_RULE = "count"
 
 
-_REFUSED = (BindingError, NotBoundError, LivestateError)
-"""How a text is refused that was made from a right statement."""
+_REFUSED = (BindingError, NotBoundError, Defect, InvalidInput, LimitExceeded, NotFound, Unsupported)
+"""How a text is refused that was made from a right statement.
+
+A statement that was cancelled, or whose time is over, was not refused: what is kept of a refusal outlives it.
+"""
 
 
 @dataclass(frozen=True)
