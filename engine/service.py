@@ -43,6 +43,7 @@ from engine.exec.query_result import QueryMetadata, QueryResult
 from engine.exec.requests import Requests
 from engine.model.read_point import NEWEST, ReadPoint
 from engine.plan.arguments import parameter_schema, shape_values
+from engine.plan.key_lookup import KeyLookup
 from engine.plan.plans import EnginePlan, RowsPlan, lookup_points
 from engine.plan.split.sizes import DEFAULT_LIMIT_BYTES
 from engine.plan.statement import ReadyStatement
@@ -171,26 +172,21 @@ class QueryService:
         self._fragment_executor = FragmentExecutor(source, fragments, shapes, self._local)
         plans = PlanCache(self._engine, fragments, self._local, options.cached_statements)
         self._divider = Divider(self._cluster, self._routes, self._router, plans)
-        self._coordinator = None if cluster is None else self._coordinating(cluster, plans)
-
-    def _coordinating(self, cluster: Cluster, plans: PlanCache) -> Coordinator:
-        options = self._options
-        limits = CoordinatorOptions(
-            gather_limit_bytes=options.gather_limit_bytes,
-            total_gather_limit_bytes=options.total_gather_limit_bytes,
-            peer_threads=options.peer_threads,
-            batch_bytes=options.batch_bytes,
-            merge_table_bytes=options.merge_table_bytes,
-        )
-        return Coordinator(
-            cluster,
+        self._coordinator = Coordinator(
+            self._cluster,
             self._engine,
             plans,
             self._routes,
             self._router,
             self._local,
             self._fragment_executor,
-            limits,
+            CoordinatorOptions(
+                gather_limit_bytes=options.gather_limit_bytes,
+                total_gather_limit_bytes=options.total_gather_limit_bytes,
+                peer_threads=options.peer_threads,
+                batch_bytes=options.batch_bytes,
+                merge_table_bytes=options.merge_table_bytes,
+            ),
         )
 
     @property
@@ -200,8 +196,7 @@ class QueryService:
 
     def close(self) -> None:
         """Stop the engine, and what other hosts do for this one."""
-        if self._coordinator is not None:
-            self._coordinator.close()
+        self._coordinator.close()
         self._engine.close()
 
     def prepare(
@@ -274,9 +269,7 @@ class QueryService:
         stores = statement.bound.definitions.values()
         if read_point != NEWEST and any(definition.generation for definition in stores):
             return True
-        return self._coordinator is not None and self._routes.differ(
-            {definition.group for definition in stores}
-        )
+        return self._routes.differ({definition.group for definition in stores})
 
     def _as_read(self, request: Request) -> Request:
         """A request with what its stores are at the epochs that it would read now, as far as that can be
@@ -364,7 +357,7 @@ class QueryService:
         """
         request = self._request(sql, parameters, session, expected_shapes)
         bound = request.statement.bound
-        if self._coordinator is None or bound.kind is not Kind.QUERY or not bound.references:
+        if bound.kind is not Kind.QUERY or not bound.references:
             return None
         return self._coordinator.endpoints(self._asked(request))
 
@@ -472,16 +465,24 @@ class QueryService:
             or (expected_shapes is not None and expected_shapes != statement.bound.shapes)
         ):
             return None
-        if self._coordinator is None:
-            try:
-                return self._local.row(lookup, key, ALL_NEWEST, started)
-            except (MigratedError, BuildingError):
-                return None
+        if not self._cluster.has_peers:
+            return self._row_alone(lookup, key, started)
         return self._coordinator.row(
             KeyQuery(
                 statement, lookup, key, self._source.definitions(), self._timeout(session), started, cancelled
             )
         )
+
+    def _row_alone(self, lookup: KeyLookup, key: int | str, started: float) -> QueryResult | None:
+        """Answer a lookup of one row on a host without peers.
+
+        The row is here or nowhere. What the coordinator needs to find that out takes 3 µs, a third of the
+        lookup itself.
+        """
+        try:
+            return self._local.row(lookup, key, ALL_NEWEST, started)
+        except (MigratedError, BuildingError):
+            return None
 
     def _timeout(self, session: Session) -> float | None:
         limits = [
@@ -522,11 +523,6 @@ class QueryService:
             read_point,
             has_expected_shapes=expected_shapes is not None,
         )
-        if self._coordinator is None and read_point == NEWEST:
-            try:
-                return self._local.lookup(request)
-            except (MigratedError, BuildingError):
-                return None
         assert isinstance(known.plan, RowsPlan)
         is_lookup = (
             request.limit != REFUSED_LIMIT and lookup_points(known.plan, request.arguments) is not None
@@ -565,7 +561,7 @@ class QueryService:
     def _store_statuses(self) -> Sequence[StoreStatus]:
         """How the stores stand; where others hold parts of them, over all hosts."""
         here = self._source.status()
-        if self._coordinator is None:
+        if not self._cluster.has_peers:
             return here
         problems = {each.store: each.problem for each in here}
         return store_statuses(self._cluster.peers.reports(), self._source.definitions(), problems, _now())
@@ -573,10 +569,7 @@ class QueryService:
     def _query(self, request: Request) -> QueryResult:
         if not request.statement.bound.references:
             return self._local.answer(request)
-        asked = self._asked(request)
-        if self._coordinator is not None:
-            return self._coordinator.answer(asked).result
-        return self._router.alone(asked, self._local.answer)
+        return self._coordinator.answer(self._asked(request)).result
 
     def _asked(self, request: Request) -> DistributedQuery:
         return DistributedQuery(request, self._source.definitions())
@@ -605,12 +598,7 @@ class QueryService:
         """The lines of EXPLAIN."""
         if not request.statement.bound.references:
             return self._local.explain(request)
-        asked = self._asked(request)
-        return (
-            self._router.alone(asked, self._local.explain)
-            if self._coordinator is None
-            else self._coordinator.explain(asked)
-        )
+        return self._coordinator.explain(self._asked(request))
 
     def _analyzed(self, request: Request) -> list[str]:
         """The lines of EXPLAIN ANALYZE."""
@@ -618,7 +606,7 @@ class QueryService:
         lines = self._explained(request)
         query = replace(statement, bound=replace(statement.bound, kind=Kind.QUERY))
         running = replace(request, ready=replace(request.ready, statement=query), started=time.perf_counter())
-        if self._coordinator is not None and statement.bound.references:
+        if statement.bound.references:
             return lines + self._coordinator.analyze(self._asked(running))
         with self._query(running) as result:
             rows = sum(batch.num_rows for batch in result)

@@ -19,9 +19,11 @@ class Cluster:
         here: Name of this host.
         order: Who should answer for a partition: `engine.cluster.assignment.Assignment.order`.
         uris: Where the hosts are, as far as that is known.
+        has_peers: Whether there can be other hosts; without any this one has everything.
     """
 
     peers: Peers
     here: HostName
     order: Order
     uris: Mapping[HostName, str] = field(default_factory=dict)
+    has_peers: bool = True

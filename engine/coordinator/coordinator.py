@@ -1,17 +1,17 @@
-"""Answers statements whose partitions are on several hosts."""
+"""Answers statements, wherever their partitions are: on this host, on another one, or on several."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -29,7 +29,7 @@ from engine.coordinator.memory import MemoryPool
 from engine.coordinator.parts import HostFailedError, Parts, RefusedError, let_go, stopping
 from engine.coordinator.plans import PlanCache, ReadyPlan, WholeText
 from engine.coordinator.results import forwarded_metadata, local_metadata, scattered_metadata
-from engine.coordinator.router import Routed, Router
+from engine.coordinator.router import MOST_SHAPES, Routed, Router, migrated_again_and_again
 from engine.coordinator.routes import Routes
 from engine.coordinator.scatter import Scatter, limited, renamed
 from engine.duckdb.deadline import Deadline, Watch, Watcher
@@ -40,13 +40,17 @@ from engine.exec.engine_query import python_values
 from engine.exec.fragment_executor import FragmentExecutor
 from engine.exec.local import LocalExecutor
 from engine.exec.query_result import QueryResult
+from engine.model.read_point import NEWEST
 from engine.plan.placement import Kept, kept_partitions, united
 from engine.plan.plans import CountPlan
 from engine.plan.values import Arguments
-from engine.statements.pin import Pin
+from engine.scan import BuildingError
+from engine.statements.pin import MigratedError, Pin
 from engine.statements.request import REFUSED_LIMIT, Request
 
 _log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
 
 MOST_TRIES = 4
 """How often a statement is begun anew after a host failed."""
@@ -83,19 +87,19 @@ class Answer:
 
     Attributes:
         result: The result.
-        route: Epochs, and who read what.
+        route: Epochs, and who read what; None where a host without peers read what it has.
         plan: How it was split; None where one host answered it whole.
         stats: What came from where; grows while the result is read.
     """
 
     result: QueryResult
-    route: Route
+    route: Route | None
     plan: ReadyPlan | None = None
     stats: Collection[FragmentStats] = ()
 
 
 class Coordinator:
-    """Answers statements over several hosts. Safe for threads.
+    """Answers statements over all hosts; one host is a cluster of one. Safe for threads.
 
     Args:
         cluster: The hosts.
@@ -166,22 +170,46 @@ class Coordinator:
         Raises:
             LivestateError: It cannot be answered, as kind and message say.
         """
+        if not self._cluster.has_peers:
+            return Answer(self._run_alone(asked, self._local.answer), None)
         try:
-            return self._answered(asked)
+            return self._answer_with_retries(asked)
         except LivestateError as error:
             let_go(error)
             raise
 
-    def _answered(self, asked: DistributedQuery) -> Answer:
+    def _run_alone(self, asked: DistributedQuery, run: Callable[[Request], Result]) -> Result:
+        """Run a statement on a host without peers.
+
+        It reads the newest epochs as they are when it begins, without a route: that is newer than what a
+        report said before, costs nothing, and what cannot be read is refused at once by whoever knows why.
+        """
+        is_building = False
+        for _ in range(MOST_SHAPES):
+            request = asked.request
+            if is_building or request.read_point != NEWEST:
+                routed = self._router.find(asked, whole=True)
+                asked, request = routed.asked, routed.asked.request
+                if request.read_point != NEWEST:
+                    request = replace(request, pin=Pin(routed.route.epochs))
+            try:
+                return run(request)
+            except MigratedError as migrated:
+                asked = self._router.bound_anew(asked, migrated.generations)
+            except BuildingError:
+                is_building = True  # there is a route once it is built, or an error that says how far it is
+        raise migrated_again_and_again()
+
+    def _answer_with_retries(self, asked: DistributedQuery) -> Answer:
         routed = self._router.find(asked)
         failed: set[HostName] = set()
         for _ in range(MOST_TRIES):
             try:
-                return self._on(routed)
+                return self._answer_on_route(routed)
             except HostFailedError as failure:
                 asked.deadline.check()
                 failed.add(failure.host)
-                routed = self._router.along(routed, self._another(routed, failed, failure))
+                routed = self._router.along(routed, self._find_other_route(routed, failed, failure))
         raise Unavailable(
             f"Hosts failed one after the other ({', '.join(sorted(failed))}); try again shortly."
         )
@@ -209,6 +237,8 @@ class Coordinator:
         Raises:
             LivestateError: It cannot be answered, as kind and message say.
         """
+        if not self._cluster.has_peers:
+            return None
         routed = self._router.find(asked)
         if len(self._readers(routed.route)) < 2:
             return None
@@ -223,11 +253,13 @@ class Coordinator:
         Raises:
             LivestateError: It cannot be answered, as kind and message say.
         """
+        if not self._cluster.has_peers:
+            return self._run_alone(asked, self._local.explain)
         routed = self._router.find(asked)
         asked, kept, route = routed.asked, routed.kept, routed.route
         statement, hosts = asked.statement, self._readers(route)
         if not hosts or hosts == [self._cluster.here]:
-            return self._local.explain(self._pinned(asked, route))
+            return self._local.explain(self._request_here(asked, route))
         text = self._plans.whole(asked.request).text if len(hosts) == 1 else None
         if text is not None:
             return whole_lines(statement, asked.arguments, kept, hosts[0], text)
@@ -257,11 +289,15 @@ class Coordinator:
         with answer.result as result:
             rows = sum(batch.num_rows for batch in result)
             taken = time.perf_counter() - begun
-        lines = [f"rows: {rows}", *analyzed_lines(answer.route, answer.stats, self._cluster.here)]
+        lines = [f"rows: {rows}"]
+        if answer.route is not None:
+            lines += analyzed_lines(answer.route, answer.stats, self._cluster.here)
         lines += [f"{step}: {seconds * 1000:.3f} ms" for step, seconds in result.metadata.seconds.items()]
         return [*lines, f"all rows: {taken * 1000:.3f} ms"]
 
-    def _another(self, routed: Routed, failed: Collection[HostName], failure: HostFailedError) -> Route:
+    def _find_other_route(
+        self, routed: Routed, failed: Collection[HostName], failure: HostFailedError
+    ) -> Route:
         """A route without the hosts that failed, or with them if they have got on: an epoch may have been
         given up meanwhile.
         """
@@ -272,7 +308,7 @@ class Coordinator:
         found = self._routes.now(needs, asked.definitions, asked.read_point)
         if isinstance(found, Route) and found.epochs != route.epochs:
             return found
-        raise _lost(failure, route) from failure
+        raise _lost_host_error(failure, route) from failure
 
     def _readers(self, route: Route) -> list[HostName]:
         """The hosts that have something to read."""
@@ -284,18 +320,18 @@ class Coordinator:
         sizes = self._routes.sizes(asked.statement.bound.stores, asked.definitions)
         return self._plans.plan(asked.request, sizes)
 
-    def _on(self, routed: Routed) -> Answer:
+    def _answer_on_route(self, routed: Routed) -> Answer:
         asked, kept, route = routed.asked, routed.kept, routed.route
         hosts = self._readers(route)
         if not hosts or hosts == [self._cluster.here]:
-            return self._here(asked, route)
+            return self._answer_here(asked, route)
         if len(hosts) == 1:
             whole = self._plans.whole(asked.request)
             if whole.text is not None:
-                return self._forwarded(asked, route, hosts[0], whole)
+                return self._forward(asked, route, hosts[0], whole)
         plan = self._plan(asked)
         try:
-            return self._scattered(asked, kept, route, plan)
+            return self._answer_scattered(asked, kept, route, plan)
         except RefusedError as refused:
             # An expression may meet rows before what would have left them out on one host; only other
             # refusals are surprising.
@@ -305,11 +341,11 @@ class Coordinator:
             )
         plan = self._plans.gathering(asked.request)
         try:
-            return self._scattered(asked, kept, route, plan)
+            return self._answer_scattered(asked, kept, route, plan)
         except RefusedError as refused:
             raise refused.error from refused
 
-    def _pinned(self, asked: DistributedQuery, route: Route) -> Request:
+    def _request_here(self, asked: DistributedQuery, route: Route) -> Request:
         """A statement with what this host reads."""
         held = route.partitions.get(self._cluster.here, {})
         partitions = {name: tuple(held.get(name, ())) for name in asked.statement.bound.stores}
@@ -317,11 +353,11 @@ class Coordinator:
         epochs = route.epochs if any(partitions.values()) else None
         return replace(asked.request, pin=Pin(epochs, partitions))
 
-    def _here(self, asked: DistributedQuery, route: Route) -> Answer:
+    def _answer_here(self, asked: DistributedQuery, route: Route) -> Answer:
         """This host has all of it."""
         here = self._cluster.here
         try:
-            result = self._local.answer(self._pinned(asked, route))
+            result = self._local.answer(self._request_here(asked, route))
         except Unavailable as error:
             raise HostFailedError(here, error) from error
         except NotFound as error:
@@ -331,29 +367,29 @@ class Coordinator:
         result.metadata = local_metadata(here, result.metadata, route, asked.definitions)
         return Answer(result, route)
 
-    def _forwarded(self, asked: DistributedQuery, route: Route, host: HostName, whole: WholeText) -> Answer:
+    def _forward(self, asked: DistributedQuery, route: Route, host: HostName, whole: WholeText) -> Answer:
         """One other host has all of it: the statement goes there, and its rows come straight through."""
         assert whole.text is not None
         context = FragmentContext(asked.arguments, route, self._cluster.here, asked.deadline)
         with ExitStack() as resources:
-            parts = self._begun(asked.deadline, resources)
+            parts = self._begin_parts(asked.deadline, resources)
             try:
                 part = parts.open(
                     host,
                     context.request(whole.text, context.shares(whole.text, route.partitions[host])[host], {}),
                 )
                 stats = FragmentStats("statement", part, 0, 0.0)
-                rows = _primed(stats.counted(parts.batches(part)))
+                rows = _read_first_batches(stats.counted(parts.batches(part)))
             except RefusedError as refused:
                 raise refused.error from refused
             kept = resources.pop_all()
         schema = part.rows.schema if whole.schema is None else whole.schema
         seconds = asked.request.seconds()
         metadata = forwarded_metadata(host, part.rows.metadata, route, asked.definitions, seconds)
-        batches = sliced(renamed(_unwrapped(rows, route), schema), self._options.batch_bytes)
+        batches = sliced(renamed(_rows_for_client(rows, route), schema), self._options.batch_bytes)
         return Answer(QueryResult(schema, metadata, batches, kept.close, parts.end), route, None, (stats,))
 
-    def _scattered(self, asked: DistributedQuery, kept: Kept, route: Route, plan: ReadyPlan) -> Answer:
+    def _answer_scattered(self, asked: DistributedQuery, kept: Kept, route: Route, plan: ReadyPlan) -> Answer:
         """Several hosts have it: each runs fragments over its part."""
         planned = asked.request.seconds()["total"]
         if plan.runs is not asked.statement:
@@ -361,7 +397,7 @@ class Coordinator:
         context = FragmentContext(asked.arguments, route, self._cluster.here, asked.deadline)
         needs = {each.fragment.name: united(each.fragment.references, kept) for each in plan.fragments}
         with ExitStack() as resources:
-            parts = self._begun(asked.deadline, resources)
+            parts = self._begin_parts(asked.deadline, resources)
             reservation = self._memory.reservation()
             resources.callback(reservation.free)
             scatter = Scatter(context, needs, parts, self._threads, reservation)
@@ -387,7 +423,7 @@ class Coordinator:
         way.
         """
         if plan.merge is not None:
-            return self._merged(asked, route, plan, scatter, resources)
+            return self._merge(asked, route, plan, scatter, resources)
         *earlier, last = plan.fragments
         schema = last.outputs.schema if plan.schema is None else plan.schema
         if isinstance(plan.runs.plan, CountPlan):
@@ -395,9 +431,11 @@ class Coordinator:
             total = sum(counted.column(0).to_pylist())
             return schema, iter((pa.record_batch([pa.array([total], pa.int64())], schema=schema),))
         scatter.gather(earlier)
-        return schema, renamed(limited(_unwrapped(_primed(scatter.stream(last)), route), asked.limit), schema)
+        return schema, renamed(
+            limited(_rows_for_client(_read_first_batches(scatter.stream(last)), route), asked.limit), schema
+        )
 
-    def _merged(
+    def _merge(
         self, asked: DistributedQuery, route: Route, plan: ReadyPlan, scatter: Scatter, resources: ExitStack
     ) -> tuple[pa.Schema, Any]:
         merge = plan.merge
@@ -414,7 +452,7 @@ class Coordinator:
         # Before the engine closes: it lets go of a flow when the next batch is there.
         resources.callback(scatter.end)
         flows = any(isinstance(table, ExchangeStream) for table in tables.values())
-        batches = _unwrapped(_primed(iter(rows)), route) if flows else iter(rows)
+        batches = _rows_for_client(_read_first_batches(iter(rows)), route) if flows else iter(rows)
         return (rows.schema if plan.schema is None else plan.schema), _Merged(
             rows, batches if plan.schema is None else renamed(batches, plan.schema)
         )
@@ -435,7 +473,7 @@ class Coordinator:
             for name in plan.merge.tables
         }
 
-    def _begun(self, deadline: Deadline, resources: ExitStack) -> Parts:
+    def _begin_parts(self, deadline: Deadline, resources: ExitStack) -> Parts:
         """Nothing under way yet, under watch."""
         deadline.check()
         parts = Parts(self._hosts)
@@ -478,7 +516,9 @@ def _interrupt(parts: Parts, batches: object) -> None:
         batches.interrupt()
 
 
-def _primed(batches: Iterator[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], Iterator[pa.RecordBatch]]:
+def _read_first_batches(
+    batches: Iterator[pa.RecordBatch],
+) -> tuple[list[pa.RecordBatch], Iterator[pa.RecordBatch]]:
     """The first batches, and the others: what fails before these can still be begun anew."""
     first, size = [], 0
     for batch in batches:
@@ -489,7 +529,7 @@ def _primed(batches: Iterator[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], It
     return first, batches
 
 
-def _unwrapped(
+def _rows_for_client(
     primed: tuple[list[pa.RecordBatch], Iterator[pa.RecordBatch]], route: Route
 ) -> Iterator[pa.RecordBatch]:
     """The rows for whoever asked, who has some of them when a host fails now."""
@@ -498,16 +538,16 @@ def _unwrapped(
     except HostFailedError as failure:
         message = failure.error.message.rstrip(".")
         raise Unavailable(
-            f"Host {failure.host} failed when it had given a part of its rows{_of(failure.host, route)}: "
-            f"{message}."
+            f"Host {failure.host} failed when it had given a part of its rows"
+            f"{_partition_words(failure.host, route)}: {message}."
         ) from failure
     except RefusedError as refused:
         raise refused.error from refused
 
 
-def _lost(failure: HostFailedError, route: Route) -> LivestateError:
+def _lost_host_error(failure: HostFailedError, route: Route) -> LivestateError:
     """The error for partitions whose only host failed."""
-    parts = _of(failure.host, route)
+    parts = _partition_words(failure.host, route)
     message = failure.error.message.rstrip(".")
     return (
         Unavailable(f"Host {failure.host} failed, and no other host can answer{parts}: {message}.")
@@ -516,7 +556,7 @@ def _lost(failure: HostFailedError, route: Route) -> LivestateError:
     )
 
 
-def _of(host: HostName, route: Route) -> str:
+def _partition_words(host: HostName, route: Route) -> str:
     """Which partitions a host was to read, in words; empty for none."""
     held = sorted(route.partitions.get(host, {}).items())
     named = [f"{_numbers(numbers)} of store {name}" for name, numbers in held if numbers]

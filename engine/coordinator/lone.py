@@ -57,4 +57,4 @@ def lone_cluster(source: StoreSource) -> Cluster:
     Args:
         source: Its stores.
     """
-    return Cluster(_NoPeers(source), HERE, lambda partitions: [(HERE,)] * partitions)
+    return Cluster(_NoPeers(source), HERE, lambda partitions: [(HERE,)] * partitions, has_peers=False)

@@ -121,7 +121,7 @@ class Parts:
             raise self.cause
         with self._lock:
             self._asked[host] += 1
-        part = Part(host, self._opened(host, request))
+        part = Part(host, self._run(host, request))
         with self._lock:
             ended = self._ended
             if not ended:
@@ -131,21 +131,21 @@ class Parts:
             raise self.cause
         return part
 
-    def _opened(self, host: HostName, request: FragmentRequest) -> FragmentRows:
+    def _run(self, host: HostName, request: FragmentRequest) -> FragmentRows:
         try:
             return self._hosts.run(host, request, lambda: self._ended)
         except LivestateError as error:
-            if self._is_meant(error):
+            if self._is_final(error):
                 raise
-            raise self._meaning(host, error) from error
+            raise self._translate(host, error) from error
 
-    def _is_meant(self, error: LivestateError) -> bool:
+    def _is_final(self, error: LivestateError) -> bool:
         """Whether a failure at a host is the statement's as it is: one that is raised from itself is a cycle,
         with all that its traceback holds.
         """
         return error is self._cause or not (self._ended or isinstance(error, _MISSING + _REFUSALS))
 
-    def _meaning(self, host: HostName, error: LivestateError) -> BaseException:
+    def _translate(self, host: HostName, error: LivestateError) -> BaseException:
         """What another failure at a host means to the statement."""
         if self._ended:
             return self.cause
@@ -162,9 +162,9 @@ class Parts:
         try:
             yield from part.rows
         except LivestateError as error:
-            if self._is_meant(error):
+            if self._is_final(error):
                 raise
-            raise self._meaning(part.host, error) from error
+            raise self._translate(part.host, error) from error
         if self._ended:
             # Rows that were cut off must not look like all there are.
             raise self.cause

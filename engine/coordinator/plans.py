@@ -15,7 +15,7 @@ from engine.coordinator.part_types import part_types
 from engine.duckdb.binder import NotBoundError
 from engine.duckdb.deadline import Deadline
 from engine.duckdb.engine import BindingError, Engine, Outputs
-from engine.errors import Defect, LivestateError
+from engine.errors import Defect, InvalidInput, LimitExceeded, NotFound, Unsupported
 from engine.exec.fragment_cache import FragmentCache
 from engine.exec.local import Bindable, LocalExecutor
 from engine.model.schema import StoreDefinition, StoreName
@@ -39,8 +39,11 @@ ROWS_RULE = "rows"
 COUNT_RULE = "count"
 
 
-_REFUSED = (BindingError, NotBoundError, LivestateError)
-"""How a text is refused that was made from a right statement."""
+_REFUSED = (BindingError, NotBoundError, Defect, InvalidInput, LimitExceeded, NotFound, Unsupported)
+"""How a text is refused that was made from a right statement.
+
+A statement that was cancelled, or whose time is over, was not refused: what is kept of a refusal outlives it.
+"""
 
 
 @dataclass(frozen=True)
@@ -145,9 +148,9 @@ class PlanCache:
     def _make_plan(self, request: Request, sizes: Sizes) -> ReadyPlan:
         bindable = self._local.bind(request)
         if isinstance(bindable.statement.plan, RowsPlan | CountPlan):
-            return _simple(request.statement, bindable)
+            return _one_store_plan(request.statement, bindable)
         try:
-            return self._ready(request, bindable, split(bindable.statement.bound, sizes))
+            return self._make_ready(request, bindable, split(bindable.statement.bound, sizes))
         except _REFUSED as error:
             _log.warning("A statement is answered by gathering, since its split form is refused: %s", error)
             return self.gathering(request)
@@ -164,7 +167,7 @@ class PlanCache:
         """
         bindable = self._local.bind(request)
         try:
-            return self._ready(request, bindable, gather(bindable.statement.bound))
+            return self._make_ready(request, bindable, gather(bindable.statement.bound))
         except NotBoundError as error:
             raise Defect(
                 f"The statement is right, and the engine refuses it over gathered rows ({error}); please "
@@ -205,20 +208,20 @@ class PlanCache:
             statement, text if schema is None or found.outputs.schema.types == schema.types else None, schema
         )
 
-    def _ready(self, request: Request, bindable: Bindable, split_plan: SplitPlan) -> ReadyPlan:
+    def _make_ready(self, request: Request, bindable: Bindable, split_plan: SplitPlan) -> ReadyPlan:
         bound, wanted = bindable.statement.bound, bindable.outputs
         types, deadline = request.types, request.deadline
         lists = tuple(bound.list_schemas)
         # Where rows make the columns there is nothing to tell of the merge.
         with_merge = wanted is not None
         try:
-            texts, merge, outputs, merged = self._typed(
+            texts, merge, outputs, merged = self._find_types(
                 split_plan, bound, types, deadline, with_merge=with_merge, constants=False
             )
         except NotBoundError:
             if not types:
                 raise
-            texts, merge, outputs, merged = self._typed(
+            texts, merge, outputs, merged = self._find_types(
                 split_plan, bound, types, deadline, with_merge=with_merge, constants=True
             )
         columns = {name: found.columns for name, found in outputs.items()}
@@ -232,11 +235,13 @@ class PlanCache:
             given = (
                 None
                 if wanted is None or last.outputs.schema.types == wanted.schema.types
-                else _with_types(last, wanted.columns)
+                else _cast_text(last, wanted.columns)
             )
             flows = given is not None
         else:
-            given = merge_text(split_plan.merge, merge, columns, lists, types, _missed(wanted, merged))
+            given = merge_text(
+                split_plan.merge, merge, columns, lists, types, _columns_to_cast(wanted, merged)
+            )
             flows = bool(fragments) and is_read_once(split_plan.merge, fragments[-1].fragment.name)
         return ReadyPlan(
             request.statement,
@@ -248,7 +253,7 @@ class PlanCache:
             flows,
         )
 
-    def _typed(
+    def _find_types(
         self,
         split_plan: SplitPlan,
         bound: BoundStatement,
@@ -288,7 +293,7 @@ class PlanCache:
         )
 
 
-def _missed(wanted: Outputs | None, merged: Outputs | None) -> tuple[ReadColumn, ...] | None:
+def _columns_to_cast(wanted: Outputs | None, merged: Outputs | None) -> tuple[ReadColumn, ...] | None:
     """The columns of the unsplit statement, if the merge has other types by itself."""
     if wanted is None or merged is None:
         return None
@@ -300,7 +305,7 @@ def _missed(wanted: Outputs | None, merged: Outputs | None) -> tuple[ReadColumn,
     return None if merged.schema.types == wanted.schema.types else wanted.columns
 
 
-def _with_types(fragment: ReadyFragment, columns: tuple[ReadColumn, ...]) -> QueryText:
+def _cast_text(fragment: ReadyFragment, columns: tuple[ReadColumn, ...]) -> QueryText:
     """A merge that does nothing but give a fragment's columns other types."""
     name = fragment.fragment.name
     tree = exp.select("*").from_(exp.Table(this=exp.to_identifier(name, quoted=True)))
@@ -318,7 +323,7 @@ def _query_of(bound: BoundStatement) -> exp.Query:
     return bound.tree
 
 
-def _simple(statement: ReadyStatement, bindable: Bindable) -> ReadyPlan:
+def _one_store_plan(statement: ReadyStatement, bindable: Bindable) -> ReadyPlan:
     """Plain rows, or the count, of one store: each host answers for its own."""
     runs, outputs = bindable.statement, bindable.outputs
     assert outputs is not None

@@ -8,27 +8,21 @@ leads to the same partitions nearly always.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from engine.cluster.routing import NoRoute, Route
 from engine.coordinator.distributed_query import DistributedQuery
 from engine.coordinator.routes import Routes
 from engine.errors import Unavailable
 from engine.exec.requests import Requests
-from engine.model.read_point import NEWEST
 from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.placement import Kept, Partitions, all_partitions, kept_partitions, united
-from engine.scan import BuildingError, StoreSource
-from engine.statements.pin import ALL_NEWEST, MigratedError, Pin
-from engine.statements.request import Request
+from engine.scan import StoreSource
 from engine.statements.shapes import Generations, Shapes
 
 MOST_SHAPES = 8
 """How often a statement is bound anew."""
-
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -96,7 +90,7 @@ class Router:
             if self.fits(asked.statement.bound.definitions, route):
                 return Routed(asked, kept, needs, route)
             asked = self.bound_anew(asked, route.generations)
-        raise _again_and_again()
+        raise migrated_again_and_again()
 
     def along(self, routed: Routed, route: Route) -> Routed:
         """A statement on another route.
@@ -153,34 +147,6 @@ class Router:
     def _now(self, asked: DistributedQuery) -> Route | NoRoute:
         return self._routes.now(_everything(asked), asked.definitions, asked.read_point)
 
-    def alone(self, asked: DistributedQuery, act: Callable[[Request], Result]) -> Result:
-        """Do something with a statement on a host that has everything.
-
-        Args:
-            asked: The statement.
-            act: What is done with it, once it is known what is read of its stores.
-
-        Returns:
-            What comes of it.
-
-        Raises:
-            LivestateError: As `act`, or there are no epochs such as are wished, and none come in time.
-        """
-        is_building = False
-        for _ in range(MOST_SHAPES):
-            pin = ALL_NEWEST
-            if is_building or asked.read_point != NEWEST:
-                routed = self.find(asked, whole=True)
-                asked = routed.asked
-                pin = ALL_NEWEST if asked.read_point == NEWEST else Pin(routed.route.epochs)
-            try:
-                return act(replace(asked.request, pin=pin))
-            except MigratedError as migrated:
-                asked = self.bound_anew(asked, migrated.generations)
-            except BuildingError:
-                is_building = True  # there is a route once it is built, or an error that says how far it is
-        raise _again_and_again()
-
     def ahead(self, asked: DistributedQuery) -> Generations | None:
         """How many migrations are in effect at the epochs that a statement would read now, if its stores are
         something else there; None if not.
@@ -193,7 +159,8 @@ class Router:
         )
 
 
-def _again_and_again() -> Unavailable:
+def migrated_again_and_again() -> Unavailable:
+    """Why a statement is not bound anew any more."""
     return Unavailable("The stores of the statement are migrated again and again: try again shortly.")
 
 

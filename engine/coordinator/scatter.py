@@ -84,11 +84,11 @@ class Scatter:
         threads: Executor,
         reservation: MemoryReservation,
     ) -> None:
-        self._errand = context
+        self._context = context
         self._needs = needs
         self._parts = parts
         self._threads = threads
-        self._ration = reservation
+        self._reservation = reservation
         self._changed = threading.Condition()
         self._arriving: list[_Arriving] = []
         self.stats: list[FragmentStats] = []
@@ -117,7 +117,7 @@ class Scatter:
             waiting = [fragment for fragment in waiting if fragment not in ready]
             for fragment in ready:
                 self._start(fragment)
-            for arrived in self._finished():
+            for arrived in self._wait_for_arrivals():
                 self.tables[arrived.fragment.fragment.name] = arrived.table()
         self.gather_seconds += time.perf_counter() - begun
         return self.tables
@@ -140,7 +140,7 @@ class Scatter:
         begun = time.perf_counter()
         self._parts.when_ended(self._wake)
         self._start(fragment, table_bytes)
-        (arrived,) = self._finished()
+        (arrived,) = self._wait_for_arrivals()
         self.gather_seconds += time.perf_counter() - begun
         if not arrived.rest:
             return arrived.table()
@@ -149,7 +149,7 @@ class Scatter:
             arrived.batches,
             interleaved(self._parts, arrived.rest, self._threads),
             self._parts,
-            self._ration,
+            self._reservation,
         )
 
     def end(self) -> None:
@@ -164,7 +164,7 @@ class Scatter:
             self._arriving.clear()
         self.tables.clear()
 
-    def _finished(self) -> list[_Arriving]:
+    def _wait_for_arrivals(self) -> list[_Arriving]:
         """Wait for fragments whose rows have come."""
         with self._changed:
             self._changed.wait_for(
@@ -181,9 +181,9 @@ class Scatter:
             self._changed.notify_all()
 
     def _requests(self, fragment: ReadyFragment) -> dict[HostName, FragmentRequest]:
-        shares = self._errand.shares(fragment.text, self._needs[fragment.fragment.name])
+        shares = self._context.shares(fragment.text, self._needs[fragment.fragment.name])
         return {
-            host: self._errand.request(fragment.text, share, self.tables) for host, share in shares.items()
+            host: self._context.request(fragment.text, share, self.tables) for host, share in shares.items()
         }
 
     def _start(self, fragment: ReadyFragment, table_bytes: int | None = None) -> None:
@@ -197,7 +197,7 @@ class Scatter:
     def _read(self, arriving: _Arriving, host: HostName, request: FragmentRequest) -> None:
         """Gather one part, or as much of it as is enough."""
         part, stats = self._begin(arriving.fragment, host, request)
-        rows = self._counted(arriving.fragment, stats.counted(self._parts.batches(part)))
+        rows = self._count_batches(arriving.fragment, stats.counted(self._parts.batches(part)))
         batches, rest = [], []
         for batch in rows:
             batches.append(batch)
@@ -212,12 +212,12 @@ class Scatter:
             arriving.missing -= 1
             self._changed.notify_all()
 
-    def _counted(
+    def _count_batches(
         self, fragment: ReadyFragment, batches: Iterator[pa.RecordBatch]
     ) -> Iterator[pa.RecordBatch]:
-        """Batches under their names, taken from the ration."""
+        """Batches under their names, taken from the reservation."""
         for batch in batches:
-            self._ration.take(batch.nbytes)
+            self._reservation.take(batch.nbytes)
             yield pa.RecordBatch.from_arrays(batch.columns, schema=fragment.outputs.schema)
 
     def _begin(
@@ -232,7 +232,7 @@ class Scatter:
                     "all hosts."
                 )
             )
-        sent = 0 if host == self._errand.here else sum(table.nbytes for table in request.inputs.values())
+        sent = 0 if host == self._context.here else sum(table.nbytes for table in request.inputs.values())
         stats = FragmentStats(fragment.fragment.name, part, sent, begun)
         with self._changed:
             self.stats.append(stats)

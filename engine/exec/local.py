@@ -159,7 +159,7 @@ class LocalExecutor:
             views = resources.enter_context(self._views(request))
             scan = views[plan.reference.definition.name].scan(plan.columns)
             metadata = metadata_of("rows", views, (scan.statistics,), request.seconds())
-            batches = _checked(live_rows(scan, plan.places, plan.schema, limit), request.deadline)
+            batches = _check_time(live_rows(scan, plan.places, plan.schema, limit), request.deadline)
             kept = resources.pop_all()
         return QueryResult(plan.schema, metadata, sliced(batches, self._batch_bytes), kept.close)
 
@@ -187,7 +187,7 @@ class LocalExecutor:
         try:
             return run(self._engine, request.statement, request.arguments, views, request.deadline)
         except BindingError as error:
-            widened = self._widened(request, error)
+            widened = self._widen(request, error)
             try:
                 return run(
                     self._engine,
@@ -197,13 +197,13 @@ class LocalExecutor:
                     request.deadline,
                 )
             except BindingError:
-                raise _refused(request.ready, error) from error
+                raise _refusal(request.ready, error) from error
 
-    def _widened(self, request: Request, error: BindingError) -> ReadyText:
+    def _widen(self, request: Request, error: BindingError) -> ReadyText:
         try:
             widened = self._statements.widened(request.ready, request.dialect)
         except LivestateError as cause:
-            raise _refused(request.ready, error) from cause
+            raise _refusal(request.ready, error) from cause
         return replace(widened, statement=replace(widened.statement, names=request.statement.names))
 
     def bind(self, request: Request) -> Bindable:
@@ -223,29 +223,29 @@ class LocalExecutor:
             return Bindable(statement, outputs_of_stored(statement.plan.schema))
         types = request.types or suggested_types(statement.bound.parameters)
         try:
-            return self._typed(request, types)
+            return self._bind_or_widen(request, types)
         except BindingError as error:
             kinds = tuple(slot.type for slot in statement.bound.parameters)
             if request.types or None not in kinds:
-                raise _refused(request.ready, error) from error
+                raise _refusal(request.ready, error) from error
         # Where no place suggests a type, the engine may find one that fits, which the default did not.
         try:
-            return self._typed(request, kinds)
+            return self._bind_or_widen(request, kinds)
         except BindingError as error:
-            raise _refused(request.ready, error) from error
+            raise _refusal(request.ready, error) from error
 
-    def _typed(self, request: Request, types: tuple[pa.DataType | None, ...]) -> Bindable:
+    def _bind_or_widen(self, request: Request, types: tuple[pa.DataType | None, ...]) -> Bindable:
         """A query with types of its parameters, tried again as in `_start`."""
         try:
-            return self._bound(request.statement, types, request.deadline)
+            return self._bind_statement(request.statement, types, request.deadline)
         except BindingError as error:
-            widened = self._widened(request, error)
+            widened = self._widen(request, error)
             try:
-                return self._bound(widened.statement, types, request.deadline)
+                return self._bind_statement(widened.statement, types, request.deadline)
             except BindingError:
                 raise error from None
 
-    def _bound(
+    def _bind_statement(
         self, statement: ReadyStatement, types: tuple[pa.DataType | None, ...], deadline: Deadline
     ) -> Bindable:
         # The values found make a pivot's columns, so there are none without rows.
@@ -265,14 +265,14 @@ class LocalExecutor:
         statement = request.statement
         with self._views(request) as views:
             reads = reads_of(statement, request.arguments, views)
-            kind = _kind(request)
+            kind = _plan_name(request)
             sql = scan_sql(statement, request.arguments, reads) if kind == "engine" else None
             if sql is not None:
                 self.bind(request)
         return explain(kind, [read.explained for read in reads], sql)
 
 
-def _kind(request: Request) -> str:
+def _plan_name(request: Request) -> str:
     plan = request.statement.plan
     if isinstance(plan, CountPlan):
         return "count"
@@ -284,13 +284,13 @@ def _kind(request: Request) -> str:
     return "engine"
 
 
-def _checked(batches: Iterator[pa.RecordBatch], deadline: Deadline) -> Iterator[pa.RecordBatch]:
+def _check_time(batches: Iterator[pa.RecordBatch], deadline: Deadline) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         deadline.check()
         yield batch
 
 
-def _refused(ready: ReadyText, error: BindingError) -> LivestateError:
+def _refusal(ready: ReadyText, error: BindingError) -> LivestateError:
     return located(
         ready.statement.bound, error.failure.message, error.failure.name, error.near, error.failure.subtype
     )

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import NoReturn
 
 import pyarrow as pa
 import pytest
@@ -222,7 +223,6 @@ def test_gathering_more_than_allowed_is_an_error_that_names_the_limit() -> None:
             service.execute("SELECT median(count), mode(genre) FROM plays")
         with service.execute("SELECT * FROM plays") as result:
             assert result.read_all().num_rows == 1000
-        assert service._coordinator is not None
         assert service._coordinator.gathered_bytes == 0
 
 
@@ -368,22 +368,49 @@ def _broken(bound: BoundStatement, sizes: Sizes) -> SplitPlan:
     return SplitPlan(("broken",), (Fragment("__part_0", tree, bound.references, (), "broken"),), None)
 
 
-def test_a_plan_that_the_engine_refuses_is_replaced_by_gathering(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@contextmanager
+def _planning() -> Iterator[tuple[PlanCache, Request]]:
+    """Plans, and a statement to plan."""
     engine = Engine(256 << 20, 1)
     try:
         statements = StatementCache(10, ColumnNames(engine.binder))
         local = LocalExecutor(MemorySource([memory_view(PLAYS, ROWS)]), engine, statements, 1 << 20)
         sql = "SELECT genre, sum(count) FROM plays GROUP BY genre"
         ready = statements.ready(sql, "duckdb", {PLAYS.name: PLAYS}, NO_DEADLINE)
-        request = Request("duckdb", ready, Arguments(), NO_DEADLINE, 0.0)
         plans = PlanCache(engine, FragmentCache(engine, 10), local, 10)
-        monkeypatch.setattr("engine.coordinator.plans.split", _broken)
+        yield plans, Request("duckdb", ready, Arguments(), NO_DEADLINE, 0.0)
+    finally:
+        engine.close()
+
+
+def test_a_plan_that_the_engine_refuses_is_replaced_by_gathering(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.coordinator.plans.split", _broken)
+    with _planning() as (plans, request):
         with caplog.at_level(logging.WARNING):
             plan = plans.plan(request, Sizes())
         assert plan.split.rules == ("gather",)
         assert "gathering" in caplog.text
         assert plans.plan(request, Sizes()) is plan
-    finally:
-        engine.close()
+
+
+@pytest.mark.parametrize("error", [Cancelled("Taken back."), DeadlineExceeded("Too late.")])
+def test_a_statement_that_ends_while_it_is_planned_is_no_refusal(
+    error: LivestateError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with _planning() as (plans, request):
+        with monkeypatch.context() as patch:
+            patch.setattr("engine.coordinator.plans.split", lambda *_: _raise(error))
+            with pytest.raises(type(error)):
+                plans.plan(request, Sizes())
+            patch.setattr(FragmentCache, "bound", lambda *_: _raise(error))
+            with pytest.raises(type(error)):
+                plans.whole(request)
+        # Nothing is kept of it.
+        assert plans.plan(request, Sizes()).split.rules != ("gather",)
+        assert plans.whole(request).text is not None
+
+
+def _raise(error: LivestateError) -> NoReturn:
+    raise error
