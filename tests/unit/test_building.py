@@ -34,7 +34,7 @@ from tests.support.gated import Gate, gated
 from tests.support.waiting import PATIENCE_SECONDS, wait_until
 
 EPOCHS, STOP = 12, Epoch(8)
-HURRIED = 0.2
+HURRIED = 1.0
 DEBIT = define("debit")
 OTHER = GroupName("shop")
 SALES = define_store("sales", DEBIT.schema, ["account"], partitions=2, group=OTHER)

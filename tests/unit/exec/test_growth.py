@@ -218,7 +218,7 @@ LARGE = """
 @pytest.mark.parametrize("call", [call.strip() for call in LARGE.split("|")])
 def test_what_is_too_large_is_refused_before_it_is_made(service: QueryService, call: str) -> None:
     with (
-        grows_by_at_most(os.getpid(), 250),
+        grows_by_at_most(os.getpid(), 400),
         pytest.raises((LimitExceeded, InvalidInput), match=r"more than|memory|max bin"),
     ):
         service.execute(f"SELECT {call}").read_all()
