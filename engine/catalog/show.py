@@ -65,7 +65,8 @@ def show_stores(
 
     Args:
         statuses: How the stores stand.
-        definitions: The stores, those of `statuses` among them.
+        definitions: The stores. One that is found at this moment may have a status already, and is shown
+            once it is here.
         tables: The store that each name means.
 
     Returns:
@@ -83,6 +84,7 @@ def show_stores(
             **_definition_rows(definitions[each.store]),
         }
         for each in statuses
+        if each.store in definitions
     ]
     return pa.Table.from_pylist(rows, STORES_SCHEMA)
 

@@ -57,6 +57,14 @@ def status(definition: StoreDefinition) -> StoreStatus:
 SHOWN = show_stores([status(store) for store in STORES.values()], STORES, STORES)
 
 
+def test_a_store_that_is_found_at_this_moment_is_shown_later() -> None:
+    first, *others = STORES
+    known = {name: STORES[name] for name in others}
+    shown = show_stores([status(store) for store in STORES.values()], known, known)
+    assert first not in shown["store"].to_pylist()
+    assert shown.num_rows == len(others)
+
+
 def test_show_stores_says_what_the_stores_are() -> None:
     assert SHOWN.schema == STORES_SCHEMA
     names = ["kind", "key", "partition_by", "retention", "is_global", "in_memory"]
