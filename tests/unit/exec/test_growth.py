@@ -69,8 +69,8 @@ COUNTED = frozenset(
     }
 )
 """Functions that make much of little, and need not be bounded."""
-UNBOUNDED = frozenset({"apply", "list_apply", "array_apply", "list_transform", "array_transform"})
-"""Functions that make much of little and are not bounded yet: each element of a list can become a long value."""
+UNBOUNDED = frozenset({"apply", "list_apply", "array_apply", "list_transform", "array_transform", "invoke"})
+"""Functions that make much of little and are not bounded yet: what a lambda gives, for each element of a list."""
 NEVER_CALLED = """
     ago combine create_sort_key days_in_month enum_code enum_first enum_last enum_range
     enum_range_boundary error finalize from_binary from_hex from_json from_json_strict get_type
@@ -83,9 +83,7 @@ NEVER_CALLED = """
     variant_extract variant_extract_string variant_keys variant_normalize variant_to_parquet_variant
     variant_type variant_typeof vertex_extract
 """
-"""Functions that no sample fits. By what they are for they make nothing that is much larger than their
-arguments.
-"""
+"""Functions that no sample fits: what they make is not measured."""
 
 
 def samples(kind: str | None) -> list[str]:
