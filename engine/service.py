@@ -23,14 +23,14 @@ from engine.catalog.show import (
 )
 from engine.catalog.standings import HOSTS_SCHEMA, hosts_table, store_statuses
 from engine.cluster.fragments import FragmentRequest
-from engine.coordinator.cluster import Cluster
 from engine.coordinator.coordinator import Coordinator, CoordinatorOptions
+from engine.coordinator.deployment_hosts import Cluster
 from engine.coordinator.distributed_query import DistributedQuery
 from engine.coordinator.division import Divider, Division
 from engine.coordinator.endpoints import Endpoints
 from engine.coordinator.key_rows import KeyQuery
-from engine.coordinator.lone import lone_cluster
-from engine.coordinator.plans import PlanCache
+from engine.coordinator.one_host import lone_cluster
+from engine.coordinator.plan_cache import PlanCache
 from engine.coordinator.router import Router
 from engine.coordinator.routes import Routes
 from engine.duckdb.deadline import Deadline, Slot
@@ -38,7 +38,7 @@ from engine.duckdb.engine import Engine
 from engine.duckdb.spill import SpillDirectory
 from engine.exec.fragment_cache import FragmentCache
 from engine.exec.fragment_executor import FragmentExecutor
-from engine.exec.local import LocalExecutor
+from engine.exec.local_executor import LocalExecutor
 from engine.exec.query_result import QueryMetadata, QueryResult
 from engine.exec.requests import Requests
 from engine.model.read_point import NEWEST, ReadPoint

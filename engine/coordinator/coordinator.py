@@ -17,18 +17,18 @@ import pyarrow as pa
 
 from engine.cluster.reports import HostName
 from engine.cluster.routing import Route
-from engine.coordinator.cluster import Cluster
+from engine.coordinator.deployment_hosts import Cluster
 from engine.coordinator.distributed_query import DistributedQuery
 from engine.coordinator.endpoints import Endpoints, endpoints_of
 from engine.coordinator.exchange_stream import ExchangeStream
-from engine.coordinator.explained import analyzed_lines, scattered_lines, whole_lines
+from engine.coordinator.explain_lines import analyzed_lines, scattered_lines, whole_lines
 from engine.coordinator.fragment_context import FragmentContext, FragmentStats
 from engine.coordinator.fragment_hosts import FragmentHosts
+from engine.coordinator.fragment_runs import HostFailedError, Parts, RefusedError, let_go, stopping
+from engine.coordinator.gather_memory import MemoryPool
 from engine.coordinator.key_rows import KeyQuery, KeyRows
-from engine.coordinator.memory import MemoryPool
-from engine.coordinator.parts import HostFailedError, Parts, RefusedError, let_go, stopping
-from engine.coordinator.plans import PlanCache, ReadyPlan, WholeText
-from engine.coordinator.results import forwarded_metadata, local_metadata, scattered_metadata
+from engine.coordinator.plan_cache import PlanCache, ReadyPlan, WholeText
+from engine.coordinator.result_metadata import forwarded_metadata, local_metadata, scattered_metadata
 from engine.coordinator.router import MOST_SHAPES, Routed, Router, migrated_again_and_again
 from engine.coordinator.routes import Routes
 from engine.coordinator.scatter import Scatter, limited, renamed
@@ -38,7 +38,7 @@ from engine.duckdb.results import sliced
 from engine.errors import Defect, InvalidInput, LivestateError, NotFound, Unavailable
 from engine.exec.engine_query import python_values
 from engine.exec.fragment_executor import FragmentExecutor
-from engine.exec.local import LocalExecutor
+from engine.exec.local_executor import LocalExecutor
 from engine.exec.query_result import QueryResult
 from engine.model.read_point import NEWEST
 from engine.plan.placement import Kept, kept_partitions, united

@@ -13,11 +13,11 @@ from engine.cluster.fragments import FragmentRequest
 from engine.cluster.replicas import readers
 from engine.cluster.reports import HostName
 from engine.cluster.routing import Route
-from engine.coordinator.cluster import Cluster
+from engine.coordinator.deployment_hosts import Cluster
 from engine.coordinator.distributed_query import DistributedQuery
 from engine.coordinator.endpoints import plain_fragment
 from engine.coordinator.fragment_context import FragmentContext
-from engine.coordinator.plans import Definitions, PlanCache
+from engine.coordinator.plan_cache import Definitions, PlanCache
 from engine.coordinator.router import Router
 from engine.coordinator.routes import Routes
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition

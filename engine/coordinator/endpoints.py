@@ -11,7 +11,7 @@ from engine.cluster.reports import HostName
 from engine.cluster.routing import Route
 from engine.coordinator.distributed_query import DistributedQuery
 from engine.coordinator.fragment_context import FragmentContext
-from engine.coordinator.plans import ReadyFragment, ReadyPlan
+from engine.coordinator.plan_cache import ReadyFragment, ReadyPlan
 from engine.plan.placement import kept_partitions, united
 from engine.plan.plans import CountPlan
 

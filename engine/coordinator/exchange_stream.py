@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from engine.coordinator.memory import MemoryReservation
-from engine.coordinator.parts import Parts
+from engine.coordinator.fragment_runs import Parts
+from engine.coordinator.gather_memory import MemoryReservation
 from engine.errors import Defect
 
 

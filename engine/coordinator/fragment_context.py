@@ -14,7 +14,7 @@ import pyarrow as pa
 from engine.cluster.fragments import FragmentRequest
 from engine.cluster.reports import HostName
 from engine.cluster.routing import Route
-from engine.coordinator.parts import Part
+from engine.coordinator.fragment_runs import Part
 from engine.duckdb.deadline import Deadline
 from engine.model.schema import StoreName
 from engine.plan.placement import Partitions

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from engine.cluster.fragments import FragmentRequest, FragmentRows
 from engine.cluster.reports import HostName
-from engine.coordinator.cluster import Cluster
+from engine.coordinator.deployment_hosts import Cluster
 from engine.exec.fragment_executor import FragmentExecutor
 from engine.exec.query_result import QueryResult
 

@@ -11,14 +11,14 @@ import pyarrow as pa
 from engine.cluster.fragments import FragmentRequest
 from engine.cluster.reports import HostName
 from engine.cluster.routing import Route
-from engine.coordinator.cluster import Cluster
-from engine.coordinator.plans import Definitions, PlanCache
-from engine.coordinator.results import WHOLE_RULE, age_seconds
+from engine.coordinator.deployment_hosts import Cluster
+from engine.coordinator.plan_cache import Definitions, PlanCache
+from engine.coordinator.result_metadata import WHOLE_RULE, age_seconds
 from engine.coordinator.router import Router
 from engine.coordinator.routes import Routes
 from engine.duckdb.deadline import Deadline
 from engine.errors import NotFound, Unavailable
-from engine.exec.local import LocalExecutor
+from engine.exec.local_executor import LocalExecutor
 from engine.exec.query_result import QueryMetadata, QueryResult
 from engine.model.read_point import NEWEST
 from engine.plan.key_lookup import KeyLookup

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from engine.cluster.reports import HostName, HostReport
 from engine.cluster.routing import NoRoute, Route, route
-from engine.coordinator.cluster import Cluster
+from engine.coordinator.deployment_hosts import Cluster
 from engine.duckdb.deadline import POLL_SECONDS, Deadline
 from engine.model.read_point import NEWEST, ReadPoint
 from engine.model.schema import GroupName, PartitionId, StoreDefinition, StoreName

@@ -18,9 +18,9 @@ from engine.cluster.fragments import FragmentRequest
 from engine.cluster.reports import HostName
 from engine.coordinator.exchange_stream import ExchangeStream
 from engine.coordinator.fragment_context import FragmentContext, FragmentStats
-from engine.coordinator.memory import MemoryReservation
-from engine.coordinator.parts import Part, Parts, RefusedError, stopping
-from engine.coordinator.plans import ReadyFragment
+from engine.coordinator.fragment_runs import Part, Parts, RefusedError, stopping
+from engine.coordinator.gather_memory import MemoryReservation
+from engine.coordinator.plan_cache import ReadyFragment
 from engine.errors import Unsupported
 from engine.plan.placement import Partitions
 

@@ -12,7 +12,7 @@ from engine.duckdb.deadline import Deadline
 from engine.duckdb.engine import BindingError
 from engine.errors import InvalidInput, LimitExceeded, Unavailable
 from engine.exec.fragment_cache import FragmentCache
-from engine.exec.local import LocalExecutor
+from engine.exec.local_executor import LocalExecutor
 from engine.exec.query_result import QueryResult
 from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.values import Arguments

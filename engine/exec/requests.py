@@ -13,7 +13,7 @@ import pyarrow as pa
 from engine.duckdb.deadline import Deadline
 from engine.duckdb.engine import Outputs
 from engine.errors import InvalidInput, NotFound, Unsupported
-from engine.exec.local import LocalExecutor
+from engine.exec.local_executor import LocalExecutor
 from engine.model.read_point import ReadPoint
 from engine.model.schema import GroupName
 from engine.plan.arguments import parameter_values

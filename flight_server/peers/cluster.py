@@ -10,7 +10,7 @@ import pyarrow as pa
 from engine.catalog.standings import hosts_table
 from engine.cluster.deployment import Deployment
 from engine.cluster.reports import HostName
-from engine.coordinator.cluster import Cluster
+from engine.coordinator.deployment_hosts import Cluster
 from engine.scan import StoreSource
 from flight_server.peers.host_tables import replicas_table
 from flight_server.peers.peers import FlightPeers, PeerOptions

@@ -23,7 +23,7 @@ from engine.changelog import Changelog
 from engine.cluster.assignment import Assignment
 from engine.cluster.fragments import FragmentRequest, FragmentRows
 from engine.cluster.reports import HostName, HostReport, HostStatus
-from engine.coordinator.cluster import Cluster as Hosts
+from engine.coordinator.deployment_hosts import Cluster as Hosts
 from engine.errors import Unavailable
 from engine.exec.query_result import QueryResult
 from engine.model.schema import Epoch, GroupName, StoreDefinition

@@ -20,9 +20,9 @@ from sqlglot import exp
 from engine.cluster.assignment import Assignment
 from engine.cluster.fragments import FragmentRequest, FragmentRows
 from engine.cluster.reports import HostName, HostReport
-from engine.coordinator.cluster import Cluster as Hosts
 from engine.coordinator.coordinator import PRIMED_BYTES
-from engine.coordinator.plans import PlanCache
+from engine.coordinator.deployment_hosts import Cluster as Hosts
+from engine.coordinator.plan_cache import PlanCache
 from engine.duckdb.deadline import NO_DEADLINE
 from engine.duckdb.engine import Engine
 from engine.errors import (
@@ -35,7 +35,7 @@ from engine.errors import (
     Unavailable,
 )
 from engine.exec.fragment_cache import FragmentCache
-from engine.exec.local import LocalExecutor
+from engine.exec.local_executor import LocalExecutor
 from engine.model.read_point import ReadPoint
 from engine.model.schema import Epoch, define_store
 from engine.plan.split.nodes import Fragment, SplitPlan
@@ -386,7 +386,7 @@ def _planning() -> Iterator[tuple[PlanCache, Request]]:
 def test_a_plan_that_the_engine_refuses_is_replaced_by_gathering(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.coordinator.plans.split", _broken)
+    monkeypatch.setattr("engine.coordinator.plan_cache.split", _broken)
     with _planning() as (plans, request):
         with caplog.at_level(logging.WARNING):
             plan = plans.plan(request, Sizes())
@@ -401,7 +401,7 @@ def test_a_statement_that_ends_while_it_is_planned_is_no_refusal(
 ) -> None:
     with _planning() as (plans, request):
         with monkeypatch.context() as patch:
-            patch.setattr("engine.coordinator.plans.split", lambda *_: _raise(error))
+            patch.setattr("engine.coordinator.plan_cache.split", lambda *_: _raise(error))
             with pytest.raises(type(error)):
                 plans.plan(request, Sizes())
             patch.setattr(FragmentCache, "bound", lambda *_: _raise(error))

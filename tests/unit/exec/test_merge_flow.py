@@ -19,10 +19,10 @@ import pytest
 from engine.cluster.assignment import Assignment
 from engine.cluster.fragments import FragmentRequest, FragmentRows
 from engine.cluster.reports import HostName
-from engine.coordinator.cluster import Cluster as Hosts
+from engine.coordinator.deployment_hosts import Cluster as Hosts
 from engine.coordinator.exchange_stream import ExchangeStream
-from engine.coordinator.memory import MemoryPool
-from engine.coordinator.parts import Parts
+from engine.coordinator.fragment_runs import Parts
+from engine.coordinator.gather_memory import MemoryPool
 from engine.coordinator.scatter import Scatter
 from engine.duckdb.deadline import Deadline
 from engine.duckdb.engine import Engine

@@ -13,7 +13,7 @@ from engine.cluster.assignment import Assignment
 from engine.cluster.fragments import Peers
 from engine.cluster.reports import GroupReport, HostName, HostReport, ReadableEpoch, StoreReport
 from engine.cluster.routing import NoRoute, Route
-from engine.coordinator.cluster import Cluster
+from engine.coordinator.deployment_hosts import Cluster
 from engine.coordinator.routes import Reports, Routes
 from engine.model.read_point import NEWEST, ReadPoint
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreName, define_store

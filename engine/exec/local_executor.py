@@ -15,8 +15,8 @@ from engine.duckdb.results import sliced
 from engine.errors import LivestateError
 from engine.exec.engine_query import RunningQuery, outputs_of, outputs_of_stored, reads_of, run, scan_sql
 from engine.exec.kernels import live_rows, looked_up
-from engine.exec.metadata import lookup_metadata, metadata_of
 from engine.exec.query_result import QueryResult
+from engine.exec.read_metadata import lookup_metadata, metadata_of
 from engine.plan.arguments import suggested_types
 from engine.plan.explain import explain
 from engine.plan.key_lookup import KeyLookup

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Mapping
 from engine.cluster.reports import HostName
 from engine.cluster.routing import Route
 from engine.coordinator.fragment_context import FragmentStats, Shares
-from engine.coordinator.plans import ReadyPlan
-from engine.coordinator.results import DISTRIBUTED, moved_bytes
+from engine.coordinator.plan_cache import ReadyPlan
+from engine.coordinator.result_metadata import DISTRIBUTED, moved_bytes
 from engine.model.schema import PartitionId
 from engine.plan.explain import explain_pruned
 from engine.plan.placement import Partitions

@@ -10,7 +10,7 @@ from typing import Any
 from engine.cluster.reports import HostName
 from engine.cluster.routing import Route
 from engine.coordinator.fragment_context import FragmentStats
-from engine.coordinator.plans import Definitions, ReadyPlan
+from engine.coordinator.plan_cache import Definitions, ReadyPlan
 from engine.exec.query_result import QueryMetadata
 
 DISTRIBUTED = "distributed"

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
-from engine.coordinator.part_types import part_types
+from engine.coordinator.fragment_types import part_types
 from engine.duckdb.binder import NotBoundError
 from engine.duckdb.deadline import Deadline
 from engine.duckdb.engine import BindingError, Engine, Outputs
 from engine.errors import Defect, InvalidInput, LimitExceeded, NotFound, Unsupported
 from engine.exec.fragment_cache import FragmentCache
-from engine.exec.local import Bindable, LocalExecutor
+from engine.exec.local_executor import Bindable, LocalExecutor
 from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.plans import CountPlan, RowsPlan
 from engine.plan.query_text import QueryText, ReadColumn, fragment_text, merge_text, text_over_scans

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from engine.cluster.fragments import FragmentRequest, FragmentRows
 from engine.cluster.reports import LONE_HOST, HostName, HostReport, HostStatus
-from engine.coordinator.cluster import Cluster
+from engine.coordinator.deployment_hosts import Cluster
 from engine.errors import Defect
 from engine.scan import StoreSource
 
