@@ -162,7 +162,7 @@ class QueryService:
         self._statements = StatementCache(options.cached_statements, ColumnNames(self._engine.binder))
         self._texts = Texts(source, self._statements, options.max_sql_bytes)
         self._prepared: LeastRecentlyUsed[_Prepared] = LeastRecentlyUsed(options.cached_statements)
-        self._local = LocalExecutor(source, self._engine, self._statements, options.batch_bytes)
+        self._local = LocalExecutor(source, self._engine, options.batch_bytes)
         self._requests = Requests(self._texts, self._local)
         self._cluster = cluster or lone_cluster(source)
         self._routes = Routes(self._cluster, options.broadcast_limit_bytes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -35,8 +34,9 @@ from engine.coordinator.scatter import Scatter, limited, renamed
 from engine.duckdb.deadline import Deadline, Watch, Watcher
 from engine.duckdb.engine import BindingError, Engine, EngineRows
 from engine.duckdb.results import sliced
-from engine.errors import Defect, InvalidInput, LivestateError, NotFound, Unavailable
+from engine.errors import Defect, LivestateError, NotFound, Unavailable
 from engine.exec.engine_query import python_values
+from engine.exec.fallbacks import Fallback, log_fallback
 from engine.exec.fragment_executor import FragmentExecutor
 from engine.exec.local_executor import LocalExecutor
 from engine.exec.query_result import QueryResult
@@ -47,8 +47,6 @@ from engine.plan.values import Arguments
 from engine.scan import BuildingError
 from engine.statements.pin import MigratedError, Pin
 from engine.statements.request import REFUSED_LIMIT, Request
-
-_log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
@@ -316,7 +314,7 @@ class Coordinator:
 
     def _plan(self, asked: DistributedQuery) -> ReadyPlan:
         if asked.limit == REFUSED_LIMIT:
-            return self._plans.gathering(asked.request)
+            return self._plans.gather_plan(asked.request)
         sizes = self._routes.sizes(asked.statement.bound.stores, asked.definitions)
         return self._plans.plan(asked.request, sizes)
 
@@ -325,21 +323,20 @@ class Coordinator:
         hosts = self._readers(route)
         if not hosts or hosts == [self._cluster.here]:
             return self._answer_here(asked, route)
+        skipped: tuple[Fallback, ...] = ()
         if len(hosts) == 1:
             whole = self._plans.whole(asked.request)
             if whole.text is not None:
                 return self._forward(asked, route, hosts[0], whole)
+            skipped = (Fallback.SPLIT,)
         plan = self._plan(asked)
+        plan = replace(plan, fallbacks=(*skipped, *plan.fallbacks))
         try:
             return self._answer_scattered(asked, kept, route, plan)
         except RefusedError as refused:
-            # An expression may meet rows before what would have left them out on one host; only other
-            # refusals are surprising.
-            level = logging.INFO if isinstance(refused.error, InvalidInput) else logging.WARNING
-            _log.log(
-                level, "A statement is answered by gathering, since its split form was refused: %s", refused
-            )
-        plan = self._plans.gathering(asked.request)
+            log_fallback(Fallback.GATHER_ALL, refused.error)
+        plan = self._plans.gather_plan(asked.request)
+        plan = replace(plan, fallbacks=(*skipped, *plan.fallbacks))
         try:
             return self._answer_scattered(asked, kept, route, plan)
         except RefusedError as refused:

@@ -16,16 +16,14 @@ from engine.cluster.reports import HostName
 from engine.errors import (
     Cancelled,
     DeadlineExceeded,
-    InvalidInput,
     LivestateError,
     NotFound,
     Unavailable,
-    Unsupported,
 )
+from engine.exec.fallbacks import HOST_REFUSALS
 
 _MISSING = (Unavailable, NotFound)
 """A store, a partition or an epoch is not there, or the host is not."""
-_REFUSALS = (InvalidInput, Unsupported)
 
 
 class HostFailedError(Exception):
@@ -143,7 +141,7 @@ class Parts:
         """Whether a failure at a host is the statement's as it is: one that is raised from itself is a cycle,
         with all that its traceback holds.
         """
-        return error is self._cause or not (self._ended or isinstance(error, _MISSING + _REFUSALS))
+        return error is self._cause or not (self._ended or isinstance(error, _MISSING + HOST_REFUSALS))
 
     def _translate(self, host: HostName, error: LivestateError) -> BaseException:
         """What another failure at a host means to the statement."""

@@ -4,7 +4,6 @@ the merge.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -14,8 +13,9 @@ from sqlglot import exp
 from engine.coordinator.fragment_types import part_types
 from engine.duckdb.binder import NotBoundError
 from engine.duckdb.deadline import Deadline
-from engine.duckdb.engine import BindingError, Engine, Outputs
-from engine.errors import Defect, InvalidInput, LimitExceeded, NotFound, Unsupported
+from engine.duckdb.engine import Engine, Outputs
+from engine.errors import Defect
+from engine.exec.fallbacks import PIECE_RULES, PLAN_REFUSALS, Fallback, log_fallback
 from engine.exec.fragment_cache import FragmentCache
 from engine.exec.local_executor import Bindable, LocalExecutor
 from engine.model.schema import StoreDefinition, StoreName
@@ -31,19 +31,10 @@ from engine.sql.bind import BoundStatement
 from engine.statements.request import Request
 from engine.statements.statement_cache import LeastRecentlyUsed
 
-_log = logging.getLogger(__name__)
-
 Definitions = Mapping[StoreName, StoreDefinition]
 Types = tuple[pa.DataType, ...]
 ROWS_RULE = "rows"
 COUNT_RULE = "count"
-
-
-_REFUSED = (BindingError, NotBoundError, Defect, InvalidInput, LimitExceeded, NotFound, Unsupported)
-"""How a text is refused that was made from a right statement.
-
-A statement that was cancelled, or whose time is over, was not refused: what is kept of a refusal outlives it.
-"""
 
 
 @dataclass(frozen=True)
@@ -73,6 +64,7 @@ class ReadyPlan:
         fragments: The plan's fragments.
         merge: What the engine makes of their rows; None: the rows of the last fragment are the answer.
         flows: Whether the merge can read the rows of the last fragment as they come.
+        fallbacks: The fall-backs that led to it.
     """
 
     statement: ReadyStatement
@@ -82,6 +74,7 @@ class ReadyPlan:
     fragments: tuple[ReadyFragment, ...]
     merge: QueryText | None
     flows: bool = False
+    fallbacks: tuple[Fallback, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -149,13 +142,19 @@ class PlanCache:
         bindable = self._local.bind(request)
         if isinstance(bindable.statement.plan, RowsPlan | CountPlan):
             return _one_store_plan(request.statement, bindable)
+        bound = bindable.statement.bound
         try:
-            return self._make_ready(request, bindable, split(bindable.statement.bound, sizes))
-        except _REFUSED as error:
-            _log.warning("A statement is answered by gathering, since its split form is refused: %s", error)
-            return self.gathering(request)
+            return self._make_ready(request, bindable, split(bound, sizes))
+        except PLAN_REFUSALS as error:
+            log_fallback(Fallback.GATHER_PIECES, error)
+        try:
+            plan = split(bound, sizes, PIECE_RULES)
+            return self._make_ready(request, bindable, plan, Fallback.GATHER_PIECES)
+        except PLAN_REFUSALS as error:
+            log_fallback(Fallback.GATHER_ALL, error)
+        return self.gather_plan(request)
 
-    def gathering(self, request: Request) -> ReadyPlan:
+    def gather_plan(self, request: Request) -> ReadyPlan:
         """The plan that is always right, by which this host runs the statement whole over gathered rows; not
         kept.
 
@@ -167,7 +166,8 @@ class PlanCache:
         """
         bindable = self._local.bind(request)
         try:
-            return self._make_ready(request, bindable, gather(bindable.statement.bound))
+            plan = gather(bindable.statement.bound)
+            return self._make_ready(request, bindable, plan, Fallback.GATHER_ALL)
         except NotBoundError as error:
             raise Defect(
                 f"The statement is right, and the engine refuses it over gathered rows ({error}); please "
@@ -201,14 +201,16 @@ class PlanCache:
             found = self._fragments.bound(
                 text.sql, bound.definitions, inputs, [types[place] for place in text.places], request.deadline
             )
-        except _REFUSED as error:
-            _log.warning("A statement cannot be handed to another host as it is: %s", error)
+        except PLAN_REFUSALS as error:
+            log_fallback(Fallback.SPLIT, error)
             return WholeText(statement, None, schema)
         return WholeText(
             statement, text if schema is None or found.outputs.schema.types == schema.types else None, schema
         )
 
-    def _make_ready(self, request: Request, bindable: Bindable, split_plan: SplitPlan) -> ReadyPlan:
+    def _make_ready(
+        self, request: Request, bindable: Bindable, split_plan: SplitPlan, *fallbacks: Fallback
+    ) -> ReadyPlan:
         bound, wanted = bindable.statement.bound, bindable.outputs
         types, deadline = request.types, request.deadline
         lists = tuple(bound.list_schemas)
@@ -251,6 +253,7 @@ class PlanCache:
             tuple(fragments),
             given,
             flows,
+            (*bindable.fallbacks, *fallbacks),
         )
 
     def _find_types(

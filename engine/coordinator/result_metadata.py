@@ -11,6 +11,7 @@ from engine.cluster.reports import HostName
 from engine.cluster.routing import Route
 from engine.coordinator.fragment_context import FragmentStats
 from engine.coordinator.plan_cache import Definitions, ReadyPlan
+from engine.exec.fallbacks import count_fallbacks
 from engine.exec.query_result import QueryMetadata
 
 DISTRIBUTED = "distributed"
@@ -60,6 +61,7 @@ def forwarded_metadata(
         hosts=(host,),
         fragments=1,
         rules=(WHOLE_RULE,),
+        fallbacks=count_fallbacks((), [metadata]),
         seconds=seconds,
     )
 
@@ -95,6 +97,7 @@ def scattered_metadata(
         fragments=len(stats),
         rules=plan.split.rules,
         bytes_moved=moved_bytes(stats, here),
+        fallbacks=count_fallbacks(plan.fallbacks, [each.metadata for each in stats]),
         seconds=seconds,
     )
 

@@ -14,6 +14,13 @@ from engine.duckdb.engine import BindingError, Engine, Outputs
 from engine.duckdb.results import sliced
 from engine.errors import LivestateError
 from engine.exec.engine_query import RunningQuery, outputs_of, outputs_of_stored, reads_of, run, scan_sql
+from engine.exec.fallbacks import (
+    TEXT_REFUSALS,
+    Fallback,
+    count_fallbacks,
+    log_fallback,
+    with_all_columns,
+)
 from engine.exec.kernels import live_rows, looked_up
 from engine.exec.query_result import QueryResult
 from engine.exec.read_metadata import lookup_metadata, metadata_of
@@ -27,7 +34,7 @@ from engine.sql.columns import has_columns_of_rows
 from engine.sql.diagnose import located
 from engine.statements.pin import Pin, Views, check_shapes
 from engine.statements.request import REFUSED_LIMIT, Request
-from engine.statements.statement_cache import ReadyText, StatementCache
+from engine.statements.statement_cache import ReadyText
 
 
 @dataclass(frozen=True)
@@ -38,10 +45,12 @@ class Bindable:
         statement: The statement that was asked, or one that reads all columns of its stores and has its lists
             in place.
         outputs: Its columns; None where its rows make them.
+        fallbacks: The fall-backs that led to it.
     """
 
     statement: ReadyStatement
     outputs: Outputs | None
+    fallbacks: tuple[Fallback, ...] = ()
 
 
 class LocalExecutor:
@@ -50,16 +59,12 @@ class LocalExecutor:
     Args:
         source: The stores.
         engine: The engine.
-        statements: Knows statements by their text.
         batch_bytes: Arrow bytes that a batch of a result should not exceed.
     """
 
-    def __init__(
-        self, source: StoreSource, engine: Engine, statements: StatementCache, batch_bytes: int
-    ) -> None:
+    def __init__(self, source: StoreSource, engine: Engine, batch_bytes: int) -> None:
         self._source = source
         self._engine = engine
-        self._statements = statements
         self._batch_bytes = batch_bytes
 
     def answer(self, request: Request) -> QueryResult:
@@ -168,43 +173,31 @@ class LocalExecutor:
         request.deadline.check()
         with ExitStack() as resources:
             views = resources.enter_context(self._views(request))
-            running = self._start(request, views)
+            running, fallbacks = self._start(request, views)
             resources.callback(running.rows.close)
             statistics = [read.scan.statistics for read in running.reads if read.scan is not None]
             metadata = metadata_of("engine", views, statistics, request.seconds(**running.seconds))
+            if fallbacks:
+                metadata = replace(metadata, fallbacks=count_fallbacks(fallbacks))
             kept = resources.pop_all()
         rows = running.rows
         return QueryResult(
             rows.schema, metadata, sliced(iter(rows), self._batch_bytes), kept.close, rows.interrupt
         )
 
-    def _start(self, request: Request, views: Views) -> RunningQuery:
-        """Begin on the engine.
-
-        A statement that the engine refuses is tried again with all columns of its stores and its lists in
-        place, so that no shortcut of planning can be the cause.
-        """
+    def _start(self, request: Request, views: Views) -> tuple[RunningQuery, tuple[Fallback, ...]]:
+        """Begin on the engine; returns also the fall-backs that it took."""
         try:
-            return run(self._engine, request.statement, request.arguments, views, request.deadline)
+            return run(self._engine, request.statement, request.arguments, views, request.deadline), ()
         except BindingError as error:
-            widened = self._widen(request, error)
+            statement = _read_all_columns(request, error)
+            arguments = replace(request.arguments, lists={})
             try:
-                return run(
-                    self._engine,
-                    widened.statement,
-                    replace(request.arguments, lists={}),
-                    views,
-                    request.deadline,
-                )
+                running = run(self._engine, statement, arguments, views, request.deadline)
             except BindingError:
                 raise _refusal(request.ready, error) from error
-
-    def _widen(self, request: Request, error: BindingError) -> ReadyText:
-        try:
-            widened = self._statements.widened(request.ready, request.dialect)
-        except LivestateError as cause:
-            raise _refusal(request.ready, error) from cause
-        return replace(widened, statement=replace(widened.statement, names=request.statement.names))
+            log_fallback(Fallback.ALL_COLUMNS, error)
+            return running, (Fallback.ALL_COLUMNS,)
 
     def bind(self, request: Request) -> Bindable:
         """Find a query's columns without running it.
@@ -223,27 +216,28 @@ class LocalExecutor:
             return Bindable(statement, outputs_of_stored(statement.plan.schema))
         types = request.types or suggested_types(statement.bound.parameters)
         try:
-            return self._bind_or_widen(request, types)
+            return self._bind_with_types(request, types)
         except BindingError as error:
             kinds = tuple(slot.type for slot in statement.bound.parameters)
             if request.types or None not in kinds:
                 raise _refusal(request.ready, error) from error
         # Where no place suggests a type, the engine may find one that fits, which the default did not.
         try:
-            return self._bind_or_widen(request, kinds)
+            return self._bind_with_types(request, kinds)
         except BindingError as error:
             raise _refusal(request.ready, error) from error
 
-    def _bind_or_widen(self, request: Request, types: tuple[pa.DataType | None, ...]) -> Bindable:
-        """A query with types of its parameters, tried again as in `_start`."""
+    def _bind_with_types(self, request: Request, types: tuple[pa.DataType | None, ...]) -> Bindable:
+        """A query with types of its parameters, with the fall-backs of `_start`."""
         try:
             return self._bind_statement(request.statement, types, request.deadline)
         except BindingError as error:
-            widened = self._widen(request, error)
+            statement = _read_all_columns(request, error)
             try:
-                return self._bind_statement(widened.statement, types, request.deadline)
+                bindable = self._bind_statement(statement, types, request.deadline)
             except BindingError:
                 raise error from None
+            return replace(bindable, fallbacks=(Fallback.ALL_COLUMNS,))
 
     def _bind_statement(
         self, statement: ReadyStatement, types: tuple[pa.DataType | None, ...], deadline: Deadline
@@ -288,6 +282,17 @@ def _check_time(batches: Iterator[pa.RecordBatch], deadline: Deadline) -> Iterat
     for batch in batches:
         deadline.check()
         yield batch
+
+
+def _read_all_columns(request: Request, error: BindingError) -> ReadyStatement:
+    """A statement that the engine has refused, with all columns of its stores and its lists in place: so no
+    shortcut of planning can be the cause.
+    """
+    try:
+        statement = with_all_columns(request.ready, request.dialect).statement
+    except TEXT_REFUSALS as cause:
+        raise _refusal(request.ready, error) from cause
+    return replace(statement, names=request.statement.names)
 
 
 def _refusal(ready: ReadyText, error: BindingError) -> LivestateError:

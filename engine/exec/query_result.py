@@ -35,6 +35,8 @@ class QueryMetadata:
         fragments: How many fragments they ran.
         rules: Names of the rules by which the statement was split.
         bytes_moved: Arrow bytes that went between hosts up to the first batch.
+        fallbacks: How often each fall-back was taken (`engine.exec.fallbacks.Fallback`), here and on other
+            hosts.
     """
 
     plan: str
@@ -53,6 +55,7 @@ class QueryMetadata:
     fragments: int = 0
     rules: tuple[str, ...] = ()
     bytes_moved: int = 0
+    fallbacks: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """The metadata as a JSON object of the attributes."""
@@ -66,7 +69,8 @@ class QueryMetadata:
             f'"blocks_read": {self.blocks_read}, "blocks": {self.blocks}, '
             f'"rows_read": {self.rows_read}, "rows": {self.rows}, "seconds": {{{seconds}}}, '
             f'"hosts": {json.dumps(self.hosts) if self.hosts else "[]"}, "fragments": {self.fragments}, '
-            f'"rules": {json.dumps(self.rules) if self.rules else "[]"}, "bytes_moved": {self.bytes_moved}}}'
+            f'"rules": {json.dumps(self.rules) if self.rules else "[]"}, "bytes_moved": {self.bytes_moved}, '
+            f'"fallbacks": {json.dumps(self.fallbacks) if self.fallbacks else "{}"}}}'
         )
 
 

@@ -174,15 +174,6 @@ class StatementCache:
             self._texts.put(key, made)
         return made
 
-    def widened(self, ready: ReadyText, dialect: str) -> ReadyText:
-        """The statement of a text with all columns of its stores and its lists in place; not kept."""
-        lifted, tables = lift(ready.text, dialect, lists=False), ready.statement.bound.tables
-        return replace(
-            ready,
-            statement=ready_statement(lifted, dialect, tables, all_columns=True, moments=ready.moments),
-            lists={},
-        )
-
     def shaped(self, shape: str, tables: Tables) -> ReadyStatement | None:
         """The lookup that all short texts of a shape share, if it is known."""
         found = self._shapes.get(shape)

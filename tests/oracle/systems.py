@@ -16,18 +16,20 @@ import pyarrow as pa
 
 from engine.changelog import Changelog, open_appender
 from engine.duckdb.results import conversion, result_schema
+from engine.exec.fallbacks import PIECE_RULES
 from engine.model.schema import Epoch, GroupName
 from engine.plan.split.gather import gather
+from engine.plan.split.rules import RULES
 from engine.plan.split.sizes import Sizes, StoreSize
-from engine.plan.split.split import split
 from engine.replica.follower import FollowerOptions
 from engine.state.options import StateOptions
 from tests.oracle.datasets import Dataset, Store
 from tests.oracle.plain_duckdb import with_literals
 from tests.support.cluster import FLOWING, SMALL, Cluster, following_cluster, host_names, memory_cluster
 from tests.support.split_runner import SplitRunner
+from tests.support.splitting import split_or_gather
 
-COORDINATOR_LOGS = ("engine.coordinator",)
+COORDINATOR_LOGS = ("engine.coordinator", "engine.exec.fallbacks")
 FOLLOW = FollowerOptions(poll_seconds=0.01, state=StateOptions(block_rows=8, fan_out=3))
 WAIT_SECONDS = 60.0
 _REMOVED = "removed"
@@ -95,7 +97,8 @@ class SplitSystem:
             )
         )
         bound = self._runner.bind(with_literals(sql, literals))
-        plan = split(bound, sizes)
+        rules = PIECE_RULES if random.random() < 0.1 else RULES  # as where plans by all rules are refused
+        plan = split_or_gather(bound, sizes, rules)
         try:
             found = self._runner.run(plan, bound)
         except ROW_FAILURES:

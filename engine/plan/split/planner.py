@@ -224,7 +224,7 @@ class Planner:
                 found = self.split_select(rule.apply(query, self.next_name())) if has_rows else None
             if found is not None:
                 return found
-        raise NotPlannedError
+        raise NotPlannedError("No rule answers one of its queries.")
 
     def _note_spread_rows(self, select: exp.Select) -> bool:
         """Whether hosts work out a SELECT's FROM and WHERE alone; if so, types are noted on its columns."""
@@ -240,7 +240,7 @@ class Planner:
 
     def _check_is_local(self, tree: exp.Query) -> None:
         if self.reads_stores(tree):
-            raise NotPlannedError
+            raise NotPlannedError("A store is read where only rows of fragments are.")
 
     # Fragments
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.plan.split.gather import gather
 from engine.plan.split.nodes import SplitPlan
 from engine.plan.split.planner import NotPlannedError, Planner, Rule
 from engine.plan.split.resolve import resolve
@@ -27,13 +26,17 @@ def split(bound: BoundStatement, sizes: Sizes = _UNKNOWN, rules: Sequence[Rule] 
         rules: What is tried, in this order.
 
     Returns:
-        The best plan that is proved right; there always is one.
+        The best plan that is proved right.
+
+    Raises:
+        NotPlannedError: There is none. `engine.plan.split.gather` is right for every statement.
     """
-    if len(bound.references) <= MAX_REFERENCES:
-        try:
-            resolved = resolve(bound)
-            if resolved is not None:
-                return Planner(resolved, sizes, rules).plan()
-        except (NotPlannedError, RecursionError):
-            pass
-    return gather(bound)
+    if len(bound.references) > MAX_REFERENCES:
+        raise NotPlannedError(f"It reads stores in more than {MAX_REFERENCES} places.")
+    try:
+        resolved = resolve(bound)
+        if resolved is None:
+            raise NotPlannedError("Some of its names are not certain.")
+        return Planner(resolved, sizes, rules).plan()
+    except RecursionError as error:
+        raise NotPlannedError("It nests too deeply.") from error

@@ -374,7 +374,7 @@ def _planning() -> Iterator[tuple[PlanCache, Request]]:
     engine = Engine(256 << 20, 1)
     try:
         statements = StatementCache(10, ColumnNames(engine.binder))
-        local = LocalExecutor(MemorySource([memory_view(PLAYS, ROWS)]), engine, statements, 1 << 20)
+        local = LocalExecutor(MemorySource([memory_view(PLAYS, ROWS)]), engine, 1 << 20)
         sql = "SELECT genre, sum(count) FROM plays GROUP BY genre"
         ready = statements.ready(sql, "duckdb", {PLAYS.name: PLAYS}, NO_DEADLINE)
         plans = PlanCache(engine, FragmentCache(engine, 10), local, 10)
@@ -391,7 +391,7 @@ def test_a_plan_that_the_engine_refuses_is_replaced_by_gathering(
         with caplog.at_level(logging.WARNING):
             plan = plans.plan(request, Sizes())
         assert plan.split.rules == ("gather",)
-        assert "gathering" in caplog.text
+        assert "gather all" in caplog.text
         assert plans.plan(request, Sizes()) is plan
 
 

@@ -292,7 +292,7 @@ def test_a_fragment_that_is_refused_amidst_its_rows_is_answered_by_gathering(
     ):
         assert MANY[GROUPS](_read(service, GROUPS))
         assert peers.broken is not None
-    assert "answered by gathering" in caplog.text
+    assert "gather all" in caplog.text
 
 
 def test_other_errors_amidst_the_rows_keep_their_kind() -> None:

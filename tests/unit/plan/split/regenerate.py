@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engine.plan.split.split import split
 from tests.support.split_runner import bound_statement
+from tests.support.splitting import split_or_gather
 from tests.unit.plan.split.fixture_files import DIRECTORY, plan_lines, read, write
 from tests.unit.plan.split.stores import SMALL, sizes_of, stores
 
@@ -20,7 +20,7 @@ def main() -> None:
         write(
             path,
             [
-                replace(each, plan=plan_lines(split(bound_statement(each.sql, definitions), sizes)))
+                replace(each, plan=plan_lines(split_or_gather(bound_statement(each.sql, definitions), sizes)))
                 for each in read(path)
             ],
         )

@@ -9,9 +9,9 @@ import pyarrow as pa
 from engine.model.schema import StoreDefinition, StoreName, define_store
 from engine.plan.split.explain import explain_split
 from engine.plan.split.sizes import Sizes, StoreSize
-from engine.plan.split.split import split
 from tests.support.oracle import plain
 from tests.support.split_runner import SplitRunner
+from tests.support.splitting import split_or_gather
 
 HOSTS = 3
 _FEW_ROWS, _SOME_ROWS, _MANY_ROWS = (
@@ -155,7 +155,7 @@ def check(
     """
     bound = runner.bind(sql)
     sizes = sizes_of(small)
-    plan = split(bound, sizes)
+    plan = split_or_gather(bound, sizes)
     whole, found = runner.whole(bound, parameters), runner.run(plan, bound, parameters)
     ordered = "order by" in sql.lower().rsplit(")", 1)[-1]
     expected, answer = (
@@ -164,5 +164,5 @@ def check(
     text = "\n".join(explain_split(plan))
     assert answer == expected, text
     assert found.schema.types == whole.schema.types, text
-    assert explain_split(split(runner.bind(sql), sizes)) == explain_split(plan)
+    assert explain_split(split_or_gather(runner.bind(sql), sizes)) == explain_split(plan)
     return plan.rules

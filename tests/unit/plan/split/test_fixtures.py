@@ -14,13 +14,14 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
+from engine.exec.fallbacks import PIECE_RULES
 from engine.model.schema import StoreName
 from engine.plan.split.explain import store_sql
 from engine.plan.split.planner import Rule
 from engine.plan.split.rules import RULES
-from engine.plan.split.split import split
 from tests.support.oracle import plain, unordered
 from tests.support.split_runner import SplitRunner
+from tests.support.splitting import split_or_gather
 from tests.unit.plan.split.fixture_files import Fixture, plan_lines, read_all, readable_sql
 from tests.unit.plan.split.stores import SMALL, sizes_of, stores
 
@@ -50,7 +51,7 @@ def whole() -> Iterator[WholeRows]:
 
 @each_fixture
 def test_the_plan_is_the_one_that_is_shown(runner: SplitRunner, fixture: Fixture) -> None:
-    assert plan_lines(split(runner.bind(fixture.sql), sizes_of(SMALL))) == fixture.plan
+    assert plan_lines(split_or_gather(runner.bind(fixture.sql), sizes_of(SMALL))) == fixture.plan
 
 
 @each_fixture
@@ -60,15 +61,24 @@ def test_the_plan_gives_what_duckdb_gives(runner: SplitRunner, whole: WholeRows,
     answer = whole.sql(fixture.sql).to_arrow_table()
     rows_of = plain if _ORDER.search(fixture.sql) else unordered
     for small in (SMALL, frozenset[StoreName]()):
-        found = runner.run(split(bound, sizes_of(small)), bound)
+        found = runner.run(split_or_gather(bound, sizes_of(small)), bound)
         assert found.schema.types == answer.schema.types
         assert rows_of(found) == rows_of(answer)
 
 
 @each_fixture
+def test_the_rules_for_pieces_give_the_same(runner: SplitRunner, whole: WholeRows, fixture: Fixture) -> None:
+    """They are the rung below all rules."""
+    bound = runner.bind(fixture.sql)
+    answer = whole.sql(fixture.sql).to_arrow_table()
+    rows_of = plain if _ORDER.search(fixture.sql) else unordered
+    assert rows_of(runner.run(split_or_gather(bound, sizes_of(SMALL), PIECE_RULES), bound)) == rows_of(answer)
+
+
+@each_fixture
 def test_what_is_shown_is_the_sql_that_runs(runner: SplitRunner, fixture: Fixture) -> None:
     """Without quotes and over several lines it is the same statement."""
-    plan = split(runner.bind(fixture.sql), sizes_of(SMALL))
+    plan = split_or_gather(runner.bind(fixture.sql), sizes_of(SMALL))
     texts = [store_sql(fragment) for fragment in plan.fragments]
     if plan.merge is not None:
         texts.append(plan.merge.sql(dialect="duckdb"))
@@ -101,7 +111,7 @@ def test_without_the_rule_plans_are_others_and_answers_the_same(
     for fixture in FIXTURES:
         if fixture.rule == _file_of(rule):
             bound = runner.bind(fixture.sql)
-            plan = split(bound, sizes_of(SMALL), others)
+            plan = split_or_gather(bound, sizes_of(SMALL), others)
             changed += plan_lines(plan) != fixture.plan
             answer = whole.sql(fixture.sql).to_arrow_table()
             rows_of = plain if _ORDER.search(fixture.sql) else unordered

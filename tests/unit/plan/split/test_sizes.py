@@ -7,15 +7,15 @@ import pytest
 from engine.model.schema import StoreName
 from engine.plan.split.nodes import SplitPlan
 from engine.plan.split.sizes import Sizes, StoreSize
-from engine.plan.split.split import split
 from tests.support.split_runner import SplitRunner
+from tests.support.splitting import split_or_gather
 from tests.unit.plan.split.stores import check
 
 SQL = "SELECT s.song, l.name FROM songs s, listeners l WHERE s.genre = l.listener"
 
 
 def _planned(runner: SplitRunner, sql: str, sizes: Sizes) -> SplitPlan:
-    return split(runner.bind(sql), sizes)
+    return split_or_gather(runner.bind(sql), sizes)
 
 
 def _sizes(songs: int, listeners: int) -> Sizes:

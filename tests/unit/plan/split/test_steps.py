@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from engine.plan.split.once import is_read_once
-from engine.plan.split.split import split
 from tests.support.split_runner import SplitRunner
+from tests.support.splitting import split_or_gather
 from tests.unit.plan.split.stores import SMALL, check, sizes_of
 
 
@@ -36,7 +36,7 @@ from tests.unit.plan.split.stores import SMALL, check, sizes_of
 )
 def test_a_derived_table_is_a_part_of_the_merge(runner: SplitRunner, sql: str) -> None:
     bound = runner.bind(sql)
-    plan = split(bound, sizes_of(SMALL))
+    plan = split_or_gather(bound, sizes_of(SMALL))
     assert [fragment.is_local for fragment in plan.fragments] == [False]
     assert len(plan.rules) == 2
     assert plan.merge is not None
@@ -58,5 +58,5 @@ def test_a_derived_table_is_a_part_of_the_merge(runner: SplitRunner, sql: str) -
     ],
 )
 def test_what_is_read_twice_or_joined_is_a_table(runner: SplitRunner, sql: str) -> None:
-    assert any(fragment.is_local for fragment in split(runner.bind(sql), sizes_of(SMALL)).fragments)
+    assert any(fragment.is_local for fragment in split_or_gather(runner.bind(sql), sizes_of(SMALL)).fragments)
     check(runner, sql)

@@ -8,8 +8,8 @@ import pytest
 
 from engine.model.schema import StoreName
 from engine.plan.split.explain import explain_split
-from engine.plan.split.split import split
 from tests.support.split_runner import SplitRunner
+from tests.support.splitting import split_or_gather
 from tests.unit.plan.split.stores import check, sizes_of
 
 
@@ -155,7 +155,7 @@ def test_strange_places(runner: SplitRunner, sql: str) -> None:
 def test_gathered_rows_are_those_that_can_matter(runner: SplitRunner) -> None:
     sql = "SELECT unnest(tags), title FROM songs WHERE song IN (1, 2, 30) AND genre >= $1 AND title LIKE 't%'"
     check(runner, sql, parameters=(1,))
-    fragment = split(runner.bind(sql)).fragments[0].tree.sql(dialect="duckdb")
+    fragment = split_or_gather(runner.bind(sql)).fragments[0].tree.sql(dialect="duckdb")
     assert all(
         text in fragment
         for text in ('"song" IN (1, 2, 30)', '"genre" >= $1', """STARTS_WITH("songs"."title", 't')""")
@@ -177,7 +177,7 @@ def test_known_rows_reduce_what_others_send(runner: SplitRunner) -> None:
     sql = "SELECT sum(rank) FROM charts c, listeners l WHERE c.rank = l.listener AND l.age = 14"
     check(runner, sql, frozenset())
     lines = explain_split(
-        split(
+        split_or_gather(
             runner.bind(
                 "SELECT count(*) FROM listeners l WHERE age = 14 AND NOT EXISTS (FROM plays p WHERE "
                 "p.listener = l.listener)"

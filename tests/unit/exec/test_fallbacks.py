@@ -1,0 +1,179 @@
+"""The ladder of fall-backs: which rung is taken when, and that the metadata of the result counts it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import sqlglot
+from sqlglot import exp
+
+from engine.coordinator import plan_cache
+from engine.duckdb.engine import BindingError
+from engine.duckdb.errors import Failure
+from engine.errors import Defect, Unavailable, Unsupported
+from engine.exec import local_executor
+from engine.exec.engine_query import run
+from engine.exec.fallbacks import PIECE_RULES, Fallback, count_fallbacks
+from engine.model.schema import define_store
+from engine.plan.split.nodes import Fragment, SplitPlan
+from engine.plan.split.planner import NotPlannedError, Rule
+from engine.plan.split.rules import RULES
+from engine.plan.split.sizes import Sizes
+from engine.plan.split.split import MAX_REFERENCES, split
+from engine.service import QueryService
+from engine.sql.bind import BoundStatement
+from tests.support.cluster import SMALL, Cluster, host_names, memory_cluster
+from tests.support.memory_source import MemorySource, memory_view
+
+PLAYS = define_store(
+    "plays",
+    pa.schema([("song_id", pa.int64()), ("genre", pa.string()), ("count", pa.int64())]),
+    ["song_id"],
+    partitions=8,
+)
+ROWS = pa.table({"song_id": list(range(100)), "genre": ["rock", "pop"] * 50, "count": list(range(100))})
+GENRES = "SELECT genre, sum(count) FROM plays GROUP BY genre ORDER BY genre"
+ANSWER = [("pop", 2500), ("rock", 2450)]
+ONE_ROW = "SELECT max(genre) FROM plays WHERE song_id = {}"
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with memory_cluster([PLAYS], {"plays": ROWS}, host_names(3)) as hosts:
+        yield hosts
+
+
+@pytest.fixture
+def service(cluster: Cluster) -> QueryService:
+    return cluster.services[cluster.hosts[0]]
+
+
+def _ask(service: QueryService, sql: str) -> tuple[list[tuple[object, ...]], dict[str, int]]:
+    """The rows of a statement, and the rungs that its metadata counts."""
+    with service.execute(sql) as result:
+        rows = [tuple(row.values()) for row in result.read_all().to_pylist()]
+    counted = json.loads(result.metadata.to_json())["fallbacks"]
+    assert counted == result.metadata.fallbacks
+    return rows, counted
+
+
+def _refuse_split(monkeypatch: pytest.MonkeyPatch, *refused: Sequence[Rule], error: Exception) -> None:
+    def refuse(bound: BoundStatement, sizes: Sizes, rules: Sequence[Rule] = RULES) -> SplitPlan:
+        if rules in refused:
+            raise error
+        return split(bound, sizes, rules)
+
+    monkeypatch.setattr(plan_cache, "split", refuse)
+
+
+def test_a_statement_that_needs_no_fallback_counts_none(service: QueryService) -> None:
+    assert _ask(service, GENRES) == (ANSWER, {})
+
+
+@pytest.mark.parametrize(
+    "error", [NotPlannedError("No rule."), Defect("A rule is wrong."), Unsupported("A type.")]
+)
+def test_a_plan_that_is_refused_is_made_of_pieces(
+    service: QueryService, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    _refuse_split(monkeypatch, RULES, error=error)
+    for _ in range(2):  # the plan is kept, and the rung counts again
+        assert _ask(service, GENRES) == (ANSWER, {"gather pieces": 1})
+
+
+def test_pieces_that_are_refused_are_gathered_whole(
+    service: QueryService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _refuse_split(monkeypatch, RULES, PIECE_RULES, error=NotPlannedError("No rule."))
+    assert _ask(service, GENRES) == (ANSWER, {"gather all": 1})
+
+
+def test_texts_that_the_engine_refuses_are_a_refused_plan(
+    service: QueryService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write_wrong_text(bound: BoundStatement, sizes: Sizes, rules: Sequence[Rule] = RULES) -> SplitPlan:
+        tree = sqlglot.parse_one('SELECT no_such_column FROM "__scan_0"', dialect="duckdb")
+        assert isinstance(tree, exp.Query)
+        return SplitPlan(("wrong",), (Fragment("__part_0", tree, bound.references, (), "wrong"),), None)
+
+    monkeypatch.setattr(plan_cache, "split", write_wrong_text)
+    assert _ask(service, GENRES) == (ANSWER, {"gather all": 1})
+
+
+def test_more_references_than_are_planned_are_gathered(service: QueryService) -> None:
+    sql = " UNION ALL ".join([ONE_ROW.format(1)] * (MAX_REFERENCES + 1))
+    rows, counted = _ask(service, f"SELECT count(*) FROM ({sql})")
+    assert rows == [(MAX_REFERENCES + 1,)]
+    assert counted in ({}, {"gather all": 1})  # one host may have it whole
+    sql = " UNION ALL ".join(["SELECT * FROM plays"] * (MAX_REFERENCES + 1))
+    assert _ask(service, f"SELECT count(*) FROM ({sql})") == (
+        [(100 * (MAX_REFERENCES + 1),)],
+        {"gather all": 1},
+    )
+
+
+def test_other_errors_are_no_refusal(service: QueryService, monkeypatch: pytest.MonkeyPatch) -> None:
+    _refuse_split(monkeypatch, RULES, error=Unavailable("The changelog cannot be reached."))
+    with pytest.raises(Unavailable, match="changelog"):
+        _ask(service, GENRES)
+
+
+def test_a_statement_that_cannot_travel_whole_is_split(
+    cluster: Cluster, service: QueryService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise Unsupported("It cannot be written.")
+
+    elsewhere = next(key for key in range(100) if _is_answered_by(cluster.hosts[1], service, key))
+    monkeypatch.setattr(plan_cache, "_whole_text", refuse)
+    assert _ask(service, ONE_ROW.format(elsewhere) + " AND count >= 0")[1] == {"split": 1}
+
+
+def _is_answered_by(host: str, service: QueryService, key: int) -> bool:
+    with service.execute(ONE_ROW.format(key)) as result:
+        return result.metadata.hosts == (host,)
+
+
+@pytest.fixture
+def refusals(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], int]]:
+    """Has the engine refuse every text that does not read all columns; gives how many it has refused."""
+    refused: list[object] = []
+
+    def refuse(engine: object, statement: object, *rest: object) -> object:
+        references = statement.bound.references  # type: ignore[attr-defined]
+        if any(len(each.columns) < len(each.definition.schema) for each in references):
+            refused.append(statement)
+            raise BindingError(Failure("binder", "A column is missing."), "")
+        return run(engine, statement, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(local_executor, "run", refuse)
+    yield lambda: len(refused)
+
+
+def test_a_text_that_the_engine_refuses_reads_all_columns(refusals: Callable[[], int]) -> None:
+    service = QueryService(MemorySource([memory_view(PLAYS, ROWS)]), SMALL)
+    try:
+        assert _ask(service, GENRES) == (ANSWER, {"all columns": 1})
+        assert refusals() == 1
+    finally:
+        service.close()
+
+
+def test_rungs_that_hosts_took_are_counted_together(
+    service: QueryService, refusals: Callable[[], int]
+) -> None:
+    assert _ask(service, GENRES) == (ANSWER, {"all columns": 3})
+    assert refusals() == 3
+
+
+def test_what_hosts_of_other_versions_count_does_not_matter() -> None:
+    reports: list[dict[str, Any]] = [
+        {},
+        {"fallbacks": {}},
+        {"fallbacks": {"all columns": 2, "of tomorrow": 5}},
+    ]
+    assert count_fallbacks([Fallback.SPLIT], reports) == {"split": 1, "all columns": 2}
