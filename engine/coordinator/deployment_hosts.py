@@ -11,7 +11,7 @@ from engine.cluster.routing import Order
 
 
 @dataclass(frozen=True)
-class Cluster:
+class DeploymentHosts:
     """All hosts, and which of them this is.
 
     Attributes:

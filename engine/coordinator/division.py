@@ -13,13 +13,12 @@ from engine.cluster.fragments import FragmentRequest
 from engine.cluster.replicas import readers
 from engine.cluster.reports import HostName
 from engine.cluster.routing import Route
-from engine.coordinator.deployment_hosts import Cluster
+from engine.coordinator.deployment_hosts import DeploymentHosts
 from engine.coordinator.distributed_query import DistributedQuery
-from engine.coordinator.endpoints import plain_fragment
+from engine.coordinator.endpoints import Endpoints, endpoints_of, plain_fragment
 from engine.coordinator.fragment_context import FragmentContext
 from engine.coordinator.plan_cache import Definitions, PlanCache
 from engine.coordinator.router import Router
-from engine.coordinator.routes import Routes
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition
 from engine.plan.placement import Partitions, kept_partitions, united
 
@@ -59,25 +58,44 @@ class Divider:
 
     Args:
         cluster: The hosts.
-        routes: Knows how big stores are.
         router: Finds epochs that can be read.
         plans: Plans of statements.
     """
 
-    def __init__(self, cluster: Cluster, routes: Routes, router: Router, plans: PlanCache) -> None:
+    def __init__(self, cluster: DeploymentHosts, router: Router, plans: PlanCache) -> None:
         self._cluster = cluster
-        self._routes = routes
         self._router = router
         self._plans = plans
 
-    def divide(self, asked: DistributedQuery, timeout_seconds: float | None) -> Division:
+    def endpoints(self, query: DistributedQuery) -> Endpoints | None:
+        """The fragments whose rows together are the answer of a statement.
+
+        Args:
+            query: The statement.
+
+        Returns:
+            A fragment for each of at least two hosts; None where the answer has to come from here.
+
+        Raises:
+            LivestateError: It cannot be answered, as kind and message say.
+        """
+        if len(self._cluster.peers.reports()) < 2:
+            return None
+        routed = self._router.find(query)
+        if len(routed.readers) < 2:
+            return None
+        query = routed.query
+        plan = self._plans.plan(query.request, self._router.sizes(query))
+        return endpoints_of(query, plan, routed.route, self._cluster.here)
+
+    def divide(self, query: DistributedQuery, timeout_seconds: float | None) -> Division:
         """Divide the answer of a statement.
 
         Every piece is a fragment over one partition number of all stores: what is right for any placement of
         partitions on hosts is right for one on which every number has a host of its own.
 
         Args:
-            asked: The statement.
+            query: The statement.
             timeout_seconds: How long a piece may take, once somebody asks for it; None for no limit.
 
         Returns:
@@ -86,22 +104,21 @@ class Divider:
         Raises:
             LivestateError: It cannot be answered, as kind and message say.
         """
-        routed = self._router.find(asked)
-        asked, kept, route = routed.asked, routed.kept, routed.route
-        sizes = self._routes.sizes(asked.statement.bound.stores, asked.definitions)
-        plan = self._plans.plan(asked.request, sizes)
-        fragment = plain_fragment(asked, plan)
+        routed = self._router.find(query)
+        query, kept, route = routed.query, routed.kept, routed.route
+        plan = self._plans.plan(query.request, self._router.sizes(query))
+        fragment = plain_fragment(query, plan)
         if fragment is None:
             return Division(route.epochs, plan.schema, None)
-        if plan.runs is not asked.statement:
-            kept = kept_partitions(plan.runs.bound.references, plan.runs.predicates, asked.arguments)
+        if plan.runs is not query.statement:
+            kept = kept_partitions(plan.runs.bound.references, plan.runs.predicates, query.arguments)
         needs = united(fragment.fragment.references, kept)
-        context = FragmentContext(asked.arguments, route, self._cluster.here, asked.deadline)
-        shares = _shares({name: needs[name] for name in fragment.text.stores}, route, asked.definitions)
+        context = FragmentContext(query.arguments, route, self._cluster.here, query.deadline)
+        shares = _shares({name: needs[name] for name in fragment.text.stores}, route, query.definitions)
         pieces = tuple(
             Piece(
                 replace(context.request(fragment.text, share, {}), timeout_seconds=timeout_seconds),
-                self._readers(share, route, asked),
+                self._readers(share, route, query),
             )
             for share in shares
         )
@@ -109,9 +126,9 @@ class Divider:
         # one.
         return Division(route.epochs, plan.schema, pieces if all(piece.hosts for piece in pieces) else None)
 
-    def _readers(self, share: Partitions, route: Route, asked: DistributedQuery) -> tuple[HostName, ...]:
+    def _readers(self, share: Partitions, route: Route, query: DistributedQuery) -> tuple[HostName, ...]:
         return readers(
-            share, route.epochs, asked.definitions, self._cluster.peers.reports(), self._cluster.order
+            share, route.epochs, query.definitions, self._cluster.peers.reports(), self._cluster.order
         )
 
 
@@ -130,12 +147,15 @@ def _shares(needs: Partitions, route: Route, definitions: Definitions) -> Sequen
         {(definitions[store].partitions, number) for store, numbers in spread.items() for number in numbers}
     )
     return [
-        {**beside, **{store: _at(place, definitions[store], numbers) for store, numbers in spread.items()}}
+        {
+            **beside,
+            **{store: _partition_at(place, definitions[store], numbers) for store, numbers in spread.items()},
+        }
         for place in places
     ]
 
 
-def _at(
+def _partition_at(
     place: tuple[int, PartitionId], definition: StoreDefinition, numbers: tuple[PartitionId, ...]
 ) -> tuple[PartitionId, ...]:
     """A store's partition at a place, if it is one of some."""

@@ -19,11 +19,11 @@ Endpoints = Mapping[HostName, FragmentRequest]
 """What to ask of each host; all their rows together are the answer."""
 
 
-def endpoints_of(asked: DistributedQuery, plan: ReadyPlan, route: Route, here: HostName) -> Endpoints | None:
+def endpoints_of(query: DistributedQuery, plan: ReadyPlan, route: Route, here: HostName) -> Endpoints | None:
     """The fragments whose rows, put one after the other, are a statement's answer.
 
     Args:
-        asked: The statement.
+        query: The statement.
         plan: Its plan.
         route: Who reads what.
         here: This host.
@@ -32,20 +32,20 @@ def endpoints_of(asked: DistributedQuery, plan: ReadyPlan, route: Route, here: H
         The fragments; None where something has to be done with their rows: merged, summed up, cut off, or
         given other names or types; or where the fragments need rows sent along.
     """
-    last = plain_fragment(asked, plan)
+    last = plain_fragment(query, plan)
     if last is None:
         return None
-    kept = kept_partitions(plan.runs.bound.references, plan.runs.predicates, asked.arguments)
-    context = FragmentContext(asked.arguments, route, here, asked.deadline)
+    kept = kept_partitions(plan.runs.bound.references, plan.runs.predicates, query.arguments)
+    context = FragmentContext(query.arguments, route, here, query.deadline)
     shares = context.shares(last.text, united(last.fragment.references, kept))
     return {host: context.request(last.text, share, {}) for host, share in shares.items()}
 
 
-def plain_fragment(asked: DistributedQuery, plan: ReadyPlan) -> ReadyFragment | None:
+def plain_fragment(query: DistributedQuery, plan: ReadyPlan) -> ReadyFragment | None:
     """The only fragment of a plan, if its rows on all hosts, one after the other, are the statement's answer.
 
     Args:
-        asked: The statement.
+        query: The statement.
         plan: Its plan.
 
     Returns:
@@ -54,7 +54,7 @@ def plain_fragment(asked: DistributedQuery, plan: ReadyPlan) -> ReadyFragment | 
     if (
         plan.merge is not None
         or len(plan.fragments) != 1
-        or asked.limit is not None
+        or query.limit is not None
         or isinstance(plan.runs.plan, CountPlan)
     ):
         return None

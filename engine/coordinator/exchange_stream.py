@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from engine.coordinator.fragment_runs import Parts
+from engine.coordinator.fragment_runs import FragmentRuns
 from engine.coordinator.gather_memory import MemoryReservation
 from engine.errors import Defect
 
@@ -19,8 +19,8 @@ class ExchangeStream:
     Args:
         schema: Schema of the rows.
         first: The first batches.
-        rest: The others, as they come. Its failures end the parts.
-        parts: Where they come from.
+        rest: The others, as they come. Its failures end the runs.
+        runs: Where they come from.
         reservation: What batches count as until they are handed on and the next is asked for.
 
     Attributes:
@@ -32,20 +32,20 @@ class ExchangeStream:
         schema: pa.Schema,
         first: Sequence[pa.RecordBatch],
         rest: Iterator[pa.RecordBatch],
-        parts: Parts,
+        runs: FragmentRuns,
         reservation: MemoryReservation,
     ) -> None:
         self.schema = schema
         self._first = list(reversed(first))
         self._rest = rest
-        self._parts = parts
-        self._ration = reservation
+        self._runs = runs
+        self._reservation = reservation
         self._is_begun = False
 
     @property
     def error(self) -> BaseException | None:
         """What broke the rows off; None while nothing has."""
-        return self._parts.cause if self._parts.has_ended else None
+        return self._runs.cause if self._runs.has_ended else None
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return pa.RecordBatchReader.from_batches(self.schema, self._batches()).__arrow_c_stream__(
@@ -57,14 +57,14 @@ class ExchangeStream:
             error = Defect(
                 "The engine reads the rows of a merge twice, and they come once; please report the statement."
             )
-            self._parts.end(error)
+            self._runs.end(error)
             raise error
         self._is_begun = True
-        for batch in self._waiting():
+        for batch in self._arriving_batches():
             yield batch
-            self._ration.give(batch.nbytes)
+            self._reservation.give(batch.nbytes)
 
-    def _waiting(self) -> Iterator[pa.RecordBatch]:
+    def _arriving_batches(self) -> Iterator[pa.RecordBatch]:
         while self._first:
             yield self._first.pop()
         yield from self._rest

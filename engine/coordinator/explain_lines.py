@@ -86,12 +86,12 @@ def analyzed_lines(route: Route, stats: Iterable[FragmentStats], here: HostName)
     """
     read = sorted(stats, key=lambda stats: (stats.fragment, stats.host))
     lines = [f"epoch: {group} {epoch}" for group, epoch in sorted(route.epochs.items())]
-    lines += [_tally(stats) for stats in read]
+    lines += [_stats_line(stats) for stats in read]
     lines.append(f"moved between hosts: {moved_bytes(read, here)} bytes")
     return lines
 
 
-def _tally(stats: FragmentStats) -> str:
+def _stats_line(stats: FragmentStats) -> str:
     known = stats.metadata
     segments = f"{known.get('segments_read', 0)} of {known.get('segments', 0)} segments"
     return (

@@ -14,7 +14,7 @@ import pyarrow as pa
 from engine.cluster.fragments import FragmentRequest
 from engine.cluster.reports import HostName
 from engine.cluster.routing import Route
-from engine.coordinator.fragment_runs import Part
+from engine.coordinator.fragment_runs import FragmentRun
 from engine.duckdb.deadline import Deadline
 from engine.model.schema import StoreName
 from engine.plan.placement import Partitions
@@ -95,7 +95,7 @@ class FragmentStats:
 
     Args:
         fragment: Name of the fragment.
-        part: Its part on the host.
+        run: Its run on the host.
         sent_bytes: Arrow bytes of inputs that went there; 0 to this host.
         begun: When it was asked for, by `time.perf_counter`.
 
@@ -105,21 +105,21 @@ class FragmentStats:
         seconds: Time until the last of them was there.
     """
 
-    def __init__(self, fragment: str, part: Part, sent_bytes: int, begun: float) -> None:
+    def __init__(self, fragment: str, run: FragmentRun, sent_bytes: int, begun: float) -> None:
         self.fragment = fragment
-        self.host = part.host
-        self.metadata: Mapping[str, Any] = part.rows.metadata
+        self.host = run.host
+        self.metadata: Mapping[str, Any] = run.rows.metadata
         self.sent_bytes = sent_bytes
         self.rows = 0
         self.nbytes = 0
-        self._part = part
+        self._run = run
         self._begun = begun
         self.seconds = time.perf_counter() - begun
 
-    def counted(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def count(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The batches, counted."""
         for batch in batches:
             self.rows += batch.num_rows
-            self.nbytes = self._part.rows.nbytes
+            self.nbytes = self._run.rows.nbytes
             self.seconds = time.perf_counter() - self._begun
             yield batch

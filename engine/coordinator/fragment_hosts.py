@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from engine.cluster.fragments import FragmentRequest, FragmentRows
 from engine.cluster.reports import HostName
-from engine.coordinator.deployment_hosts import Cluster
+from engine.coordinator.deployment_hosts import DeploymentHosts
 from engine.exec.fragment_executor import FragmentExecutor
 from engine.exec.query_result import QueryResult
 
@@ -22,7 +22,7 @@ class FragmentHosts:
         executor: Runs fragments on this one.
     """
 
-    def __init__(self, cluster: Cluster, executor: FragmentExecutor) -> None:
+    def __init__(self, cluster: DeploymentHosts, executor: FragmentExecutor) -> None:
         self._cluster = cluster
         self._executor = executor
 

@@ -60,7 +60,7 @@ class Hosts(Protocol):
 
 
 @dataclass(frozen=True)
-class Part:
+class FragmentRun:
     """A fragment on one host, under way.
 
     Attributes:
@@ -72,8 +72,8 @@ class Part:
     rows: FragmentRows
 
 
-class Parts:
-    """The parts of one statement. Whoever ends them, from whatever thread, ends all: reads under way fail,
+class FragmentRuns:
+    """The runs of one statement. Whoever ends them, from whatever thread, ends all: reads under way fail,
     and nothing more is begun.
 
     Args:
@@ -83,8 +83,8 @@ class Parts:
     def __init__(self, hosts: Hosts) -> None:
         self._hosts = hosts
         self._lock = threading.Lock()
-        self._asked: Counter[HostName] = Counter()
-        self._under_way: dict[int, Part] = {}
+        self._open_runs: Counter[HostName] = Counter()
+        self._under_way: dict[int, FragmentRun] = {}
         self._ended = False
         self._cause: BaseException | None = None
         self._listeners: list[Callable[[], None]] = []
@@ -99,37 +99,37 @@ class Parts:
         """Why they were ended."""
         return self._cause or Cancelled("The statement was cancelled.")
 
-    def when_ended(self, listener: Callable[[], None]) -> None:
-        """Call something, from the thread that ends the parts, when they are ended; at once if they were."""
+    def add_end_listener(self, listener: Callable[[], None]) -> None:
+        """Call something, from the thread that ends the runs, when they are ended; at once if they were."""
         with self._lock:
             self._listeners.append(listener)
             ended = self._ended
         if ended:
             listener()
 
-    def open(self, host: HostName, request: FragmentRequest) -> Part:
+    def open(self, host: HostName, request: FragmentRequest) -> FragmentRun:
         """Begin a fragment on a host.
 
         Raises:
             HostFailedError: The host does not answer, or not from these partitions at this epoch.
             RefusedError: The host refuses the fragment.
-            LivestateError: It failed in another way, or the parts were ended.
+            LivestateError: It failed in another way, or the runs were ended.
         """
         if self.has_ended:
             raise self.cause
         with self._lock:
-            self._asked[host] += 1
-        part = Part(host, self._run(host, request))
+            self._open_runs[host] += 1
+        run = FragmentRun(host, self._start(host, request))
         with self._lock:
             ended = self._ended
             if not ended:
-                self._under_way[id(part)] = part
+                self._under_way[id(run)] = run
         if ended:
-            part.rows.close()
+            run.rows.close()
             raise self.cause
-        return part
+        return run
 
-    def _run(self, host: HostName, request: FragmentRequest) -> FragmentRows:
+    def _start(self, host: HostName, request: FragmentRequest) -> FragmentRows:
         try:
             return self._hosts.run(host, request, lambda: self._ended)
         except LivestateError as error:
@@ -149,38 +149,38 @@ class Parts:
             return self.cause
         return HostFailedError(host, error) if isinstance(error, _MISSING) else RefusedError(error)
 
-    def batches(self, part: Part) -> Iterator[pa.RecordBatch]:
-        """The rows of a part.
+    def batches(self, run: FragmentRun) -> Iterator[pa.RecordBatch]:
+        """The rows of a run.
 
         Raises:
             HostFailedError: The host failed underway.
             RefusedError: The engine of the host refused something about the rows.
-            LivestateError: It failed in another way, or the parts were ended.
+            LivestateError: It failed in another way, or the runs were ended.
         """
         try:
-            yield from part.rows
+            yield from run.rows
         except LivestateError as error:
             if self._is_final(error):
                 raise
-            raise self._translate(part.host, error) from error
+            raise self._translate(run.host, error) from error
         if self._ended:
             # Rows that were cut off must not look like all there are.
             raise self.cause
-        self.finish(part)
+        self.finish(run)
 
-    def finish(self, part: Part) -> None:
-        """Close a part that was read."""
+    def finish(self, run: FragmentRun) -> None:
+        """Close a run that was read."""
         with self._lock:
-            if self._under_way.pop(id(part), None) is not None:
-                self._asked[part.host] -= 1
-        part.rows.close()
+            if self._under_way.pop(id(run), None) is not None:
+                self._open_runs[run.host] -= 1
+        run.rows.close()
 
-    def too_late(self, error: LivestateError) -> LivestateError:
-        """Why the parts are ended, and by whom: a time-out names the hosts that have not given all their
+    def deadline_error(self, error: LivestateError) -> LivestateError:
+        """Why the runs are ended, and by whom: a time-out names the hosts that have not given all their
         rows.
         """
         with self._lock:
-            late = sorted(host for host, parts in self._asked.items() if parts)
+            late = sorted(host for host, runs in self._open_runs.items() if runs)
         if not (isinstance(error, DeadlineExceeded) and late):
             return error
         return DeadlineExceeded(
@@ -189,7 +189,7 @@ class Parts:
         )
 
     def end(self, cause: BaseException | None = None) -> None:
-        """End all parts.
+        """End all runs.
 
         Args:
             cause: Why; the first one counts. None: nobody wants them any more.
@@ -198,23 +198,23 @@ class Parts:
             if self._ended:
                 return
             self._ended, self._cause = True, cause
-            parts, self._under_way = list(self._under_way.values()), {}
+            runs, self._under_way = list(self._under_way.values()), {}
             listeners = list(self._listeners)
-        for part in parts:
-            part.rows.close()
+        for run in runs:
+            run.rows.close()
         for listener in listeners:
             listener()
 
     def forget(self) -> None:
         """Let go of the cause, when all is over: its traceback holds the rows that were gathered, and these
-        parts.
+        runs.
         """
         with self._lock:
             self._cause = None
             self._listeners.clear()
 
 
-def let_go(error: BaseException) -> None:
+def clear_tracebacks(error: BaseException) -> None:
     """Clear what an error's traceback holds, and those of its causes: rows that were gathered, for one.
 
     Errors that refer to each other, as a refusal and its reason, are cycles, which only a garbage collection
@@ -232,6 +232,6 @@ def let_go(error: BaseException) -> None:
             waiting += [other for other in (found.__cause__, found.__context__) if other is not None]
 
 
-def stopping() -> Unavailable:
+def stopping_error() -> Unavailable:
     """Why a host that stops answers nothing any more."""
-    return Unavailable("The host is stopping; ask again later, or another host.")
+    return Unavailable("The host is stopping_error; ask again later, or another host.")

@@ -21,7 +21,7 @@ from engine.plan.split.nodes import Fragment
 from engine.sql.bind import StoreReference
 
 
-def part_types(
+def fragment_types(
     binder: Binder,
     fragments: Sequence[Fragment],
     texts: Mapping[str, str],

@@ -11,7 +11,7 @@ import pyarrow as pa
 from engine.cluster.fragments import FragmentRequest
 from engine.cluster.reports import HostName
 from engine.cluster.routing import Route
-from engine.coordinator.deployment_hosts import Cluster
+from engine.coordinator.deployment_hosts import DeploymentHosts
 from engine.coordinator.plan_cache import Definitions, PlanCache
 from engine.coordinator.result_metadata import WHOLE_RULE, age_seconds
 from engine.coordinator.router import Router
@@ -65,7 +65,7 @@ class KeyRows:
     """
 
     def __init__(
-        self, cluster: Cluster, routes: Routes, router: Router, plans: PlanCache, local: LocalExecutor
+        self, cluster: DeploymentHosts, routes: Routes, router: Router, plans: PlanCache, local: LocalExecutor
     ) -> None:
         self._cluster = cluster
         self._routes = routes
@@ -73,11 +73,11 @@ class KeyRows:
         self._plans = plans
         self._local = local
 
-    def row(self, asked: KeyQuery) -> QueryResult | None:
+    def row(self, query: KeyQuery) -> QueryResult | None:
         """Answer a lookup.
 
         Args:
-            asked: The lookup.
+            query: The lookup.
 
         Returns:
             The result, all of it there already; None where nobody can answer it right now.
@@ -85,43 +85,43 @@ class KeyRows:
         Raises:
             LivestateError: What the host said that has the row.
         """
-        name = asked.lookup.definition.name
-        share = {name: (asked.lookup.partition(asked.key),)}
-        route = self._routes.now(share, asked.definitions, NEWEST)
-        if not isinstance(route, Route) or not self._router.fits(asked.lookup.definitions, route):
+        name = query.lookup.definition.name
+        share = {name: (query.lookup.partition(query.key),)}
+        route = self._routes.newest_route(share, query.definitions, NEWEST)
+        if not isinstance(route, Route) or not self._router.fits(query.lookup.definitions, route):
             return None
         (host,) = route.partitions
         try:
             if host != self._cluster.here:
-                return self._elsewhere(asked, route, host, share)
-            result = self._local.row(asked.lookup, asked.key, Pin(route.epochs, share), asked.started)
+                return self._row_from_peer(query, route, host, share)
+            result = self._local.row(query.lookup, query.key, Pin(route.epochs, share), query.started)
         except (Unavailable, NotFound):
             return None
         result.metadata = replace(
-            result.metadata, partitions_read=1, partitions=asked.lookup.definition.partitions, hosts=(host,)
+            result.metadata, partitions_read=1, partitions=query.lookup.definition.partitions, hosts=(host,)
         )
         return result
 
-    def _elsewhere(
-        self, asked: KeyQuery, route: Route, host: HostName, share: Partitions
+    def _row_from_peer(
+        self, query: KeyQuery, route: Route, host: HostName, share: Partitions
     ) -> QueryResult | None:
-        lookup, key = asked.lookup, pa.array([asked.key], asked.lookup.key_type)
-        whole = self._plans.whole(
+        lookup, key = query.lookup, pa.array([query.key], query.lookup.key_type)
+        whole = self._plans.whole_text(
             Request(
                 "duckdb",
-                ReadyText(asked.statement.sql, asked.statement, {}),
+                ReadyText(query.statement.sql, query.statement, {}),
                 Arguments((key[0],)),
-                Deadline(asked.timeout_seconds, asked.cancelled),
-                asked.started,
+                Deadline(query.timeout_seconds, query.cancelled),
+                query.started,
             )
         )
         if whole.text is None:
             return None
         parameters = pa.record_batch([key], ["1"])
         request = FragmentRequest(
-            whole.text.sql, route.epochs, share, parameters, {}, asked.timeout_seconds, route.migrated
+            whole.text.sql, route.epochs, share, parameters, {}, query.timeout_seconds, route.migrated
         )
-        rows = self._cluster.peers.run(host, request, asked.cancelled)
+        rows = self._cluster.peers.run(host, request, query.cancelled)
         table = pa.Table.from_batches(list(rows), lookup.schema)
         metadata = QueryMetadata(
             "lookup",
@@ -130,7 +130,7 @@ class KeyRows:
             partitions_read=1,
             partitions=lookup.definition.partitions,
             rows_read=table.num_rows,
-            seconds={"total": time.perf_counter() - asked.started},
+            seconds={"total": time.perf_counter() - query.started},
             hosts=(host,),
             fragments=1,
             rules=(WHOLE_RULE,),

@@ -1,4 +1,4 @@
-"""A host that has everything, in the words of those that share: for its choice of epochs."""
+"""One host is a cluster of one: a host that belongs to no deployment, as the hosts of one see each other."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from engine.cluster.fragments import FragmentRequest, FragmentRows
 from engine.cluster.reports import LONE_HOST, HostName, HostReport, HostStatus
-from engine.coordinator.deployment_hosts import Cluster
+from engine.coordinator.deployment_hosts import DeploymentHosts
 from engine.errors import Defect
 from engine.scan import StoreSource
 
@@ -51,10 +51,10 @@ class _NoPeers:
         return False
 
 
-def lone_cluster(source: StoreSource) -> Cluster:
+def cluster_of_one(source: StoreSource) -> DeploymentHosts:
     """The deployment of one host.
 
     Args:
         source: Its stores.
     """
-    return Cluster(_NoPeers(source), HERE, lambda partitions: [(HERE,)] * partitions, has_peers=False)
+    return DeploymentHosts(_NoPeers(source), HERE, lambda partitions: [(HERE,)] * partitions, has_peers=False)

@@ -5,19 +5,19 @@ the merge.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from sqlglot import exp
 
-from engine.coordinator.fragment_types import part_types
+from engine.coordinator.fragment_types import fragment_types
 from engine.duckdb.binder import NotBoundError
 from engine.duckdb.deadline import Deadline
 from engine.duckdb.engine import Engine, Outputs
 from engine.errors import Defect
 from engine.exec.fallbacks import PIECE_RULES, PLAN_REFUSALS, Fallback, log_fallback
 from engine.exec.fragment_cache import FragmentCache
-from engine.exec.local_executor import Bindable, LocalExecutor
+from engine.exec.local_executor import BindableStatement, LocalExecutor
 from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.plans import CountPlan, RowsPlan
 from engine.plan.query_text import QueryText, ReadColumn, fragment_text, merge_text, text_over_scans
@@ -75,6 +75,10 @@ class ReadyPlan:
     merge: QueryText | None
     flows: bool = False
     fallbacks: tuple[Fallback, ...] = ()
+
+    def with_fallbacks(self, fallbacks: tuple[Fallback, ...]) -> ReadyPlan:
+        """The plan, with fall-backs that were taken before it was made."""
+        return replace(self, fallbacks=(*fallbacks, *self.fallbacks)) if fallbacks else self
 
 
 @dataclass(frozen=True)
@@ -174,7 +178,7 @@ class PlanCache:
                 "report the statement."
             ) from error
 
-    def whole(self, request: Request) -> WholeText:
+    def whole_text(self, request: Request) -> WholeText:
         """A whole statement as the text of one fragment.
 
         Args:
@@ -198,7 +202,7 @@ class PlanCache:
         try:
             text = _whole_text(statement)
             inputs = {name: bound.list_schemas[name] for name in text.tables}
-            found = self._fragments.bound(
+            found = self._fragments.bind(
                 text.sql, bound.definitions, inputs, [types[place] for place in text.places], request.deadline
             )
         except PLAN_REFUSALS as error:
@@ -209,7 +213,7 @@ class PlanCache:
         )
 
     def _make_ready(
-        self, request: Request, bindable: Bindable, split_plan: SplitPlan, *fallbacks: Fallback
+        self, request: Request, bindable: BindableStatement, split_plan: SplitPlan, *fallbacks: Fallback
     ) -> ReadyPlan:
         bound, wanted = bindable.statement.bound, bindable.outputs
         types, deadline = request.types, request.deadline
@@ -284,7 +288,7 @@ class PlanCache:
         return (
             texts,
             merge,
-            *part_types(
+            *fragment_types(
                 self._engine.binder,
                 split_plan.fragments,
                 texts,
@@ -326,7 +330,7 @@ def _query_of(bound: BoundStatement) -> exp.Query:
     return bound.tree
 
 
-def _one_store_plan(statement: ReadyStatement, bindable: Bindable) -> ReadyPlan:
+def _one_store_plan(statement: ReadyStatement, bindable: BindableStatement) -> ReadyPlan:
     """Plain rows, or the count, of one store: each host answers for its own."""
     runs, outputs = bindable.statement, bindable.outputs
     assert outputs is not None

@@ -8,16 +8,20 @@ leads to the same partitions nearly always.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
+from engine.cluster.reports import HostName
 from engine.cluster.routing import NoRoute, Route
 from engine.coordinator.distributed_query import DistributedQuery
+from engine.coordinator.fragment_runs import HostFailedError
+from engine.coordinator.lost_hosts import lost_host_error
 from engine.coordinator.routes import Routes
 from engine.errors import Unavailable
 from engine.exec.requests import Requests
 from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.placement import Kept, Partitions, all_partitions, kept_partitions, united
+from engine.plan.split.sizes import Sizes
 from engine.scan import StoreSource
 from engine.statements.shapes import Generations, Shapes
 
@@ -26,20 +30,25 @@ MOST_SHAPES = 8
 
 
 @dataclass(frozen=True)
-class Routed:
+class RoutedQuery:
     """A statement with its route.
 
     Attributes:
-        asked: The statement, bound with what its stores are at the route's epochs.
+        query: The statement, bound with what its stores are at the route's epochs.
         kept: The partitions that it can need.
         needs: The same by store.
         route: The route.
     """
 
-    asked: DistributedQuery
+    query: DistributedQuery
     kept: Kept
     needs: Partitions
     route: Route
+
+    @property
+    def readers(self) -> list[HostName]:
+        """The hosts that have something to read."""
+        return [host for host in self.route.hosts if any(self.route.partitions[host].values())]
 
 
 class Router:
@@ -67,11 +76,11 @@ class Router:
         """
         return self._shapes.fit(stores, route.generations)
 
-    def find(self, asked: DistributedQuery, *, whole: bool = False) -> Routed:
+    def find(self, query: DistributedQuery, *, whole: bool = False) -> RoutedQuery:
         """The route of a statement; waits for it as long as the statement may.
 
         Args:
-            asked: The statement.
+            query: The statement.
             whole: Whether it is read with all partitions of its stores, whatever it needs of them.
 
         Returns:
@@ -83,30 +92,54 @@ class Router:
         """
         for _ in range(MOST_SHAPES):
             kept = kept_partitions(
-                asked.statement.bound.references, asked.statement.predicates, asked.arguments
+                query.statement.bound.references, query.statement.predicates, query.arguments
             )
-            needs = _everything(asked) if whole else united(asked.statement.bound.references, kept)
-            route = self._routes.find(needs, asked.definitions, asked.read_point, asked.deadline)
-            if self.fits(asked.statement.bound.definitions, route):
-                return Routed(asked, kept, needs, route)
-            asked = self.bound_anew(asked, route.generations)
-        raise migrated_again_and_again()
+            needs = _all_partitions(query) if whole else united(query.statement.bound.references, kept)
+            route = self._routes.find(needs, query.definitions, query.read_point, query.deadline)
+            if self.fits(query.statement.bound.definitions, route):
+                return RoutedQuery(query, kept, needs, route)
+            query = self.rebind(query, route.generations)
+        raise too_many_migrations()
 
-    def along(self, routed: Routed, route: Route) -> Routed:
-        """A statement on another route.
+    def sizes(self, query: DistributedQuery) -> Sizes:
+        """How big the stores of a statement are, as `Routes.sizes`."""
+        return self._routes.sizes(query.statement.bound.stores, query.definitions)
+
+    def find_other(
+        self, routed: RoutedQuery, failed: Collection[HostName], failure: HostFailedError
+    ) -> RoutedQuery:
+        """A route without the hosts that failed, or with them if they have got on: an epoch may have been
+        given up meanwhile.
+
+        Args:
+            routed: The statement with the route on which it failed.
+            failed: All hosts that failed it.
+            failure: The last failure.
 
         Raises:
-            LivestateError: As `find`, where its stores are something else at the epochs of that route.
+            LivestateError: There is no other route now; or as `find`, where the stores are something else at
+                the epochs of the other one.
         """
-        if self.fits(routed.asked.statement.bound.definitions, route):
-            return replace(routed, route=route)
-        return self.find(self.bound_anew(routed.asked, route.generations))
+        query, needs = routed.query, routed.needs
+        without = self._routes.newest_route(needs, query.definitions, query.read_point, failed)
+        if isinstance(without, Route):
+            return self._move(routed, without)
+        found = self._routes.newest_route(needs, query.definitions, query.read_point)
+        if isinstance(found, Route) and found.epochs != routed.route.epochs:
+            return self._move(routed, found)
+        raise lost_host_error(failure, routed.route) from failure
 
-    def bound_anew(self, asked: DistributedQuery, generations: Generations) -> DistributedQuery:
+    def _move(self, routed: RoutedQuery, route: Route) -> RoutedQuery:
+        """A statement on another route."""
+        if self.fits(routed.query.statement.bound.definitions, route):
+            return replace(routed, route=route)
+        return self.find(self.rebind(routed.query, route.generations))
+
+    def rebind(self, query: DistributedQuery, generations: Generations) -> DistributedQuery:
         """A statement whose stores are something else than it was bound with.
 
         Args:
-            asked: The statement.
+            query: The statement.
             generations: How many migrations of its groups are in effect at the epochs that it would read.
 
         Returns:
@@ -117,55 +150,55 @@ class Router:
         Raises:
             LivestateError: It asks for just these epochs, and means nothing there.
         """
-        request = asked.request
+        request = query.request
         # Another binding is good at other generations than this one was kept to.
         free = replace(request, read_point=replace(request.read_point, generations={}))
-        other = self._requests.in_shapes(free, generations)
+        other = self._requests.rebind(free, generations)
         if other is None or (
             request.has_expected_shapes and not self._requests.has_same_columns(other, request)
         ):
-            return self._only_as_bound(asked, generations)
+            return self._keep_shapes(query, generations)
         return DistributedQuery(other, self._source.definitions())
 
-    def _only_as_bound(self, asked: DistributedQuery, known: Generations) -> DistributedQuery:
+    def _keep_shapes(self, query: DistributedQuery, known: Generations) -> DistributedQuery:
         """A statement that reads only epochs at which its stores are what it was bound with."""
-        generations = self._shapes.generations_of(asked.statement.bound.definitions, known)
-        read_point = replace(asked.read_point, generations=generations)
-        return replace(asked, request=replace(asked.request, read_point=read_point))
+        generations = self._shapes.generations_of(query.statement.bound.definitions, known)
+        read_point = replace(query.read_point, generations=generations)
+        return replace(query, request=replace(query.request, read_point=read_point))
 
-    def check_readable(self, asked: DistributedQuery) -> None:
+    def check_readable(self, query: DistributedQuery) -> None:
         """See that there may be epochs at which a statement's stores are what it was bound with.
 
         Raises:
             InvalidInput: They were migrated since, and no epoch of before can be read any more.
         """
-        known = self.ahead(asked)
-        found = None if known is None else self._now(self._only_as_bound(asked, known))
+        known = self.other_generations(query)
+        found = None if known is None else self._newest_route(self._keep_shapes(query, known))
         if isinstance(found, NoRoute) and not found.may_come:
             raise found.error
 
-    def _now(self, asked: DistributedQuery) -> Route | NoRoute:
-        return self._routes.now(_everything(asked), asked.definitions, asked.read_point)
+    def _newest_route(self, query: DistributedQuery) -> Route | NoRoute:
+        return self._routes.newest_route(_all_partitions(query), query.definitions, query.read_point)
 
-    def ahead(self, asked: DistributedQuery) -> Generations | None:
+    def other_generations(self, query: DistributedQuery) -> Generations | None:
         """How many migrations are in effect at the epochs that a statement would read now, if its stores are
         something else there; None if not.
         """
-        found = self._now(asked)
+        found = self._newest_route(query)
         return (
             found.generations
-            if isinstance(found, Route) and not self.fits(asked.statement.bound.definitions, found)
+            if isinstance(found, Route) and not self.fits(query.statement.bound.definitions, found)
             else None
         )
 
 
-def migrated_again_and_again() -> Unavailable:
+def too_many_migrations() -> Unavailable:
     """Why a statement is not bound anew any more."""
     return Unavailable("The stores of the statement are migrated again and again: try again shortly.")
 
 
-def _everything(asked: DistributedQuery) -> Partitions:
+def _all_partitions(query: DistributedQuery) -> Partitions:
     return {
         name: tuple(sorted(all_partitions(definition)))
-        for name, definition in asked.statement.bound.definitions.items()
+        for name, definition in query.statement.bound.definitions.items()
     }

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from engine.cluster.reports import HostName, HostReport
 from engine.cluster.routing import NoRoute, Route, route
-from engine.coordinator.deployment_hosts import Cluster
+from engine.coordinator.deployment_hosts import DeploymentHosts
 from engine.duckdb.deadline import POLL_SECONDS, Deadline
 from engine.model.read_point import NEWEST, ReadPoint
 from engine.model.schema import GroupName, PartitionId, StoreDefinition, StoreName
@@ -29,7 +29,7 @@ Definitions = Mapping[StoreName, StoreDefinition]
 
 
 @dataclass(frozen=True, eq=False)
-class _Known:
+class _KnownReports:
     """What was found out from some reports, good until one of them is replaced; filled as it is asked for.
 
     Attributes:
@@ -46,19 +46,20 @@ class _Known:
 
     def holds(self, reports: Reports, definitions: Definitions) -> bool:
         """Whether it is true of these, too."""
-        return definitions is self.definitions and _same_objects(reports, self.reports, _same)
+        return definitions is self.definitions and _hold_same_objects(reports, self.reports, _is_same_report)
 
 
-def _same(one: HostReport, other: HostReport) -> bool:
+def _is_same_report(one: HostReport, other: HostReport) -> bool:
     """Whether two reports are made of the same objects: equal ones may differ in when the host
     last looked.
     """
     return one is other or (
-        _same_objects(one.groups, other.groups, is_) and _same_objects(one.stores, other.stores, is_)
+        _hold_same_objects(one.groups, other.groups, is_)
+        and _hold_same_objects(one.stores, other.stores, is_)
     )
 
 
-def _same_objects(one: Mapping[K, V], other: Mapping[K, V], same: Callable[[V, V], bool]) -> bool:
+def _hold_same_objects(one: Mapping[K, V], other: Mapping[K, V], same: Callable[[V, V], bool]) -> bool:
     return one.keys() == other.keys() and all(same(value, other[key]) for key, value in one.items())
 
 
@@ -70,12 +71,12 @@ class Routes:
         broadcast_limit_bytes: Arrow bytes that may be sent to every host.
     """
 
-    def __init__(self, cluster: Cluster, broadcast_limit_bytes: int) -> None:
+    def __init__(self, cluster: DeploymentHosts, broadcast_limit_bytes: int) -> None:
         self._cluster = cluster
         self._broadcast_limit_bytes = broadcast_limit_bytes
-        self._known = _Known({}, {})
+        self._known = _KnownReports({}, {})
 
-    def now(
+    def newest_route(
         self,
         needs: Partitions,
         definitions: Definitions,
@@ -101,7 +102,7 @@ class Routes:
                 {host: report for host, report in reports.items() if host not in without},
                 read_point,
             )
-        known, key = self._newest(definitions), tuple(needs.items())
+        known, key = self._known_reports(definitions), tuple(needs.items())
         found = known.routes.get(key)
         if found is not None:
             return found
@@ -112,12 +113,12 @@ class Routes:
             known.routes[key] = made
         return made
 
-    def _newest(self, definitions: Definitions) -> _Known:
+    def _known_reports(self, definitions: Definitions) -> _KnownReports:
         """What is known from the newest reports."""
         reports, known = self._cluster.peers.reports(), self._known
         if not known.holds(reports, definitions):
             # Threads that come here at once replace each other's, which loses a few routes and nothing else.
-            self._known = known = _Known(reports, definitions)
+            self._known = known = _KnownReports(reports, definitions)
         return known
 
     def _route(
@@ -150,7 +151,7 @@ class Routes:
         Raises:
             LivestateError: There is none, and none comes in time; or the statement was cancelled.
         """
-        found = self.now(needs, definitions, read_point)
+        found = self.newest_route(needs, definitions, read_point)
         if isinstance(found, Route):
             return found
         with deadline.idle():
@@ -161,10 +162,10 @@ class Routes:
                 deadline.check()
                 longest = POLL_SECONDS if deadline.needs_polling else LONGEST_WAIT_SECONDS
                 self._cluster.peers.wait_for_change(longest if remaining is None else min(longest, remaining))
-                found = self.now(needs, definitions, read_point)
+                found = self.newest_route(needs, definitions, read_point)
         return found
 
-    def differ(self, groups: Collection[GroupName]) -> bool:
+    def have_mixed_generations(self, groups: Collection[GroupName]) -> bool:
         """Whether the newest epochs of some of these store groups have other generations on some hosts than
         on others.
         """
@@ -182,7 +183,7 @@ class Routes:
             stores: The stores.
             definitions: All stores.
         """
-        known = self._newest(definitions)
+        known = self._known_reports(definitions)
         found = {
             name: known.sizes[name] if name in known.sizes else _size_of(definitions[name], known.reports)
             for name in sorted(stores)

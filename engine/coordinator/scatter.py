@@ -18,7 +18,7 @@ from engine.cluster.fragments import FragmentRequest
 from engine.cluster.reports import HostName
 from engine.coordinator.exchange_stream import ExchangeStream
 from engine.coordinator.fragment_context import FragmentContext, FragmentStats
-from engine.coordinator.fragment_runs import Part, Parts, RefusedError, stopping
+from engine.coordinator.fragment_runs import FragmentRun, FragmentRuns, RefusedError, stopping_error
 from engine.coordinator.gather_memory import MemoryReservation
 from engine.coordinator.plan_cache import ReadyFragment
 from engine.errors import Unsupported
@@ -28,7 +28,7 @@ P = ParamSpec("P")
 
 
 @dataclass
-class _Arriving:
+class _Arrival:
     """Rows of a fragment, as its hosts give them.
 
     Attributes:
@@ -65,13 +65,14 @@ class Scatter:
     Args:
         context: What its fragments have in common.
         needs: The partitions that each fragment needs, by its name.
-        parts: What is under way.
+        runs: What is under way.
         threads: Run the calls to hosts; a call never waits for another one.
         reservation: Bytes that may be gathered.
 
     Attributes:
         stats: What came from where, so far.
         tables: Rows of the fragments that were gathered, by name.
+        has_streams: Whether rows are read while they come.
         gather_seconds: Time until the rows that were gathered were there, and those that are handed through
             had begun.
     """
@@ -80,19 +81,20 @@ class Scatter:
         self,
         context: FragmentContext,
         needs: Mapping[str, Partitions],
-        parts: Parts,
+        runs: FragmentRuns,
         threads: Executor,
         reservation: MemoryReservation,
     ) -> None:
         self._context = context
         self._needs = needs
-        self._parts = parts
+        self._runs = runs
         self._threads = threads
         self._reservation = reservation
         self._changed = threading.Condition()
-        self._arriving: list[_Arriving] = []
+        self._arriving: list[_Arrival] = []
         self.stats: list[FragmentStats] = []
         self.tables: dict[str, pa.Table] = {}
+        self.has_streams = False
         self.gather_seconds = 0.0
 
     def gather(self, fragments: Sequence[ReadyFragment]) -> Mapping[str, pa.Table]:
@@ -110,7 +112,7 @@ class Scatter:
             LivestateError: A fragment failed in another way, or the time is over.
         """
         begun = time.perf_counter()
-        self._parts.when_ended(self._wake)
+        self._runs.add_end_listener(self._wake)
         waiting = list(fragments)
         while len(self.tables) < len(fragments):
             ready = [fragment for fragment in waiting if self.tables.keys() >= set(fragment.fragment.inputs)]
@@ -122,7 +124,7 @@ class Scatter:
         self.gather_seconds += time.perf_counter() - begun
         return self.tables
 
-    def flow(self, fragment: ReadyFragment, table_bytes: int) -> pa.Table | ExchangeStream:
+    def gather_or_stream(self, fragment: ReadyFragment, table_bytes: int) -> pa.Table | ExchangeStream:
         """Run a fragment whose rows are read once, from the first to the last.
 
         Args:
@@ -138,23 +140,24 @@ class Scatter:
             LivestateError: It failed in another way, or the time is over.
         """
         begun = time.perf_counter()
-        self._parts.when_ended(self._wake)
+        self._runs.add_end_listener(self._wake)
         self._start(fragment, table_bytes)
         (arrived,) = self._wait_for_arrivals()
         self.gather_seconds += time.perf_counter() - begun
         if not arrived.rest:
             return arrived.table()
+        self.has_streams = True
         return ExchangeStream(
             fragment.outputs.schema,
             arrived.batches,
-            interleaved(self._parts, arrived.rest, self._threads),
-            self._parts,
+            interleave(self._runs, arrived.rest, self._threads),
+            self._runs,
             self._reservation,
         )
 
     def end(self) -> None:
         """End what is under way: nobody wants more rows."""
-        self._parts.end()
+        self._runs.end()
 
     def forget(self) -> None:
         """Let go of rows that came for nobody, when all is over: those that are still to come
@@ -164,14 +167,14 @@ class Scatter:
             self._arriving.clear()
         self.tables.clear()
 
-    def _wait_for_arrivals(self) -> list[_Arriving]:
+    def _wait_for_arrivals(self) -> list[_Arrival]:
         """Wait for fragments whose rows have come."""
         with self._changed:
             self._changed.wait_for(
-                lambda: self._parts.has_ended or any(not each.missing for each in self._arriving)
+                lambda: self._runs.has_ended or any(not each.missing for each in self._arriving)
             )
-            if self._parts.has_ended:
-                raise self._parts.cause
+            if self._runs.has_ended:
+                raise self._runs.cause
             done = [each for each in self._arriving if not each.missing]
             self._arriving = [each for each in self._arriving if each.missing]
         return done
@@ -188,16 +191,16 @@ class Scatter:
 
     def _start(self, fragment: ReadyFragment, table_bytes: int | None = None) -> None:
         requests = self._requests(fragment)
-        arriving = _Arriving(fragment, len(requests), table_bytes)
+        arriving = _Arrival(fragment, len(requests), table_bytes)
         with self._changed:
             self._arriving.append(arriving)
         for host, request in requests.items():
-            _submit(self._parts, self._threads, self._read, arriving, host, request)
+            _submit(self._runs, self._threads, self._read, arriving, host, request)
 
-    def _read(self, arriving: _Arriving, host: HostName, request: FragmentRequest) -> None:
-        """Gather one part, or as much of it as is enough."""
-        part, stats = self._begin(arriving.fragment, host, request)
-        rows = self._count_batches(arriving.fragment, stats.counted(self._parts.batches(part)))
+    def _read(self, arriving: _Arrival, host: HostName, request: FragmentRequest) -> None:
+        """Gather one run, or as much of it as is enough."""
+        run, stats = self._begin(arriving.fragment, host, request)
+        rows = self._count_batches(arriving.fragment, stats.count(self._runs.batches(run)))
         batches, rest = [], []
         for batch in rows:
             batches.append(batch)
@@ -222,10 +225,10 @@ class Scatter:
 
     def _begin(
         self, fragment: ReadyFragment, host: HostName, request: FragmentRequest
-    ) -> tuple[Part, FragmentStats]:
+    ) -> tuple[FragmentRun, FragmentStats]:
         begun = time.perf_counter()
-        part = self._parts.open(host, request)
-        if part.rows.schema.types != fragment.outputs.schema.types:
+        run = self._runs.open(host, request)
+        if run.rows.schema.types != fragment.outputs.schema.types:
             raise RefusedError(
                 Unsupported(
                     f"Host {host} gives other columns than this one expects: run one version of livestate on "
@@ -233,10 +236,10 @@ class Scatter:
                 )
             )
         sent = 0 if host == self._context.here else sum(table.nbytes for table in request.inputs.values())
-        stats = FragmentStats(fragment.fragment.name, part, sent, begun)
+        stats = FragmentStats(fragment.fragment.name, run, sent, begun)
         with self._changed:
             self.stats.append(stats)
-        return part, stats
+        return run, stats
 
     def stream(self, fragment: ReadyFragment) -> Iterator[pa.RecordBatch]:
         """Run a fragment whose rows are the answer.
@@ -245,7 +248,7 @@ class Scatter:
             fragment: The fragment.
 
         Returns:
-            Its batches as they come, from all hosts. All parts have begun when this returns.
+            Its batches as they come, from all hosts. All runs have begun when this returns.
 
         Raises:
             HostFailedError: A host failed.
@@ -255,95 +258,95 @@ class Scatter:
         begun = time.perf_counter()
         requests = self._requests(fragment)
         opened: SimpleQueue[Iterator[pa.RecordBatch] | None] = SimpleQueue()
-        self._parts.when_ended(lambda: opened.put(None))
+        self._runs.add_end_listener(lambda: opened.put(None))
 
         def begin(host: HostName, request: FragmentRequest) -> None:
-            part, stats = self._begin(fragment, host, request)
-            opened.put(stats.counted(self._parts.batches(part)))
+            run, stats = self._begin(fragment, host, request)
+            opened.put(stats.count(self._runs.batches(run)))
 
         for host, request in requests.items():
-            _submit(self._parts, self._threads, begin, host, request)
+            _submit(self._runs, self._threads, begin, host, request)
         streams: list[Iterator[pa.RecordBatch]] = []
         while len(streams) < len(requests):
             found = opened.get()
             if found is None:
-                raise self._parts.cause
+                raise self._runs.cause
             streams.append(found)
         self.gather_seconds += time.perf_counter() - begun
-        return concatenated(self._parts, streams, self._threads)
+        return read_together(self._runs, streams, self._threads)
 
 
-def concatenated(
-    parts: Parts, streams: Sequence[Iterator[pa.RecordBatch]], threads: Executor
+def read_together(
+    runs: FragmentRuns, streams: Sequence[Iterator[pa.RecordBatch]], threads: Executor
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of parts as they come; those of a single part without a thread in between.
+    """The rows of runs as they come; those of a single run without a thread in between.
 
     Args:
-        parts: What is under way.
-        streams: The batches of each part.
+        runs: What is under way.
+        streams: The batches of each run.
         threads: Read them.
 
     Returns:
-        Batches, in any order of the parts.
+        Batches, in any order of the runs.
     """
-    return streams[0] if len(streams) == 1 else interleaved(parts, streams, threads)
+    return streams[0] if len(streams) == 1 else interleave(runs, streams, threads)
 
 
-def interleaved(
-    parts: Parts, streams: Sequence[Iterator[pa.RecordBatch]], threads: Executor
+def interleave(
+    runs: FragmentRuns, streams: Sequence[Iterator[pa.RecordBatch]], threads: Executor
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of parts as they come. What fails ends all parts.
+    """The rows of runs as they come. What fails ends all runs.
 
-    One batch a part is read ahead: the next one is asked for when the last was taken. So a slow reader holds
+    One batch a run is read ahead: the next one is asked for when the last was taken. So a slow reader holds
     up hosts, and no threads.
 
     Args:
-        parts: What is under way.
-        streams: The batches of each part.
+        runs: What is under way.
+        streams: The batches of each run.
         threads: Read them.
 
     Yields:
-        Batches, in any order of the parts.
+        Batches, in any order of the runs.
     """
     arrived: SimpleQueue[tuple[Iterator[pa.RecordBatch], pa.RecordBatch | None] | None] = SimpleQueue()
-    parts.when_ended(lambda: arrived.put(None))
+    runs.add_end_listener(lambda: arrived.put(None))
 
     def advance(rows: Iterator[pa.RecordBatch]) -> None:
         arrived.put((rows, next(rows, None)))
 
     for rows in streams:
-        _submit(parts, threads, advance, rows)
+        _submit(runs, threads, advance, rows)
     left = len(streams)
     while left:
         found = arrived.get()
         if found is None:
-            raise parts.cause
+            raise runs.cause
         rows, batch = found
         if batch is None:
             left -= 1
             continue
-        _submit(parts, threads, advance, rows)
+        _submit(runs, threads, advance, rows)
         yield batch
 
 
 def _submit(
-    parts: Parts, threads: Executor, call: Callable[P, None], *args: P.args, **kwargs: P.kwargs
+    runs: FragmentRuns, threads: Executor, call: Callable[P, None], *args: P.args, **kwargs: P.kwargs
 ) -> None:
-    """Let a thread make a call, whose failure ends all parts; whoever waits for them raises it."""
+    """Let a thread make a call, whose failure ends all runs; whoever waits for them raises it."""
 
-    def done(ended: Future[None]) -> None:
-        error = stopping() if ended.cancelled() else ended.exception()
+    def end_on_failure(ended: Future[None]) -> None:
+        error = stopping_error() if ended.cancelled() else ended.exception()
         if error is not None:
-            parts.end(error)
+            runs.end(error)
 
     try:
-        threads.submit(call, *args, **kwargs).add_done_callback(done)
+        threads.submit(call, *args, **kwargs).add_done_callback(end_on_failure)
     except RuntimeError as error:
-        # The threads take nothing any more, because the host is stopping.
-        raise stopping() from error
+        # The threads take nothing any more, because the host is stopping_error.
+        raise stopping_error() from error
 
 
-def limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+def take_rows(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
     """The first rows of batches.
 
     Args:
@@ -361,7 +364,7 @@ def limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa
             return
 
 
-def renamed(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def rename_columns(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Batches under the names of a schema whose types they have."""
     for batch in batches:
         yield pa.RecordBatch.from_arrays(batch.columns, schema=schema) if batch.num_columns else batch

@@ -103,7 +103,7 @@ def count_fallbacks(taken: Iterable[Fallback], reports: Iterable[Mapping[str, An
     return {name: count for name, count in counts.items() if count}
 
 
-def with_all_columns(ready: ReadyText, dialect: str) -> ReadyText:
+def read_all_columns(ready: ReadyText, dialect: str) -> ReadyText:
     """A text with all columns of its stores and its lists in place; not kept.
 
     Args:

@@ -48,7 +48,7 @@ class FragmentCache:
         self._engine = engine
         self._fragments: LeastRecentlyUsed[BoundFragment] = LeastRecentlyUsed(size)
 
-    def bound(
+    def bind(
         self,
         sql: str,
         definitions: Mapping[StoreName, StoreDefinition],

@@ -63,7 +63,7 @@ class FragmentExecutor:
         inputs = {name: _one_batch(table) for name, table in request.inputs.items()}
         deadline = Deadline(request.timeout_seconds, cancelled)
         try:
-            bound = self._fragments.bound(
+            bound = self._fragments.bind(
                 request.sql,
                 self._stores_of(request),
                 {name: batch.schema for name, batch in inputs.items()},

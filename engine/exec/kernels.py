@@ -12,7 +12,7 @@ from engine.scan import LIVE_COLUMN, Scan, StoreView
 _LIVE = pa.scalar(1, pa.uint8())
 
 
-def looked_up(
+def lookup_rows(
     view: StoreView,
     columns: Sequence[str],
     places: Sequence[int],

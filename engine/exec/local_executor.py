@@ -19,9 +19,9 @@ from engine.exec.fallbacks import (
     Fallback,
     count_fallbacks,
     log_fallback,
-    with_all_columns,
+    read_all_columns,
 )
-from engine.exec.kernels import live_rows, looked_up
+from engine.exec.kernels import live_rows, lookup_rows
 from engine.exec.query_result import QueryResult
 from engine.exec.read_metadata import lookup_metadata, metadata_of
 from engine.plan.arguments import suggested_types
@@ -38,7 +38,7 @@ from engine.statements.statement_cache import ReadyText
 
 
 @dataclass(frozen=True)
-class Bindable:
+class BindableStatement:
     """A statement that the engine takes.
 
     Attributes:
@@ -146,7 +146,7 @@ class LocalExecutor:
             return None
         planned = time.perf_counter()
         with self._views(request) as views:
-            table = looked_up(
+            table = lookup_rows(
                 views[plan.reference.definition.name], plan.columns, plan.places, plan.schema, points, limit
             )
             steps = {"plan": planned - request.started, "read": time.perf_counter() - planned}
@@ -199,7 +199,7 @@ class LocalExecutor:
             log_fallback(Fallback.ALL_COLUMNS, error)
             return running, (Fallback.ALL_COLUMNS,)
 
-    def bind(self, request: Request) -> Bindable:
+    def bind(self, request: Request) -> BindableStatement:
         """Find a query's columns without running it.
 
         Args:
@@ -213,7 +213,7 @@ class LocalExecutor:
         """
         statement = request.statement
         if statement.plan is not None and not isinstance(statement.plan, EnginePlan):
-            return Bindable(statement, outputs_of_stored(statement.plan.schema))
+            return BindableStatement(statement, outputs_of_stored(statement.plan.schema))
         types = request.types or suggested_types(statement.bound.parameters)
         try:
             return self._bind_with_types(request, types)
@@ -227,7 +227,7 @@ class LocalExecutor:
         except BindingError as error:
             raise _refusal(request.ready, error) from error
 
-    def _bind_with_types(self, request: Request, types: tuple[pa.DataType | None, ...]) -> Bindable:
+    def _bind_with_types(self, request: Request, types: tuple[pa.DataType | None, ...]) -> BindableStatement:
         """A query with types of its parameters, with the fall-backs of `_start`."""
         try:
             return self._bind_statement(request.statement, types, request.deadline)
@@ -241,9 +241,9 @@ class LocalExecutor:
 
     def _bind_statement(
         self, statement: ReadyStatement, types: tuple[pa.DataType | None, ...], deadline: Deadline
-    ) -> Bindable:
+    ) -> BindableStatement:
         # The values found make a pivot's columns, so there are none without rows.
-        return Bindable(
+        return BindableStatement(
             statement,
             None
             if has_columns_of_rows(statement.bound.tree)
@@ -289,7 +289,7 @@ def _read_all_columns(request: Request, error: BindingError) -> ReadyStatement:
     shortcut of planning can be the cause.
     """
     try:
-        statement = with_all_columns(request.ready, request.dialect).statement
+        statement = read_all_columns(request.ready, request.dialect).statement
     except TEXT_REFUSALS as cause:
         raise _refusal(request.ready, error) from cause
     return replace(statement, names=request.statement.names)

@@ -39,7 +39,7 @@ class Requests:
         self._texts = texts
         self._local = local
 
-    def made(
+    def make(
         self,
         text: str,
         dialect: str,
@@ -79,9 +79,9 @@ class Requests:
             given=parameters,
             has_expected_shapes=expected_shapes is not None,
         )
-        return request if expected_shapes is None else self.with_expected_shapes(request, expected_shapes)
+        return request if expected_shapes is None else self.keep_expected_shapes(request, expected_shapes)
 
-    def with_expected_shapes(self, request: Request, expected_shapes: ExpectedShapes) -> Request:
+    def keep_expected_shapes(self, request: Request, expected_shapes: ExpectedShapes) -> Request:
         """A request whose columns are those that were told.
 
         Args:
@@ -107,7 +107,7 @@ class Requests:
         )
         if ready is None:
             raise outdated(expected_shapes, statement.bound)
-        before = _with_text(request, ready)
+        before = _replace_text(request, ready)
         if self._columns(before) == self._columns(request):
             return request
         if ready.statement.bound.stores != statement.bound.stores:
@@ -134,7 +134,7 @@ class Requests:
         except _MEANS_NOTHING:
             return None
 
-    def in_shapes(self, request: Request, generations: Mapping[GroupName, int]) -> Request | None:
+    def rebind(self, request: Request, generations: Mapping[GroupName, int]) -> Request | None:
         """A request with what its stores are where other numbers of migrations are in effect.
 
         Args:
@@ -150,7 +150,7 @@ class Requests:
                 stores are there.
         """
         try:
-            found = _with_text(
+            found = _replace_text(
                 request, self._texts.in_shapes(request.ready, request.dialect, generations, request.deadline)
             )
             self._local.bind(found)
@@ -161,7 +161,7 @@ class Requests:
         return found
 
 
-def _with_text(request: Request, ready: ReadyText) -> Request:
+def _replace_text(request: Request, ready: ReadyText) -> Request:
     """A request whose text was bound anew."""
     statement, kind = ready.statement, request.statement.bound.kind
     if statement.bound.kind is not kind:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from engine.catalog.standings import hosts_table
 from engine.cluster.deployment import Deployment
 from engine.cluster.reports import HostName
-from engine.coordinator.deployment_hosts import Cluster
+from engine.coordinator.deployment_hosts import DeploymentHosts
 from engine.scan import StoreSource
 from flight_server.peers.host_tables import replicas_table
 from flight_server.peers.peers import FlightPeers, PeerOptions
@@ -53,9 +53,9 @@ class ClusterHost:
         """Talk to nobody any more. May be called again."""
         self.peers.stop()
 
-    def for_queries(self) -> Cluster:
+    def for_queries(self) -> DeploymentHosts:
         """The deployment as a coordinator sees it."""
-        return Cluster(self.peers, self._here, self._deployment.assignment.order, self.uris)
+        return DeploymentHosts(self.peers, self._here, self._deployment.assignment.order, self.uris)
 
     def receive(self, body: bytes) -> bytes:
         """Answer a report of another host, as `FlightPeers.receive`."""

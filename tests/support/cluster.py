@@ -23,7 +23,7 @@ from engine.changelog import Changelog
 from engine.cluster.assignment import Assignment
 from engine.cluster.fragments import FragmentRequest, FragmentRows
 from engine.cluster.reports import HostName, HostReport, HostStatus
-from engine.coordinator.deployment_hosts import Cluster as Hosts
+from engine.coordinator.deployment_hosts import DeploymentHosts
 from engine.errors import Unavailable
 from engine.exec.query_result import QueryResult
 from engine.model.schema import Epoch, GroupName, StoreDefinition
@@ -109,7 +109,7 @@ class Cluster:
         self._changed = Condition()
         self.services = {
             host: QueryService(
-                source, options, cluster=Hosts(DirectPeers(self, host), host, assignment.order)
+                source, options, cluster=DeploymentHosts(DirectPeers(self, host), host, assignment.order)
             )
             for host, source in sources.items()
         }

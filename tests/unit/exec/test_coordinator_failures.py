@@ -20,8 +20,8 @@ from sqlglot import exp
 from engine.cluster.assignment import Assignment
 from engine.cluster.fragments import FragmentRequest, FragmentRows
 from engine.cluster.reports import HostName, HostReport
-from engine.coordinator.coordinator import PRIMED_BYTES
-from engine.coordinator.deployment_hosts import Cluster as Hosts
+from engine.coordinator.deployment_hosts import DeploymentHosts
+from engine.coordinator.lost_hosts import FIRST_BYTES
 from engine.coordinator.plan_cache import PlanCache
 from engine.duckdb.deadline import NO_DEADLINE
 from engine.duckdb.engine import Engine
@@ -87,7 +87,9 @@ class _Unaware(DirectPeers):
 def _unaware(cluster: Cluster, host: HostName) -> QueryService:
     """A query service at a host whose peers do not know who is alive."""
     return QueryService(
-        cluster.sources[host], SMALL, Hosts(_Unaware(cluster, host), host, Assignment(HOSTS, 2).order)
+        cluster.sources[host],
+        SMALL,
+        DeploymentHosts(_Unaware(cluster, host), host, Assignment(HOSTS, 2).order),
     )
 
 
@@ -166,7 +168,7 @@ def test_a_host_that_breaks_within_the_first_bytes_is_replaced(sql: str) -> None
     with _replicated(2) as cluster:
         peers = _Breaking(cluster, HOSTS[0])
         service = QueryService(
-            cluster.sources[HOSTS[0]], SMALL, Hosts(peers, HOSTS[0], Assignment(HOSTS, 2).order)
+            cluster.sources[HOSTS[0]], SMALL, DeploymentHosts(peers, HOSTS[0], Assignment(HOSTS, 2).order)
         )
         peers.error = Unavailable("It went away.")
         try:
@@ -190,9 +192,9 @@ def test_a_host_that_breaks_when_rows_were_handed_out_ends_the_result(
     with _replicated(2) as cluster:
         peers = _Breaking(cluster, HOSTS[0])
         service = QueryService(
-            cluster.sources[HOSTS[0]], SMALL, Hosts(peers, HOSTS[0], Assignment(HOSTS, 2).order)
+            cluster.sources[HOSTS[0]], SMALL, DeploymentHosts(peers, HOSTS[0], Assignment(HOSTS, 2).order)
         )
-        peers.nbytes, peers.error = 3 * PRIMED_BYTES, kind("It broke.")
+        peers.nbytes, peers.error = 3 * FIRST_BYTES, kind("It broke.")
         try:
             with service.execute("SELECT * FROM plays") as result, pytest.raises(kind, match=words):
                 result.read_all()
@@ -223,7 +225,7 @@ def test_gathering_more_than_allowed_is_an_error_that_names_the_limit() -> None:
             service.execute("SELECT median(count), mode(genre) FROM plays")
         with service.execute("SELECT * FROM plays") as result:
             assert result.read_all().num_rows == 1000
-        assert service._coordinator.gathered_bytes == 0
+        assert service._runner.gathered_bytes == 0
 
 
 def test_all_statements_together_gather_no_more_than_allowed() -> None:
@@ -362,7 +364,7 @@ def test_a_host_refuses_partitions_and_epochs_that_it_has_not() -> None:
             service.execute_fragment(FragmentRequest(sql, {PLAYS.group: Epoch(5)}, {PLAYS.name: held}))
 
 
-def _broken(bound: BoundStatement, sizes: Sizes) -> SplitPlan:
+def _broken(bound: BoundStatement, *_: object) -> SplitPlan:
     tree = sqlglot.parse_one('SELECT no_such_column FROM "__scan_0"', dialect="duckdb")
     assert isinstance(tree, exp.Query)
     return SplitPlan(("broken",), (Fragment("__part_0", tree, bound.references, (), "broken"),), None)
@@ -404,12 +406,12 @@ def test_a_statement_that_ends_while_it_is_planned_is_no_refusal(
             patch.setattr("engine.coordinator.plan_cache.split", lambda *_: _raise(error))
             with pytest.raises(type(error)):
                 plans.plan(request, Sizes())
-            patch.setattr(FragmentCache, "bound", lambda *_: _raise(error))
+            patch.setattr(FragmentCache, "bind", lambda *_: _raise(error))
             with pytest.raises(type(error)):
-                plans.whole(request)
+                plans.whole_text(request)
         # Nothing is kept of it.
         assert plans.plan(request, Sizes()).split.rules != ("gather",)
-        assert plans.whole(request).text is not None
+        assert plans.whole_text(request).text is not None
 
 
 def _raise(error: LivestateError) -> NoReturn:

@@ -19,9 +19,9 @@ import pytest
 from engine.cluster.assignment import Assignment
 from engine.cluster.fragments import FragmentRequest, FragmentRows
 from engine.cluster.reports import HostName
-from engine.coordinator.deployment_hosts import Cluster as Hosts
+from engine.coordinator.deployment_hosts import DeploymentHosts
 from engine.coordinator.exchange_stream import ExchangeStream
-from engine.coordinator.fragment_runs import Parts
+from engine.coordinator.fragment_runs import FragmentRuns
 from engine.coordinator.gather_memory import MemoryPool
 from engine.coordinator.scatter import Scatter
 from engine.duckdb.deadline import Deadline
@@ -85,7 +85,7 @@ MANY: dict[str, Callable[[pa.Table], bool]] = {
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine gives few rows at a time, and few of them are read before any is handed out."""
     monkeypatch.setattr("engine.duckdb.engine.ROWS_A_BATCH", 1000)
-    monkeypatch.setattr("engine.coordinator.coordinator.PRIMED_BYTES", 10_000)
+    monkeypatch.setattr("engine.coordinator.lost_hosts.FIRST_BYTES", 10_000)
 
 
 @contextmanager
@@ -95,7 +95,7 @@ def _cluster(options: QueryOptions = OPTIONS) -> Iterator[Cluster]:
 
 
 def _gathered(service: QueryService) -> int:
-    return service._coordinator.gathered_bytes
+    return service._runner.gathered_bytes
 
 
 @pytest.fixture(scope="module")
@@ -223,7 +223,9 @@ def _breaking(
     )
     peers = _Breaking(cluster, HOSTS[0], batches, error)
     service = QueryService(
-        cluster.sources[HOSTS[0]], replace(OPTIONS, threads=threads), Hosts(peers, HOSTS[0], assignment.order)
+        cluster.sources[HOSTS[0]],
+        replace(OPTIONS, threads=threads),
+        DeploymentHosts(peers, HOSTS[0], assignment.order),
     )
     try:
         yield service, peers
@@ -321,7 +323,7 @@ def _held() -> list[object]:
     return [
         found
         for found in gc.get_objects()
-        if isinstance(found, Scatter | Parts | ExchangeStream | pa.RecordBatchReader)
+        if isinstance(found, Scatter | FragmentRuns | ExchangeStream | pa.RecordBatchReader)
     ]
 
 
@@ -375,7 +377,7 @@ def test_a_host_that_stops_ends_its_merges() -> None:
     with _breaking(AMIDST, None) as (service, peers), ThreadPoolExecutor(1) as pool:
         asked = pool.submit(service.execute, GROUPS)
         wait_until(lambda: peers.is_stuck)
-        service._coordinator.close()
+        service._runner.close()
         with pytest.raises(Unavailable, match="stopping"):
             asked.result(PATIENCE_SECONDS)
 
@@ -426,7 +428,7 @@ def test_a_flow_is_not_read_twice() -> None:
     batches = [pa.record_batch([pa.array([place])], schema=schema) for place in range(10)]
     engine = Engine(256 << 20, 1)
     try:
-        parts = Parts(_NoHosts())
+        parts = FragmentRuns(_NoHosts())
         flow = ExchangeStream(
             schema, batches[:2], iter(batches[2:]), parts, MemoryPool(1 << 20, 1 << 20).reservation()
         )

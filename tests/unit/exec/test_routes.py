@@ -13,7 +13,7 @@ from engine.cluster.assignment import Assignment
 from engine.cluster.fragments import Peers
 from engine.cluster.reports import GroupReport, HostName, HostReport, ReadableEpoch, StoreReport
 from engine.cluster.routing import NoRoute, Route
-from engine.coordinator.deployment_hosts import Cluster
+from engine.coordinator.deployment_hosts import DeploymentHosts
 from engine.coordinator.routes import Reports, Routes
 from engine.model.read_point import NEWEST, ReadPoint
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreName, define_store
@@ -59,7 +59,9 @@ def known_reports() -> KnownReports:
 
 @pytest.fixture
 def routes(known_reports: KnownReports) -> Routes:
-    return Routes(Cluster(cast("Peers", cast("Any", known_reports)), A, Assignment((A, B)).order), 1 << 20)
+    return Routes(
+        DeploymentHosts(cast("Peers", cast("Any", known_reports)), A, Assignment((A, B)).order), 1 << 20
+    )
 
 
 def epoch(found: Route | NoRoute) -> Epoch:
@@ -68,43 +70,45 @@ def epoch(found: Route | NoRoute) -> Epoch:
 
 
 def test_a_route_is_kept_while_reports_are_made_of_the_same(routes: Routes) -> None:
-    assert routes.now(ALL, DEFINITIONS, NEWEST) is routes.now(dict(ALL), DEFINITIONS, ReadPoint())
+    assert routes.newest_route(ALL, DEFINITIONS, NEWEST) is routes.newest_route(
+        dict(ALL), DEFINITIONS, ReadPoint()
+    )
 
 
 def test_other_needs_have_other_routes(routes: Routes) -> None:
-    routes.now(ALL, DEFINITIONS, NEWEST)
-    found = routes.now({SONGS.name: (PartitionId(3),)}, DEFINITIONS, NEWEST)
+    routes.newest_route(ALL, DEFINITIONS, NEWEST)
+    found = routes.newest_route({SONGS.name: (PartitionId(3),)}, DEFINITIONS, NEWEST)
     assert isinstance(found, Route)
     assert [numbers for stores in found.partitions.values() for numbers in stores.values()] == [(3,)]
 
 
 def test_a_new_epoch_is_seen_at_once(known_reports: KnownReports, routes: Routes) -> None:
-    assert epoch(routes.now(ALL, DEFINITIONS, NEWEST)) == 1
+    assert epoch(routes.newest_route(ALL, DEFINITIONS, NEWEST)) == 1
     known_reports.group(A, at(1, 2))
-    assert epoch(routes.now(ALL, DEFINITIONS, NEWEST)) == 1
+    assert epoch(routes.newest_route(ALL, DEFINITIONS, NEWEST)) == 1
     known_reports.group(B, at(1, 2))
-    assert epoch(routes.now(ALL, DEFINITIONS, NEWEST)) == 2
+    assert epoch(routes.newest_route(ALL, DEFINITIONS, NEWEST)) == 2
 
 
 def test_a_host_that_is_gone_is_left_out_and_one_that_comes_back_taken_in(
     known_reports: KnownReports, routes: Routes
 ) -> None:
-    first = routes.now(ALL, DEFINITIONS, NEWEST)
+    first = routes.newest_route(ALL, DEFINITIONS, NEWEST)
     gone = known_reports.reports_by_host.pop(B)
-    assert isinstance(routes.now(ALL, DEFINITIONS, NEWEST), NoRoute)
+    assert isinstance(routes.newest_route(ALL, DEFINITIONS, NEWEST), NoRoute)
     known_reports.reports_by_host[B] = gone
-    assert routes.now(ALL, DEFINITIONS, NEWEST) == first
+    assert routes.newest_route(ALL, DEFINITIONS, NEWEST) == first
 
 
 def test_a_look_at_the_changelog_counts_for_staleness(known_reports: KnownReports, routes: Routes) -> None:
     read_point = ReadPoint(max_staleness_seconds=3600.0)
-    assert isinstance(routes.now(ALL, DEFINITIONS, read_point), NoRoute)
+    assert isinstance(routes.newest_route(ALL, DEFINITIONS, read_point), NoRoute)
     for host in (A, B):
         known_reports.group(host, at(1, looked_at=1 << 60))
-    assert epoch(routes.now(ALL, DEFINITIONS, read_point)) == 1
+    assert epoch(routes.newest_route(ALL, DEFINITIONS, read_point)) == 1
 
 
 def test_a_wish_and_hosts_left_out_are_not_answered_with_a_kept_route(routes: Routes) -> None:
-    routes.now(ALL, DEFINITIONS, NEWEST)
-    assert isinstance(routes.now(ALL, DEFINITIONS, ReadPoint(min_epoch=Epoch(2))), NoRoute)
-    assert isinstance(routes.now(ALL, DEFINITIONS, NEWEST, without=[B]), NoRoute)
+    routes.newest_route(ALL, DEFINITIONS, NEWEST)
+    assert isinstance(routes.newest_route(ALL, DEFINITIONS, ReadPoint(min_epoch=Epoch(2))), NoRoute)
+    assert isinstance(routes.newest_route(ALL, DEFINITIONS, NEWEST, without=[B]), NoRoute)

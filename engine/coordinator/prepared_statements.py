@@ -1,0 +1,208 @@
+"""Statements that are checked and typed before they run, and the columns of statements."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from engine.coordinator.catalog_queries import CATALOG_SCHEMAS
+from engine.coordinator.coordinator import Coordinator
+from engine.coordinator.distributed_query import DistributedQuery
+from engine.coordinator.router import Router
+from engine.coordinator.routes import Routes
+from engine.duckdb.deadline import Deadline
+from engine.exec.local_executor import LocalExecutor
+from engine.exec.requests import Requests
+from engine.model.read_point import NEWEST, ReadPoint
+from engine.plan.arguments import parameter_schema
+from engine.plan.plans import EnginePlan
+from engine.plan.statement import ReadyStatement
+from engine.plan.values import Arguments
+from engine.scan import StoreSource
+from engine.sql.parse import Kind
+from engine.statements.request import Request
+from engine.statements.statement_cache import MAX_CACHED_LENGTH, LeastRecentlyUsed
+from engine.statements.texts import ExpectedShapes, Texts
+
+
+@dataclass(frozen=True)
+class PreparedStatement:
+    """A statement that was checked and typed.
+
+    Attributes:
+        sql: Its text.
+        schema: Schema of its result.
+        parameters: One field a parameter, in the order of the numbers: named `1`, `2`, … or by their names.
+        dialect: Dialect of the text.
+        shapes: What its names meant, as `BoundStatement.shapes`; None where its columns follow from rows.
+    """
+
+    sql: str
+    schema: pa.Schema
+    parameters: pa.Schema
+    dialect: str = "duckdb"
+    shapes: ExpectedShapes | None = None
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A prepared statement, good as long as its text still means the same."""
+
+    statement: ReadyStatement
+    prepared: PreparedStatement
+
+
+class PreparedStatements:
+    """Checks and types statements, and keeps those that come again. Safe for threads.
+
+    Args:
+        source: The stores that are here.
+        texts: Makes texts ready.
+        requests: Binds statements again.
+        routes: Knows the generations of stores on all hosts.
+        router: Finds the epochs that statements would read.
+        coordinator: Runs statements whose columns only their rows tell.
+        local: Tells the columns of the others.
+        size: How many statements to keep.
+    """
+
+    def __init__(
+        self,
+        source: StoreSource,
+        texts: Texts,
+        requests: Requests,
+        routes: Routes,
+        router: Router,
+        coordinator: Coordinator,
+        local: LocalExecutor,
+        size: int,
+    ) -> None:
+        self._source = source
+        self._texts = texts
+        self._requests = requests
+        self._routes = routes
+        self._router = router
+        self._coordinator = coordinator
+        self._local = local
+        self._entries: LeastRecentlyUsed[_Entry] = LeastRecentlyUsed(size)
+
+    def prepare(
+        self,
+        sql: str,
+        dialect: str,
+        read_point: ReadPoint,
+        deadline: Deadline,
+        expected_shapes: ExpectedShapes | None,
+    ) -> PreparedStatement:
+        """Check a statement and tell its types.
+
+        Args:
+            sql: One read-only statement.
+            dialect: Its dialect.
+            read_point: Which epochs its session may read.
+            deadline: When this must end.
+            expected_shapes: What its names meant when its types were told before; None where they were not.
+
+        Returns:
+            The statement with the schemas of its result and parameters.
+
+        Raises:
+            InvalidInput: It has other columns now than were told, and there is no epoch left at which it has
+                these.
+            LivestateError: The statement is not valid, as its kind and message say.
+        """
+        known = self._find(sql, dialect, read_point)
+        if known is not None and expected_shapes in (None, known.shapes):
+            return known
+        ready, read_point = self._texts.ready(sql, dialect, read_point, deadline)
+        deadline.check()
+        arguments = Arguments(lists=ready.lists)
+        newest = self.rebind_for_epochs(
+            Request(dialect, ready, arguments, deadline, time.perf_counter(), read_point)
+        )
+        request = newest
+        if expected_shapes is not None:
+            request = self._requests.keep_expected_shapes(newest, expected_shapes)
+            if request is not newest:
+                self._router.check_readable(self._query_of(request))
+        statement = request.statement
+        is_typed = statement.bound.kind is Kind.QUERY and statement.has_fixed_columns
+        prepared = PreparedStatement(
+            sql,
+            self._schema(request),
+            parameter_schema(statement.bound.parameters),
+            dialect,
+            statement.bound.shapes if is_typed else None,
+        )
+        if request is newest and _can_be_kept(request, sql):
+            self._entries.put((sql, dialect), _Entry(statement, prepared))
+        return prepared
+
+    def _find(self, sql: str, dialect: str, read_point: ReadPoint) -> PreparedStatement | None:
+        """The prepared statement of a text, if that still means the same."""
+        known = self._entries.get((sql, dialect))
+        if known is None or not known.statement.is_current(self._source.tables()):
+            return None
+        return None if self._may_be_migrated(known.statement, read_point) else known.prepared
+
+    def _may_be_migrated(self, statement: ReadyStatement, read_point: ReadPoint) -> bool:
+        """Whether the stores of a statement may be something else at the epochs that it would read than at
+        the newest ones here.
+        """
+        stores = statement.bound.definitions.values()
+        if read_point != NEWEST and any(definition.generation for definition in stores):
+            return True
+        return self._routes.have_mixed_generations({definition.group for definition in stores})
+
+    def rebind_for_epochs(self, request: Request) -> Request:
+        """A request with what its stores are at the epochs that it would read now, as far as that can be
+        told.
+
+        Args:
+            request: The request, bound with what they are at the newest epochs here.
+        """
+        if not self._may_be_migrated(request.statement, request.read_point):
+            return request
+        generations = self._router.other_generations(self._query_of(request))
+        other = None if generations is None else self._requests.rebind(request, generations)
+        return request if other is None else other
+
+    def _query_of(self, request: Request) -> DistributedQuery:
+        return DistributedQuery(request, self._source.definitions())
+
+    def _schema(self, request: Request) -> pa.Schema:
+        """The schema of a statement's result."""
+        kind, plan = request.statement.bound.kind, request.statement.plan
+        if kind is not Kind.QUERY:
+            return CATALOG_SCHEMAS[kind]
+        if plan is None or isinstance(plan, EnginePlan):
+            return self.query_schema(request)
+        return plan.schema
+
+    def query_schema(self, request: Request) -> pa.Schema:
+        """The schema of a query's result; the query runs where only its rows tell.
+
+        Args:
+            request: The query.
+
+        Raises:
+            LivestateError: It is not valid or cannot be answered, as its kind and message say.
+        """
+        outputs = self._local.bind(request).outputs
+        if outputs is not None:
+            return outputs.schema
+        with self._coordinator.answer(self._query_of(request)).result as result:
+            return result.schema
+
+
+def _can_be_kept(request: Request, sql: str) -> bool:
+    """Whether it can be told later that a text still means the same: not without a store to refer to."""
+    statement = request.statement
+    return (
+        bool(statement.bound.references)
+        and not request.ready.lists
+        and statement.has_fixed_columns
+        and len(sql) <= MAX_CACHED_LENGTH
+    )

@@ -1,0 +1,47 @@
+"""The limits of a query service, declared once."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.plan.split.sizes import DEFAULT_LIMIT_BYTES
+
+
+@dataclass(frozen=True)
+class QueryOptions:
+    """Limits of the query service.
+
+    Attributes:
+        memory_limit_bytes: Memory of the engine for all queries together, beyond the cached state they read.
+        threads: Threads of the engine for all queries together.
+        statement_timeout_seconds: Time that a statement may take until its last batch is read; None for no
+            limit.
+        max_sql_bytes: Size of the longest statement text, in UTF-8.
+        batch_bytes: Arrow bytes that a batch of a result should not exceed.
+        cached_statements: How many statements are kept parsed and planned.
+        merge_table_bytes: Arrow bytes of hosts' rows up to which a merge reads them as a table; where it can,
+            it reads more as they come.
+        gather_limit_bytes: Arrow bytes of hosts' rows that one statement may hold for its merge.
+        total_gather_limit_bytes: What all statements may hold together.
+        broadcast_limit_bytes: Arrow bytes that a statement may send to every host to be joined there.
+        peer_threads: Threads that wait for hosts, for all statements together.
+        spill_directory: Directory for what the engine's memory does not hold, used for nothing else: it is
+            emptied at the start and removed at the end. None: the engine keeps to its memory.
+        spill_limit_bytes: What all statements may put there together; 0: nothing.
+    """
+
+    memory_limit_bytes: int = 2 << 30
+    threads: int = os.cpu_count() or 1
+    statement_timeout_seconds: float | None = 300.0
+    max_sql_bytes: int = 16 << 20
+    batch_bytes: int = 8 << 20
+    cached_statements: int = 1000
+    merge_table_bytes: int = 8 << 20
+    gather_limit_bytes: int = 1 << 30
+    total_gather_limit_bytes: int = 2 << 30
+    broadcast_limit_bytes: int = DEFAULT_LIMIT_BYTES
+    peer_threads: int = 64
+    spill_directory: Path | None = None
+    spill_limit_bytes: int = 8 << 30
