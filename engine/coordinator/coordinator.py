@@ -33,7 +33,8 @@ from engine.coordinator.router import MOST_SHAPES, Routed, Router, migrated_agai
 from engine.coordinator.routes import Routes
 from engine.coordinator.scatter import Scatter, limited, renamed
 from engine.duckdb.deadline import Deadline, Watch, Watcher
-from engine.duckdb.engine import BindingError, Engine, EngineRows
+from engine.duckdb.engine import Engine, EngineRows
+from engine.duckdb.errors import BindingError
 from engine.duckdb.results import sliced
 from engine.errors import Defect, InvalidInput, LivestateError, NotFound, Unavailable
 from engine.exec.engine_query import python_values

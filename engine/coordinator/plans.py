@@ -12,9 +12,9 @@ import pyarrow as pa
 from sqlglot import exp
 
 from engine.coordinator.part_types import part_types
-from engine.duckdb.binder import NotBoundError
 from engine.duckdb.deadline import Deadline
-from engine.duckdb.engine import BindingError, Engine, Outputs
+from engine.duckdb.engine import Engine, Outputs
+from engine.duckdb.errors import BindingError, NotBoundError
 from engine.errors import Defect, InvalidInput, LimitExceeded, NotFound, Unsupported
 from engine.exec.fragment_cache import FragmentCache
 from engine.exec.local import Bindable, LocalExecutor
