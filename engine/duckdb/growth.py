@@ -21,12 +21,13 @@ double the one before it.
 
 MULTIPLYING_FUNCTIONS = frozenset(
     """
-    apply array_apply array_reduce array_resize array_to_string array_to_string_comma_default
-    array_transform bar bin bitstring collate_aa collate_az collate_ee collate_ssy concat_ws
-    equi_width_bins format generate_series icu_collate_aa icu_collate_az icu_collate_ee icu_collate_ssy
-    invoke list_apply list_reduce list_resize list_transform lpad printf range reduce regexp_extract_all
-    regexp_replace regexp_split_to_array repeat replace rpad split stats str_split str_split_regex
-    string_split string_split_regex string_to_array to_binary
+    aggregate apply array_aggr array_aggregate array_apply array_reduce array_resize array_to_string
+    array_to_string_comma_default array_transform bar bin bitstring collate_aa collate_az collate_ee
+    collate_ssy concat_ws equi_width_bins format generate_series icu_collate_aa icu_collate_az
+    icu_collate_ee icu_collate_ssy invoke list_aggr list_aggregate list_apply list_reduce list_resize
+    list_transform lpad printf range reduce regexp_extract_all regexp_replace regexp_split_to_array
+    repeat replace rpad split stats str_split str_split_regex string_split string_split_regex
+    string_to_array to_binary
     """.split()  # noqa: SIM905 - a list of sixty lines otherwise
 )
 """Their results can be more than twice as large as all of their arguments."""
@@ -58,7 +59,7 @@ COPYING_FUNCTIONS = frozenset(
 _OUTGROWING = MULTIPLYING_FUNCTIONS | UNMEASURED_FUNCTIONS
 _CALL = re.compile(r'([a-z0-9_]+)"?\s*\(')
 _COMPREHENSION = re.compile(r"\bfor\b")
-_COPYING_OPERATOR = re.compile(r"\|\||[\[{+]|\bcollate\b")
+_COPYING_OPERATOR = re.compile(r"\|\||[\[{+]|collate")
 _RECURSION = re.compile(r"\brecursive\b")
 
 
