@@ -24,7 +24,8 @@ from engine.coordinator.result_metadata import forwarded_metadata, scattered_met
 from engine.coordinator.router import RoutedQuery
 from engine.coordinator.running_fragments import RunningFragments
 from engine.coordinator.scatter import Scatter, rename_columns, take_rows
-from engine.duckdb.engine import BindingError, Engine, EngineRows
+from engine.duckdb.engine import Engine, EngineRows
+from engine.duckdb.errors import BindingError
 from engine.duckdb.results import sliced
 from engine.errors import Defect
 from engine.exec.engine_query import python_values

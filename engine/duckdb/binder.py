@@ -12,36 +12,39 @@ import pyarrow as pa
 
 from engine.duckdb.database import open_database
 from engine.duckdb.deadline import NO_DEADLINE, Deadline, locked
-from engine.duckdb.errors import read_failure
+from engine.duckdb.errors import NotBoundError, read_failure
+from engine.duckdb.growth import needs_worker
 from engine.duckdb.results import check_types, known_type, result_schema
+from engine.duckdb.worker_messages import BindJob, encode_rows
+from engine.duckdb.worker_pool import WORKERS, WorkerPool, bound_columns
 from engine.model.sql_types import quoted, sql_type
 from engine.plan.query_text import ReadColumn, typed
 from engine.scan import LIVE_COLUMN
 from engine.sql.bind import CATALOG, SCHEMA, StoreReference
 
 MEMORY_BYTES = 64 << 20
-GROWTH_BYTES = 1 << 20
-"""Constants are computed while a statement is bound, and others wait."""
 _ROW_NUMBER = "rowid"
 """A column that the engine's tables have by themselves, and scans have not. (Columns that a text does not
 name change nothing.)
 """
 
 
-class NotBoundError(Exception):
-    """A statement was not bound; whether that is its own fault only the engine can tell."""
-
-
 class Binder:
-    """Binds statements. Safe for threads."""
+    """Binds statements. Safe for threads.
 
-    def __init__(self) -> None:
+    Args:
+        workers: Where statements are bound whose constants could take more than this process can bound: they
+            are computed meanwhile. None: this is such a process.
+    """
+
+    def __init__(self, workers: WorkerPool | None = WORKERS) -> None:
+        self._workers = workers
         self._lock = threading.Lock()
         self._open()
 
     def _open(self) -> None:
         before = (f"ATTACH ':memory:' AS {CATALOG}", f"USE {CATALOG}.{SCHEMA}")
-        self._database = open_database(MEMORY_BYTES, 1, before_locking=before, growth_bytes=GROWTH_BYTES)
+        self._database = open_database(MEMORY_BYTES, 1, before_locking=before)
         self._tables: dict[str, pa.Schema] = {}
 
     def columns(
@@ -68,7 +71,11 @@ class Binder:
             Cancelled: The caller took it back meanwhile.
             NotBoundError: It is not one query, or the engine refuses it.
             InvalidInput: A table has a column whose type no store can have.
+            LimitExceeded: Its constants need too much memory.
         """
+        if self._workers is not None and needs_worker(sql):
+            schemas = {name: encode_rows(schema) for name, schema in tables.items()}
+            return bound_columns(self._workers, BindJob(sql, schemas, values), deadline)
         with locked(self._lock, deadline):
             try:
                 self._create(tables)

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 
 import duckdb
 
-from engine.duckdb.growth import MAX_GROWTH_BYTES, bound_functions
 from engine.duckdb.spill import SpillDirectory
 from engine.sql.parse import MAX_DEPTH, MAX_TERMS
 
@@ -37,7 +36,6 @@ def open_database(
     threads: int,
     spill: SpillDirectory | None = None,
     before_locking: Sequence[str] = (),
-    growth_bytes: int = MAX_GROWTH_BYTES,
 ) -> duckdb.DuckDBPyConnection:
     """Open a locked-down database.
 
@@ -46,7 +44,6 @@ def open_database(
         threads: Its worker threads.
         spill: Where it may put what the memory does not hold; None: nowhere.
         before_locking: Statements to run before its settings are locked.
-        growth_bytes: As `limit` of `engine.duckdb.growth.bound_functions`.
 
     Returns:
         A connection to it.
@@ -63,6 +60,5 @@ def open_database(
     depth = f"SET GLOBAL max_expression_depth = {MAX_EXPRESSION_DEPTH}"
     for statement in ("SET GLOBAL TimeZone = 'UTC'", depth, *spill_limit, *before_locking):
         database.execute(statement)
-    bound_functions(database, growth_bytes)
     database.execute("SET lock_configuration = true")
     return database

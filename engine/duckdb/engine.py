@@ -18,10 +18,13 @@ import pyarrow as pa
 from engine.duckdb.binder import Binder
 from engine.duckdb.database import open_database
 from engine.duckdb.deadline import NO_DEADLINE, Deadline, Watch, Watcher
-from engine.duckdb.errors import Failure, error_of, read_failure
+from engine.duckdb.errors import BindingError, Failure, error_of, read_failure
+from engine.duckdb.growth import needs_worker
 from engine.duckdb.results import check_types, conversion, result_schema
 from engine.duckdb.small_query_slots import SmallQuerySlots
 from engine.duckdb.spill import SpillDirectory
+from engine.duckdb.worker_messages import EngineSettings, RunJob
+from engine.duckdb.worker_pool import WORKERS, Stream, WorkerPool, WorkerRows
 from engine.errors import InvalidInput, LivestateError
 from engine.model.sql_types import quoted
 from engine.plan.query_text import ReadColumn
@@ -34,22 +37,10 @@ TABLE_BYTES = 512 << 20
 which takes a fifth longer.
 """
 
+MIN_WORKER_MEMORY_BYTES = 64 << 20
+
 _EXPLAIN = "EXPLAIN "
 _FAILURES = (duckdb.Error, OSError, pa.ArrowException)
-
-
-class BindingError(Exception):
-    """The engine refused a statement; the caller, who knows the text, says where.
-
-    Attributes:
-        failure: What the engine reports.
-        near: The part of the engine's statement that it is about; may be empty.
-    """
-
-    def __init__(self, failure: Failure, near: str) -> None:
-        super().__init__(failure.message)
-        self.failure = failure
-        self.near = near
 
 
 @dataclass(frozen=True)
@@ -65,21 +56,25 @@ class Outputs:
     schema: pa.Schema
 
 
-class Stream(Protocol):
-    """Rows that the engine reads as they come. What breaks them off crosses the engine as text; the engine's
-    caller takes it from here.
+class EngineRows(Protocol):
+    """A running statement. Not safe for several threads, but for `interrupt`.
+
+    Attributes:
+        columns: Names of its columns and the engine's own types.
+        schema: Schema of its batches.
     """
 
-    @property
-    def schema(self) -> pa.Schema:
-        """Schema of the rows."""
+    columns: tuple[ReadColumn, ...]
+    schema: pa.Schema
 
-    @property
-    def error(self) -> BaseException | None:
-        """What broke them off; None while nothing has."""
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """Its batches."""
 
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The rows by Arrow's PyCapsule interface. Nothing is read before the first batch is asked for."""
+    def interrupt(self) -> None:
+        """End the statement from another thread: its next batch is an error."""
+
+    def close(self) -> None:
+        """End the statement and free what it holds. May be called again."""
 
 
 class ScanStream:
@@ -178,6 +173,15 @@ def with_live_rows(sql: str, scans: Mapping[str, pa.Schema]) -> str:
     return sql
 
 
+def worker_memory(memory_limit_bytes: int) -> int:
+    """Memory for the engine of a worker, in bytes.
+
+    Args:
+        memory_limit_bytes: That of the engine whose statements it runs.
+    """
+    return min(memory_limit_bytes, max(memory_limit_bytes // 8, MIN_WORKER_MEMORY_BYTES))
+
+
 class Engine:
     """A locked-down DuckDB.
 
@@ -186,20 +190,28 @@ class Engine:
         threads: Worker threads for all statements together.
         spill: Where it puts what the memory does not hold, until it is closed; None: nowhere, and statements
             fail that need more.
+        workers: Where statements run that this process could not bound or end; None: this is such a process.
 
     Attributes:
         turns: Who of the small statements computes.
         binder: Tells columns of statements that are not run yet.
     """
 
-    def __init__(self, memory_limit_bytes: int, threads: int, spill: SpillDirectory | None = None) -> None:
+    def __init__(
+        self,
+        memory_limit_bytes: int,
+        threads: int,
+        spill: SpillDirectory | None = None,
+        workers: WorkerPool | None = WORKERS,
+    ) -> None:
         self._memory_limit_bytes = memory_limit_bytes
         self._threads = threads
         self._spill = spill
+        self._workers = workers
         self._lock = threading.Lock()
         self._watcher = Watcher()
         self.turns = SmallQuerySlots(threads)
-        self.binder = Binder()
+        self.binder = Binder(workers)
         self._database = open_database(memory_limit_bytes, threads, spill)
 
     def schema(self, sql: str, tables: Mapping[str, pa.Schema], parameters: Sequence[Any]) -> pa.Schema:
@@ -258,7 +270,7 @@ class Engine:
         deadline: Deadline,
         names: Sequence[str] | None = None,
     ) -> EngineRows:
-        """Run a statement.
+        """Run a statement, in a worker if it could make more than this process can bound.
 
         Args:
             sql: A statement in DuckDB's dialect that reads nothing but `tables`.
@@ -275,9 +287,11 @@ class Engine:
             LivestateError: It fails in another way.
             BaseException: What broke a stream off.
         """
+        if self._workers is not None and needs_worker(sql):
+            return self._run_in_worker(self._workers, sql, tables, parameters, deadline, names)
         with self._lock:
             connection = self._database.cursor()
-        return EngineRows(
+        return LocalRows(
             self,
             connection,
             self._watcher.watch(deadline, connection.interrupt),
@@ -285,6 +299,29 @@ class Engine:
             tables,
             parameters,
             names,
+        )
+
+    def _run_in_worker(
+        self,
+        workers: WorkerPool,
+        sql: str,
+        tables: Mapping[str, pa.Table | Stream],
+        parameters: Sequence[Any],
+        deadline: Deadline,
+        names: Sequence[str] | None,
+    ) -> WorkerRows:
+        settings = EngineSettings(
+            worker_memory(self._memory_limit_bytes),
+            self._threads,
+            None if self._spill is None else self._spill.path,
+            0 if self._spill is None else self._spill.limit_bytes,
+        )
+        return WorkerRows(
+            workers,
+            RunJob(sql, (), {}, tuple(parameters), names, settings),
+            tables,
+            deadline,
+            reads_hosts=any(not isinstance(table, pa.Table | ScanStream) for table in tables.values()),
         )
 
     def error(self, failure: Failure) -> LivestateError:
@@ -301,7 +338,10 @@ class Engine:
             with self._lock:
                 self._database = open_database(self._memory_limit_bytes, self._threads, self._spill)
         return error_of(
-            failure, self._memory_limit_bytes, None if self._spill is None else self._spill.limit_bytes
+            failure,
+            self._memory_limit_bytes,
+            None if self._spill is None else self._spill.limit_bytes,
+            in_worker=self._workers is None,
         )
 
     def close(self) -> None:
@@ -314,8 +354,8 @@ class Engine:
             self._spill.close()
 
 
-class EngineRows:
-    """A running statement: its schema and batches. Not safe for several threads, but for `interrupt`."""
+class LocalRows:
+    """A statement that runs in this process: `EngineRows`."""
 
     def __init__(
         self,

@@ -13,9 +13,6 @@ from dataclasses import dataclass
 
 from engine.errors import Defect, InvalidInput, LimitExceeded, LivestateError, Unsupported
 
-NO_ROOM = f"Python exception occurred while executing the UDF: {LimitExceeded.__name__}: "
-"""What the engine says before the text of what `engine.duckdb.growth` raises; there is no field for it."""
-
 _INVALID = frozenset(
     {
         "binder",
@@ -39,6 +36,7 @@ _INVALID = frozenset(
         "objectsize",
     }
 )
+_LACK_OF_MEMORY = frozenset({"outofmemory", "arrowmemoryerror"})
 _UNSUPPORTED = frozenset(
     {
         "notimplemented",
@@ -76,6 +74,24 @@ class Failure:
     def is_fatal(self) -> bool:
         """Whether the engine must be started anew."""
         return self.kind in {"fatal", "internal"}
+
+
+class BindingError(Exception):
+    """The engine refused a statement; the caller, who knows the text, says where.
+
+    Attributes:
+        failure: What the engine reports.
+        near: The part of the engine's statement that it is about; may be empty.
+    """
+
+    def __init__(self, failure: Failure, near: str) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+        self.near = near
+
+
+class NotBoundError(Exception):
+    """A statement was not bound; whether that is its own fault only the engine can tell."""
 
 
 def read_failure(error: Exception) -> Failure:
@@ -117,7 +133,11 @@ def _parse_report(report: Mapping[str, object]) -> Failure:
 
 
 def error_of(
-    failure: Failure, memory_limit_bytes: int, spill_limit_bytes: int | None = None
+    failure: Failure,
+    memory_limit_bytes: int,
+    spill_limit_bytes: int | None = None,
+    *,
+    in_worker: bool = False,
 ) -> LivestateError:
     """The error to raise for a failure.
 
@@ -125,20 +145,24 @@ def error_of(
         failure: What the engine reports.
         memory_limit_bytes: The engine's memory limit.
         spill_limit_bytes: What it may put on disk; None: nothing.
+        in_worker: Whether this is the engine of a worker, which has a part of the memory.
 
     Returns:
         An error of the kind that says what the caller should do.
     """
-    if failure.message.startswith(NO_ROOM):
-        return LimitExceeded(failure.message.removeprefix(NO_ROOM))
-    if failure.kind == "outofmemory":
-        return LimitExceeded(_too_big(memory_limit_bytes, spill_limit_bytes))
+    allowed = f"memory_limit_bytes allows ({memory_limit_bytes} bytes)"
+    if in_worker:
+        allowed = (
+            f"statements that make long values or lists may have ({memory_limit_bytes} bytes; an eighth of "
+            "memory_limit_bytes, or 64 MiB)"
+        )
+    needs = f"The statement needs more memory than {allowed}"
+    if failure.kind in _LACK_OF_MEMORY:
+        return LimitExceeded(_too_big(needs, spill_limit_bytes))
     if failure.kind == "io" and spill_limit_bytes is not None:
         # The engine's only files are those that it spills to. Its message names them.
         return LimitExceeded(
-            f"The statement needs more memory than memory_limit_bytes allows ({memory_limit_bytes} bytes), "
-            "and the disk takes no more of it: "
-            "ask for less, raise the limit, or free disk space."
+            f"{needs}, and the disk takes no more of it: ask for less, raise the limit, or free disk space."
         )
     if failure.kind in _UNSUPPORTED:
         return Unsupported(_sentence(failure))
@@ -147,8 +171,7 @@ def error_of(
     return Defect(f"The query engine failed on this statement ({failure.kind}); please report the statement.")
 
 
-def _too_big(memory_limit_bytes: int, spill_limit_bytes: int | None) -> str:
-    needs = f"The statement needs more memory than memory_limit_bytes allows ({memory_limit_bytes} bytes)"
+def _too_big(needs: str, spill_limit_bytes: int | None) -> str:
     if spill_limit_bytes is None:
         return (
             f"{needs}, and spilling to disk is off: ask for less, raise the limit, or allow spilling by "

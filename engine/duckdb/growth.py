@@ -1,213 +1,79 @@
-"""Functions whose results can be much larger than their arguments, bounded.
+"""Which statements can make more than the engine counts, or take longer than anybody can interrupt.
 
-The engine's memory limit does not count the values that scalar functions make, and none of them can be
-interrupted. So each that can make much of little is hidden behind a macro of its name, which adds up what the
-rows of one chunk, 2,048 at the most, would make before it makes it. Which these are a test finds in the
-engine's own catalogue (`tests/unit/exec/test_growth.py`). Where arguments are constants the engine has one
-row, at planning.
+The engine's memory limit does not count the values that scalar functions make, and nothing interrupts those,
+nor its planning. Statements that can make much of little, or take long to plan, run in a process that can be
+killed (`engine.duckdb.worker_pool`). That is decided on the text alone and errs to that side: a text literal
+with `range(` in it costs the way to the other process, and no more.
 
-Macros write their arguments down again where the size depends on them, so calls nest in each other only so
-far (`engine.sql.growing`).
+Which functions these are is found in the engine's own catalogue (`tests/unit/exec/test_growth.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+import re
 
-import duckdb
-import pyarrow as pa
-import pyarrow.compute as pc
-from duckdb.func import PythonUDFType
+MAX_TEXT = 16 << 10
+"""Characters of a text that is planned in this process."""
+MAX_COPIES = 8
+"""Operations of a text that have their arguments in their results. By names that stand for results, each can
+double the one before it.
+"""
 
-from engine.errors import LimitExceeded
-from engine.sql.growing import ROOM_FUNCTION
-
-MAX_GROWTH_BYTES = 64 << 20
-"""What one function may make of the rows of one chunk while a statement runs."""
-MAX_WIDTH = 9999
-"""Of a field in the pattern of `format` and `printf`."""
-
-_ELEMENT = 64
-"""Bytes that the engine takes for an element of a list while it makes it, measured: 59."""
-_MOST_ARGUMENTS = 32
-"""Of functions that take any number of them: macros do not."""
-_LISTS = ("range", "generate_series")
-
-
-def room(
-    limit: int, name: pa.ChunkedArray, count: pa.ChunkedArray, unit: pa.ChunkedArray, given: pa.ChunkedArray
-) -> pa.ChunkedArray:
-    """See that there is room for what a function makes of the rows of a chunk.
-
-    Args:
-        limit: Bytes that there are.
-        name: The function, in each row.
-        count: How many pieces a row makes (double).
-        unit: Bytes of a piece (double).
-        given: Bytes of the argument that the pieces are made of (double).
-
-    Returns:
-        True for each row.
-
-    Raises:
-        LimitExceeded: There is none. The engine hands its text on.
+MULTIPLYING_FUNCTIONS = frozenset(
     """
-    made = pc.max_element_wise(pc.subtract(pc.multiply(count, unit), pc.multiply(given, 8.0)), 0.0)
-    total = pc.sum(made).as_py()
-    if total is not None and not total <= limit:
-        raise LimitExceeded(
-            f"{name[0]} would make values of more than {limit >> 20} MiB at once: ask for shorter ones, or "
-            "for rows, as with FROM range(…)."
-        )
-    return pa.chunked_array([pa.repeat(pa.scalar(value=True), len(name))])
-
-
-def _with_check(value: str, name: str, count: str, unit: str = "1", given: str = "0") -> str:
-    """An argument that is only computed if there is room; NULL where something of it is NULL, as is the
-    function then.
-    """
-    return f"CASE WHEN {ROOM_FUNCTION}('{name}', {count}, {unit}, {given}) THEN {value} END"
-
-
-def _text(value: str) -> str:
-    return f"strlen(CAST({value} AS VARCHAR))"
-
-
-def _macro(name: str, *overloads: tuple[str, str]) -> str:
-    """A macro: parameters, and the arguments for the function that it hides."""
-    made = ", ".join(
-        f"({parameters}) AS system.main.{name}({arguments})" for parameters, arguments in overloads
-    )
-    return f"CREATE MACRO {name} {made}"
-
-
-def _repeat_macro() -> str:
-    def checked(size: str) -> str:
-        return f"s, {_with_check('n', 'repeat', 'n', size)}"
-
-    return _macro(
-        "repeat",
-        ("s VARCHAR, n", checked("strlen(s)")),
-        ("s BLOB, n", checked("octet_length(s)")),
-        ("s, n", checked(f"32 * {_text('s')}")),
-    )
-
-
-def _range_macro(name: str) -> str:
-    def steps(difference: str, step: str) -> str:
-        # A step of nothing makes nothing.
-        return f"CASE WHEN {step} = 0 THEN 0 ELSE ({difference}) / {step} END"
-
-    numbers, times = (
-        steps("CAST(b AS DOUBLE) - a", "CAST(c AS DOUBLE)"),
-        steps("epoch_us(b)::DOUBLE - epoch_us(a)", "epoch_us(c)::DOUBLE"),
-    )
-    return _macro(
-        name,
-        ("b", _with_check("b", name, "b", str(_ELEMENT))),
-        ("a, b", f"a, {_with_check('b', name, 'CAST(b AS DOUBLE) - a', str(_ELEMENT))}"),
-        ("a BIGINT, b BIGINT, c BIGINT", f"a, {_with_check('b', name, numbers, str(_ELEMENT))}, c"),
-        ("a, b, c INTERVAL", f"a, {_with_check('b', name, times, str(_ELEMENT))}, c"),
-    )
-
-
-def _pad_macro(name: str) -> str:
-    # The text has to be part of what is counted: with numbers alone there would be one row.
-    return _macro(name, ("s, n, p", f"s, {_with_check('n', name, 'n', '4', 'strlen(s)')}, p"))
-
-
-def _resize_macro(name: str) -> str:
-    size = f"{_ELEMENT} + 2 * coalesce({_text('v')}, 0)"
-    # As with texts that are padded, the list has to be part of what is counted.
-    alone, filled = (
-        _with_check("n", name, "n", unit, "coalesce(len(l), 0)") for unit in (str(_ELEMENT), size)
-    )
-    return _macro(name, ("l, n", f"l, {alone}"), ("l, n, v", f"l, {filled}, v"))
-
-
-def _format_macro(name: str) -> str:
-    names = [f"a{place}" for place in range(_MOST_ARGUMENTS)]
-    message = (
-        f"The pattern of {name} has a field of more than {MAX_WIDTH} characters, or one whose width is "
-        "an argument: use lpad or rpad."
-    )
-    # A field's width, or a place for one: `{:10000}`, `{:{}}`, `%10000d`, `%*d`. Braces that are doubled are
-    # text.
-    found = r"[0-9]{5}|\{[^}]*\{|%[^a-zA-Z]*\*"
-    pattern = (
-        f"CASE WHEN regexp_matches(replace(replace(f, '{{{{', ''), '}}}}', ''), '{found}') THEN "
-        f"error('{message}') ELSE f END"
-    )
-    return _macro(
-        name,
-        *(
-            (", ".join(["f", *names[:count]]), ", ".join([pattern, *names[:count]]))
-            for count in range(_MOST_ARGUMENTS)
-        ),
-    )
-
-
-def _concat_ws_macro() -> str:
-    names = [f"a{place}" for place in range(_MOST_ARGUMENTS)]
-
-    def overload(given: Sequence[str]) -> tuple[str, str]:
-        # No list has more elements than its text has characters.
-        count = _text(f"row({', '.join(given)})")
-        return ", ".join(["s", *given]), ", ".join(
-            [_with_check("s", "concat_ws", count, "strlen(s)", f"{count} + strlen(s)"), *given]
-        )
-
-    return _macro("concat_ws", *(overload(names[:count]) for count in range(1, _MOST_ARGUMENTS)))
-
-
-def bound_functions(database: duckdb.DuckDBPyConnection, limit: int = MAX_GROWTH_BYTES) -> None:
-    """Bound the functions of a database whose results can be much larger than their arguments.
-
-    Args:
-        database: A connection; the macros come into its current schema.
-        limit: What one function may make of the rows of one chunk, in bytes, beyond eight times their size.
-    """
-    database.create_function(
-        ROOM_FUNCTION,
-        partial(room, limit),
-        ["VARCHAR", "DOUBLE", "DOUBLE", "DOUBLE"],
-        "BOOLEAN",
-        type=PythonUDFType.ARROW,
-    )
-    for macro in _MACROS:
-        database.execute(macro)
-
-
-def _replace_macro() -> str:
-    count = "strlen(s) / greatest(strlen(a), 1)"
-    return _macro(
-        "replace", ("s, a, b", f"s, a, {_with_check('b', 'replace', count, 'strlen(b)', 'strlen(s)')}")
-    )
-
-
-def _regexp_replace_macro() -> str:
-    def checked(matches: str) -> str:
-        # What is put in can have all of the text in it, any number of times.
-        count = f"1 + strlen(s) * ({matches})"
-        return f"s, a, {_with_check('b', 'regexp_replace', count, 'strlen(b)', 'strlen(s)')}"
-
-    has_text = "contains(b, chr(92))::INT"
-    return _macro(
-        "regexp_replace",
-        ("s, a, b", checked(has_text)),
-        ("s, a, b, o", f"{checked(f'1 + strlen(s) * {has_text}')}, o"),
-    )
-
-
-_MACROS = (
-    _repeat_macro(),
-    *(_range_macro(name) for name in _LISTS),
-    *(_pad_macro(name) for name in ("lpad", "rpad")),
-    *(_resize_macro(name) for name in ("list_resize", "array_resize")),
-    *(_format_macro(name) for name in ("format", "printf")),
-    _concat_ws_macro(),
-    _macro("bitstring", ("s, n", f"s, {_with_check('n', 'bitstring', 'n', '1', 'bit_length(s)')}")),
-    _replace_macro(),
-    _regexp_replace_macro(),
+    aggregate apply array_aggr array_aggregate array_apply array_reduce array_resize array_to_string
+    array_to_string_comma_default array_transform bar bin bitstring collate_aa collate_az collate_ee
+    collate_ssy concat_ws equi_width_bins format generate_series icu_collate_aa icu_collate_az
+    icu_collate_ee icu_collate_ssy invoke list_aggr list_aggregate list_apply list_reduce list_resize
+    list_transform lpad printf range reduce regexp_extract_all regexp_replace regexp_split_to_array
+    repeat replace rpad split stats str_split str_split_regex string_split string_split_regex
+    string_to_array to_binary
+    """.split()  # noqa: SIM905 - a list of sixty lines otherwise
 )
+"""Their results can be more than twice as large as all of their arguments."""
+UNMEASURED_FUNCTIONS = frozenset(
+    """
+    ago combine create_sort_key days_in_month enum_code enum_first enum_last enum_range
+    enum_range_boundary error finalize from_binary from_hex from_json from_json_strict get_type
+    json_transform json_transform_strict list_bool_and list_bool_or make_type map_concat
+    map_contains_entry map_contains_value parse_formatted_bytes remap_struct st_asbinary st_asgeojson
+    st_astext st_aswkb st_aswkt st_crs st_geomfromgeojson st_geomfromwkb st_intersects_extent st_setcrs
+    struct_contains struct_extract struct_has struct_indexof struct_insert struct_position struct_update
+    to_aggregate_state to_base unbin unhex union_extract union_value uuid_extract_timestamp
+    variant_array_length variant_bytes_to_variant variant_comparator variant_contains variant_exists
+    variant_extract variant_extract_string variant_keys variant_normalize variant_to_parquet_variant
+    variant_type variant_typeof vertex_extract
+    """.split()  # noqa: SIM905 - a list of sixty lines otherwise
+)
+"""What they make is not known."""
+COPYING_FUNCTIONS = frozenset(
+    """
+    add array_cat array_concat array_value array_zip base64 concat date_add hex hive_partition_component
+    icu_sort_key json_array json_group_object json_object list_cat list_concat list_histogram list_pack
+    list_value list_zip map overlay path_join row struct_pack to_base64 to_hex unpivot_list
+    variant_group_array
+    """.split()  # noqa: SIM905 - a list of sixty lines otherwise
+)
+"""Their results can be larger than the largest of their arguments."""
+
+_OUTGROWING = MULTIPLYING_FUNCTIONS | UNMEASURED_FUNCTIONS
+_CALL = re.compile(r'([a-z0-9_]+)"?\s*\(')
+_COMPREHENSION = re.compile(r"\bfor\b")
+_COPYING_OPERATOR = re.compile(r"\|\||[\[{+]|collate")
+_RECURSION = re.compile(r"\brecursive\b")
+
+
+def needs_worker(sql: str) -> bool:
+    """Whether a statement has to run where it can be killed.
+
+    Args:
+        sql: A statement in DuckDB's dialect.
+    """
+    if len(sql) > MAX_TEXT:
+        return True
+    text = sql.lower()
+    calls = _CALL.findall(text)
+    if not _OUTGROWING.isdisjoint(calls) or _COMPREHENSION.search(text):
+        return True
+    copies = len(_COPYING_OPERATOR.findall(text)) + sum(name in COPYING_FUNCTIONS for name in calls)
+    return copies > MAX_COPIES or (copies > 0 and _RECURSION.search(text) is not None)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.duckdb.binder import NotBoundError, over_empty_stores
+from engine.duckdb.binder import over_empty_stores
 from engine.duckdb.deadline import Deadline
 from engine.duckdb.engine import (
     Engine,
@@ -22,6 +22,7 @@ from engine.duckdb.engine import (
     readable_schema,
     with_live_rows,
 )
+from engine.duckdb.errors import NotBoundError
 from engine.errors import InvalidInput, LivestateError
 from engine.model.schema import StoreName
 from engine.model.sql_types import sql_type

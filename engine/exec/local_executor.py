@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from engine.duckdb.deadline import Deadline
-from engine.duckdb.engine import BindingError, Engine, Outputs
+from engine.duckdb.engine import Engine, Outputs
+from engine.duckdb.errors import BindingError
 from engine.duckdb.results import sliced
 from engine.errors import LivestateError
 from engine.exec.engine_query import RunningQuery, outputs_of, outputs_of_stored, reads_of, run, scan_sql

@@ -12,7 +12,6 @@ from sqlglot.errors import ParseError, SqlglotError, TokenError
 
 from engine.errors import InvalidInput, LimitExceeded, LivestateError, Unsupported
 from engine.sql.functions import TABLE_FUNCTIONS, function_name, is_refused
-from engine.sql.growing import check_growing
 from engine.sql.lexer import blanks_end
 from engine.sql.literals import LiftedText
 from engine.sql.text import SourceText, offset_of
@@ -286,6 +285,7 @@ def _first_line(text: str) -> str:
 
 
 _TOO_DEEP = "The statement nests too deeply."
+_SCHEMAS = frozenset({"system", "main", "memory", "temp", "pg_catalog", "information_schema"})
 
 
 def _check_tree(source: SourceText, tree: exp.Expr) -> None:
@@ -311,7 +311,17 @@ def _check_tree(source: SourceText, tree: exp.Expr) -> None:
                 f"The function {function_name(node)} is not allowed: it reaches beyond its arguments.",
                 offset_of(node),
             )
-    check_growing(source, tree)
+        elif isinstance(node, exp.Dot) and _is_call_with_schema(node):
+            raise source.error(
+                "Functions are called by their names alone: leave the schema out.", offset_of(node)
+            )
+
+
+def _is_call_with_schema(node: exp.Dot) -> bool:
+    return (
+        isinstance(node.expression, exp.Func)
+        and node.sql("duckdb").partition(".")[0].strip('"').lower() in _SCHEMAS
+    )
 
 
 def _check_table_function(source: SourceText, node: exp.Expr) -> None:

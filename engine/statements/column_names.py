@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
-from engine.duckdb.binder import Binder, NotBoundError
+from engine.duckdb.binder import Binder
 from engine.duckdb.deadline import Deadline
+from engine.duckdb.errors import NotBoundError
 from engine.errors import InvalidInput
 from engine.plan.arguments import suggested_types
 from engine.sql.bind import BoundStatement

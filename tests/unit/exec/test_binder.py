@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from engine.duckdb.binder import Binder, NotBoundError, over_empty_stores
+from engine.duckdb.binder import Binder, over_empty_stores
 from engine.duckdb.deadline import Deadline
 from engine.duckdb.engine import Engine
+from engine.duckdb.errors import NotBoundError
 from engine.errors import Unsupported
 from engine.model.schema import define_store
 from engine.plan.statement import ReadyStatement, make_ready

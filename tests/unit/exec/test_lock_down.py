@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 
 from engine.duckdb.deadline import Deadline
-from engine.duckdb.engine import BindingError, Engine
+from engine.duckdb.engine import Engine
+from engine.duckdb.errors import BindingError
 from engine.errors import LivestateError
 from engine.service import QueryService
 from engine.sql.functions import ROW_MAKING_FUNCTIONS, TABLE_FUNCTIONS, is_refused

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from engine.duckdb.deadline import Deadline
-from engine.duckdb.engine import BindingError, Engine
+from engine.duckdb.engine import Engine
+from engine.duckdb.errors import BindingError
 from engine.duckdb.spill import SpillDirectory
 from engine.errors import InvalidInput, LimitExceeded, LivestateError
 from engine.service import QueryOptions, QueryService

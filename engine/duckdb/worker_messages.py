@@ -1,0 +1,176 @@
+"""What a worker process and the process that started it say to each other.
+
+They are of one installation and live at one time, so that no message carries a version. A message is one
+byte, which says what it is, and a body:
+
+| socket | to the worker | from the worker |
+|---|---|---|
+| first | `JOB` (pickled), `NEXT` batch of the result, `STOP`: no more of it | `COLUMNS` of the result, \
+`BATCH`, `END` of them, `FAILURE` (JSON), `READY` for a job |
+| inputs | `BATCH`, `END` of a stream, `STOP`: it broke off | `NEXT` batch of a stream (its number and name) |
+
+Rows and schemas are Arrow IPC streams. Tables are such streams too, in files that are in memory alone and are
+handed over on the second socket before a job that reads them: so the engine knows how many rows they have.
+What comes from a worker is never unpickled: it is the worker that is not trusted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from engine import errors
+from engine.duckdb.errors import BindingError, Failure, NotBoundError
+from engine.errors import Defect, LivestateError
+from engine.plan.query_text import ReadColumn
+
+JOB, NEXT, STOP = b"J", b"N", b"S"
+COLUMNS, BATCH, END, FAILURE, READY = b"C", b"B", b"E", b"F", b"R"
+
+_FILE = "/proc/self/fd/{}"
+_FILE_SENT = b"T"
+_KINDS = {
+    kind.__name__: kind
+    for kind in (
+        errors.InvalidInput,
+        errors.NotFound,
+        errors.Unsupported,
+        errors.Unavailable,
+        errors.LimitExceeded,
+        errors.Defect,
+    )
+}
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """How a worker's engine is opened.
+
+    Attributes:
+        memory_limit_bytes: As for `engine.duckdb.engine.Engine`.
+        threads: As there.
+        spill_parent: Directory for its spill directory, not there yet; None: it does not spill.
+        spill_limit_bytes: What it may put there.
+    """
+
+    memory_limit_bytes: int
+    threads: int
+    spill_parent: Path | None = None
+    spill_limit_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class RunJob:
+    """A statement to run.
+
+    Attributes:
+        sql: As for `engine.duckdb.engine.Engine.run`.
+        tables: Names of the tables that it reads, in the order of their files.
+        streams: Schemas of what else it reads, by name.
+        parameters: Values of its parameters.
+        names: What the columns of its result are called; None for what the engine calls them.
+        settings: Of the engine.
+    """
+
+    sql: str
+    tables: Sequence[str]
+    streams: Mapping[str, bytes]
+    parameters: Sequence[object]
+    names: Sequence[str] | None
+    settings: EngineSettings
+
+
+@dataclass(frozen=True)
+class BindJob:
+    """A statement whose columns are asked for.
+
+    Attributes:
+        sql: As for `engine.duckdb.binder.Binder.columns`.
+        tables: Schemas of the tables that it may read, by name.
+        values: Values of its parameters.
+    """
+
+    sql: str
+    tables: Mapping[str, bytes]
+    values: Sequence[object] | Mapping[str, object]
+
+
+def encode_rows(schema: pa.Schema, batches: Iterable[pa.RecordBatch] = ()) -> bytes:
+    """Rows as an Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    rows: bytes = sink.getvalue().to_pybytes()
+    return rows
+
+
+def decode_rows(body: bytes) -> pa.Table:
+    """The rows of an Arrow IPC stream, not copied."""
+    with pa.ipc.open_stream(body) as reader:
+        return reader.read_all()
+
+
+def send_tables(connection: socket.socket, tables: Iterable[pa.Table]) -> None:
+    """Hand tables over, each copied once, to a process that maps them."""
+    for table in tables:
+        file = os.memfd_create("livestate-table")
+        try:
+            with pa.OSFile(_FILE.format(file), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
+                writer.write_table(table)
+            socket.send_fds(connection, [_FILE_SENT], [file])
+        finally:
+            os.close(file)
+
+
+def receive_table(connection: socket.socket) -> pa.Table:
+    """The next table that was handed over."""
+    _, files, _, _ = socket.recv_fds(connection, len(_FILE_SENT), 1)
+    try:
+        with pa.memory_map(_FILE.format(files[0])) as source, pa.ipc.open_stream(source) as reader:
+            return reader.read_all()
+    finally:
+        os.close(files[0])
+
+
+def encode_columns(columns: Sequence[ReadColumn], schema: pa.Schema) -> bytes:
+    """The columns of a result, their names and types first, in JSON and one line."""
+    described = json.dumps([[column.name, column.type] for column in columns])
+    return described.encode() + b"\n" + encode_rows(schema)
+
+
+def decode_columns(body: bytes) -> tuple[tuple[ReadColumn, ...], pa.Schema]:
+    """What `encode_columns` made."""
+    described, _, schema = body.partition(b"\n")
+    return tuple(ReadColumn(*column) for column in json.loads(described)), decode_rows(schema).schema
+
+
+def encode_failure(error: Exception) -> bytes:
+    """Why a job failed, as JSON."""
+    if isinstance(error, BindingError):
+        body: dict[str, object] = {"failure": asdict(error.failure), "near": error.near}
+    elif isinstance(error, NotBoundError):
+        body = {"unbound": str(error)}
+    elif isinstance(error, LivestateError):
+        body = {"kind": type(error).__name__, "message": error.message}
+    else:
+        body = {}
+    return json.dumps(body).encode()
+
+
+def decode_failure(body: bytes) -> Exception:
+    """The error to raise for what `encode_failure` made."""
+    report = json.loads(body)
+    if "failure" in report:
+        return BindingError(Failure(**report["failure"]), report["near"])
+    if "unbound" in report:
+        return NotBoundError(report["unbound"])
+    if "kind" in report:
+        return _KINDS.get(report["kind"], Defect)(report["message"])
+    return Defect("The query engine failed on this statement; please report the statement.")

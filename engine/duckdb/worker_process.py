@@ -1,0 +1,230 @@
+"""A process that runs statements for another one, which can kill it.
+
+`engine.duckdb.worker_pool` starts it as `python -m engine.duckdb.worker_process INPUTS`, with one socket as
+its standard input, over which it is given jobs and hands rows back, and another with the number INPUTS, over
+which it asks for the rows that a statement reads (`engine.duckdb.worker_messages`). It ends when the first
+one does.
+
+The kernel refuses it more memory than its engine's limit and some room beside it. The engine reports that as
+any lack of memory.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+import resource
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import count
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import pyarrow as pa
+
+from engine.duckdb.binder import Binder
+from engine.duckdb.deadline import NO_DEADLINE
+from engine.duckdb.engine import Engine, EngineRows
+from engine.duckdb.spill import SpillDirectory
+from engine.duckdb.worker_messages import (
+    BATCH,
+    COLUMNS,
+    END,
+    FAILURE,
+    JOB,
+    NEXT,
+    READY,
+    BindJob,
+    EngineSettings,
+    RunJob,
+    decode_rows,
+    encode_columns,
+    encode_failure,
+    encode_rows,
+    receive_table,
+)
+from engine.errors import LimitExceeded, LivestateError
+
+ROOM_BYTES = 96 << 20
+"""Memory beside what the engine counts: values that functions make, and rows on their way."""
+BINDING_BYTES = 64 << 20
+"""Memory to bind a statement, constants of which are computed meanwhile."""
+_NICENESS = 5
+"""Whoever asks for little goes first."""
+
+
+class Inputs:
+    """The rows that statements read, from the process that has them. Safe for threads.
+
+    Args:
+        inputs: The socket to that process.
+    """
+
+    def __init__(self, inputs: socket.socket) -> None:
+        self._socket = inputs
+        self._connection = Connection(os.dup(inputs.fileno()))
+        self._lock = threading.Lock()
+        self._numbers = count()
+
+    def table(self) -> pa.Table:
+        """The next table of a job."""
+        return receive_table(self._socket)
+
+    def batches(self, name: str) -> Iterator[pa.RecordBatch]:
+        """The rows of one reading of a stream.
+
+        Args:
+            name: Of the stream.
+
+        Raises:
+            EOFError: They broke off.
+        """
+        ask = NEXT + f"{next(self._numbers)} {name}".encode()
+        while True:
+            with self._lock:
+                self._connection.send_bytes(ask)
+                answer = self._connection.recv_bytes()
+            if answer[:1] == END:
+                return
+            if answer[:1] != BATCH:
+                raise EOFError("The rows broke off.")
+            yield from decode_rows(answer[1:]).to_batches()
+
+
+class InputStream:
+    """An `engine.duckdb.engine.Stream` from the other process, which knows what broke it off."""
+
+    def __init__(self, inputs: Inputs, name: str, schema: pa.Schema) -> None:
+        self._inputs = inputs
+        self._name = name
+        self.schema = schema
+        self.error: BaseException | None = None
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        batches = self._inputs.batches(self._name)
+        return pa.RecordBatchReader.from_batches(self.schema, batches).__arrow_c_stream__(requested_schema)
+
+
+class WorkerProcess:
+    """Does one job after the other.
+
+    Args:
+        jobs: Where they come from, and results go.
+        inputs: Rows that they read.
+    """
+
+    def __init__(self, jobs: Connection, inputs: Inputs) -> None:
+        self._jobs = jobs
+        self._inputs = inputs
+        self._engine: tuple[EngineSettings, Engine] | None = None
+        self._binder: Binder | None = None
+
+    def run(self) -> None:
+        """Do jobs until there are no more."""
+        while True:
+            message = self._jobs.recv_bytes()
+            if message[:1] != JOB:
+                # The end of a result that had ended by itself.
+                continue
+            job = pickle.loads(message[1:])  # noqa: S301 - from the process that started this one
+            try:
+                self._do(job)
+            except MemoryError:
+                self._jobs.send_bytes(FAILURE + encode_failure(_lack_of_memory()))
+            except Exception as error:  # noqa: BLE001 - the top of the process: whoever gave the job raises it
+                self._jobs.send_bytes(FAILURE + encode_failure(error))
+            finally:
+                _limit_memory(None)
+            self._jobs.send_bytes(READY)
+
+    def _do(self, job: RunJob | BindJob) -> None:
+        if isinstance(job, BindJob):
+            self._bind(job)
+        else:
+            self._run_statement(job)
+
+    def _bind(self, job: BindJob) -> None:
+        if self._binder is None:
+            self._binder = Binder(None)
+        _limit_memory(BINDING_BYTES + ROOM_BYTES)
+        schemas = {name: decode_rows(schema).schema for name, schema in job.tables.items()}
+        columns = self._binder.columns(job.sql, schemas, job.values)
+        self._jobs.send_bytes(COLUMNS + encode_columns(columns, pa.schema([])))
+
+    def _run_statement(self, job: RunJob) -> None:
+        engine = self._engine_with(job.settings)
+        _limit_memory(job.settings.memory_limit_bytes + ROOM_BYTES)
+        tables = {name: self._inputs.table() for name in job.tables}
+        streams = {
+            name: InputStream(self._inputs, name, decode_rows(schema).schema)
+            for name, schema in job.streams.items()
+        }
+        rows = engine.run(job.sql, {**tables, **streams}, job.parameters, NO_DEADLINE, job.names)
+        try:
+            self._jobs.send_bytes(COLUMNS + encode_columns(rows.columns, rows.schema))
+            self._hand_over(rows)
+        finally:
+            rows.close()
+
+    def _hand_over(self, rows: EngineRows) -> None:
+        """Send rows as they are asked for, until there are no more, or nobody asks."""
+        for batch in rows:
+            if self._jobs.recv_bytes() != NEXT:
+                return
+            self._jobs.send_bytes(BATCH + encode_rows(rows.schema, [batch]))
+        if self._jobs.recv_bytes() == NEXT:
+            self._jobs.send_bytes(END)
+
+    def _engine_with(self, settings: EngineSettings) -> Engine:
+        if self._engine is not None:
+            before, engine = self._engine
+            if before == settings:
+                return engine
+            self._engine = None
+            engine.close()
+        spill = (
+            None
+            if settings.spill_parent is None
+            else SpillDirectory(settings.spill_parent, settings.spill_limit_bytes)
+        )
+        engine = Engine(settings.memory_limit_bytes, settings.threads, spill, None)
+        self._engine = settings, engine
+        return engine
+
+
+def _lack_of_memory() -> LivestateError:
+    return LimitExceeded(
+        "The statement needs more memory than it may have: ask for less, or for shorter values."
+    )
+
+
+def _limit_memory(room_bytes: int | None) -> None:
+    """Let this process have so much memory more than it has; None: any."""
+    limit = resource.RLIM_INFINITY
+    if room_bytes is not None:
+        found = re.search(r"^VmData:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE)
+        assert found is not None
+        limit = (int(found[1]) << 10) + room_bytes
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.RLIM_INFINITY))
+
+
+def main() -> None:
+    """Serve the process at the other ends of the sockets."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    os.nice(_NICENESS)
+    # The end of the other process is the end of this one.
+    with (
+        suppress(EOFError, OSError),
+        Connection(sys.stdin.fileno()) as jobs,
+        socket.socket(fileno=int(sys.argv[1])) as inputs,
+    ):
+        WorkerProcess(jobs, Inputs(inputs)).run()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,277 @@
+"""Statements that run in processes that can be killed."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from engine.duckdb import worker_pool
+from engine.duckdb.deadline import Deadline
+from engine.duckdb.engine import Engine, EngineRows
+from engine.duckdb.errors import BindingError
+from engine.duckdb.spill import SpillDirectory
+from engine.duckdb.worker_pool import MAX_WORKERS, WorkerPool
+from engine.errors import Cancelled, DeadlineExceeded, LimitExceeded, LivestateError, Unavailable
+from engine.service import QueryService, Session
+from tests.support.resident import grows_by_at_most
+from tests.support.waiting import wait_until
+
+ROWS = 600_000
+SLOW = "SELECT length(lpad('x', 2000000000, 'y'))"
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[WorkerPool]:
+    found = WorkerPool()
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def warm_engine(pool: WorkerPool) -> Iterator[Engine]:
+    found = Engine(100 << 20, 2, workers=pool)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def engine(warm_engine: Engine) -> Engine:
+    """With one worker, at least, that waits."""
+    assert answer(warm_engine.run("SELECT repeat('x', 2) AS r", {}, (), Deadline(60.0))) == [{"r": "xx"}]
+    return warm_engine
+
+
+def answer(rows: EngineRows) -> list[dict[str, object]]:
+    try:
+        return pa.Table.from_batches(list(rows), rows.schema).to_pylist()  # type: ignore[no-any-return]
+    finally:
+        rows.close()
+
+
+def processes() -> set[int]:
+    """Numbers of this process's children that are workers."""
+    listed = subprocess.run(
+        ["pgrep", "-P", str(os.getpid()), "-f", "engine.duckdb.worker_process"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return {int(line) for line in listed.stdout.split()}
+
+
+class Broken:
+    """A stream that breaks off behind its first batch."""
+
+    schema = pa.schema([("a", pa.int64())])
+    error: BaseException | None = None
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return pa.RecordBatchReader.from_batches(self.schema, self.batches()).__arrow_c_stream__(
+            requested_schema
+        )
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pydict({"a": [1]}, schema=self.schema)
+        self.error = Unavailable("A host was lost.")
+        raise self.error
+
+
+def test_tables_and_streams_are_read_and_a_worker_serves_the_next_statement(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = pa.table({"a": [1, 2, None], "s": ["x", None, "ü"]})
+    large = pa.table({"a": pa.array(range(ROWS))})
+    before = processes()
+    for _ in range(2):
+        found = engine.run(
+            "SELECT repeat(s, 2) AS r, count(*) AS n FROM l JOIN t ON l.a % 3 = t.a GROUP BY ALL ORDER BY 1",
+            {"t": small, "l": large},
+            (),
+            Deadline(60.0),
+        )
+        assert answer(found) == [{"r": "xx", "n": ROWS // 3}, {"r": None, "n": ROWS // 3}]
+    monkeypatch.setattr(worker_pool, "TABLE_BYTES", 1 << 20)
+    sql = "SELECT count(*) AS n, sum(a) AS s FROM l WHERE repeat('x', 2) = 'xx'"
+    assert answer(engine.run(sql, {"l": large}, (), Deadline(60.0))) == [
+        {"n": ROWS, "s": ROWS * (ROWS - 1) // 2}
+    ]
+    twice = (
+        "WITH l2 AS (FROM l) SELECT count(*) AS n FROM l2 a, (SELECT max(a) m FROM l2) WHERE range(1) = [0]"
+    )
+    assert answer(engine.run(twice, {"l": large}, (), Deadline(60.0))) == [{"n": ROWS}]
+    assert answer(engine.run("SELECT repeat(?, 2) AS r", {}, ["ab"], Deadline(60.0))) == [{"r": "abab"}]
+    assert processes() == before
+
+
+def test_a_result_that_nobody_reads_to_its_end_leaves_the_worker_ready(engine: Engine) -> None:
+    large = pa.table({"a": pa.array(range(ROWS))})
+    before = processes()
+    for _ in range(3):
+        rows = engine.run("SELECT a, repeat('x', 3) AS r FROM l", {"l": large}, (), Deadline(60.0))
+        assert next(iter(rows)).num_rows
+        rows.close()
+        rows.close()
+    assert answer(engine.run("SELECT repeat('x', 2) AS r", {}, (), Deadline(60.0))) == [{"r": "xx"}]
+    assert processes() == before
+
+
+def test_what_breaks_a_stream_off_is_raised(engine: Engine) -> None:
+    with pytest.raises(Unavailable, match=r"A host was lost"):
+        answer(engine.run("SELECT a, repeat('x', 3) FROM l", {"l": Broken()}, (), Deadline(60.0)))
+    assert answer(engine.run("SELECT repeat('x', 2) AS r", {}, (), Deadline(60.0))) == [{"r": "xx"}]
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT repeat(nope, 3)", "SELECT repeat('x'", "SELECT * FROM nope, range(3)"]
+)
+def test_refusals_are_those_of_the_engine(engine: Engine, sql: str) -> None:
+    alone = Engine(100 << 20, 1, workers=None)
+    with pytest.raises(BindingError) as expected:
+        alone.run(sql, {}, (), Deadline(60.0))
+    alone.close()
+    with pytest.raises(BindingError) as found:
+        engine.run(sql, {}, (), Deadline(60.0))
+    assert (found.value.failure, found.value.near) == (expected.value.failure, expected.value.near)
+
+
+def test_memory_is_bounded_and_the_worker_goes_on(engine: Engine) -> None:
+    assert answer(engine.run("SELECT repeat('x', 2) AS r", {}, (), Deadline(60.0))) == [{"r": "xx"}]
+    for worker in processes():
+        with grows_by_at_most(worker, 300), pytest.raises(LimitExceeded, match=r"more memory than"):
+            answer(engine.run("SELECT max(len(range(a))) FROM l", {"l": wide()}, (), Deadline(60.0)))
+    assert answer(engine.run("SELECT repeat('x', 2) AS r", {}, (), Deadline(60.0))) == [{"r": "xx"}]
+
+
+def wide() -> pa.Table:
+    return pa.table({"a": [2_000_000] * 500})
+
+
+def test_time_is_bounded_where_the_engine_does_not_look(engine: Engine) -> None:
+    before = processes()
+    with pytest.raises(DeadlineExceeded):
+        answer(engine.run(SLOW, {}, (), Deadline(1.0)))
+    is_over = threading.Event()
+    threading.Timer(0.2, is_over.set).start()
+    with pytest.raises(Cancelled):
+        answer(engine.run(SLOW, {}, (), Deadline(60.0, is_over.is_set)))
+    assert len(processes() - before) <= 1
+
+
+def test_planning_ends_with_the_statements_time(service: QueryService) -> None:
+    """The engine plans this for a minute, and looks at nothing meanwhile."""
+    terms = " OR ".join(f"(count = {number} AND song_id = {number})" for number in range(3000))
+    with pytest.raises(DeadlineExceeded):
+        service.execute(f"SELECT * FROM plays WHERE {terms}", session=Session(timeout_seconds=2.0)).read_all()
+    assert service.execute("SELECT 1 AS a").read_all().to_pylist() == [{"a": 1}]
+
+
+@pytest.mark.parametrize(
+    ("ended_by", "message"), [(signal.SIGKILL, r"more memory than"), (signal.SIGSEGV, r"please report")]
+)
+def test_a_worker_that_dies_ends_its_statement_alone(
+    engine: Engine, ended_by: signal.Signals, message: str
+) -> None:
+    other = WorkerPool()
+    crashing = Engine(100 << 20, 1, workers=other)
+    before = processes()
+    failures: list[LivestateError] = []
+
+    def fail() -> None:
+        try:
+            answer(crashing.run(SLOW, {}, (), Deadline(60.0)))
+        except LivestateError as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=fail)
+    thread.start()
+    wait_until(lambda: bool(processes() - before))
+    os.kill((processes() - before).pop(), ended_by)
+    thread.join()
+    assert [type(error).__name__ for error in failures] == [
+        "LimitExceeded" if ended_by == signal.SIGKILL else "Defect"
+    ]
+    assert re.search(message, failures[0].message)
+    for survivor in (engine, crashing):
+        assert answer(survivor.run("SELECT repeat('x', 2) AS r", {}, (), Deadline(60.0))) == [{"r": "xx"}]
+    crashing.close()
+    other.close()
+
+
+def test_statements_wait_for_a_worker_within_their_time(engine: Engine) -> None:
+    held = [
+        engine.run("SELECT a, repeat('x', 3) FROM l", {"l": wide()}, (), Deadline(60.0))
+        for _ in range(MAX_WORKERS)
+    ]
+    with pytest.raises(DeadlineExceeded):
+        engine.run("SELECT repeat('x', 2) AS r", {}, (), Deadline(0.2))
+    # What reads other hosts does not wait for what may be read by it.
+    stream = pa.RecordBatchReader.from_batches(wide().schema, wide().to_batches())
+    assert (
+        len(answer(engine.run("SELECT repeat('x', 2) FROM l", {"l": Rows(stream)}, (), Deadline(60.0))))
+        == 500
+    )
+    for rows in held:
+        rows.close()
+    assert answer(engine.run("SELECT repeat('x', 2) AS r", {}, (), Deadline(60.0))) == [{"r": "xx"}]
+
+
+class Rows:
+    """A stream of other hosts."""
+
+    error: BaseException | None = None
+
+    def __init__(self, reader: pa.RecordBatchReader) -> None:
+        self.schema = reader.schema
+        self._reader = reader
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._reader.__arrow_c_stream__(requested_schema)
+
+
+def test_what_a_worker_spills_goes_with_it(pool: WorkerPool, tmp_path: Path) -> None:
+    engine = Engine(512 << 20, 2, SpillDirectory(tmp_path / "spill", 1 << 30), pool)
+    large = pa.table({"a": pa.array(range(1_500_000))})
+    sql = "SELECT count(*) AS n FROM (SELECT DISTINCT printf('%40d', a) FROM l)"
+    assert answer(engine.run(sql, {"l": large}, (), Deadline(120.0))) == [{"n": 1_500_000}]
+    assert list(tmp_path.glob("spill/*/worker-*"))
+    pool.close()
+    assert not list(tmp_path.glob("spill/*/worker-*"))
+    engine.close()
+
+
+def test_workers_end_with_the_process_that_started_them(tmp_path: Path) -> None:
+    script = tmp_path / "starts.py"
+    script.write_text("""
+import os, time
+from engine.duckdb import worker_pool
+from engine.duckdb.deadline import Deadline
+from engine.duckdb.engine import Engine
+engine = Engine(100 << 20, 1)
+list(engine.run("SELECT repeat('x', 2)", {}, (), Deadline(60.0)))
+print(open(f"/proc/self/task/{os.getpid()}/children").read(), flush=True)
+time.sleep(600)
+""")
+    with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        workers = [int(number) for number in parent.stdout.readline().split()]
+        assert workers
+        parent.kill()
+    wait_until(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers))
+
+
+def test_a_worker_reaches_no_file(engine: Engine, tmp_path: Path) -> None:
+    secret = tmp_path / "file.csv"
+    secret.write_text("a-secret\n")
+    for sql in (f"FROM read_text('{secret}'), range(1)", "SET threads = 1; SELECT repeat('x', 2)"):
+        with pytest.raises((LivestateError, BindingError)) as raised:
+            answer(engine.run(sql, {}, (), Deadline(60.0)))
+        assert "a-secret" not in str(raised.value)
