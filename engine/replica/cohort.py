@@ -16,7 +16,7 @@ from engine.errors import Corrupt
 from engine.model.kinds import WRITTEN_COLUMN, is_applied_alone, time_column
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 from engine.state.partition import PartitionStore
-from engine.state.shape import Migrated
+from engine.state.partition_shape import Migrated
 
 MOST_SEGMENTS = 48
 """A partition with more segments waits for compaction before it takes the next epoch: reads stay fast however

@@ -23,14 +23,14 @@ from engine.replica.cohort import PartitionKey, names_of
 from engine.replica.data_directory import claim
 from engine.replica.failures import Failures, log_failure, problem_of
 from engine.replica.group import GroupSetup, GroupState, every_partition
+from engine.replica.group_views import GroupView, Retention
 from engine.replica.snapshotter import SnapshotOptions, Snapshotter
-from engine.replica.views import GroupView, Retention
 from engine.scan import BuildingError, StoreStatus, StoreView
 from engine.state.cache import ColumnCache
-from engine.state.options import MIB, StateOptions
 from engine.state.partition import PartitionStore
 from engine.state.rocks import write_buffers
-from engine.state.view import StateView
+from engine.state.state_options import MIB, StateOptions
+from engine.state.state_view import StateView
 
 _log = logging.getLogger(__name__)
 

@@ -17,15 +17,15 @@ from engine.cluster.reports import GroupReport, Progress, StoreReport
 from engine.errors import LivestateError, Unavailable
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 from engine.replica.cohort import CatchUpState, Cohort, PartitionKey, late_partitions, never_stop
+from engine.replica.group_views import GroupView, RetainedViews, Retention
 from engine.replica.recovery import restore
 from engine.replica.snapshotter import Schedule
-from engine.replica.views import GroupView, RetainedViews, Retention
 from engine.state.cache import ColumnCache
-from engine.state.options import StateOptions
 from engine.state.partition import PartitionStore
 from engine.state.rocks import WriteBuffers
+from engine.state.state_options import StateOptions
+from engine.state.state_view import StateView
 from engine.state.version import Version
-from engine.state.view import StateView
 
 FAR_BEHIND = 512
 """Epochs that a partition may be behind the others and still hold them up after a restart. Without rows it

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.state.formats import SegmentId
-from engine.state.options import StateOptions
+from engine.state.state_options import StateOptions
 from engine.state.statistics import ColumnStatistics
 
 SMALLEST_CLASS_ROWS = 1024

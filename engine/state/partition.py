@@ -37,14 +37,14 @@ from engine.state.formats import (
     segment_ranges,
 )
 from engine.state.keys import Keys, Rows
-from engine.state.memory import Memory
-from engine.state.merge import Merge, segment_of_rows
-from engine.state.options import MIB, StateOptions
+from engine.state.memory_storage import Memory
+from engine.state.partition_shape import Migrated, Shape
 from engine.state.rocks import Rocks, WriteBuffers
 from engine.state.segment import PartitionContext, Segment, SegmentBuilder, cache_keys
-from engine.state.shape import Migrated, Shape
+from engine.state.segment_merge import Merge, segment_of_rows
+from engine.state.state_options import MIB, StateOptions
 from engine.state.storage import Pair, Range, Storage
-from engine.state.stored import StoredRows
+from engine.state.stored_rows import StoredRows
 from engine.state.version import LiveSegment, Version, supersede
 
 EPOCHS_BETWEEN_NOTES = 256

@@ -21,9 +21,9 @@ from engine.state import keys as sort_keys
 from engine.state.cache import BlockPlace, BlockTable, CacheKey, ColumnCache, KeyColumn
 from engine.state.formats import KEY_COLUMN, SegmentId, SegmentRecord, block_key, decode_block, encode_block
 from engine.state.keys import KeyCodec, Keys, Needle, Rows
-from engine.state.options import StateOptions
 from engine.state.prefixes import PrefixIndex
 from engine.state.sparse_index import SparseIndex
+from engine.state.state_options import StateOptions
 from engine.state.statistics import ColumnStatistics, Measuring, has_statistics, of_constant
 from engine.state.storage import Pair, Storage
 

@@ -23,8 +23,8 @@ from engine.model.schema import Epoch, GroupName, StoreDefinition, define_store
 from engine.replica.cohort import Cohort
 from engine.replica.follower import Follower
 from engine.replica.group import GroupSetup, GroupState
+from engine.replica.group_views import RetainedViews
 from engine.replica.snapshotter import Schedule, SnapshotMaker, SnapshotOptions
-from engine.replica.views import RetainedViews
 from engine.state.partition import PartitionStore
 from tests.support.failing import FAILURES
 from tests.support.following import OPTIONS, contents, following

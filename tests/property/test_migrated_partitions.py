@@ -29,10 +29,10 @@ from engine.replica.cohort import written_at
 from engine.scan import LIVE_COLUMN, Interval, Wanted
 from engine.state.cache import ColumnCache
 from engine.state.live_rows import live_rows
-from engine.state.options import StateOptions
 from engine.state.partition import PartitionStore
-from engine.state.shape import Migrated
-from engine.state.view import StateView
+from engine.state.partition_shape import Migrated
+from engine.state.state_options import StateOptions
+from engine.state.state_view import StateView
 from tests.support.partitions import SMALL
 from tests.support.quick_directory import quick_directory
 

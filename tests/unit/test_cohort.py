@@ -19,8 +19,8 @@ from engine.errors import Unavailable
 from engine.model.schema import Epoch, PartitionId, define_store
 from engine.replica.cohort import ENOUGH_BYTES_TOGETHER, CatchUpState, Cohort, stopping_point
 from engine.state.cache import ColumnCache
-from engine.state.options import MIB, StateOptions
 from engine.state.partition import PartitionStore
+from engine.state.state_options import MIB, StateOptions
 from tests.support.following import GROUP, define
 
 epochs = st.integers(1, 10_000).map(Epoch)

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.state.folds.grouping import Grouping, valid_rows
-from engine.state.folds.ordering import Numbers, from_numbers, order_numbers, plain_numbers
+from engine.state.folds.order_numbers import Numbers, from_numbers, order_numbers, plain_numbers
 from engine.state.keys import Rows
 
 _FEW_ROWS = 8

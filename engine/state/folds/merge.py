@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from engine.model.kinds import WRITTEN_COLUMN, Function, Merge, MergedColumn
 from engine.model.schema import StoreDefinition
-from engine.state.folds.aggregates import Aggregates
-from engine.state.folds.columns import TOMBSTONE_FIELD, end_to_end, tombstones_of
 from engine.state.folds.fold import KeyGroups, Stored
+from engine.state.folds.fold_aggregates import Aggregates
+from engine.state.folds.fold_columns import TOMBSTONE_FIELD, end_to_end, tombstones_of
 from engine.state.folds.grouping import Grouping, Mask
 from engine.state.keys import Rows
 

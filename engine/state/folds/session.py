@@ -10,11 +10,11 @@ import pyarrow as pa
 from engine.model.kinds import WRITTEN_COLUMN, Function, MergedColumn, Session
 from engine.model.schema import StoreDefinition
 from engine.state import keys as sort_keys
-from engine.state.folds.aggregates import Aggregates
-from engine.state.folds.columns import TOMBSTONE_FIELD, end_to_end, tombstones_of
 from engine.state.folds.fold import Stored
+from engine.state.folds.fold_aggregates import Aggregates
+from engine.state.folds.fold_columns import TOMBSTONE_FIELD, end_to_end, tombstones_of
 from engine.state.folds.grouping import Mask, valid_rows
-from engine.state.folds.ordering import as_array, raw_numbers
+from engine.state.folds.order_numbers import as_array, raw_numbers
 from engine.state.folds.timelines import Fragments, Joined, Times, join
 from engine.state.keys import KeyCodec
 

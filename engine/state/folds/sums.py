@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from engine.state.folds.grouping import Grouping, Mask, valid_rows
-from engine.state.folds.ordering import Numbers, as_array, raw_numbers
+from engine.state.folds.order_numbers import Numbers, as_array, raw_numbers
 from engine.state.folds.wide_integers import (
     Words,
     decimals,

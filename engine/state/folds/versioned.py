@@ -10,10 +10,10 @@ import pyarrow as pa
 from engine.model.kinds import WRITTEN_COLUMN, Versioned
 from engine.model.schema import StoreDefinition
 from engine.state import keys as sort_keys
-from engine.state.folds.columns import end_to_end, tombstones_of
 from engine.state.folds.fold import Stored
+from engine.state.folds.fold_columns import end_to_end, tombstones_of
 from engine.state.folds.grouping import Mask, valid_rows
-from engine.state.folds.ordering import Numbers, as_array, raw_numbers
+from engine.state.folds.order_numbers import Numbers, as_array, raw_numbers
 from engine.state.keys import KeyCodec, Rows
 
 

@@ -13,7 +13,7 @@ from engine.changelog import Changelog, open_appender
 from engine.model.kinds import Behaviour
 from engine.model.schema import GroupName, define_store
 from engine.service import QueryService
-from engine.state.memory import Memory
+from engine.state.memory_storage import Memory
 from tests.support.following import OPTIONS, following
 
 KEYS = st.binary(min_size=1, max_size=2)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from engine.model.kinds import Function, MergedColumn
 from engine.state.folds.choices import extremes, first_extreme, last_largest, take_or_null
 from engine.state.folds.grouping import Grouping
-from engine.state.folds.ordering import raw_numbers
+from engine.state.folds.order_numbers import raw_numbers
 from engine.state.folds.sketches import distinct_counts, merged_distinct, merged_quantiles, quantiles
 from engine.state.folds.sums import counts, sums
 from engine.state.folds.wide_integers import to_doubles, unscaled

@@ -16,8 +16,8 @@ from engine.cluster.reports import ReadableEpoch
 from engine.errors import LimitExceeded, NotFound, Unavailable
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 from engine.scan import BuildingError
+from engine.state.state_view import StateView
 from engine.state.version import Version
-from engine.state.view import StateView
 
 _MISSING_SHOWN = 5
 MOST_HELD = 256

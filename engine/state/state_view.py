@@ -18,8 +18,8 @@ from engine.model.partitioning import partition_of, value_partitioner
 from engine.model.schema import Epoch, PartitionId, StoreDefinition
 from engine.scan import EVERYTHING, LIVE_COLUMN, Interval, ScanStatistics, Wanted
 from engine.state import keys as sort_keys
-from engine.state.gather import Pick, gather
 from engine.state.keys import KeyCodec, Keys
+from engine.state.picked_rows import Pick, gather
 from engine.state.statistics import blocks_that_may_hold
 from engine.state.version import LiveSegment, Version, by_live_rows, ranges_of_live
 

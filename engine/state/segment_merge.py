@@ -10,8 +10,8 @@ import pyarrow as pa
 from engine.state import keys as sort_keys
 from engine.state.formats import KEY_COLUMN, SegmentId
 from engine.state.keys import Keys, Rows
-from engine.state.options import MIB, StateOptions
 from engine.state.segment import PartitionContext, Segment, SegmentBuilder
+from engine.state.state_options import MIB, StateOptions
 from engine.state.storage import Pair
 from engine.state.version import LiveSegment
 
