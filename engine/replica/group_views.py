@@ -101,7 +101,7 @@ class GroupView:
                 f"{what} of store {store} cannot be read on this host at epoch {self.epoch}; ask a host that "
                 "holds it, or try again shortly."
             )
-        return found if partitions is None else found.restricted(partitions)
+        return found if partitions is None else found.restrict(partitions)
 
 
 class _Retained(NamedTuple):

@@ -20,7 +20,7 @@ from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefin
 from engine.state import keys as sort_keys
 from engine.state.cache import ColumnCache
 from engine.state.compaction import SegmentSize, choose, span_of
-from engine.state.expiry import expire, old_as_tombstones, without_old
+from engine.state.expiry import drop_old_rows, expire, replace_old_by_tombstones
 from engine.state.formats import (
     MANIFEST,
     Manifest,
@@ -130,7 +130,7 @@ class PartitionStore:
         data = self._storage.get(MANIFEST)
         known = None if data is None else Manifest.from_bytes(data)
         generation = 0 if known is None else known.generation
-        self._shape = Shape.of(Migrated(definition_at(generation), generation), self._storage, cache)
+        self._shape = Shape.open(Migrated(definition_at(generation), generation), self._storage, cache)
         self._numbers = self.context.stored_numbers
         """The columns that there were since the partition was opened, and so those that the cache
         can have.
@@ -153,11 +153,11 @@ class PartitionStore:
             for name, column in zip(created.stored_schema.names, created.columns, strict=True)
         }
         self._next_segment = self._manifest.next_segment
-        segments, graves = (
+        segments, tombstones = (
             [self._open_segment(each, numbers) for each in ids]
-            for ids in (self._manifest.segments, self._manifest.graves)
+            for ids in (self._manifest.segments, self._manifest.tombstone_segments)
         )
-        self.version = Version(self._manifest.epoch, tuple(segments), tuple(graves))
+        self.version = Version(self._manifest.epoch, tuple(segments), tuple(tombstones))
 
     def _open_segment(self, identity: SegmentId, created: Mapping[str, int]) -> LiveSegment:
         data = self._storage.get(segment_key(identity))
@@ -179,7 +179,7 @@ class PartitionStore:
 
     def _drop_orphans(self) -> None:
         """Remove what a crash left of segments that never came to count."""
-        known = {*self._manifest.segments, *self._manifest.graves}
+        known = {*self._manifest.segments, *self._manifest.tombstone_segments}
         garbage: list[Range] = []
         for mark in (b"s", b"b", b"d", b"D"):
             found = self._storage.first_key_from(mark)
@@ -219,7 +219,7 @@ class PartitionStore:
     @property
     def is_in_shape(self) -> bool:
         """Whether all segments are stored as they are seen; else `compact` has something to do."""
-        return all(entry.segment.is_in_shape for entry in self.version.with_graves)
+        return all(entry.segment.is_in_shape for entry in self.version.all_segments)
 
     # ---- applying epochs
 
@@ -262,9 +262,9 @@ class PartitionStore:
         with self._lock:
             if epoch <= self.version.epoch or epoch <= self.applied:
                 return self.version
-            shape = self._shape.after(migrated)
+            shape = self._shape.migrate(migrated)
             before, expired = self._expire(
-                shape, () if replaces else shape.see(self.version.with_graves), cutoff
+                shape, () if replaces else shape.reshape(self.version.all_segments), cutoff
             )
             cutoff = self._later_cutoff(shape, cutoff)
             state = _Unfinished(before, expired)
@@ -281,7 +281,7 @@ class PartitionStore:
                 and shape.time_column not in rows.schema.names
             ):
                 state.expire(shape, cutoff)
-            return self._install(shape, epoch, state.old, state.died, state.added, state.graves, cutoff)
+            return self._install(shape, epoch, state.old, state.died, state.added, state.tombstones, cutoff)
 
     def _apply_piece(
         self, shape: Shape, state: _Unfinished, rows: pa.RecordBatch, cutoff: int | None, *, is_whole: bool
@@ -295,10 +295,10 @@ class PartitionStore:
         rows = _fold_rows(shape, rows, stored, cutoff, is_whole=is_whole)
         if not rows.num_rows:
             return
-        keys, order = stored.ordered(rows)
+        keys, order = stored.sort(rows)
         state.mark_dead(*stored.supersede(sort_keys.take(keys, order)))
         state.added += self._write_rows(shape, rows, keys, _live_rows(rows, order))
-        state.graves += self._write_graves(shape, rows, order)
+        state.tombstones += self._write_tombstones(shape, rows, order)
 
     def advances_cutoff(self, cutoff: int) -> bool:
         """Whether a cutoff is later than the one that the partition knows."""
@@ -336,7 +336,7 @@ class PartitionStore:
         Args:
             epoch: The epoch at which these are the rows; one that is applied already changes nothing.
             batches: Rows in the stored schema; each key once in all of them together. Those that are
-                tombstones are graves.
+                tombstones become tombstone segments.
             cutoff: The time before which rows are gone at that epoch, as for `apply`.
             migrated: What the store is at that epoch, and in whose shape the rows are; None where that is
                 what it is here.
@@ -351,19 +351,19 @@ class PartitionStore:
         with self._lock:
             if epoch <= self.version.epoch or epoch <= self.applied:
                 return self.version
-            shape = self._shape.after(migrated)
+            shape = self._shape.migrate(migrated)
             added: list[LiveSegment] = []
-            graves: list[LiveSegment] = []
+            tombstones: list[LiveSegment] = []
             for rows in batches:
                 if TOMBSTONE_COLUMN in rows.schema.names:
-                    graves += self._write_graves(shape, rows, np.arange(rows.num_rows))
+                    tombstones += self._write_tombstones(shape, rows, np.arange(rows.num_rows))
                     continue
                 keys = shape.context.codec.encode([rows.column(place) for place in shape.context.key])
                 is_large = rows.nbytes >= UNLOGGED_BYTES
                 added += self._write_rows(shape, rows, keys, sort_keys.order(keys), logged=not is_large)
                 if is_large:
                     self._storage.flush()
-            return self._install(shape, epoch, [], {}, added, graves, self._later_cutoff(shape, cutoff))
+            return self._install(shape, epoch, [], {}, added, tombstones, self._later_cutoff(shape, cutoff))
 
     def advance(self, epoch: Epoch) -> None:
         """Note, now and then, that the partition has no rows in the epochs up to this one.
@@ -391,17 +391,17 @@ class PartitionStore:
         self._storage.write(segment_of_rows(builder, shape.context, rows, keys, order), logged=logged)
         return [LiveSegment(self._track(builder.finish()), None, len(order))]
 
-    def _write_graves(self, shape: Shape, rows: pa.RecordBatch, order: Rows) -> list[LiveSegment]:
+    def _write_tombstones(self, shape: Shape, rows: pa.RecordBatch, order: Rows) -> list[LiveSegment]:
         """Keep in mind what keys were removed with, for stores that go by an order column; the columns that
         this does not take are null.
         """
         if not shape.order_column or TOMBSTONE_COLUMN not in rows.schema.names:
             return []
         schema, key = shape.context.schema, shape.context.key
-        is_grave = pc.and_(
-            rows.column(TOMBSTONE_COLUMN), rows.column(shape.order_column).is_valid()
-        ).to_numpy(zero_copy_only=False)
-        chosen = rows.take(pa.array(order[is_grave[order]]))
+        is_kept = pc.and_(rows.column(TOMBSTONE_COLUMN), rows.column(shape.order_column).is_valid()).to_numpy(
+            zero_copy_only=False
+        )
+        chosen = rows.take(pa.array(order[is_kept[order]]))
         kept = {*(schema.names[place] for place in key), shape.order_column, shape.time_column}
         columns = [
             chosen.column(field.name) if field.name in kept else pa.nulls(len(chosen), field.type)
@@ -428,7 +428,7 @@ class PartitionStore:
         segments: Sequence[LiveSegment],
         died: Mapping[SegmentId, Rows],
         added: Sequence[LiveSegment],
-        graves: Sequence[LiveSegment] = (),
+        tombstones: Sequence[LiveSegment] = (),
         cutoff: int | None = None,
     ) -> Version:
         """Make segments whose blocks are written count, in one atomic write, and only then visible.
@@ -436,20 +436,24 @@ class PartitionStore:
         Args:
             shape: The shape in which they all are seen.
             epoch: The epoch that the partition has come to.
-            segments: Those of before that still count, those with graves among them.
+            segments: Those of before that still count, those tombstone segments among them.
             died: Rows that have died in them, and in new ones.
             added: New ones that have rows.
-            graves: New ones that have graves.
+            tombstones: New ones that have tombstones.
             cutoff: The time before which rows are gone; None where it is what it was.
         """
-        buried = self._manifest.graves
-        old = tuple(entry for entry in segments if entry.segment.id in buried) if buried else ()
+        known_tombstones = self._manifest.tombstone_segments
+        old = (
+            tuple(entry for entry in segments if entry.segment.id in known_tombstones)
+            if known_tombstones
+            else ()
+        )
         rows = (
-            tuple(entry for entry in segments if entry.segment.id not in buried)
-            if buried
+            tuple(entry for entry in segments if entry.segment.id not in known_tombstones)
+            if known_tombstones
             else tuple(segments)
         )
-        version = Version(epoch, (*rows, *added), (*old, *graves))
+        version = Version(epoch, (*rows, *added), (*old, *tombstones))
         manifest = replace(
             self._manifest,
             columns=shape.columns,
@@ -457,14 +461,15 @@ class PartitionStore:
             epoch=max(epoch, self._manifest.epoch),
             next_segment=self._next_segment,
             segments=tuple(entry.segment.id for entry in version.segments),
-            graves=tuple(entry.segment.id for entry in version.graves),
+            tombstone_segments=tuple(entry.segment.id for entry in version.tombstone_segments),
             cutoff=self._manifest.cutoff if cutoff is None else cutoff,
         )
         pairs: list[Pair] = [
-            (segment_key(entry.segment.id), entry.segment.record.to_bytes()) for entry in (*added, *graves)
+            (segment_key(entry.segment.id), entry.segment.record.to_bytes())
+            for entry in (*added, *tombstones)
         ]
         removed: list[Range] = []
-        for entry in version.with_graves:
+        for entry in version.all_segments:
             if entry.segment.id in died:
                 pairs += self._dead_rows(entry, epoch, died[entry.segment.id], removed)
         self._write_and_let_go([*pairs, (MANIFEST, manifest.to_bytes())], removed)
@@ -500,7 +505,7 @@ class PartitionStore:
         with self._merging:
             chosen = (
                 choose(self._sizes(self.version.segments), self._options)
-                or choose(self._sizes(self.version.graves), self._options)
+                or choose(self._sizes(self.version.tombstone_segments), self._options)
                 or self._out_of_shape()
             )
             if chosen:
@@ -529,20 +534,20 @@ class PartitionStore:
         columns.
         """
         return next(
-            ((entry.segment.id,) for entry in self.version.with_graves if not entry.segment.is_in_shape), ()
+            ((entry.segment.id,) for entry in self.version.all_segments if not entry.segment.is_in_shape), ()
         )
 
     def compact_fully(self) -> None:
         """Merge all segments into one without dead rows."""
         with self._merging:
             self._merge(tuple(entry.segment.id for entry in self.version.segments))
-            self._merge(tuple(entry.segment.id for entry in self.version.graves))
+            self._merge(tuple(entry.segment.id for entry in self.version.tombstone_segments))
         self.release()
 
     def _merge(self, chosen: Sequence[SegmentId]) -> None:
         with self._lock:
             context = self.context
-            inputs = [entry for entry in self.version.with_graves if entry.segment.id in chosen]
+            inputs = [entry for entry in self.version.all_segments if entry.segment.id in chosen]
             if not inputs:
                 return
             identity = self._allocate()
@@ -559,14 +564,14 @@ class PartitionStore:
         seen in the shape that there is then.
         """
         with self._lock:
-            merged = merged.seen_in(self.context)
-            now = {entry.segment.id: entry for entry in self.version.with_graves}
+            merged = merged.reshape(self.context)
+            now = {entry.segment.id: entry for entry in self.version.all_segments}
             late = [_died_since(entry, now.get(entry.segment.id)) for entry in inputs]
             keys = sort_keys.concatenate(late)
             added, died = supersede([merged], sort_keys.take(keys, sort_keys.order(keys)))
             replaced = {entry.segment.id for entry in inputs}
-            rest = [entry for entry in self.version.with_graves if entry.segment.id not in replaced]
-            if replaced.isdisjoint(self._manifest.graves):
+            rest = [entry for entry in self.version.all_segments if entry.segment.id not in replaced]
+            if replaced.isdisjoint(self._manifest.tombstone_segments):
                 self._install(self._shape, self.version.epoch, rest, died, added)
             else:
                 self._install(self._shape, self.version.epoch, rest, died, [], added)
@@ -611,26 +616,26 @@ class _Unfinished:
     """A partition while an epoch is applied to it.
 
     Args:
-        old: The segments of before, those with graves among them.
+        old: The segments of before, those tombstone segments among them.
         died: Rows that have died in them.
 
     Attributes:
         old: Those that still have live rows.
         added: New segments with rows, likewise.
-        graves: New segments with graves, likewise.
+        tombstones: New segments with tombstones, likewise.
         died: Rows that have died in any of them.
     """
 
     def __init__(self, old: Sequence[LiveSegment], died: Mapping[SegmentId, Rows]) -> None:
         self.old = old
         self.added: list[LiveSegment] = []
-        self.graves: list[LiveSegment] = []
+        self.tombstones: list[LiveSegment] = []
         self.died = died
 
     @property
     def all(self) -> Sequence[LiveSegment]:
         """All segments that rows can be in."""
-        return [*self.old, *self.added, *self.graves] if self.added or self.graves else self.old
+        return [*self.old, *self.added, *self.tombstones] if self.added or self.tombstones else self.old
 
     def mark_dead(self, remaining: Sequence[LiveSegment], died: Mapping[SegmentId, Rows]) -> None:
         """Take note of rows that have died.
@@ -640,20 +645,20 @@ class _Unfinished:
             died: The rows, of those of them that have changed.
         """
         self.died = _all_died(self.died, died)
-        if not (self.added or self.graves):
+        if not (self.added or self.tombstones):
             self.old = remaining
             return
         left = {entry.segment.id: entry for entry in remaining}
-        self.old, self.added, self.graves = (
+        self.old, self.added, self.tombstones = (
             [left[entry.segment.id] for entry in entries if entry.segment.id in left]
-            for entries in (self.old, self.added, self.graves)
+            for entries in (self.old, self.added, self.tombstones)
         )
 
     def expire(self, shape: Shape, cutoff: int) -> None:
         """Let go of rows of the epoch itself that are past their retention."""
         name = shape.time_column
         added, died = expire(self.added, shape.context.schema.get_field_index(name), name, cutoff)
-        self.mark_dead([*self.old, *added, *self.graves], died)
+        self.mark_dead([*self.old, *added, *self.tombstones], died)
 
 
 def _pieces(rows: pa.RecordBatch | pa.Table, most_bytes: int) -> Sequence[Sequence[pa.RecordBatch]]:
@@ -688,10 +693,12 @@ def _fold_rows(
     name = shape.time_column
     is_told = name in rows.schema.names
     if cutoff is not None and is_told:
-        rows = without_old(rows, name, cutoff)
+        rows = drop_old_rows(rows, name, cutoff)
     if shape.fold is not None and rows.num_rows:
         rows = shape.fold.fold(rows, stored)
-    return rows if cutoff is None or is_told or not is_whole else old_as_tombstones(rows, name, cutoff)
+    return (
+        rows if cutoff is None or is_told or not is_whole else replace_old_by_tombstones(rows, name, cutoff)
+    )
 
 
 def _all_died(some: Mapping[SegmentId, Rows], others: Mapping[SegmentId, Rows]) -> Mapping[SegmentId, Rows]:

@@ -24,7 +24,7 @@ from engine.state.keys import KeyCodec, Keys, Needle, Rows
 from engine.state.prefixes import PrefixIndex
 from engine.state.sparse_index import SparseIndex
 from engine.state.state_options import StateOptions
-from engine.state.statistics import ColumnStatistics, Measuring, has_statistics, of_constant
+from engine.state.statistics import ColumnStatistics, StatisticsBuilder, constant_statistics, has_statistics
 from engine.state.storage import Pair, Storage
 
 _WHOLE = -1
@@ -95,7 +95,9 @@ class PartitionContext:
         """A whole key column with its sort keys."""
         keys = self.sort_keys(column)
         return KeyColumn(
-            column, keys, SparseIndex.of(keys) if isinstance(keys, np.ndarray) else PrefixIndex.of(keys)
+            column,
+            keys,
+            SparseIndex.from_numbers(keys) if isinstance(keys, np.ndarray) else PrefixIndex.from_keys(keys),
         )
 
 
@@ -140,7 +142,7 @@ class Segment:
         """Whether it was stored in the shape in which it is seen."""
         return self.record.column_bytes.keys() == self._context.stored_numbers
 
-    def seen_in(self, context: PartitionContext) -> Segment:
+    def reshape(self, context: PartitionContext) -> Segment:
         """The same segment in another shape of its partition, or in the one that it has."""
         return (
             self
@@ -180,7 +182,9 @@ class Segment:
                 self._derived[column] = None if narrow is None else narrow.cast(kind)
             else:
                 value = self._context.columns[column].default_value(kind)
-                self._derived[column] = of_constant(value, self.blocks) if has_statistics(kind) else None
+                self._derived[column] = (
+                    constant_statistics(value, self.blocks) if has_statistics(kind) else None
+                )
         return self._derived[column]
 
     @cached_property
@@ -466,15 +470,15 @@ class SegmentBuilder:
 
     def _stored_rows(self, column: int, blocks: Iterable[pa.Array]) -> Iterator[Pair]:
         number, kind = self._context.numbers[column], self._context.column_type(column)
-        measuring = Measuring(kind) if column != KEY_COLUMN and has_statistics(kind) else None
+        statistics = StatisticsBuilder(kind) if column != KEY_COLUMN and has_statistics(kind) else None
         nbytes = 0
         for block, array in enumerate(blocks):
-            if measuring is not None:
-                measuring.add(array)
+            if statistics is not None:
+                statistics.add(array)
             nbytes += array.nbytes
             yield block_key(self._id, number, block), encode_block(array)
-        if measuring is not None:
-            self._statistics[number] = measuring.finish()
+        if statistics is not None:
+            self._statistics[number] = statistics.finish()
         self._column_bytes[number] = nbytes
 
     def _kept_rows(self, number: int, blocks: Iterable[pa.Array]) -> Iterator[pa.Array]:
