@@ -84,6 +84,23 @@ class LiveSegment:
 
 
 @dataclass(frozen=True, eq=False)
+class SegmentChanges:
+    """What becomes of a partition's segments.
+
+    Attributes:
+        kept: The segments of before that still count, tombstone segments among them.
+        died: Rows that have died in them, and in new ones.
+        added: New segments with rows.
+        added_tombstones: New segments with tombstones.
+    """
+
+    kept: Sequence[LiveSegment]
+    died: Mapping[SegmentId, Rows]
+    added: Sequence[LiveSegment]
+    added_tombstones: Sequence[LiveSegment] = ()
+
+
+@dataclass(frozen=True, eq=False)
 class Version:
     """A partition at one epoch.
 
@@ -102,6 +119,18 @@ class Version:
     def all_segments(self) -> tuple[LiveSegment, ...]:
         """All segments that epochs are applied to."""
         return (*self.segments, *self.tombstone_segments) if self.tombstone_segments else self.segments
+
+    def change(self, epoch: Epoch, changes: SegmentChanges) -> Version:
+        """The version that follows.
+
+        Args:
+            epoch: Its epoch.
+            changes: What becomes of the segments.
+        """
+        tombstones = {entry.segment.id for entry in self.tombstone_segments}
+        kept_rows = [entry for entry in changes.kept if entry.segment.id not in tombstones]
+        kept_tombstones = [entry for entry in changes.kept if entry.segment.id in tombstones]
+        return Version(epoch, (*kept_rows, *changes.added), (*kept_tombstones, *changes.added_tombstones))
 
     @cached_property
     def searched(self) -> Sequence[LiveSegment]:
