@@ -19,11 +19,12 @@ from engine.cluster.refusals import outlook, progress_in_words
 from engine.cluster.reports import GroupReport, StoreReport
 from engine.errors import NotFound, Unavailable
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
-from engine.replica.cohort import PartitionKey, names_of
 from engine.replica.data_directory import claim
 from engine.replica.failures import Failures, log_failure, problem_of
-from engine.replica.group import GroupSetup, GroupState, every_partition
+from engine.replica.group import GroupState
+from engine.replica.group_setup import GroupSetup, every_partition
 from engine.replica.group_views import GroupView, Retention
+from engine.replica.partition_keys import PartitionKey, partition_names
 from engine.replica.snapshotter import SnapshotOptions, Snapshotter
 from engine.scan import BuildingError, StoreStatus, StoreView
 from engine.state.cache import ColumnCache
@@ -110,7 +111,7 @@ class _Task(NamedTuple):
 
     def __str__(self) -> str:
         """For messages."""
-        partition = "" if self.partition is None else f", partition {names_of([self.partition])}"
+        partition = "" if self.partition is None else f", partition {partition_names([self.partition])}"
         return (
             self.work.value if self.group is None else f"{self.work.value} of group {self.group}{partition}"
         )
@@ -251,7 +252,7 @@ class Follower:
         rebuilt = [self._attempt(_Task(_Work.REBUILD, group.group), group.rebuild) for group in groups]
         expired = [self._attempt(_Task(_Work.EXPIRE, group.group), group.expire) for group in groups]
         for group in groups:
-            group.tell_problem(self._problem(group.group))
+            group.note_problem(self._problem(group.group))
         self._compact_again()
         if any((*rebuilt, *expired)):
             self._notify_listeners()
@@ -356,7 +357,7 @@ class Follower:
             log_failure(_log, task, error)
         if task.group in self._groups and task.work is not _Work.COMPACT:
             # What fails in another thread is told with the next round.
-            self._groups[task.group].tell_problem(self._problem(task.group))
+            self._groups[task.group].note_problem(self._problem(task.group))
 
     def _compact_soon(self, group: GroupName, store: PartitionStore) -> None:
         with self._compactions_lock:
@@ -470,7 +471,7 @@ class Follower:
         if view is None:
             report, _ = group.reported
             raise BuildingError(f"Group {group.group} is being built on this host{outlook(report)}")
-        return view if epoch is None or epoch == view.epoch else group.at(epoch)
+        return view if epoch is None or epoch == view.epoch else group.view_at(epoch)
 
     @property
     def has_caught_up(self) -> bool:

@@ -25,7 +25,7 @@ from engine.model.columns import text_of
 from engine.model.kinds import PLAIN, Behaviour, KeyValue, Retention, Versioned
 from engine.model.migration import AddColumn, Change, DropColumn, RenameColumn, WidenColumn, migrated
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition, define_store
-from engine.replica.cohort import written_at
+from engine.replica.changes import add_commit_time
 from engine.scan import LIVE_COLUMN, Interval, Wanted
 from engine.state.cache import ColumnCache
 from engine.state.live_rows import live_rows
@@ -238,7 +238,7 @@ class Run:
 def take(
     store: PartitionStore, definition: StoreDefinition, epoch: int, written: Written, change: Migrated | None
 ) -> None:
-    batch = written_at(batch_of(definition, written.rows), definition, epoch) if written.rows else None
+    batch = add_commit_time(batch_of(definition, written.rows), definition, epoch) if written.rows else None
     store.apply(Epoch(epoch), batch, replaces=written.replaces, cutoff=written.cutoff, migrated=change)
 
 

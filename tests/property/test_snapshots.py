@@ -31,7 +31,9 @@ from engine.changelog.rows import partition_rows
 from engine.changelog.snapshot import EPOCH_WEIGHT
 from engine.model.kinds import Behaviour, Function, Merge, MergedColumn
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, define_store
-from engine.replica.group import SECONDS_BETWEEN_DOUBTS, GroupSetup, GroupState
+from engine.replica.catch_up import SECONDS_BETWEEN_DOUBTS
+from engine.replica.group import GroupState
+from engine.replica.group_setup import GroupSetup
 from engine.replica.group_views import GroupView, Retention
 from engine.replica.snapshotter import SnapshotMaker, SnapshotOptions
 from engine.state.cache import ColumnCache
