@@ -35,7 +35,7 @@ from benchmarks.workload import (
     rows_of,
 )
 from engine.service import QueryOptions, QueryService
-from engine.state.options import StateOptions
+from engine.state.state_options import StateOptions
 
 REPETITIONS = 15
 TARGET_RATIO = 1.5

@@ -13,7 +13,7 @@ from benchmarks.workload import STORE, Expected, KeyKind, append_all, filled, ra
 from engine.changelog import Changelog, StoreAppender
 from engine.model.schema import Epoch, GroupName
 from engine.replica.follower import Follower, FollowerOptions
-from engine.state.options import StateOptions
+from engine.state.state_options import StateOptions
 from flight_server.host.process import SWITCH_INTERVAL_SECONDS, settle
 
 _NEVER_POLL = 3600.0

@@ -37,7 +37,7 @@ from engine.model.kinds import Behaviour, Retention
 from engine.model.schema import GroupName, StoreDefinition, define_store
 from engine.replica.follower import Follower, FollowerOptions
 from engine.service import QueryService
-from engine.state.options import StateOptions
+from engine.state.state_options import StateOptions
 
 READ_ROWS = 50_000_000
 EXPIRED_ROWS = 10_000_000

@@ -22,7 +22,7 @@ from datasketches import hll_sketch, kll_doubles_sketch, tgt_hll_type
 from engine.errors import InvalidInput
 from engine.model.kinds import SKETCHES, TIMED, Function, MergedColumn, Session
 from engine.model.sql_types import MAX_DECIMAL_DIGITS, canonical_type, sql_type
-from engine.state.folds.aggregates import Aggregates
+from engine.state.folds.fold_aggregates import Aggregates
 from engine.state.keys import KeyCodec, Rows, groups_of
 
 LG_REGISTERS = 12

@@ -5,98 +5,34 @@ together.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from concurrent.futures import Executor, wait
-from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 from engine.changelog import Changelog, Commit, Snapshot
-from engine.changelog.definitions import lacks
-from engine.changelog.layout import path_segment
 from engine.cluster.reports import GroupReport, Progress, StoreReport
-from engine.errors import LivestateError, Unavailable
-from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
-from engine.replica.cohort import CatchUpState, Cohort, PartitionKey, late_partitions, never_stop
-from engine.replica.recovery import restore
+from engine.errors import Corrupt
+from engine.model.schema import Epoch, GroupName, StoreDefinition, StoreName
+from engine.replica.catch_up import CatchUpState, Source, Stage, Track
+from engine.replica.cohort import Cohort, late_partitions
+from engine.replica.commit_queue import never_stop
+from engine.replica.group_definitions import GroupDefinitions
+from engine.replica.group_reporter import GroupReporter, building_reports, store_reports
+from engine.replica.group_setup import GroupSetup
+from engine.replica.group_views import GroupView, RetainedViews, group_view
+from engine.replica.open_partitions import OpenPartitions
+from engine.replica.partition_keys import Definitions, PartitionKey
+from engine.replica.recovery import commit_time, restore
 from engine.replica.snapshotter import Schedule
-from engine.replica.views import GroupView, RetainedViews, Retention
-from engine.state.cache import ColumnCache
-from engine.state.options import StateOptions
 from engine.state.partition import PartitionStore
-from engine.state.rocks import WriteBuffers
-from engine.state.version import Version
-from engine.state.view import StateView
 
 FAR_BEHIND = 512
 """Epochs that a partition may be behind the others and still hold them up after a restart. Without rows it
 notes its epoch more often than that.
 """
 
-SECONDS_BETWEEN_DOUBTS = 10.0
-"""A group without news looks this often whether it is so far behind that its epoch has left the changelog."""
-
-
-def every_partition(definition: StoreDefinition) -> Collection[PartitionId]:
-    """All partitions of a store."""
-    return [PartitionId(number) for number in range(definition.partitions)]
-
-
-@dataclass(frozen=True)
-class GroupSetup:
-    """What the groups of a host share.
-
-    Attributes:
-        directory: The data directory.
-        cache: Decoded columns.
-        options: Sizes.
-        buffers: Bound of all RocksDB memtables.
-        held: Which partitions of a store this host holds.
-        retention: How long epochs stay readable.
-        workers: Runs partitions side by side.
-        touched: Is told of each partition store of a group that got rows, for compaction.
-        snapshot: Is given what can be read at each epoch at which a snapshot is due.
-        snapshot_after: As `SnapshotOptions.after_bytes`.
-        now: Gives the time, microseconds since 1970 UTC.
-        clock: Gives the time in seconds that never go back.
-    """
-
-    directory: Path
-    cache: ColumnCache
-    options: StateOptions
-    buffers: WriteBuffers
-    held: Callable[[StoreDefinition], Collection[PartitionId]]
-    retention: Retention
-    workers: Executor
-    touched: Callable[[GroupName, PartitionStore], None]
-    snapshot: Callable[[GroupView, Commit], None]
-    snapshot_after: int
-    now: Callable[[], int]
-    clock: Callable[[], float]
-
-    def open(
-        self,
-        definition: StoreDefinition,
-        partition: PartitionId,
-        definition_at: Callable[[int], StoreDefinition],
-    ) -> PartitionStore:
-        """Open one partition; its directory is made if it is not there.
-
-        Args:
-            definition: The store, in any of its shapes.
-            partition: Its partition.
-            definition_at: Gives the shape of a generation.
-        """
-        path = (
-            self.directory / path_segment(definition.group) / path_segment(definition.name) / str(partition)
-        )
-        return PartitionStore(
-            definition, partition, path, self.cache, self.options, self.buffers, definition_at
-        )
-
 
 class GroupState:
     """The partition stores of a group that this host holds. One thread at a time moves it forward; `view`,
-    `at` and `reported` are for any.
+    `view_at` and `reported` are for any.
 
     Nothing can be read before the partitions have come to the epoch that was newest in the changelog when
     this began, its target: a host that is built anew, or was away for long, would answer from the past as if
@@ -120,64 +56,40 @@ class GroupState:
 
     Attributes:
         group: The group.
-        reported: What can be read here, for the reports of hosts.
-        has_caught_up: Whether all partitions that are held here could be read once, at the target or behind
-            it.
     """
 
     def __init__(self, group: GroupName, changelog: Changelog, setup: GroupSetup) -> None:
         self.group = group
-        self.reported: tuple[GroupReport, Mapping[StoreName, StoreReport]] = (GroupReport((), Epoch(0)), {})
-        self.has_caught_up = False
         self._changelog = changelog
         self._setup = setup
         self._views = RetainedViews(group, setup.retention)
-        self._found: dict[StoreName, StoreDefinition] = {}
-        """The stores that the changelog has, those included whose partitions could not be opened yet."""
-        self._held: dict[StoreName, Collection[PartitionId]] = {}
-        self._definitions: dict[StoreName, StoreDefinition] = {}
-        """The stores that are open, each as it was when it was found."""
-        self._shapes: dict[int, Mapping[StoreName, StoreDefinition]] = {}
-        """The same stores as they are at a generation."""
-        self._opened: dict[PartitionKey, PartitionStore] = {}
+        self._definitions = GroupDefinitions(changelog, setup.held)
+        self._partitions = OpenPartitions(group, setup, self._definitions.definition_at)
+        self._reporter = GroupReporter()
         self._schedule = Schedule(changelog, group, setup.snapshot_after)
-        self._main = self._cohort(Epoch(0), self._schedule.is_due)
-        self._late = self._cohort(Epoch(0))
-        self._target = Epoch(0)
+        self._state = CatchUpState(doubted_at=setup.clock())
+        self._main = self._new_cohort(Epoch(0), self._schedule.is_due)
+        self._late = self._new_cohort(Epoch(0))
         self._committed_at: int | None = None
         """When the epoch was committed that the partitions have reached; None where that is not known."""
         self._is_unpublished = False
-        self._loading: Epoch | None = None
-        self._problem = ""
-        self._doubted_at = setup.clock()
-        self._newest_known = Epoch(0)
-        self._unread_since: int | None = None
-        self._looked_at = 0
 
-    def _cohort(self, epoch: Epoch, stops_at: Callable[[Commit], bool] = never_stop) -> Cohort:
-        return Cohort(
-            self.group,
-            self._changelog,
-            self._setup.workers,
-            partial(self._setup.touched, self.group),
-            epoch,
-            stops_at,
-        )
-
-    # ---- what can be read
+    def _new_cohort(self, epoch: Epoch, stops_at: Callable[[Commit], bool] = never_stop) -> Cohort:
+        touched = partial(self._setup.touched, self.group)
+        return Cohort(self.group, self._changelog, self._setup.workers, touched, epoch, stops_at)
 
     @property
     def view(self) -> GroupView | None:
         """The newest epoch that can be read; None while the partitions have not come to the target."""
         return self._views.newest
 
-    def at(self, epoch: Epoch) -> GroupView:
+    def view_at(self, epoch: Epoch) -> GroupView:
         """The view of an epoch.
 
         Raises:
             Unavailable: It cannot be read; the message names the epochs that can.
         """
-        return self._views.at(epoch)
+        return self._views.view_at(epoch)
 
     def hold(self, epoch: Epoch, seconds: float) -> None:
         """Keep an epoch readable for some time, as `RetainedViews.hold`."""
@@ -185,15 +97,25 @@ class GroupState:
         self._views.hold(epoch, clock + seconds, clock)
 
     @property
+    def reported(self) -> tuple[GroupReport, Mapping[StoreName, StoreReport]]:
+        """What can be read here, for the reports of hosts."""
+        return self._reporter.reported
+
+    @property
+    def has_caught_up(self) -> bool:
+        """Whether all partitions that are held here could be read once, at the target or behind it."""
+        return self._state.has_caught_up
+
+    @property
     def definitions(self) -> Mapping[StoreName, StoreDefinition]:
         """The stores that can be asked, or that could if there were a view."""
         view = self.view
-        return dict(self._found) if view is None else view.definitions
+        return dict(self._definitions.found) if view is None else view.definitions
 
     @property
     def partitions(self) -> Iterable[PartitionStore]:
         """All open partition stores."""
-        return list(self._opened.values())
+        return self._partitions.stores()
 
     @property
     def epoch(self) -> Epoch:
@@ -205,23 +127,9 @@ class GroupState:
         """How many epochs are past their retention and still read by queries."""
         return self._views.pinned_epochs
 
-    @property
-    def generation(self) -> int:
-        """As `GroupView.generation` of the newest epoch that can be read."""
-        view = self.view
-        return 0 if view is None else view.generation
-
     def definition_at(self, store: StoreName, generation: int) -> StoreDefinition:
-        """What a store of the group is at a generation; also at one that is not here yet.
-
-        Raises:
-            Corrupt: Its definition or a migration is damaged or missing.
-            Unavailable: The changelog cannot be reached.
-        """
-        found = self._changelog.definition_at(store, generation)
-        if found is None:
-            raise lacks(store)
-        return found
+        """As `GroupDefinitions.definition_at`."""
+        return self._definitions.definition_at(store, generation)
 
     def epoch_of(self, store: StoreName) -> Epoch:
         """The newest epoch of a store that can be read with all partitions that are held here."""
@@ -240,55 +148,12 @@ class GroupState:
     @property
     def epochs_missing(self) -> int:
         """How many epochs the partitions still need before they can be read."""
-        return 0 if self.view is not None else max(1, self._target - self._main.epoch)
+        state = self._state
+        return 0 if state.stage is Stage.READABLE else max(1, state.target - self._main.epoch)
 
-    def tell_problem(self, problem: str) -> None:
-        """Say in the report what keeps the group from getting on.
-
-        Args:
-            problem: A sentence; empty when nothing is wrong.
-        """
-        if problem != self._problem:
-            self._problem = problem
-            group, stores = self.reported
-            self.reported = (replace(group, problem=problem), stores)
-
-    def _progress(self) -> Progress | None:
-        """How far the partitions are that cannot be read yet."""
-        if self.view is None:
-            return Progress(self._main.epoch, self._target, self._loading) if self._definitions else None
-        return Progress(self._late.epoch, self._main.epoch, self._loading) if self._late.partitions else None
-
-    def _report(self) -> None:
-        view = self.view
-        group = GroupReport(
-            self._views.readable,
-            self._newest_known,
-            self._unread_since,
-            self._looked_at,
-            self._progress(),
-            self._problem,
-        )
-        if view is None:
-            stores = {
-                name: StoreReport((), rebuilding=tuple(sorted(self._held_of(store))))
-                for name, store in self._found.items()
-            }
-        else:
-            late = sorted(self._late.partitions)
-            stores = {
-                name: _store_report(store, self._views.since[name], late)
-                for name, store in view.stores.items()
-            }
-        self.reported = (group, stores)
-
-    def _held_of(self, definition: StoreDefinition) -> Collection[PartitionId]:
-        """The partitions of a store that this host holds."""
-        if definition.name not in self._held:
-            self._held[definition.name] = self._setup.held(definition)
-        return self._held[definition.name]
-
-    # ---- stores
+    def note_problem(self, problem: str) -> None:
+        """Say in the report what keeps the group from getting on; empty when nothing is wrong."""
+        self._reporter.note_problem(problem)
 
     def add_stores(self, definitions: Iterable[StoreDefinition]) -> bool:
         """Open the partitions of stores that are new here.
@@ -307,31 +172,21 @@ class GroupState:
             LivestateError: The changelog cannot be reached, or a partition cannot be opened; call it again
                 with the same stores.
         """
-        new = {
-            definition.name: definition
-            for definition in definitions
-            if definition.name not in self._definitions
-        }
+        new = self._definitions.new_stores(definitions)
         before = self.view
-        self._found.update(new)
+        self._definitions.found.update(new)
         if self.view is None:
             self._report()
-        self._open_all(
-            [(definition, number) for definition in new.values() for number in self._held_of(definition)]
+        self._partitions.open_all(
+            [
+                (definition, number)
+                for definition in new.values()
+                for number in self._definitions.held_partitions(definition)
+            ]
         )
         if new:
-            opened = {key: store for key, store in self._opened.items() if key[0] in new}
-            if not self._definitions:
-                self._begin(opened)
-            elif self._main.partitions or not self._main.epoch:
-                self._main.join(
-                    opened, {name: self.definition_at(name, self._main.generation) for name in new}
-                )
-            elif opened:
-                # Nothing was read up to this epoch, as no partition was here that it could have had rows for.
-                self._rebuild_later(opened)
-            self._definitions.update(new)
-            self._shapes.clear()
+            self._take_in(self._partitions.partitions_of(new), new)
+            self._definitions.note_open(new)
             self._is_unpublished = True
         if self.view is None:
             self._report()
@@ -339,44 +194,32 @@ class GroupState:
             self._publish()
         return bool(new) or self.view is not before
 
-    def _open_all(self, partitions: Iterable[tuple[StoreDefinition, PartitionId]]) -> None:
-        """Open partitions side by side. Also where one cannot be opened none is half open when this ends: the
-        next try opens the rest.
-        """
-        opening = [
-            self._setup.workers.submit(self._open_partition, definition, number)
-            for definition, number in partitions
-        ]
-        wait(opening)
-        for each in opening:
-            each.result()
-
-    def _open_partition(self, definition: StoreDefinition, number: PartitionId) -> None:
-        # A partition that is open already is left of a try in which another one could not be opened.
-        if (definition.name, number) not in self._opened:
-            try:
-                store = self._setup.open(definition, number, partial(self.definition_at, definition.name))
-            except LivestateError as error:
-                raise type(error)(
-                    f"Partition {number} of store {definition.name} cannot be opened: {error.message}"
-                ) from error
-            self._opened[definition.name, number] = store
-            if not store.is_in_shape:
-                self._setup.touched(self.group, store)
+    def _take_in(
+        self, opened: Mapping[PartitionKey, PartitionStore], new: Mapping[StoreName, StoreDefinition]
+    ) -> None:
+        """Give partitions of new stores their place among the others."""
+        generation = self._main.generation
+        if self._state.stage is Stage.WAITING:
+            self._begin(opened)
+        elif self._main.partitions or not self._main.epoch:
+            self._main.join(opened, {name: self.definition_at(name, generation) for name in new})
+        elif opened:
+            # Nothing was read up to this epoch, as no partition was here that it could have had rows for.
+            self._rebuild_later(opened)
 
     def _begin(self, opened: Mapping[PartitionKey, PartitionStore]) -> None:
+        """Begin with the first partitions, at whatever epochs they are."""
         late = late_partitions(opened, FAR_BEHIND)
-        self._main = self._at_the_last_of(
-            {key: store for key, store in opened.items() if key not in late}, self._schedule.is_due
-        )
+        others = {key: store for key, store in opened.items() if key not in late}
+        self._main = self._cohort_of(others, self._schedule.is_due)
         if not self._main.partitions:
             self._main.epoch = epoch = self._changelog.newest_epoch(self.group)
             commit = self._changelog.read_commit(self.group, epoch) if epoch else None
             self._main.generation = commit.generation if commit else 0
+        self._state = self._state.begin(self._newest_committed())
         if late:
             self._rebuild_later({key: opened[key] for key in late})
-        self._target = self._newest_committed()
-        self._newest_known = max(self._newest_known, self._target)
+        self._reporter.note_epoch(self._state.target)
 
     def _newest_committed(self) -> Epoch:
         """The newest epoch in the changelog. One that has left it leads to nothing, so it is looked for from
@@ -387,9 +230,10 @@ class GroupState:
         return self._changelog.newest_epoch(self.group, known if is_there else Epoch(0))
 
     def _rebuild_later(self, partitions: Mapping[PartitionKey, PartitionStore]) -> None:
-        self._late = self._at_the_last_of({**self._late.partitions, **partitions})
+        self._late = self._cohort_of({**self._late.partitions, **partitions})
+        self._state = self._state.rebuild_late()
 
-    def _at_the_last_of(
+    def _cohort_of(
         self,
         partitions: Mapping[PartitionKey, PartitionStore],
         stops_at: Callable[[Commit], bool] = never_stop,
@@ -397,14 +241,11 @@ class GroupState:
         """A cohort of partitions that are at several epochs: it begins at the first of these, and the others
         wait for it.
         """
-        cohort = self._cohort(
-            min((store.applied for store in partitions.values()), default=Epoch(0)), stops_at
-        )
+        first = min((store.applied for store in partitions.values()), default=Epoch(0))
+        cohort = self._new_cohort(first, stops_at)
         cohort.generation = min((store.generation for store in partitions.values()), default=0)
         cohort.partitions.update(partitions)
         return cohort
-
-    # ---- moving on
 
     def step(self) -> bool:
         """Apply the next commits, if there are any.
@@ -416,91 +257,28 @@ class GroupState:
             LivestateError: The next commit cannot be read or applied. Nothing of it is visible, and the next
                 call tries again.
         """
-        if not self._definitions:
+        if self._state.stage is Stage.WAITING:
             return False  # the first stores could not be opened, and are looked for again
         if self._is_unpublished:
             self._publish()  # an earlier call has failed behind what it applied
         looked_at = self._setup.now()
-        snapshot = self._restore_snapshot(self._main)
+        snapshot = self._restore_snapshot(Track.MAIN)
         if snapshot is not None:
             self._come_to(snapshot.committed_at)
             return True
-        commits = self._main.look_ahead()
-        self._note(commits, looked_at)
+        commits = self._look_ahead(Track.MAIN)
+        self._note_commits(commits, looked_at)
         if not commits:
-            self._doubt()
+            self._state = self._state.await_news(self._setup.clock())
             return False
-        newest = self._main.take(self._stores_of)
+        newest = self._take(Track.MAIN)
         following = self._main.following or newest
-        self._unread_since = following.committed_at if self._newest_known > newest.epoch else None
+        is_behind = self._reporter.newest_known > newest.epoch
+        self._reporter.unread_since = following.committed_at if is_behind else None
         self._come_to(newest.committed_at)
         if self._main.is_even and self._schedule.is_due(newest):
             self._setup.snapshot(self._view_of_partitions(newest.committed_at), newest)
         return True
-
-    def _come_to(self, committed_at: int) -> None:
-        """Take note that the partitions have come to another epoch, and show it."""
-        self._committed_at, self._is_unpublished = committed_at, True
-        self._publish()
-        if self.view is None:
-            self._report()
-
-    def _restore_snapshot(self, cohort: Cohort) -> Snapshot | None:
-        """Bring partitions to a snapshot, if they cannot go on from the commits, or should not; None if they
-        can.
-        """
-        if cohort.way is CatchUpState.COMMITS:
-            return None
-
-        def load(snapshot: Snapshot) -> None:
-            self._know(snapshot.stores)
-            self._loading = snapshot.epoch
-            self._report()
-            cohort.load(snapshot, self._stores_at(snapshot.generation))
-
-        is_blocked, cohort.way = cohort.way is CatchUpState.BLOCKED, CatchUpState.UNSURE
-        try:
-            found = restore(self._changelog, self.group, cohort.epoch, is_blocked=is_blocked, load=load)
-        finally:
-            self._loading = None
-        cohort.way = CatchUpState.COMMITS
-        return found
-
-    def _doubt(self) -> None:
-        """Where nothing new is found for long: it may be because what follows was dropped long ago."""
-        clock = self._setup.clock()
-        if clock - self._doubted_at >= SECONDS_BETWEEN_DOUBTS:
-            self._doubted_at = clock
-            self._main.way = CatchUpState.UNSURE
-
-    def _note(self, commits: Sequence[Commit], looked_at: int) -> None:
-        """Keep for the report what is committed and not applied yet."""
-        last = commits[-1].epoch if commits else self._main.epoch
-        if last > self._newest_known:
-            self._newest_known = self._changelog.newest_epoch(self.group, last) if len(commits) > 1 else last
-        self._unread_since = commits[0].committed_at if commits else None
-        self._looked_at = looked_at
-        group, stores = self.reported
-        noted = replace(
-            group, newest_known=self._newest_known, unread_since=self._unread_since, looked_at=looked_at
-        )
-        self.reported = (noted, stores)
-
-    def _stores_of(self, commit: Commit) -> Mapping[StoreName, StoreDefinition]:
-        self._know(commit.stores)
-        return self._stores_at(commit.generation)
-
-    def _stores_at(self, generation: int) -> Mapping[StoreName, StoreDefinition]:
-        if generation not in self._shapes:
-            self._shapes[generation] = {
-                name: self.definition_at(name, generation) for name in self._definitions
-            }
-        return self._shapes[generation]
-
-    def _know(self, stores: Collection[StoreName]) -> None:
-        unknown = set(stores) - set(self._definitions)
-        if unknown:
-            self.add_stores(self.definition_at(store, 0) for store in sorted(unknown))
 
     def rebuild(self) -> bool:
         """Bring the partitions that are far behind nearer to the others; those that have caught up can be
@@ -515,23 +293,84 @@ class GroupState:
         late = self._late
         if not late.partitions:
             return False
-        if self._restore_snapshot(late) is not None:
+        if self._restore_snapshot(Track.LATE) is not None:
             self._report()
             return True
         if late.epoch > self._main.epoch:
             return False  # the snapshot was later than the others are yet
-        if late.look_ahead(last=self._main.epoch):
-            late.take(self._stores_of)
+        if self._look_ahead(Track.LATE, last=self._main.epoch):
+            self._take(Track.LATE)
             self._report()
         elif late.epoch < self._main.epoch:
-            late.way = CatchUpState.UNSURE  # what the others have read was dropped since
+            # What the others have read was dropped since.
+            self._state = self._state.doubt_commits(Track.LATE)
             return False
+        if self._late is not late:
+            return True  # a store was found on the way, whose partitions are late as well
         if late.epoch < self._main.epoch or not (late.is_even and self._main.is_even):
             return True
-        self._main.join(late.partitions, self._stores_at(self._main.generation))
-        self._late, self._is_unpublished = self._cohort(Epoch(0)), True
+        self._main.join(late.partitions, self._definitions.open_stores(self._main.generation))
+        self._late, self._is_unpublished = self._new_cohort(Epoch(0)), True
+        self._state = self._state.join_late()
         self._publish()
         return True
+
+    def _cohort(self, track: Track) -> Cohort:
+        return self._main if track is Track.MAIN else self._late
+
+    def _restore_snapshot(self, track: Track) -> Snapshot | None:
+        """Bring partitions to a snapshot, if they cannot go on from the commits, or should not; None if they
+        can.
+        """
+        cohort, source = self._cohort(track), self._state.source(track)
+        if source is Source.COMMITS:
+            return None
+
+        def load(snapshot: Snapshot) -> None:
+            self._open_stores(snapshot.stores)
+            self._state = self._state.read_snapshot(track, snapshot.epoch)
+            self._report()
+            cohort.load(snapshot, self._definitions.open_stores(snapshot.generation))
+
+        is_blocked = source is Source.BLOCKED
+        try:
+            found = restore(self._changelog, self.group, cohort.epoch, is_blocked=is_blocked, load=load)
+        except BaseException:
+            self._state = self._state.abandon_snapshot(track)
+            raise
+        self._state = self._state.follow_commits(track)
+        return found
+
+    def _look_ahead(self, track: Track, last: Epoch | None = None) -> Sequence[Commit]:
+        """The commits that follow; none where nothing is new, or what follows was dropped."""
+        try:
+            commits = self._cohort(track).look_ahead(last)
+        except Corrupt:
+            self._state = self._state.block(track)
+            raise
+        if commits is None:
+            self._state = self._state.doubt_commits(track)
+            return ()
+        return commits
+
+    def _take(self, track: Track) -> Commit:
+        """Apply the commits that were found; the last of them that was taken."""
+        cohort = self._cohort(track)
+        try:
+            collected = cohort.collect(self._stores_of)
+        except Corrupt:
+            self._state = self._state.block(track)
+            raise
+        return cohort.apply(collected)
+
+    def _stores_of(self, commit: Commit) -> Definitions:
+        self._open_stores(commit.stores)
+        return self._definitions.open_stores(commit.generation)
+
+    def _open_stores(self, stores: Collection[StoreName]) -> None:
+        unknown = self._definitions.unknown_stores(stores)
+        if unknown:
+            self.add_stores(self.definition_at(store, 0) for store in unknown)
 
     def refresh(self) -> None:
         """Show what compaction has made of the partitions: the same rows in fewer segments. Without it a
@@ -547,7 +386,7 @@ class GroupState:
             store.release()
 
     def expire(self) -> bool:
-        """Let go of epochs that are past their retention; whether there were any."""
+        """Drop views of epochs that are past their retention; whether there were any."""
         expired = self._views.expire(self._setup.clock())
         if expired:
             self._report()
@@ -558,64 +397,70 @@ class GroupState:
         """When the next epoch is past its retention, by the clock; None when only the newest is kept."""
         return self._views.next_expiry
 
+    def _come_to(self, committed_at: int) -> None:
+        """Take note that the partitions have come to another epoch, and show it."""
+        self._committed_at, self._is_unpublished = committed_at, True
+        self._publish()
+        if self.view is None:
+            self._report()
+
     def _publish(self) -> None:
         """Make the epoch that the partitions have come to the newest that can be read: once they are all at
         it, and it is not before the target.
         """
-        if not self._main.is_even or self._main.epoch < self._target:
+        if not self._main.is_even or self._main.epoch < self._state.target:
             return
         if self._committed_at is None:
-            self._committed_at = self._commit_time(self._main.epoch)
+            self._committed_at = commit_time(self._changelog, self.group, self._main.epoch)
         if self._committed_at is None:
             return  # the epoch has left the changelog; the next step goes on from a snapshot
         self._views.publish(self._view_of_partitions(self._committed_at), self._setup.clock())
         self._is_unpublished = False
-        self._newest_known = max(self._newest_known, self._main.epoch)
-        self.has_caught_up = self.has_caught_up or not self._late.partitions
+        self._state = self._state.publish()
+        self._reporter.note_epoch(self._main.epoch)
         self._report()
-
-    def _commit_time(self, epoch: Epoch) -> int | None:
-        """When an epoch was committed; None where it has left the changelog."""
-        commit = self._changelog.read_commit(self.group, epoch) if epoch else None
-        if commit is None and any(later > epoch for later in self._changelog.snapshots(self.group).epochs()):
-            return None
-        if commit is None and epoch:
-            raise Unavailable(
-                f"Group {self.group} is at epoch {epoch} here, and the changelog has no such epoch: check "
-                "that it is the right changelog."
-            )
-        return commit.committed_at if commit else 0
 
     def _view_of_partitions(self, committed_at: int) -> GroupView:
         """The partitions as they are now, all at one epoch."""
-        epoch, generation = self._main.epoch, self._main.generation
-        definitions = self._stores_at(generation)
-        versions: dict[StoreName, dict[PartitionId, Version]] = {name: {} for name in definitions}
-        for (name, number), store in self._main.partitions.items():
-            versions[name][number] = store.version
-        views = {
-            name: StateView(definition, epoch, committed_at, versions[name])
-            for name, definition in definitions.items()
-        }
-        return GroupView(self.group, epoch, committed_at, views, generation, frozenset(self._late.partitions))
+        main = self._main
+        return group_view(
+            self.group,
+            main.epoch,
+            committed_at,
+            self._definitions.open_stores(main.generation),
+            main.generation,
+            {key: store.version for key, store in main.partitions.items()},
+            frozenset(self._late.partitions),
+        )
+
+    def _note_commits(self, commits: Sequence[Commit], looked_at: int) -> None:
+        """Report what is committed and not applied yet."""
+        last = commits[-1].epoch if commits else self._main.epoch
+        if last > self._reporter.newest_known:
+            newest = self._changelog.newest_epoch(self.group, last) if len(commits) > 1 else last
+            self._reporter.note_epoch(newest)
+        self._reporter.note_look(looked_at, commits[0].committed_at if commits else None)
+
+    def _report(self) -> None:
+        view = self.view
+        stores = (
+            building_reports(self._definitions)
+            if view is None
+            else store_reports(view, self._views.since, sorted(self._late.partitions))
+        )
+        self._reporter.report(self._views.readable, self._progress(), stores)
+
+    def _progress(self) -> Progress | None:
+        """How far the partitions are that cannot be read yet."""
+        state = self._state
+        if state.stage is Stage.BUILDING:
+            return Progress(self._main.epoch, state.target, state.snapshot)
+        if state.late is None:
+            return None
+        return Progress(self._late.epoch, self._main.epoch, state.snapshot)
 
     def close(self) -> None:
         """Close all partitions and note their epoch."""
         self._main.close()
         self._late.close()
-        for key, store in self._opened.items():
-            if key not in self._main.partitions and key not in self._late.partitions:
-                store.close()
-
-
-def _store_report(store: StateView, since: Epoch, late: Collection[PartitionKey]) -> StoreReport:
-    versions = store.versions.values()
-    return StoreReport(
-        partitions=tuple(sorted(store.versions)),
-        rows=sum(version.live_rows for version in versions),
-        bytes=sum(version.nbytes for version in versions),
-        segments=sum(len(version.segments) for version in versions),
-        stored_rows=sum(version.stored_rows for version in versions),
-        since=since,
-        rebuilding=tuple(number for name, number in late if name == store.definition.name),
-    )
+        self._partitions.close_others({*self._main.partitions, *self._late.partitions})

@@ -107,3 +107,28 @@ def _is_next_there(changelog: Changelog, group: GroupName, epoch: Epoch) -> bool
     # Epochs are dropped in order: while epoch 2 is there, so is what was first committed as epoch 1. Without,
     # a writer has created epoch 1 anew, and ended before it took that back.
     return changelog.holds(group, epoch) or changelog.holds(group, Epoch(2))
+
+
+def commit_time(changelog: Changelog, group: GroupName, epoch: Epoch) -> int | None:
+    """When an epoch was committed, microseconds since 1970 UTC; 0 before the first.
+
+    Args:
+        changelog: The changelog.
+        group: The store group.
+        epoch: An epoch that partitions have reached.
+
+    Returns:
+        The time; None where the epoch has left the changelog.
+
+    Raises:
+        Unavailable: The changelog never had this epoch, or cannot be reached.
+    """
+    commit = changelog.read_commit(group, epoch) if epoch else None
+    if commit is None and any(later > epoch for later in changelog.snapshots(group).epochs()):
+        return None
+    if commit is None and epoch:
+        raise Unavailable(
+            f"Group {group} is at epoch {epoch} here, and the changelog has no such epoch: check that it is "
+            "the right changelog."
+        )
+    return commit.committed_at if commit else 0

@@ -18,7 +18,7 @@ from engine.changelog.snapshots import FILE_BYTES
 from engine.errors import Cancelled
 from engine.model.schema import GroupName, PartitionId, StoreDefinition
 from engine.replica.failures import Failures, log_failure
-from engine.replica.views import GroupView
+from engine.replica.group_views import GroupView
 from engine.state.live_rows import live_rows
 
 _log = logging.getLogger(__name__)

@@ -21,8 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.state.formats import SegmentId
-from engine.state.options import StateOptions
+from engine.state.state_options import StateOptions
 from engine.state.statistics import ColumnStatistics
+from engine.state.version import LiveSegment, Version
 
 SMALLEST_CLASS_ROWS = 1024
 """Segments up to this size are one class: merging them costs next to nothing."""
@@ -65,6 +66,37 @@ def span_of(statistics: ColumnStatistics) -> Span | None:
         return None
     integer = pa.int64() if pa.types.is_timestamp(statistics.low.type) else pa.int32()
     return pc.min(statistics.low.view(integer)).as_py(), pc.max(statistics.high.view(integer)).as_py()
+
+
+def segments_to_merge(version: Version, time_column: str, options: StateOptions) -> tuple[SegmentId, ...]:
+    """The segments of a partition to merge next, or one to rewrite.
+
+    A segment that is not stored in the shape in which it is seen is rewritten when nothing else is to be
+    done: this makes reads cheaper, and removes dropped columns.
+
+    Args:
+        version: The partition.
+        time_column: The time in its key; empty where there is none.
+        options: `fan_out` and `dead_share`.
+
+    Returns:
+        Their ids, all with rows, or all tombstone segments; none where nothing is worth it.
+    """
+    return (
+        choose(_sizes(version.segments, time_column), options)
+        or choose(_sizes(version.tombstone_segments, time_column), options)
+        or next(((entry.segment.id,) for entry in version.all_segments if not entry.segment.is_in_shape), ())
+    )
+
+
+def _sizes(segments: Sequence[LiveSegment], time_column: str) -> Sequence[SegmentSize]:
+    sizes = []
+    for entry in segments:
+        statistics = entry.segment.statistics_of(time_column) if time_column else None
+        span = None if statistics is None else span_of(statistics)
+        nbytes = entry.segment.record.nbytes
+        sizes.append(SegmentSize(entry.segment.id, entry.segment.rows, entry.live_rows, nbytes, span))
+    return sizes
 
 
 def choose(sizes: Sequence[SegmentSize], options: StateOptions) -> tuple[SegmentId, ...]:

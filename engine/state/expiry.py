@@ -54,7 +54,7 @@ def expire(
     died: dict[SegmentId, Rows] = {}
     for entry in segments:
         rows = _old_rows(entry, column, name, cutoff)
-        changed = entry.without(rows)
+        changed = entry.mark_dead(rows)
         if changed.live_rows:
             remaining.append(changed)
             if len(rows):
@@ -71,10 +71,10 @@ def _old_rows(entry: LiveSegment, column: int, name: str, cutoff: int) -> Rows:
     for block in np.flatnonzero(may_be_old).tolist():
         start, _ = segment.block_span(block)
         found.append(np.flatnonzero(_is_old(segment.column(column, block), cutoff)) + start)
-    return entry.only_live(np.concatenate(found)) if found else np.empty(0, np.intp)
+    return entry.keep_live(np.concatenate(found)) if found else np.empty(0, np.intp)
 
 
-def without_old(rows: pa.RecordBatch, name: str, cutoff: int) -> pa.RecordBatch:
+def drop_old_rows(rows: pa.RecordBatch, name: str, cutoff: int) -> pa.RecordBatch:
     """Rows that are not older than a cutoff, and all tombstones, as the other columns of these mean nothing.
 
     Args:
@@ -88,7 +88,7 @@ def without_old(rows: pa.RecordBatch, name: str, cutoff: int) -> pa.RecordBatch:
     return rows.filter(pa.array(~old)) if old.any() else rows
 
 
-def old_as_tombstones(rows: pa.RecordBatch, name: str, cutoff: int) -> pa.RecordBatch:
+def replace_old_by_tombstones(rows: pa.RecordBatch, name: str, cutoff: int) -> pa.RecordBatch:
     """Rows of which those that are older than a cutoff have become tombstones: they replace what they were
     folded from, and are gone themselves.
 

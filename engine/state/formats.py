@@ -35,6 +35,8 @@ SegmentId = NewType("SegmentId", int)
 
 STATE_FORMAT = 2
 _NAMED_FORMAT = 1
+_STORED_NAMES = {"tombstone_segments": "graves"}
+"""What the stored form calls attributes of a manifest that it does not call by their name."""
 KEY_COLUMN = 0xFFFF
 MANIFEST = b"M"
 _UNKNOWN = (
@@ -91,7 +93,8 @@ class Manifest:
         segments: The segments that count.
         cutoff: The time before which rows are gone, microseconds since 1970 UTC; None where there is none
             (yet).
-        graves: The segments that count and have graves (`engine.state.version`).
+        tombstone_segments: The segments that count and have tombstones (`engine.state.version`); "graves" in
+            the stored form.
         generation: How many migrations of the store group are in effect.
     """
 
@@ -102,12 +105,13 @@ class Manifest:
     next_segment: SegmentId
     segments: tuple[SegmentId, ...]
     cutoff: int | None = None
-    graves: tuple[SegmentId, ...] = ()
+    tombstone_segments: tuple[SegmentId, ...] = ()
     generation: int = 0
 
     def to_bytes(self) -> bytes:
         """The stored form."""
-        return json.dumps({"format": STATE_FORMAT, **self.__dict__}).encode()
+        document = {_STORED_NAMES.get(name, name): value for name, value in self.__dict__.items()}
+        return json.dumps({"format": STATE_FORMAT, **document}).encode()
 
     @staticmethod
     def from_bytes(data: bytes) -> Manifest:
@@ -121,13 +125,9 @@ class Manifest:
             found = document.pop("format")
             if found not in (_NAMED_FORMAT, STATE_FORMAT):
                 raise Corrupt(_UNKNOWN.format(what="partition", found=found))
-            return Manifest(
-                **{
-                    **document,
-                    "segments": tuple(document["segments"]),
-                    "graves": tuple(document.get("graves", ())),
-                }
-            )
+            tombstone_segments = tuple(document.pop("graves", ()))
+            segments = tuple(document.pop("segments"))
+            return Manifest(**document, segments=segments, tombstone_segments=tombstone_segments)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise Corrupt(_DAMAGED.format(what="manifest")) from error
 

@@ -168,7 +168,7 @@ def order(keys: Keys) -> Rows:
     """The rows in key order; rows of equal keys keep theirs."""
     if isinstance(keys, np.ndarray):
         return np.argsort(keys, kind="stable")
-    numbers = Prefixes.of(keys).numbers
+    numbers = Prefixes.from_keys(keys).numbers
     rows = np.argsort(numbers, kind="stable")
     return rows if _ties_are_equal(keys, numbers, rows) else _order_of_bytes(keys)
 
@@ -237,7 +237,7 @@ def _runs(keys: Keys) -> tuple[Rows, npt.NDArray[np.bool_]]:
     if isinstance(keys, np.ndarray):
         rows: Rows = np.argsort(keys)
         return rows, keys[rows[1:]] != keys[rows[:-1]]
-    numbers = Prefixes.of(keys).numbers
+    numbers = Prefixes.from_keys(keys).numbers
     rows = np.argsort(numbers)
     if _ties_are_equal(keys, numbers, rows):
         return rows, numbers[rows[1:]] != numbers[rows[:-1]]
@@ -256,7 +256,7 @@ def _last_of_runs(rows: Rows, begins: npt.NDArray[np.bool_]) -> Rows:
     return last
 
 
-def without(keys: Keys, places: Rows) -> Keys:
+def remove(keys: Keys, places: Rows) -> Keys:
     """The keys but those at some places."""
     if not len(places):
         return keys
@@ -303,7 +303,7 @@ def find(keys: Keys, needles: Keys) -> tuple[Rows, Rows]:
     low = search(keys, needles, "left")
     inside = np.flatnonzero(low < len(keys))
     rows = low[inside]
-    found = equal(keys, rows, take(needles, inside))
+    found = matches(keys, rows, take(needles, inside))
     return inside[found], rows[found]
 
 
@@ -318,12 +318,12 @@ def find_one(keys: Keys, needle: Needle) -> int | None:
     return row if row < len(keys) and keys[row] == needle else None
 
 
-def same(keys: Keys, others: Keys) -> bool:
+def are_same(keys: Keys, others: Keys) -> bool:
     """Whether two runs of keys are one and the same."""
     return np.array_equal(keys, others) if isinstance(keys, np.ndarray) else bool(keys.equals(others))
 
 
-def equal(keys: Keys, rows: Rows, needles: Keys) -> npt.NDArray[np.bool_]:
+def matches(keys: Keys, rows: Rows, needles: Keys) -> npt.NDArray[np.bool_]:
     """Whether the key at each row is the needle; rows are within `keys`."""
     found = take(keys, rows)
     same: npt.NDArray[np.bool_] = (

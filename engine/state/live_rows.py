@@ -11,22 +11,23 @@ from engine.state.version import LiveSegment, Version
 
 
 def live_rows(version: Version, most_bytes: int) -> Iterator[pa.RecordBatch]:
-    """All live rows of a partition, and behind them its graves as tombstones.
+    """All live rows of a partition, and behind them its tombstones.
 
     Args:
         version: The partition at one epoch.
         most_bytes: How large a batch may become by joining blocks; one block alone may be larger.
 
     Yields:
-        Rows in the stored schema, unsorted; each key once. Batches of graves have `TOMBSTONE_COLUMN` behind.
+        Rows in the stored schema, unsorted; each key once. Batches of tombstones have `TOMBSTONE_COLUMN`
+        behind.
 
     Raises:
         LivestateError: A block cannot be read.
     """
     yield from _batches(version.segments, most_bytes)
-    for graves in _batches(version.graves, most_bytes):
+    for tombstones in _batches(version.tombstone_segments, most_bytes):
         field = pa.field(TOMBSTONE_COLUMN, pa.bool_(), nullable=False)
-        yield graves.append_column(field, pa.repeat(True, graves.num_rows))
+        yield tombstones.append_column(field, pa.repeat(True, tombstones.num_rows))
 
 
 def _batches(segments: Sequence[LiveSegment], most_bytes: int) -> Iterator[pa.RecordBatch]:

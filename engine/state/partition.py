@@ -4,73 +4,35 @@ whole epochs.
 
 from __future__ import annotations
 
-import weakref
-from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from engine.errors import Corrupt
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition, StoreName
 from engine.state import keys as sort_keys
 from engine.state.cache import ColumnCache
-from engine.state.compaction import SegmentSize, choose, span_of
-from engine.state.expiry import expire, old_as_tombstones, without_old
-from engine.state.formats import (
-    MANIFEST,
-    Manifest,
-    SegmentId,
-    SegmentRecord,
-    dead_delta_key,
-    dead_delta_range,
-    dead_rows_key,
-    decode_live,
-    decode_rows,
-    encode_live,
-    encode_rows,
-    segment_key,
-    segment_ranges,
-)
-from engine.state.keys import Keys, Rows
-from engine.state.memory import Memory
-from engine.state.merge import Merge, segment_of_rows
-from engine.state.options import MIB, StateOptions
+from engine.state.compaction import segments_to_merge
+from engine.state.formats import MANIFEST, Manifest, SegmentId, segment_key
+from engine.state.memory_storage import MemoryStorage
+from engine.state.partition_shape import Migrated, Shape
+from engine.state.pending_epoch import PendingEpoch
 from engine.state.rocks import Rocks, WriteBuffers
-from engine.state.segment import PartitionContext, Segment, SegmentBuilder, cache_keys
-from engine.state.shape import Migrated, Shape
+from engine.state.segment import PartitionContext
+from engine.state.segment_merge import Merge, replace_inputs
+from engine.state.segment_store import UNLOGGED_BYTES, SegmentStore
+from engine.state.state_options import StateOptions
 from engine.state.storage import Pair, Range, Storage
-from engine.state.stored import StoredRows
-from engine.state.version import LiveSegment, Version, supersede
+from engine.state.version import LiveSegment, SegmentChanges, Version
 
 EPOCHS_BETWEEN_NOTES = 256
 """An untouched partition notes its epoch this often, so that a restart reads no more of the changelog than
 that.
 """
-DELTAS_PER_SEGMENT = 64
-"""Deltas of dead rows that a segment gathers before they are folded into one delete vector."""
-RECLAIM_BYTES, RECLAIM_TIMES = 8 * MIB, 4
-"""Space is given back when segments have gone that were this large together, and this many times as large as
-what is left.
-"""
-UNLOGGED_BYTES = 4 * MIB
-"""Merges, and segments of a snapshot, from this size on bypass the write-ahead log and are flushed instead:
-half the bytes written.
-"""
-
-
-@dataclass(frozen=True)
-class _Retired:
-    """A segment that no version refers to any more."""
-
-    segment: SegmentId
-    nbytes: int
-    blocks: int
-    columns: Collection[int]
 
 
 class PartitionStore:
@@ -105,20 +67,16 @@ class PartitionStore:
         definition_at: Callable[[int], StoreDefinition] | None = None,
     ) -> None:
         self._options = options
-        self._storage: Storage = Memory() if definition.behaviour.in_memory else Rocks(path, options, buffers)
-        self._retired: deque[_Retired] = deque()
-        self._deltas: dict[SegmentId, int] = {}
-        self._unreclaimed = 0
+        self._storage: Storage = (
+            MemoryStorage() if definition.behaviour.in_memory else Rocks(path, options, buffers)
+        )
         self._lock, self._merging = Lock(), Lock()
         try:
             self._open(definition.name, partition, cache, definition_at or (lambda generation: definition))
-            self._drop_orphans()
         except BaseException:
             # Whatever it is: a RocksDB that stays open cannot be opened again, and so not be tried again.
             self._storage.close()
             raise
-
-    # ---- opening
 
     def _open(
         self,
@@ -130,76 +88,30 @@ class PartitionStore:
         data = self._storage.get(MANIFEST)
         known = None if data is None else Manifest.from_bytes(data)
         generation = 0 if known is None else known.generation
-        self._shape = Shape.of(Migrated(definition_at(generation), generation), self._storage, cache)
-        self._numbers = self.context.stored_numbers
-        """The columns that there were since the partition was opened, and so those that the cache
-        can have.
-        """
-        self._manifest = known or Manifest(store, partition, self._shape.columns, Epoch(0), SegmentId(1), ())
-        if (self._manifest.store, self._manifest.partition, self._manifest.columns) != (
-            store,
-            partition,
-            self._shape.columns,
-        ):
+        self._shape = shape = Shape.open(
+            Migrated(definition_at(generation), generation), self._storage, cache
+        )
+        self._manifest = manifest = known or Manifest(
+            store, partition, shape.columns, Epoch(0), SegmentId(1), ()
+        )
+        if (manifest.store, manifest.partition, manifest.columns) != (store, partition, shape.columns):
             raise Corrupt(
-                f"The data directory holds partition {self._manifest.partition} of store "
-                f"{self._manifest.store} in another shape than partition "
-                f"{partition} of store {store} has; delete the partition's directory and the host rebuilds "
-                "it from the changelog."
+                f"The data directory holds partition {manifest.partition} of store {manifest.store} in "
+                f"another shape than partition {partition} of store {store} has; delete the partition's "
+                "directory and the host rebuilds it from the changelog."
             )
         created = definition_at(0)
         numbers = {
             name: column.number
             for name, column in zip(created.stored_schema.names, created.columns, strict=True)
         }
-        self._next_segment = self._manifest.next_segment
-        segments, graves = (
-            [self._open_segment(each, numbers) for each in ids]
-            for ids in (self._manifest.segments, self._manifest.graves)
+        self._segments = SegmentStore(self._storage, shape.context, self._options, manifest.next_segment)
+        self.version = Version(
+            manifest.epoch,
+            tuple(self._segments.open(each, numbers) for each in manifest.segments),
+            tuple(self._segments.open(each, numbers) for each in manifest.tombstone_segments),
         )
-        self.version = Version(self._manifest.epoch, tuple(segments), tuple(graves))
-
-    def _open_segment(self, identity: SegmentId, created: Mapping[str, int]) -> LiveSegment:
-        data = self._storage.get(segment_key(identity))
-        if data is None:
-            raise Corrupt(
-                "A segment of a partition is missing; delete the partition's directory and the host rebuilds "
-                "it from the changelog."
-            )
-        segment = self._track(Segment(identity, SegmentRecord.from_bytes(data, created), self.context))
-        folded = self._storage.get(dead_rows_key(identity))
-        deltas = [decode_rows(value) for _, value in self._storage.pairs(dead_delta_range(identity)[0])]
-        self._deltas[identity] = len(deltas)
-        if folded is None and not deltas:
-            return LiveSegment(segment, None, segment.rows)
-        live = np.ones(segment.rows, np.uint8) if folded is None else decode_live(folded, segment.rows)
-        for rows in deltas:
-            live[rows] = 0
-        return LiveSegment(segment, live, int(np.count_nonzero(live)))
-
-    def _drop_orphans(self) -> None:
-        """Remove what a crash left of segments that never came to count."""
-        known = {*self._manifest.segments, *self._manifest.graves}
-        garbage: list[Range] = []
-        for mark in (b"s", b"b", b"d", b"D"):
-            found = self._storage.first_key_from(mark)
-            while found is not None and found.startswith(mark):
-                segment = SegmentId(int.from_bytes(found[1:9], "big"))
-                if segment not in known:
-                    garbage.append((mark + found[1:9], mark + (segment + 1).to_bytes(8, "big")))
-                    self._next_segment = SegmentId(max(self._next_segment, segment + 1))
-                found = self._storage.first_key_from(mark + (segment + 1).to_bytes(8, "big"))
-        if garbage:
-            self._storage.write_atomically((), garbage)
-
-    def _track(self, segment: Segment) -> Segment:
-        """Let the segment's bytes go once no version refers to it. The finalizer only notes it: it may run
-        inside anybody's lock.
-        """
-        record = segment.record
-        retired = _Retired(segment.id, record.nbytes, segment.blocks, record.column_bytes.keys())
-        weakref.finalize(segment, self._retired.append, retired).atexit = False
-        return segment
+        self._segments.drop_orphans({*manifest.segments, *manifest.tombstone_segments})
 
     @property
     def context(self) -> PartitionContext:
@@ -219,9 +131,7 @@ class PartitionStore:
     @property
     def is_in_shape(self) -> bool:
         """Whether all segments are stored as they are seen; else `compact` has something to do."""
-        return all(entry.segment.is_in_shape for entry in self.version.with_graves)
-
-    # ---- applying epochs
+        return all(entry.segment.is_in_shape for entry in self.version.all_segments)
 
     @property
     def applied(self) -> Epoch:
@@ -262,66 +172,27 @@ class PartitionStore:
         with self._lock:
             if epoch <= self.version.epoch or epoch <= self.applied:
                 return self.version
-            shape = self._shape.after(migrated)
-            before, expired = self._expire(
-                shape, () if replaces else shape.see(self.version.with_graves), cutoff
-            )
-            cutoff = self._later_cutoff(shape, cutoff)
-            state = _Unfinished(before, expired)
-            pieces = () if rows is None else _pieces(rows, self._options.apply_bytes)
-            is_whole = len(pieces) == 1
-            for piece in pieces:
-                batch = pa.concat_batches(piece) if len(piece) > 1 else piece[0]
-                self._apply_piece(shape, state, batch, cutoff, is_whole=is_whole)
-            if (
-                rows is not None
-                and not is_whole
-                and cutoff is not None
-                and shape.time_column
-                and shape.time_column not in rows.schema.names
-            ):
-                state.expire(shape, cutoff)
-            return self._install(shape, epoch, state.old, state.died, state.added, state.graves, cutoff)
-
-    def _apply_piece(
-        self, shape: Shape, state: _Unfinished, rows: pa.RecordBatch, cutoff: int | None, *, is_whole: bool
-    ) -> None:
-        """Fold rows of an epoch into what those before them have left, and write what comes of it.
-
-        A time that a fold gives is known once all of the epoch is folded: what is past its retention by that
-        goes at the end, with the last piece.
-        """
-        stored = StoredRows(state.all, shape.context)
-        rows = _fold_rows(shape, rows, stored, cutoff, is_whole=is_whole)
-        if not rows.num_rows:
-            return
-        keys, order = stored.ordered(rows)
-        state.mark_dead(*stored.supersede(sort_keys.take(keys, order)))
-        state.added += self._write_rows(shape, rows, keys, _live_rows(rows, order))
-        state.graves += self._write_graves(shape, rows, order)
+            shape = self._shape.migrate(migrated)
+            known_cutoff, cutoff = self._manifest.cutoff, self._later_cutoff(shape, cutoff)
+            before = () if replaces else shape.reshape(self.version.all_segments)
+            pending = PendingEpoch(shape, self._segments, before, cutoff)
+            if cutoff != known_cutoff:
+                pending.expire_stored()
+            if rows is not None:
+                pending.apply(rows, self._options.apply_bytes)
+            return self._install(shape, epoch, pending.changes, cutoff)
 
     def advances_cutoff(self, cutoff: int) -> bool:
         """Whether a cutoff is later than the one that the partition knows."""
         return self._manifest.cutoff is None or cutoff > self._manifest.cutoff
 
-    def _expire(
-        self, shape: Shape, segments: Sequence[LiveSegment], cutoff: int | None
-    ) -> tuple[Sequence[LiveSegment], Mapping[SegmentId, Rows]]:
-        """Let go of rows that are past their retention."""
-        name = shape.time_column
-        if not name or cutoff is None or not self.advances_cutoff(cutoff):
-            return segments, {}
-        return expire(segments, shape.context.schema.get_field_index(name), name, cutoff)
-
     def _later_cutoff(self, shape: Shape, cutoff: int | None) -> int | None:
         """The later of a cutoff and the one that the partition knows. Known once its epoch is installed: one
         that fails comes again.
         """
-        return (
-            cutoff
-            if shape.time_column and cutoff is not None and self.advances_cutoff(cutoff)
-            else self._manifest.cutoff
-        )
+        if shape.time_column and cutoff is not None and self.advances_cutoff(cutoff):
+            return cutoff
+        return self._manifest.cutoff
 
     def restore(
         self,
@@ -336,7 +207,7 @@ class PartitionStore:
         Args:
             epoch: The epoch at which these are the rows; one that is applied already changes nothing.
             batches: Rows in the stored schema; each key once in all of them together. Those that are
-                tombstones are graves.
+                tombstones become tombstone segments.
             cutoff: The time before which rows are gone at that epoch, as for `apply`.
             migrated: What the store is at that epoch, and in whose shape the rows are; None where that is
                 what it is here.
@@ -351,19 +222,18 @@ class PartitionStore:
         with self._lock:
             if epoch <= self.version.epoch or epoch <= self.applied:
                 return self.version
-            shape = self._shape.after(migrated)
+            shape = self._shape.migrate(migrated)
             added: list[LiveSegment] = []
-            graves: list[LiveSegment] = []
+            tombstones: list[LiveSegment] = []
             for rows in batches:
                 if TOMBSTONE_COLUMN in rows.schema.names:
-                    graves += self._write_graves(shape, rows, np.arange(rows.num_rows))
+                    tombstones += self._segments.write_tombstones(shape, rows, np.arange(rows.num_rows))
                     continue
                 keys = shape.context.codec.encode([rows.column(place) for place in shape.context.key])
-                is_large = rows.nbytes >= UNLOGGED_BYTES
-                added += self._write_rows(shape, rows, keys, sort_keys.order(keys), logged=not is_large)
-                if is_large:
-                    self._storage.flush()
-            return self._install(shape, epoch, [], {}, added, graves, self._later_cutoff(shape, cutoff))
+                order, is_logged = sort_keys.order(keys), rows.nbytes < UNLOGGED_BYTES
+                added += self._segments.write_rows(shape.context, rows, keys, order, is_logged=is_logged)
+            changes = SegmentChanges((), {}, added, tombstones)
+            return self._install(shape, epoch, changes, self._later_cutoff(shape, cutoff))
 
     def advance(self, epoch: Epoch) -> None:
         """Note, now and then, that the partition has no rows in the epochs up to this one.
@@ -373,118 +243,46 @@ class PartitionStore:
         """
         with self._lock:
             if epoch >= self.applied + EPOCHS_BETWEEN_NOTES:
-                self._note(epoch)
+                self._note_epoch(epoch)
 
-    def _note(self, epoch: Epoch) -> None:
+    def _note_epoch(self, epoch: Epoch) -> None:
         self._manifest = replace(self._manifest, epoch=epoch)
         self._storage.write_atomically([(MANIFEST, self._manifest.to_bytes())])
 
-    def _write_rows(
-        self, shape: Shape, rows: pa.RecordBatch, keys: Keys, order: Rows, *, logged: bool = True
-    ) -> list[LiveSegment]:
-        if not len(order):
-            return []
-        widest = max(column.nbytes for column in rows.columns)
-        builder = SegmentBuilder(
-            self._allocate(), len(order), widest * len(order) // rows.num_rows, shape.context, self._options
-        )
-        self._storage.write(segment_of_rows(builder, shape.context, rows, keys, order), logged=logged)
-        return [LiveSegment(self._track(builder.finish()), None, len(order))]
-
-    def _write_graves(self, shape: Shape, rows: pa.RecordBatch, order: Rows) -> list[LiveSegment]:
-        """Keep in mind what keys were removed with, for stores that go by an order column; the columns that
-        this does not take are null.
-        """
-        if not shape.order_column or TOMBSTONE_COLUMN not in rows.schema.names:
-            return []
-        schema, key = shape.context.schema, shape.context.key
-        is_grave = pc.and_(
-            rows.column(TOMBSTONE_COLUMN), rows.column(shape.order_column).is_valid()
-        ).to_numpy(zero_copy_only=False)
-        chosen = rows.take(pa.array(order[is_grave[order]]))
-        kept = {*(schema.names[place] for place in key), shape.order_column, shape.time_column}
-        columns = [
-            chosen.column(field.name) if field.name in kept else pa.nulls(len(chosen), field.type)
-            for field in schema
-        ]
-        keys = shape.context.codec.encode([columns[place] for place in key])
-        return (
-            self._write_rows(
-                shape, pa.RecordBatch.from_arrays(columns, schema=schema), keys, sort_keys.order(keys)
-            )
-            if len(chosen)
-            else []
-        )
-
-    def _allocate(self) -> SegmentId:
-        identity = self._next_segment
-        self._next_segment = SegmentId(identity + 1)
-        return identity
-
-    def _install(
-        self,
-        shape: Shape,
-        epoch: Epoch,
-        segments: Sequence[LiveSegment],
-        died: Mapping[SegmentId, Rows],
-        added: Sequence[LiveSegment],
-        graves: Sequence[LiveSegment] = (),
-        cutoff: int | None = None,
-    ) -> Version:
+    def _install(self, shape: Shape, epoch: Epoch, changes: SegmentChanges, cutoff: int | None) -> Version:
         """Make segments whose blocks are written count, in one atomic write, and only then visible.
 
         Args:
             shape: The shape in which they all are seen.
             epoch: The epoch that the partition has come to.
-            segments: Those of before that still count, those with graves among them.
-            died: Rows that have died in them, and in new ones.
-            added: New ones that have rows.
-            graves: New ones that have graves.
-            cutoff: The time before which rows are gone; None where it is what it was.
+            changes: What becomes of the segments.
+            cutoff: The time before which rows are gone; None where there is none.
         """
-        buried = self._manifest.graves
-        old = tuple(entry for entry in segments if entry.segment.id in buried) if buried else ()
-        rows = (
-            tuple(entry for entry in segments if entry.segment.id not in buried)
-            if buried
-            else tuple(segments)
-        )
-        version = Version(epoch, (*rows, *added), (*old, *graves))
+        version = self.version.change(epoch, changes)
         manifest = replace(
             self._manifest,
             columns=shape.columns,
             generation=shape.generation,
             epoch=max(epoch, self._manifest.epoch),
-            next_segment=self._next_segment,
+            next_segment=self._segments.next_segment,
             segments=tuple(entry.segment.id for entry in version.segments),
-            graves=tuple(entry.segment.id for entry in version.graves),
-            cutoff=self._manifest.cutoff if cutoff is None else cutoff,
+            tombstone_segments=tuple(entry.segment.id for entry in version.tombstone_segments),
+            cutoff=cutoff,
         )
-        pairs: list[Pair] = [
-            (segment_key(entry.segment.id), entry.segment.record.to_bytes()) for entry in (*added, *graves)
-        ]
+        new = (*changes.added, *changes.added_tombstones)
+        pairs: list[Pair] = [(segment_key(each.segment.id), each.segment.record.to_bytes()) for each in new]
         removed: list[Range] = []
-        for entry in version.with_graves:
-            if entry.segment.id in died:
-                pairs += self._dead_rows(entry, epoch, died[entry.segment.id], removed)
-        self._write_and_let_go([*pairs, (MANIFEST, manifest.to_bytes())], removed)
+        for entry in version.all_segments:
+            if entry.segment.id in changes.died:
+                dead_rows = changes.died[entry.segment.id]
+                written, replaced = self._segments.encode_dead_rows(entry, epoch, dead_rows)
+                pairs += written
+                removed += replaced
+        self._segments.commit([*pairs, (MANIFEST, manifest.to_bytes())], removed)
         if shape is not self._shape:
-            self._numbers |= shape.context.stored_numbers
+            self._segments.note_columns(shape.context)
         self._manifest, self._shape, self.version = manifest, shape, version
         return version
-
-    def _dead_rows(self, entry: LiveSegment, epoch: Epoch, rows: Rows, removed: list[Range]) -> list[Pair]:
-        """The smaller of a delta and a whole delete vector; many deltas are folded into one."""
-        identity, count = entry.segment.id, self._deltas.get(entry.segment.id, 0)
-        if count < DELTAS_PER_SEGMENT and len(rows) * 32 <= entry.segment.rows:
-            self._deltas[identity] = count + 1
-            return [(dead_delta_key(identity, epoch), encode_rows(rows))]
-        assert entry.live is not None
-        self._deltas[identity] = 0
-        removed.append(dead_delta_range(identity))
-        return [(dead_rows_key(identity), encode_live(entry.live))]
-
-    # ---- compaction
 
     def compact(self) -> bool:
         """Merge some segments, if that is worth it, or rewrite one that is stored in an older shape; readers
@@ -498,102 +296,40 @@ class PartitionStore:
             Unavailable: The disk does not answer; likewise.
         """
         with self._merging:
-            chosen = (
-                choose(self._sizes(self.version.segments), self._options)
-                or choose(self._sizes(self.version.graves), self._options)
-                or self._out_of_shape()
-            )
+            chosen = segments_to_merge(self.version, self._shape.key_time, self._options)
             if chosen:
                 self._merge(chosen)
         self.release()
-        if self._unreclaimed > max(RECLAIM_BYTES, RECLAIM_TIMES * self.version.nbytes):
-            self._unreclaimed = 0
-            self._storage.reclaim()
+        self._segments.reclaim(self.version.nbytes)
         return bool(chosen)
-
-    def _sizes(self, segments: Iterable[LiveSegment]) -> Sequence[SegmentSize]:
-        time = self._shape.key_time
-        sizes = []
-        for entry in segments:
-            statistics = entry.segment.statistics_of(time) if time else None
-            span = None if statistics is None else span_of(statistics)
-            sizes.append(
-                SegmentSize(
-                    entry.segment.id, entry.segment.rows, entry.live_rows, entry.segment.record.nbytes, span
-                )
-            )
-        return sizes
-
-    def _out_of_shape(self) -> Sequence[SegmentId]:
-        """A segment that is not stored as it is seen: a rewrite makes reads cheaper, and lets go of dropped
-        columns.
-        """
-        return next(
-            ((entry.segment.id,) for entry in self.version.with_graves if not entry.segment.is_in_shape), ()
-        )
 
     def compact_fully(self) -> None:
         """Merge all segments into one without dead rows."""
         with self._merging:
-            self._merge(tuple(entry.segment.id for entry in self.version.segments))
-            self._merge(tuple(entry.segment.id for entry in self.version.graves))
+            self._merge([entry.segment.id for entry in self.version.segments])
+            self._merge([entry.segment.id for entry in self.version.tombstone_segments])
         self.release()
 
     def _merge(self, chosen: Sequence[SegmentId]) -> None:
-        with self._lock:
-            context = self.context
-            inputs = [entry for entry in self.version.with_graves if entry.segment.id in chosen]
-            if not inputs:
-                return
-            identity = self._allocate()
-        merge = Merge(inputs, context)
-        builder = merge.builder(identity, self._options)
-        is_large = sum(entry.segment.record.nbytes for entry in inputs) >= UNLOGGED_BYTES
-        self._storage.write(merge.build(builder), logged=not is_large)
-        if is_large:
-            self._storage.flush()
-        self._replace(inputs, LiveSegment(self._track(builder.finish()), None, merge.rows))
-
-    def _replace(self, inputs: Sequence[LiveSegment], merged: LiveSegment) -> None:
-        """Install a merged segment; what died in its inputs while it was written dies in it too, and it is
-        seen in the shape that there is then.
+        """Merge segments. The merged one is written without the lock, and seen in the shape that there is
+        afterwards.
         """
         with self._lock:
-            merged = merged.seen_in(self.context)
-            now = {entry.segment.id: entry for entry in self.version.with_graves}
-            late = [_died_since(entry, now.get(entry.segment.id)) for entry in inputs]
-            keys = sort_keys.concatenate(late)
-            added, died = supersede([merged], sort_keys.take(keys, sort_keys.order(keys)))
-            replaced = {entry.segment.id for entry in inputs}
-            rest = [entry for entry in self.version.with_graves if entry.segment.id not in replaced]
-            if replaced.isdisjoint(self._manifest.graves):
-                self._install(self._shape, self.version.epoch, rest, died, added)
-            else:
-                self._install(self._shape, self.version.epoch, rest, died, [], added)
-
-    # ---- letting go
+            context = self.context
+            inputs = [entry for entry in self.version.all_segments if entry.segment.id in chosen]
+            if not inputs:
+                return
+            identity = self._segments.allocate()
+        merged = self._segments.write_merge(Merge(inputs, context), identity)
+        with self._lock:
+            changes = replace_inputs(self.version, inputs, merged.reshape(self.context))
+            self._install(self._shape, self.version.epoch, changes, self._manifest.cutoff)
 
     def release(self) -> None:
         """Remove the bytes of segments that no version refers to any more."""
-        if self._retired:
+        if self._segments.has_retired:
             with self._lock:
-                self._write_and_let_go()
-
-    def _write_and_let_go(self, pairs: Iterable[Pair] = (), removed: Iterable[Range] = ()) -> None:
-        """Write atomically, and remove with it what is stored of segments that are noted as retired. They
-        stay noted where that fails.
-        """
-        # By place, not by iteration: finalizers of other threads may add behind these at any time.
-        retired = [self._retired[place] for place in range(len(self._retired))]
-        ranges = [entry for each in retired for entry in segment_ranges(each.segment)]
-        self._storage.write_atomically(pairs, [*ranges, *removed])
-        for each in retired:
-            self._retired.popleft()
-            self.context.cache.drop(
-                cache_keys(self.context.number, each.segment, each.blocks, self._numbers.union(each.columns))
-            )
-            self._unreclaimed += each.nbytes
-            self._deltas.pop(each.segment, None)
+                self._segments.commit()
 
     def close(self, epoch: Epoch | None = None) -> None:
         """Close the partition.
@@ -603,125 +339,5 @@ class PartitionStore:
         """
         with self._lock:
             if epoch is not None and epoch > self.applied:
-                self._note(epoch)
+                self._note_epoch(epoch)
             self._storage.close()
-
-
-class _Unfinished:
-    """A partition while an epoch is applied to it.
-
-    Args:
-        old: The segments of before, those with graves among them.
-        died: Rows that have died in them.
-
-    Attributes:
-        old: Those that still have live rows.
-        added: New segments with rows, likewise.
-        graves: New segments with graves, likewise.
-        died: Rows that have died in any of them.
-    """
-
-    def __init__(self, old: Sequence[LiveSegment], died: Mapping[SegmentId, Rows]) -> None:
-        self.old = old
-        self.added: list[LiveSegment] = []
-        self.graves: list[LiveSegment] = []
-        self.died = died
-
-    @property
-    def all(self) -> Sequence[LiveSegment]:
-        """All segments that rows can be in."""
-        return [*self.old, *self.added, *self.graves] if self.added or self.graves else self.old
-
-    def mark_dead(self, remaining: Sequence[LiveSegment], died: Mapping[SegmentId, Rows]) -> None:
-        """Take note of rows that have died.
-
-        Args:
-            remaining: The segments of `all` that still have live rows.
-            died: The rows, of those of them that have changed.
-        """
-        self.died = _all_died(self.died, died)
-        if not (self.added or self.graves):
-            self.old = remaining
-            return
-        left = {entry.segment.id: entry for entry in remaining}
-        self.old, self.added, self.graves = (
-            [left[entry.segment.id] for entry in entries if entry.segment.id in left]
-            for entries in (self.old, self.added, self.graves)
-        )
-
-    def expire(self, shape: Shape, cutoff: int) -> None:
-        """Let go of rows of the epoch itself that are past their retention."""
-        name = shape.time_column
-        added, died = expire(self.added, shape.context.schema.get_field_index(name), name, cutoff)
-        self.mark_dead([*self.old, *added, *self.graves], died)
-
-
-def _pieces(rows: pa.RecordBatch | pa.Table, most_bytes: int) -> Sequence[Sequence[pa.RecordBatch]]:
-    """Rows in pieces that are not larger than they may be, but for a single batch that is so by itself.
-
-    Args:
-        rows: The rows.
-        most_bytes: Arrow bytes of a piece of several batches.
-
-    Returns:
-        The batches of each piece, at least one.
-    """
-    if isinstance(rows, pa.RecordBatch):
-        return [[rows]]
-    pieces: list[list[pa.RecordBatch]] = []
-    room = -1
-    for batch in rows.to_batches():
-        room -= batch.nbytes
-        if room < 0:
-            pieces.append([])
-            room = most_bytes - batch.nbytes
-        pieces[-1].append(batch)
-    return pieces
-
-
-def _fold_rows(
-    shape: Shape, rows: pa.RecordBatch, stored: StoredRows, cutoff: int | None, *, is_whole: bool
-) -> pa.RecordBatch:
-    """Rows as they are to be stored; without those that come too late, as far as that is known before the
-    epoch is whole.
-    """
-    name = shape.time_column
-    is_told = name in rows.schema.names
-    if cutoff is not None and is_told:
-        rows = without_old(rows, name, cutoff)
-    if shape.fold is not None and rows.num_rows:
-        rows = shape.fold.fold(rows, stored)
-    return rows if cutoff is None or is_told or not is_whole else old_as_tombstones(rows, name, cutoff)
-
-
-def _all_died(some: Mapping[SegmentId, Rows], others: Mapping[SegmentId, Rows]) -> Mapping[SegmentId, Rows]:
-    """Rows that died for either of two reasons."""
-    return {
-        **some,
-        **{
-            segment: np.concatenate([some[segment], rows]) if segment in some else rows
-            for segment, rows in others.items()
-        },
-    }
-
-
-def _live_rows(rows: pa.RecordBatch, order: Rows) -> Rows:
-    if TOMBSTONE_COLUMN not in rows.schema.names:
-        return order
-    removed = pc.fill_null(rows.column(TOMBSTONE_COLUMN), False).to_numpy(zero_copy_only=False)
-    kept: Rows = order[~removed[order]]
-    return kept
-
-
-def _died_since(then: LiveSegment, now: LiveSegment | None) -> Keys:
-    """Sort keys of the rows that were live then and are not now; a segment that is gone has none that are
-    live.
-    """
-    alive_then = np.ones(then.segment.rows, np.uint8) if then.live is None else then.live
-    if now is None:
-        rows = np.flatnonzero(alive_then)
-    elif now.live is None:
-        rows = np.empty(0, np.intp)
-    else:
-        rows = np.flatnonzero(alive_then > now.live)
-    return sort_keys.take(then.segment.keys(), rows)

@@ -38,7 +38,7 @@ class Prefixes:
     numbers: Numbers
 
     @staticmethod
-    def of(keys: pa.Array) -> Prefixes:
+    def from_keys(keys: pa.Array) -> Prefixes:
         """The prefixes of keys."""
         bounds = pc.min_max(keys)
         if not len(keys):
@@ -62,12 +62,12 @@ class PrefixIndex:
     index: SparseIndex
 
     @staticmethod
-    def of(keys: pa.Array) -> PrefixIndex | None:
+    def from_keys(keys: pa.Array) -> PrefixIndex | None:
         """The index of sorted keys; None where two of them have the same prefix."""
         skipped = _shared_prefix(keys[0].as_py(), keys[-1].as_py())
         numbers = numbers_of(keys, skipped)
         return (
-            PrefixIndex(keys, skipped, SparseIndex.of(numbers))
+            PrefixIndex(keys, skipped, SparseIndex.from_numbers(numbers))
             if bool((numbers[1:] > numbers[:-1]).all())
             else None
         )
@@ -116,16 +116,14 @@ def numbers_of(keys: pa.Array, skipped: int) -> Numbers:
     short = np.flatnonzero(offsets[1:] - starts < _BYTES)
     numbers: Numbers = windows[np.minimum(starts, len(windows) - 1)].byteswap(inplace=True)
     if len(late):
-        numbers[late] = _shifted_left(numbers[late], starts[late] - (len(windows) - 1))
+        numbers[late] = _shift_left(numbers[late], starts[late] - (len(windows) - 1))
     if len(short):
         missing = np.minimum(_BYTES - (offsets[1:][short] - starts[short]), _BYTES)
-        numbers[short] = _shifted_left(
-            numbers[short] >> np.minimum(8 * missing, 63).astype(np.uint64), missing
-        )
+        numbers[short] = _shift_left(numbers[short] >> np.minimum(8 * missing, 63).astype(np.uint64), missing)
     return numbers
 
 
-def _shifted_left(numbers: Numbers, places: npt.NDArray[np.intp]) -> Numbers:
+def _shift_left(numbers: Numbers, places: npt.NDArray[np.intp]) -> Numbers:
     """Numbers shifted by whole bytes; by eight and more nothing is left."""
     shifted: Numbers = np.where(
         places < _BYTES, numbers << np.minimum(8 * places, 63).astype(np.uint64), 0

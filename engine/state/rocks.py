@@ -23,7 +23,7 @@ from rocksdict import (
 )
 
 from engine.errors import Corrupt, LimitExceeded, LivestateError, Unavailable
-from engine.state.options import KIB, StateOptions
+from engine.state.state_options import KIB, StateOptions
 from engine.state.storage import Pair, Range
 
 CALL_BYTES = 512 * KIB

@@ -7,7 +7,7 @@ everything else by place.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,15 +19,14 @@ from engine.errors import Corrupt
 from engine.model.columns import Column
 from engine.state import keys as sort_keys
 from engine.state.cache import BlockPlace, BlockTable, CacheKey, ColumnCache, KeyColumn
-from engine.state.formats import KEY_COLUMN, SegmentId, SegmentRecord, block_key, decode_block, encode_block
+from engine.state.formats import KEY_COLUMN, SegmentId, SegmentRecord, block_key, decode_block
 from engine.state.keys import KeyCodec, Keys, Needle, Rows
-from engine.state.options import StateOptions
 from engine.state.prefixes import PrefixIndex
 from engine.state.sparse_index import SparseIndex
-from engine.state.statistics import ColumnStatistics, Measuring, has_statistics, of_constant
-from engine.state.storage import Pair, Storage
+from engine.state.statistics import ColumnStatistics, constant_statistics, has_statistics
+from engine.state.storage import Storage
 
-_WHOLE = -1
+WHOLE = -1
 """Block number of the cache entry that holds a key column's blocks joined."""
 _NOWHERE = -1
 """No column has this number."""
@@ -95,7 +94,9 @@ class PartitionContext:
         """A whole key column with its sort keys."""
         keys = self.sort_keys(column)
         return KeyColumn(
-            column, keys, SparseIndex.of(keys) if isinstance(keys, np.ndarray) else PrefixIndex.of(keys)
+            column,
+            keys,
+            SparseIndex.from_numbers(keys) if isinstance(keys, np.ndarray) else PrefixIndex.from_keys(keys),
         )
 
 
@@ -121,7 +122,7 @@ class Segment:
         self._context = context
         # Its bytes are removed when it is garbage, so whoever sees it in another shape keeps it.
         self._stored_rows = stored
-        self._whole_key = CacheKey(context.number, identity, _WHOLE, context.numbers[context.key_column])
+        self._whole_key = CacheKey(context.number, identity, WHOLE, context.numbers[context.key_column])
         self._first = _fences(record.first)
         self._last = _fences(record.last)
 
@@ -140,7 +141,7 @@ class Segment:
         """Whether it was stored in the shape in which it is seen."""
         return self.record.column_bytes.keys() == self._context.stored_numbers
 
-    def seen_in(self, context: PartitionContext) -> Segment:
+    def reshape(self, context: PartitionContext) -> Segment:
         """The same segment in another shape of its partition, or in the one that it has."""
         return (
             self
@@ -180,7 +181,9 @@ class Segment:
                 self._derived[column] = None if narrow is None else narrow.cast(kind)
             else:
                 value = self._context.columns[column].default_value(kind)
-                self._derived[column] = of_constant(value, self.blocks) if has_statistics(kind) else None
+                self._derived[column] = (
+                    constant_statistics(value, self.blocks) if has_statistics(kind) else None
+                )
         return self._derived[column]
 
     @cached_property
@@ -280,9 +283,9 @@ class Segment:
 
     def keys(self) -> Keys:
         """The sort keys of all rows."""
-        return self._whole().keys
+        return self._key_column().keys
 
-    def _whole(self) -> KeyColumn:
+    def _key_column(self) -> KeyColumn:
         found: KeyColumn = self._context.cache.get(
             self._whole_key, lambda: self._context.key_column_of(self.whole_column(self._context.key_column))
         )
@@ -349,7 +352,7 @@ class Segment:
         anyway; else None.
         """
         if self.blocks == 1 or needles * 2 >= self.blocks:
-            return self._whole()
+            return self._key_column()
         found: KeyColumn | None = self._context.cache.find(self._whole_key)
         return found
 
@@ -399,117 +402,9 @@ def cache_keys(partition: int, segment: SegmentId, blocks: int, columns: Iterabl
         columns: Numbers of columns.
     """
     return [
-        CacheKey(partition, segment, block, column) for column in columns for block in range(_WHOLE, blocks)
+        CacheKey(partition, segment, block, column) for column in columns for block in range(WHOLE, blocks)
     ]
 
 
 def _fences(first: pa.Array) -> Keys:
     return first if pa.types.is_binary(first.type) else first.to_numpy()
-
-
-class SegmentBuilder:
-    """Cuts sorted rows into blocks, column by column.
-
-    Args:
-        identity: The new segment's id.
-        rows: How many rows there will be; at least one.
-        widest: Bytes of the widest column over all rows, an estimate.
-        context: The partition that it is for.
-        options: Sizes of blocks.
-    """
-
-    def __init__(
-        self, identity: SegmentId, rows: int, widest: int, context: PartitionContext, options: StateOptions
-    ) -> None:
-        self._id = identity
-        self._rows = rows
-        self._context = context
-        self._block_rows = _block_rows(rows, widest, options)
-        self._statistics: dict[int, ColumnStatistics] = {}
-        self._column_bytes: dict[int, int] = {}
-        self._fences: tuple[pa.Array, pa.Array] | None = None
-
-    def add(self, column: int, values: pa.Array, order: Rows) -> Iterator[Pair]:
-        """Take one column; all `PartitionContext.stored_columns` must be added.
-
-        Args:
-            column: Its place in the schema, or `KEY_COLUMN`.
-            values: Source values.
-            order: For each row of the segment, the place of its value.
-
-        Yields:
-            RocksDB pairs to be written before the segment counts.
-        """
-        if column == self._context.key_column:
-            yield from self._stored_rows(
-                column, self._keep_whole(self._context.numbers[column], values.take(pa.array(order)))
-            )
-        else:
-            yield from self.add_blocks(column, (values.take(pa.array(part)) for part in self.parts(order)))
-
-    def parts(self, order: Rows) -> Iterator[Rows]:
-        """What there is for each row, for each block."""
-        for start in range(0, self._rows, self._block_rows):
-            yield order[start : start + self._block_rows]
-
-    def add_blocks(self, column: int, blocks: Iterable[pa.Array]) -> Iterator[Pair]:
-        """Take one column that sort keys are not read from; only one block of it is in memory at a time.
-
-        Args:
-            column: As for `add`.
-            blocks: Its values, cut as `parts` cuts.
-
-        Yields:
-            As `add`.
-        """
-        yield from self._stored_rows(column, self._kept_rows(self._context.numbers[column], blocks))
-
-    def _stored_rows(self, column: int, blocks: Iterable[pa.Array]) -> Iterator[Pair]:
-        number, kind = self._context.numbers[column], self._context.column_type(column)
-        measuring = Measuring(kind) if column != KEY_COLUMN and has_statistics(kind) else None
-        nbytes = 0
-        for block, array in enumerate(blocks):
-            if measuring is not None:
-                measuring.add(array)
-            nbytes += array.nbytes
-            yield block_key(self._id, number, block), encode_block(array)
-        if measuring is not None:
-            self._statistics[number] = measuring.finish()
-        self._column_bytes[number] = nbytes
-
-    def _kept_rows(self, number: int, blocks: Iterable[pa.Array]) -> Iterator[pa.Array]:
-        """The same blocks, which the cache has from now on."""
-        for block, array in enumerate(blocks):
-            self._context.cache.put(CacheKey(self._context.number, self._id, block, number), array)
-            yield array
-
-    def _keep_whole(self, number: int, ordered: pa.Array) -> Sequence[pa.Array]:
-        entry = self._context.key_column_of(ordered)
-        self._context.cache.put(CacheKey(self._context.number, self._id, _WHOLE, number), entry)
-        starts = np.arange(0, self._rows, self._block_rows)
-        stops = np.minimum(starts + self._block_rows, self._rows) - 1
-        self._fences = (
-            _stored_fences(sort_keys.take(entry.keys, starts)),
-            _stored_fences(sort_keys.take(entry.keys, stops)),
-        )
-        return [ordered[start : start + self._block_rows] for start in starts.tolist()]
-
-    def finish(self) -> Segment:
-        """The segment, when all columns are added."""
-        assert self._fences is not None
-        first, last = self._fences
-        return Segment(
-            self._id,
-            SegmentRecord(self._rows, self._block_rows, self._column_bytes, first, last, self._statistics),
-            self._context,
-        )
-
-
-def _stored_fences(keys: Keys) -> pa.Array:
-    return pa.array(keys) if isinstance(keys, np.ndarray) else keys
-
-
-def _block_rows(rows: int, widest: int, options: StateOptions) -> int:
-    """A power of two, so that a block of the widest column has about `block_bytes`."""
-    fitting = max(1, options.block_bytes * rows // max(widest, 1))
-    return min(options.block_rows, 1 << (fitting.bit_length() - 1))

@@ -38,7 +38,7 @@ class SparseIndex:
     sample: Numbers
 
     @staticmethod
-    def of(numbers: Numbers) -> SparseIndex:
+    def from_numbers(numbers: Numbers) -> SparseIndex:
         """The index of sorted numbers, which are not copied."""
         return SparseIndex(numbers, numbers[STRIDE - 1 :: STRIDE].copy())
 

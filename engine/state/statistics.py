@@ -99,7 +99,7 @@ def _may_hold_numbers(
     return can
 
 
-class Measuring:
+class StatisticsBuilder:
     """Makes the statistics of one column, block by block.
 
     Args:
@@ -139,13 +139,13 @@ def measure(blocks: Iterable[pa.Array], kind: pa.DataType) -> ColumnStatistics:
     Returns:
         An entry for each block.
     """
-    measuring = Measuring(kind)
+    statistics = StatisticsBuilder(kind)
     for block in blocks:
-        measuring.add(block)
-    return measuring.finish()
+        statistics.add(block)
+    return statistics.finish()
 
 
-def of_constant(value: pa.Scalar, blocks: int) -> ColumnStatistics:
+def constant_statistics(value: pa.Scalar, blocks: int) -> ColumnStatistics:
     """The statistics of a column that has one value in all rows.
 
     Args:

@@ -2,8 +2,8 @@
 epoch.
 
 A store that keeps the latest row by an order column remembers of a removed key what it was removed with: a
-grave, a row of which the key and the order column count. Graves lie in segments of their own, which queries
-never see and folds do.
+tombstone, a row of which the key and the order column count. Tombstones lie in segments of their own, which
+queries never see and folds do.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class LiveSegment:
         """How many rows are superseded or removed."""
         return self.segment.rows - self.live_rows
 
-    def without(self, rows: Rows) -> LiveSegment:
+    def mark_dead(self, rows: Rows) -> LiveSegment:
         """The same segment after some live rows, each named once, have died."""
         if not len(rows):
             return self
@@ -58,12 +58,12 @@ class LiveSegment:
         live[rows] = 0
         return LiveSegment(self.segment, live, self.live_rows - len(rows))
 
-    def seen_in(self, context: PartitionContext) -> LiveSegment:
+    def reshape(self, context: PartitionContext) -> LiveSegment:
         """The same rows in another shape of the partition, or in the one that they have."""
-        segment = self.segment.seen_in(context)
+        segment = self.segment.reshape(context)
         return self if segment is self.segment else LiveSegment(segment, self.live, self.live_rows)
 
-    def only_live(self, rows: Rows) -> Rows:
+    def keep_live(self, rows: Rows) -> Rows:
         """Those of the rows that are live."""
         return rows if self.live is None else rows[self.live[rows] == 1]
 
@@ -84,28 +84,58 @@ class LiveSegment:
 
 
 @dataclass(frozen=True, eq=False)
+class SegmentChanges:
+    """What becomes of a partition's segments.
+
+    Attributes:
+        kept: The segments of before that still count, tombstone segments among them.
+        died: Rows that have died in them, and in new ones.
+        added: New segments with rows.
+        added_tombstones: New segments with tombstones.
+    """
+
+    kept: Sequence[LiveSegment]
+    died: Mapping[SegmentId, Rows]
+    added: Sequence[LiveSegment]
+    added_tombstones: Sequence[LiveSegment] = ()
+
+
+@dataclass(frozen=True, eq=False)
 class Version:
     """A partition at one epoch.
 
     Attributes:
         epoch: The epoch; 0 before the first.
         segments: Its rows: each key is live in at most one of them.
-        graves: The keys that are kept in mind, each in at most one of these and `segments` together.
+        tombstone_segments: The removed keys that are remembered, each in at most one of these and `segments`
+            together.
     """
 
     epoch: Epoch
     segments: tuple[LiveSegment, ...]
-    graves: tuple[LiveSegment, ...] = ()
+    tombstone_segments: tuple[LiveSegment, ...] = ()
 
     @property
-    def with_graves(self) -> tuple[LiveSegment, ...]:
+    def all_segments(self) -> tuple[LiveSegment, ...]:
         """All segments that epochs are applied to."""
-        return (*self.segments, *self.graves) if self.graves else self.segments
+        return (*self.segments, *self.tombstone_segments) if self.tombstone_segments else self.segments
+
+    def change(self, epoch: Epoch, changes: SegmentChanges) -> Version:
+        """The version that follows.
+
+        Args:
+            epoch: Its epoch.
+            changes: What becomes of the segments.
+        """
+        tombstones = {entry.segment.id for entry in self.tombstone_segments}
+        kept_rows = [entry for entry in changes.kept if entry.segment.id not in tombstones]
+        kept_tombstones = [entry for entry in changes.kept if entry.segment.id in tombstones]
+        return Version(epoch, (*kept_rows, *changes.added), (*kept_tombstones, *changes.added_tombstones))
 
     @cached_property
     def searched(self) -> Sequence[LiveSegment]:
         """The segments in the order to search them."""
-        return by_live_rows(self.segments)
+        return sort_by_live_rows(self.segments)
 
     def find_one(self, needle: Needle) -> tuple[Segment, int] | None:
         """The live row of one key, and the segment that has it."""
@@ -157,10 +187,10 @@ def locate(segments: Sequence[LiveSegment], keys: Keys) -> Sequence[Located]:
         What was found, one for each segment, in the order of the search.
     """
     located: list[Located] = []
-    for entry in by_live_rows(segments):
+    for entry in sort_by_live_rows(segments):
         found = Located(entry, *entry.find_live(keys))
         located.append(found)
-        keys = sort_keys.without(keys, found.places)
+        keys = sort_keys.remove(keys, found.places)
     return located
 
 
@@ -176,7 +206,7 @@ def mark_dead(located: Sequence[Located]) -> tuple[list[LiveSegment], Mapping[Se
     remaining: list[LiveSegment] = []
     died: dict[SegmentId, Rows] = {}
     for found in located:
-        changed = found.entry.without(found.rows)
+        changed = found.entry.mark_dead(found.rows)
         if changed.live_rows:
             remaining.append(changed)
             if len(found.rows):
@@ -199,7 +229,7 @@ def supersede(
     return mark_dead(locate(segments, keys))
 
 
-def ranges_of_live(
+def find_live_ranges(
     segments: Sequence[LiveSegment], low: Keys, high: Keys, side: str = "left"
 ) -> Iterator[tuple[LiveSegment, Rows]]:
     """The live rows between keys.
@@ -219,14 +249,14 @@ def ranges_of_live(
     for entry in segments:
         starts, stops = entry.segment.position(low, "left"), entry.segment.position(high, side)
         lengths = np.maximum(stops - starts, 0)
-        rows = entry.only_live(
+        rows = entry.keep_live(
             np.repeat(starts - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
         )
         if len(rows):
             yield entry, rows
 
 
-def by_live_rows(segments: Sequence[LiveSegment]) -> Sequence[LiveSegment]:
+def sort_by_live_rows(segments: Sequence[LiveSegment]) -> Sequence[LiveSegment]:
     """The segments in the order to search them: a key is live in one of them only, so the largest first
     leaves least to search for.
     """

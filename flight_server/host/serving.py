@@ -18,7 +18,7 @@ from engine.errors import InvalidInput
 from engine.replica.follower import FollowerOptions
 from engine.replica.snapshotter import SnapshotOptions
 from engine.service import QueryOptions
-from engine.state.options import StateOptions
+from engine.state.state_options import StateOptions
 from flight_server.host.host import DEFAULT_PORT, HostOptions
 from flight_server.host.ports import free_ports
 from flight_server.server.limits import ServerLimits

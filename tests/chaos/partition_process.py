@@ -18,10 +18,10 @@ import pyarrow as pa
 from engine.model.migration import AddColumn, DropColumn, RenameColumn, WidenColumn, migrated
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition, define_store
 from engine.state.cache import ColumnCache
-from engine.state.options import StateOptions
 from engine.state.partition import PartitionStore
+from engine.state.partition_shape import Migrated
 from engine.state.rocks import Rocks
-from engine.state.shape import Migrated
+from engine.state.state_options import StateOptions
 
 EPOCHS = 18
 EPOCHS_OF_A_SHAPE = 4

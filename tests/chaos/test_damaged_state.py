@@ -14,9 +14,9 @@ from engine.errors import Corrupt, LivestateError, Unavailable
 from engine.model.schema import Epoch, PartitionId, StoreDefinition
 from engine.state.cache import ColumnCache
 from engine.state.formats import MANIFEST, Manifest, SegmentId, block_key, segment_key
-from engine.state.options import StateOptions
 from engine.state.partition import PartitionStore
 from engine.state.rocks import Rocks
+from engine.state.state_options import StateOptions
 from tests.chaos.partition_process import definition, rows_of, rows_until
 from tests.property.test_partition_store import contents
 

@@ -22,9 +22,10 @@ from engine.errors import LivestateError
 from engine.model.schema import Epoch, GroupName, StoreDefinition, define_store
 from engine.replica.cohort import Cohort
 from engine.replica.follower import Follower
-from engine.replica.group import GroupSetup, GroupState
+from engine.replica.group import GroupState
+from engine.replica.group_setup import GroupSetup
+from engine.replica.group_views import RetainedViews
 from engine.replica.snapshotter import Schedule, SnapshotMaker, SnapshotOptions
-from engine.replica.views import RetainedViews
 from engine.state.partition import PartitionStore
 from tests.support.failing import FAILURES
 from tests.support.following import OPTIONS, contents, following
@@ -65,7 +66,8 @@ STEPS: dict[str, tuple[type, str, Callable[..., object]]] = {
     "give space back": (GroupState, "release", lambda group, *_: group.group),
     "show merged segments": (GroupState, "refresh", lambda group, *_: group.group),
     "look ahead": (Cohort, "look_ahead", lambda cohort, *_: cohort._group),
-    "take epochs": (Cohort, "take", lambda cohort, *_: cohort._group),
+    "read epochs": (Cohort, "collect", lambda cohort, *_: cohort._group),
+    "take epochs": (Cohort, "apply", lambda cohort, *_: cohort._group),
     "load a snapshot": (Cohort, "load", lambda cohort, *_: cohort._group),
     "apply an epoch": (PartitionStore, "apply", group_of_partition),
     "restore a partition": (PartitionStore, "restore", group_of_partition),

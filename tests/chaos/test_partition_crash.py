@@ -11,7 +11,7 @@ import pytest
 
 from engine.model.schema import Epoch, PartitionId
 from engine.state.partition import PartitionStore
-from engine.state.view import StateView
+from engine.state.state_view import StateView
 from tests.chaos.partition_process import EPOCHS, all_rows_until, apply_epochs, at, open_store, rows_of
 from tests.support.following import live_rows
 from tests.support.waiting import PATIENCE_SECONDS

@@ -22,7 +22,7 @@ from engine.plan.split.gather import gather
 from engine.plan.split.rules import RULES
 from engine.plan.split.sizes import Sizes, StoreSize
 from engine.replica.follower import FollowerOptions
-from engine.state.options import StateOptions
+from engine.state.state_options import StateOptions
 from tests.oracle.datasets import Dataset, Store
 from tests.oracle.plain_duckdb import with_literals
 from tests.support.cluster import FLOWING, SMALL, Cluster, following_cluster, host_names, memory_cluster

@@ -24,7 +24,7 @@ from engine.changelog import Changelog
 from engine.cluster.reports import HostName
 from engine.replica.follower import FollowerOptions
 from engine.service import QueryService
-from engine.state.options import StateOptions
+from engine.state.state_options import StateOptions
 from flight_server.client.client import Client
 from tests.support.bank import GROUP, INVARIANTS, Ask, Bank, check
 from tests.support.cluster import Cluster, following_cluster, host_names

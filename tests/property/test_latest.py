@@ -229,23 +229,23 @@ def test_orders_of_every_type(tmp_path: Path, kind: pa.DataType, rising: list[An
     store.close()
 
 
-def test_graves_are_merged_and_their_space_comes_back(tmp_path: Path) -> None:
+def test_tombstones_are_merged_and_their_space_comes_back(tmp_path: Path) -> None:
     store = open_partition(FOR_A_TIME, tmp_path)
     for epoch in range(1, 30):
         store.apply(Epoch(epoch), batch_of([Row(epoch, epoch, gone=True)], epoch))
         while store.compact():
             pass
-    assert len(store.version.graves) < 6
-    assert sum(entry.live_rows for entry in store.version.graves) == 29
+    assert len(store.version.tombstone_segments) < 6
+    assert sum(entry.live_rows for entry in store.version.tombstone_segments) == 29
     assert not store.version.segments
     store.apply(Epoch(30), None, cutoff=25)
-    assert sum(entry.live_rows for entry in store.version.graves) == 5
+    assert sum(entry.live_rows for entry in store.version.tombstone_segments) == 5
     store.apply(Epoch(31), batch_of([Row(27, 26), Row(28, 29)], 0))
     assert contents(FOR_A_TIME, store) == {28: (29, 1)}
     store.close()
 
 
-def test_a_snapshot_has_graves(tmp_path: Path) -> None:
+def test_a_snapshot_has_tombstones(tmp_path: Path) -> None:
     changelog = Changelog.open(str(tmp_path / "changelog"))
     rows = [Row(1, 5), Row(2, 6), Row(1, 7, gone=True)]
     with open_appender(changelog, [FOR_EVER]) as appender:

@@ -25,8 +25,8 @@ from engine.changelog.rows import partition_rows
 from engine.model.kinds import Behaviour
 from engine.model.migration import AddColumn, Change, DropColumn, RenameColumn, WidenColumn
 from engine.model.schema import PartitionId, StoreDefinition, define_store
-from engine.replica.views import GroupView
-from engine.state.view import StateView
+from engine.replica.group_views import GroupView
+from engine.state.state_view import StateView
 from tests.property.test_migrated_partitions import migrated_row
 from tests.property.test_snapshots import GROUP, HELD, LATER, LONG, UNTIL_DEAD, UNTIL_STUMBLE, Host
 from tests.support.failing import FAILURES

@@ -25,14 +25,14 @@ from engine.model.columns import text_of
 from engine.model.kinds import PLAIN, Behaviour, KeyValue, Retention, Versioned
 from engine.model.migration import AddColumn, Change, DropColumn, RenameColumn, WidenColumn, migrated
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition, define_store
-from engine.replica.cohort import written_at
+from engine.replica.changes import add_commit_time
 from engine.scan import LIVE_COLUMN, Interval, Wanted
 from engine.state.cache import ColumnCache
 from engine.state.live_rows import live_rows
-from engine.state.options import StateOptions
 from engine.state.partition import PartitionStore
-from engine.state.shape import Migrated
-from engine.state.view import StateView
+from engine.state.partition_shape import Migrated
+from engine.state.state_options import StateOptions
+from engine.state.state_view import StateView
 from tests.support.partitions import SMALL
 from tests.support.quick_directory import quick_directory
 
@@ -238,7 +238,7 @@ class Run:
 def take(
     store: PartitionStore, definition: StoreDefinition, epoch: int, written: Written, change: Migrated | None
 ) -> None:
-    batch = written_at(batch_of(definition, written.rows), definition, epoch) if written.rows else None
+    batch = add_commit_time(batch_of(definition, written.rows), definition, epoch) if written.rows else None
     store.apply(Epoch(epoch), batch, replaces=written.replaces, cutoff=written.cutoff, migrated=change)
 
 

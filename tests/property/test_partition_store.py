@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition, define_store
 from engine.scan import LIVE_COLUMN, Interval, Wanted
 from engine.state.cache import ColumnCache
-from engine.state.options import StateOptions
 from engine.state.partition import PartitionStore
+from engine.state.state_options import StateOptions
+from engine.state.state_view import StateView
 from engine.state.version import Version
-from engine.state.view import StateView
 from tests.support.partitions import in_pieces
 
 Key = tuple[Any, ...]

@@ -31,14 +31,16 @@ from engine.changelog.rows import partition_rows
 from engine.changelog.snapshot import EPOCH_WEIGHT
 from engine.model.kinds import Behaviour, Function, Merge, MergedColumn
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, define_store
-from engine.replica.group import SECONDS_BETWEEN_DOUBTS, GroupSetup, GroupState
+from engine.replica.catch_up import SECONDS_BETWEEN_DOUBTS
+from engine.replica.group import GroupState
+from engine.replica.group_setup import GroupSetup
+from engine.replica.group_views import GroupView, Retention
 from engine.replica.snapshotter import SnapshotMaker, SnapshotOptions
-from engine.replica.views import GroupView, Retention
 from engine.state.cache import ColumnCache
 from engine.state.live_rows import live_rows as stored_rows
-from engine.state.options import StateOptions
 from engine.state.partition import PartitionStore
 from engine.state.rocks import Rocks, write_buffers
+from engine.state.state_options import StateOptions
 from tests.support.failing import FAILURES, Failing, Faults
 from tests.support.following import live_rows
 from tests.support.quick_directory import quick_directory

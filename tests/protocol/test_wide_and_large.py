@@ -19,7 +19,7 @@ from adbc_driver_manager.dbapi import Connection
 from engine.changelog import Changelog, open_appender
 from engine.model.schema import define_store
 from engine.replica.follower import FollowerOptions
-from engine.state.options import MIB, StateOptions
+from engine.state.state_options import MIB, StateOptions
 from flight_server.client.client import Client
 from flight_server.host.host import Host, HostOptions
 from tests.support.started_host import started

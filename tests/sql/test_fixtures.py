@@ -22,7 +22,7 @@ from engine.model.schema import Epoch, GroupName
 from engine.replica.follower import Follower, FollowerOptions
 from engine.scan import StoreSource
 from engine.service import QueryService
-from engine.state.options import StateOptions
+from engine.state.state_options import StateOptions
 from tests.sql.fixture_files import answer_of, read_all
 from tests.sql.stores import (
     DEFINITIONS,

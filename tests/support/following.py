@@ -13,7 +13,7 @@ from engine.changelog import Changelog
 from engine.model.schema import GroupName, StoreDefinition, define_store
 from engine.replica.follower import Follower, FollowerOptions
 from engine.scan import LIVE_COLUMN, StoreView
-from engine.state.options import StateOptions
+from engine.state.state_options import StateOptions
 
 GROUP = GroupName("bank")
 PARTITIONS = 4

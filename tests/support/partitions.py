@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from engine.model.schema import Epoch, PartitionId, StoreDefinition
 from engine.state.cache import ColumnCache
-from engine.state.options import StateOptions
 from engine.state.partition import PartitionStore
-from engine.state.view import StateView
+from engine.state.state_options import StateOptions
+from engine.state.state_view import StateView
 
 SMALL = StateOptions(cache_bytes=1 << 20, block_rows=4, block_bytes=1 << 20, fan_out=3, apply_bytes=0)
 """Each batch of an epoch is a piece of its own."""

@@ -53,7 +53,7 @@ def append(appender: StoreAppender, store: StoreDefinition, account: int) -> Epo
 @pytest.fixture(autouse=True)
 def short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """A host that catches up takes few epochs at once."""
-    monkeypatch.setattr("engine.replica.cohort.MOST_EPOCHS_TOGETHER", 2)
+    monkeypatch.setattr("engine.replica.commit_queue.MOST_EPOCHS_TOGETHER", 2)
 
 
 @pytest.fixture

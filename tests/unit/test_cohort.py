@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 from engine.changelog import Changelog, open_appender
 from engine.changelog.layout import commit_path
 from engine.errors import Unavailable
-from engine.model.schema import Epoch, PartitionId, define_store
-from engine.replica.cohort import ENOUGH_BYTES_TOGETHER, CatchUpState, Cohort, stopping_point
+from engine.model.schema import Epoch, PartitionId, StoreDefinition, define_store
+from engine.replica.cohort import Cohort
+from engine.replica.commit_queue import ENOUGH_BYTES_TOGETHER, stopping_point
 from engine.state.cache import ColumnCache
-from engine.state.options import MIB, StateOptions
 from engine.state.partition import PartitionStore
+from engine.state.state_options import MIB, StateOptions
 from tests.support.following import GROUP, define
 
 epochs = st.integers(1, 10_000).map(Epoch)
@@ -67,6 +68,11 @@ def test_hosts_that_see_different_stretches_meet(one: list[int], other: list[int
     assert common >= {epoch for epoch in range(1, end + 1) if epoch % highest == 0}
 
 
+def take(cohort: Cohort, store: StoreDefinition) -> None:
+    """Apply what was found."""
+    cohort.apply(cohort.collect(lambda commit: {store.name: store}))
+
+
 def test_no_partition_goes_on_behind_a_failure(changelog: Changelog, tmp_path: Path) -> None:
     """The next try may be for more epochs: a partition that still came to these would fold rows twice."""
     store = define("debit")
@@ -99,10 +105,10 @@ def test_no_partition_goes_on_behind_a_failure(changelog: Changelog, tmp_path: P
         )
         while cohort.epoch < 1:
             cohort.look_ahead(last=Epoch(1))
-            cohort.take(lambda commit: {store.name: store})
+            take(cohort, store)
         cohort.look_ahead()
         with pytest.raises(Unavailable):
-            cohort.take(lambda commit: {store.name: store})
+            take(cohort, store)
         assert done.is_set()
     for partition in stores:
         partition.close()
@@ -124,8 +130,7 @@ def test_what_was_found_and_not_seen_to_count_is_not_taken(
         cohort.partitions[store.name, PartitionId(0)] = partition
         while cohort.epoch < 2:
             cohort.look_ahead(last=Epoch(2))
-            cohort.take(lambda commit: {store.name: store})
-        cohort.way = CatchUpState.COMMITS
+            take(cohort, store)
         (tmp_path / "changelog" / commit_path(GROUP, Epoch(2))).unlink()
 
         def fail(*_: object) -> bool:
@@ -135,8 +140,8 @@ def test_what_was_found_and_not_seen_to_count_is_not_taken(
             patched.setattr(Changelog, "holds", fail)
             with pytest.raises(RuntimeError):
                 cohort.look_ahead()
-        assert cohort.look_ahead() == ()
-        assert cohort.way is CatchUpState.UNSURE
+        assert cohort.look_ahead() is None
+        assert cohort.following is None
     partition.close()
 
 
@@ -168,7 +173,7 @@ def test_an_epoch_that_fails_is_met_alone(
         for _ in range(20):
             with suppress(MemoryError):
                 cohort.look_ahead()
-                cohort.take(lambda commit: {store.name: store})
+                take(cohort, store)
         assert cohort.epoch == 7
         assert sum(partition.version.live_rows for partition in partitions.values()) == 6
     for partition in partitions.values():
@@ -194,9 +199,9 @@ def test_epochs_of_large_rows_are_taken_a_few_at_a_time(changelog: Changelog, tm
         cohort = Cohort(GROUP, changelog, workers, lambda partition: None, Epoch(0))
         cohort.partitions[store.name, PartitionId(0)] = partition
         while cohort.epoch < last:
-            assert len(cohort.look_ahead()) <= 5  # an epoch without rows is the first
+            assert len(cohort.look_ahead() or ()) <= 5  # an epoch without rows is the first
             before = cohort.epoch
-            cohort.take(lambda commit: {store.name: store})
+            take(cohort, store)
             taken.append(cohort.epoch - before)
     assert max(taken) == 4
     assert partition.version.live_rows == 9

@@ -14,7 +14,7 @@ from engine.changelog import Changelog, StoreAppender, open_appender
 from engine.errors import Corrupt, InvalidInput, NotFound, Unavailable
 from engine.model.schema import Epoch, StoreName
 from engine.replica.follower import Follower
-from engine.replica.group import GroupSetup
+from engine.replica.group_setup import GroupSetup
 from engine.scan import BuildingError
 from tests.support.following import GROUP, OPTIONS, contents, define, following
 from tests.support.waiting import wait_until

@@ -15,6 +15,7 @@ import pytest
 from engine.changelog import Changelog, StoreAppender, open_appender
 from engine.model.migration import AddColumn, Change, RenameColumn, WidenColumn
 from engine.model.schema import Epoch, StoreName
+from engine.replica.compactor import Compactor
 from engine.replica.follower import Follower
 from tests.support.following import GROUP, OPTIONS, define, following, live_rows
 from tests.support.waiting import wait_until
@@ -112,7 +113,7 @@ def test_a_restart_goes_on_with_what_is_to_be_rewritten(
     append(appender, *range(100))
     newest = migrate(changelog, appender, NOTE)
     with monkeypatch.context() as patched:
-        patched.setattr(Follower, "_compact", lambda *_: None)
+        patched.setattr(Compactor, "_compact", lambda *_: None)
         with following(changelog, tmp_path / "data") as follower:
             assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
             assert not are_in_shape(follower)

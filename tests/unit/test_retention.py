@@ -18,10 +18,10 @@ from engine.cluster.reports import GroupReport, StoreReport
 from engine.errors import LimitExceeded, NotFound, Unavailable
 from engine.model.partitioning import partition_of
 from engine.model.schema import Epoch, GroupName, PartitionId
-from engine.replica import views as group_views
+from engine.replica import group_views
 from engine.replica.follower import Follower, FollowerOptions
 from engine.scan import Wanted
-from engine.state.options import StateOptions
+from engine.state.state_options import StateOptions
 from tests.support import following as support
 from tests.support.following import GROUP, PARTITIONS, contents, define
 from tests.support.waiting import wait_until

@@ -153,7 +153,7 @@ def test_a_running_host_that_missed_it_all_comes_back(
     changelog: Changelog, appender: StoreAppender, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its disk was full, say. Then nothing says that there is news: what follows its epoch is not there."""
-    monkeypatch.setattr("engine.replica.group.SECONDS_BETWEEN_DOUBTS", 0.05)
+    monkeypatch.setattr("engine.replica.catch_up.SECONDS_BETWEEN_DOUBTS", 0.05)
     away = append(appender, {1: 1})
     with following(changelog, tmp_path / "away", replace(NEVER, poll_seconds=0.02)) as follower:
         assert follower.wait_for(GROUP, away, PATIENCE_SECONDS)

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.state.folds.grouping import Grouping, valid_rows
-from engine.state.folds.ordering import Numbers, from_numbers, order_numbers, plain_numbers
+from engine.state.folds.order_numbers import Numbers, from_numbers, order_numbers, plain_numbers
 from engine.state.keys import Rows
 
 _FEW_ROWS = 8
@@ -32,7 +32,7 @@ def extremes(values: pa.Array, rows: Grouping, *, largest: bool) -> pa.Array:
         numbers = plain_numbers(values)
         if numbers is not None:
             valid = valid_rows(values)
-            grouping = rows if valid is None else rows.only(valid)
+            grouping = rows if valid is None else rows.keep_rows(valid)
             found = _extreme_numbers(numbers if valid is None else numbers[valid], grouping, largest=largest)
             return from_numbers(found, kind, ~grouping.filled)
     return take_or_null(values, first_extreme(values, rows, largest=largest))
@@ -42,15 +42,15 @@ def first_extreme(values: pa.Array, rows: Grouping, *, largest: bool) -> Rows:
     """The first row of each group that has its smallest or largest value, -1 where all are null."""
     if pa.types.is_string(values.type) or pa.types.is_binary(values.type):
         valid = valid_rows(values)
-        sizes = rows.sizes if valid is None else rows.only(valid).sizes
+        sizes = rows.sizes if valid is None else rows.keep_rows(valid).sizes
         if int(sizes.max(initial=0)) <= _FEW_ROWS:
             return _first_extreme_text(values, rows, largest=largest)
-    return rows.first_of(_rows_of_extremes(values, rows, largest=largest))
+    return rows.first_rows(_rows_of_extremes(values, rows, largest=largest))
 
 
 def last_largest(values: pa.Array, rows: Grouping) -> Rows:
     """The last row of each group that has its largest value, -1 where all are null."""
-    return rows.last_of(_rows_of_extremes(values, rows, largest=True))
+    return rows.last_rows(_rows_of_extremes(values, rows, largest=True))
 
 
 def take_or_null(values: pa.Array, chosen: Rows) -> pa.Array:
@@ -71,7 +71,7 @@ def _rows_of_extremes(values: pa.Array, rows: Grouping, *, largest: bool) -> Row
     numbers = order_numbers(values)
     kept: Rows = np.arange(len(values)) if valid is None else np.flatnonzero(valid)
     if valid is not None:
-        numbers, rows = numbers[valid], rows.only(valid)
+        numbers, rows = numbers[valid], rows.keep_rows(valid)
     extreme = _extreme_numbers(numbers, rows, largest=largest)
     chosen: Rows = kept[numbers == extreme[rows.groups]]
     return chosen
@@ -84,9 +84,9 @@ def _first_extreme_text(values: pa.Array, rows: Grouping, *, largest: bool) -> R
     texts = values.cast(pa.binary())
     is_better = pc.greater if largest else pc.less
     left: Rows = np.flatnonzero(texts.is_valid().to_numpy(zero_copy_only=False))
-    best = rows.first_of(left)
+    best = rows.first_rows(left)
     while len(left := left[best[rows.groups[left]] < left]):
-        following = rows.first_of(left)
+        following = rows.first_rows(left)
         groups = np.flatnonzero(following >= 0)
         challengers = following[groups]
         better = is_better(texts.take(pa.array(challengers)), texts.take(pa.array(best[groups]))).to_numpy(

@@ -33,7 +33,7 @@ class KeyGroups:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def stored(self, columns: Sequence[str]) -> pa.Table:
+    def stored_columns(self, columns: Sequence[str]) -> pa.Table:
         """Columns of the live rows.
 
         Args:
@@ -45,17 +45,17 @@ class KeyGroups:
         return self.gather(columns)
 
 
-class Stored(Protocol):
+class StoredState(Protocol):
     """The live rows of a partition before the epoch that is folded."""
 
-    def of_keys(self, rows: pa.RecordBatch) -> KeyGroups:
+    def find_keys(self, rows: pa.RecordBatch) -> KeyGroups:
         """Find the live rows that have the keys of some rows, for folds that look at each key alone.
 
         Args:
             rows: At least one row with the key columns among its columns, no null in them.
         """
 
-    def of_prefixes(self, prefixes: pa.RecordBatch) -> pa.Table:
+    def find_prefixes(self, prefixes: pa.RecordBatch) -> pa.Table:
         """All live rows whose leading key columns have given values.
 
         Args:
@@ -74,7 +74,7 @@ class Fold(Protocol):
     folded one by one or several together, rows concatenated in commit order.
     """
 
-    def fold(self, rows: pa.RecordBatch, stored: Stored) -> pa.RecordBatch:
+    def fold(self, rows: pa.RecordBatch, stored: StoredState) -> pa.RecordBatch:
         """Fold the rows of an epoch.
 
         Args:
@@ -85,5 +85,5 @@ class Fold(Protocol):
         Returns:
             Upserts and tombstones in the stored schema, with `TOMBSTONE_COLUMN` behind where a row is a
             tombstone; possibly none. They are applied as a key-value store applies them: the last row of a
-            key wins. Cheapest are the keys of one `of_keys`, each once and in its order.
+            key wins. Cheapest are the keys of one `find_keys`, each once and in its order.
         """

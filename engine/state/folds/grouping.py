@@ -39,7 +39,7 @@ class Grouping:
         filled[self.groups] = True
         return filled
 
-    def only(self, kept: Mask) -> Grouping:
+    def keep_rows(self, kept: Mask) -> Grouping:
         """The same groups with some of the rows.
 
         Args:
@@ -47,7 +47,7 @@ class Grouping:
         """
         return Grouping(self.groups[kept], self.count)
 
-    def last_of(self, rows: Rows) -> Rows:
+    def last_rows(self, rows: Rows) -> Rows:
         """The last of some rows in each group, -1 where a group has none of them.
 
         Args:
@@ -59,9 +59,9 @@ class Grouping:
         )
         return last
 
-    def first_of(self, rows: Rows) -> Rows:
-        """The first of some rows in each group; as `last_of`."""
-        return self.last_of(rows[::-1])
+    def first_rows(self, rows: Rows) -> Rows:
+        """The first of some rows in each group; as `last_rows`."""
+        return self.last_rows(rows[::-1])
 
 
 def valid_rows(values: pa.Array) -> Mask | None:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from engine.model.kinds import KeyValue
 from engine.model.schema import TOMBSTONE_COLUMN, StoreDefinition
 from engine.state.folds.choices import last_largest
-from engine.state.folds.fold import KeyGroups, Stored
+from engine.state.folds.fold import KeyGroups, StoredState
 from engine.state.folds.grouping import Grouping, Mask
 from engine.state.keys import Rows
 
@@ -19,9 +19,9 @@ from engine.state.keys import Rows
 class LatestFold:
     """Keeps of each key the row with the largest value of the order column, of equal ones the last.
 
-    A tombstone has a place in this order, too, and the partition keeps that in mind as a grave: a row that is
-    older than the tombstone and comes later does not bring the key back. NULL is smaller than all values; a
-    tombstone without a value removes its key whatever there is, and leaves no grave.
+    A tombstone has a place in this order, too, and the partition keeps it: a row that is older than the
+    tombstone and comes later does not bring the key back. NULL is smaller than all values; a tombstone
+    without a value removes its key whatever there is, and is not kept.
 
     Args:
         definition: The store.
@@ -32,12 +32,12 @@ class LatestFold:
         self._schema = definition.stored_schema
         self._order_by = kind.order_by
 
-    def fold(self, rows: pa.RecordBatch, stored: Stored) -> pa.RecordBatch:
+    def fold(self, rows: pa.RecordBatch, stored: StoredState) -> pa.RecordBatch:
         """As `Fold.fold`: at most a row for each key of the rows, in key order; none where the stored one
         stays.
         """
-        found = stored.of_keys(rows)
-        order = _join_rows(found.stored([self._order_by]).column(0), rows.column(self._order_by))
+        found = stored.find_keys(rows)
+        order = _join_rows(found.stored_columns([self._order_by]).column(0), rows.column(self._order_by))
         groups = np.concatenate([found.places, found.groups])
         forgotten = self._dropped_rows(rows, found)
         kept: Rows = (
@@ -49,7 +49,7 @@ class LatestFold:
         largest = last_largest(order.take(pa.array(kept)), grouping)
         without_order = largest < 0
         if without_order.any():
-            largest[without_order] = grouping.last_of(np.arange(len(kept)))[without_order]
+            largest[without_order] = grouping.last_rows(np.arange(len(kept)))[without_order]
         # Where nothing is left of a key, the tombstone itself is what is to be applied.
         chosen = np.full(len(found), -1) if forgotten is None else forgotten.copy()
         has_row = largest >= 0
@@ -66,7 +66,7 @@ class LatestFold:
             pc.fill_null(rows.column(TOMBSTONE_COLUMN), False), rows.column(self._order_by).is_valid()
         )
         places = np.flatnonzero(flags.to_numpy(zero_copy_only=False))
-        return Grouping(found.groups, len(found)).last_of(places) if len(places) else None
+        return Grouping(found.groups, len(found)).last_rows(places) if len(places) else None
 
 
 def _is_behind(groups: Rows, forgotten: Rows, stored: int) -> Mask:

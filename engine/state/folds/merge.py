@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from engine.model.kinds import WRITTEN_COLUMN, Function, Merge, MergedColumn
 from engine.model.schema import StoreDefinition
-from engine.state.folds.aggregates import Aggregates
-from engine.state.folds.columns import TOMBSTONE_FIELD, end_to_end, tombstones_of
-from engine.state.folds.fold import KeyGroups, Stored
+from engine.state.folds.fold import KeyGroups, StoredState
+from engine.state.folds.fold_aggregates import Aggregates
+from engine.state.folds.fold_columns import TOMBSTONE_FIELD, concatenate, tombstones_of
 from engine.state.folds.grouping import Grouping, Mask
 from engine.state.keys import Rows
 
@@ -31,13 +31,13 @@ class MergeFold:
         written = [MergedColumn(WRITTEN_COLUMN, Function.MAX)] if WRITTEN_COLUMN in self._schema.names else []
         self._aggregates = Aggregates([*kind.columns, *written])
 
-    def fold(self, rows: pa.RecordBatch, stored: Stored) -> pa.RecordBatch:
+    def fold(self, rows: pa.RecordBatch, stored: StoredState) -> pa.RecordBatch:
         """As `Fold.fold`: a row for each key of the rows, in key order."""
-        found = stored.of_keys(rows)
-        removals = _Removals.of(rows, found)
+        found = stored.find_keys(rows)
+        removals = _Removals.from_rows(rows, found)
         names = self._aggregates.partials
-        table = found.stored(names)
-        partials = {name: end_to_end(table.column(name), rows.column(name)) for name in names}
+        table = found.stored_columns(names)
+        partials = {name: concatenate(table.column(name), rows.column(name)) for name in names}
         groups = np.concatenate([found.places, found.groups])
         if removals is not None:
             kept = np.concatenate([~removals.removed[found.places], removals.kept])
@@ -74,12 +74,12 @@ class _Removals:
         self.ends = ends
 
     @staticmethod
-    def of(rows: pa.RecordBatch, found: KeyGroups) -> _Removals | None:
+    def from_rows(rows: pa.RecordBatch, found: KeyGroups) -> _Removals | None:
         """The removals; None if there is no tombstone."""
         flags = tombstones_of(rows)
         if flags is None:
             return None
-        last: Rows = Grouping(found.groups, len(found)).last_of(np.flatnonzero(flags))
+        last: Rows = Grouping(found.groups, len(found)).last_rows(np.flatnonzero(flags))
         kept = np.arange(rows.num_rows) > last[found.groups]
         left = np.zeros(len(found), np.bool_)
         left[found.groups[kept]] = True

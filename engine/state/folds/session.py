@@ -10,11 +10,11 @@ import pyarrow as pa
 from engine.model.kinds import WRITTEN_COLUMN, Function, MergedColumn, Session
 from engine.model.schema import StoreDefinition
 from engine.state import keys as sort_keys
-from engine.state.folds.aggregates import Aggregates
-from engine.state.folds.columns import TOMBSTONE_FIELD, end_to_end, tombstones_of
-from engine.state.folds.fold import Stored
+from engine.state.folds.fold import StoredState
+from engine.state.folds.fold_aggregates import Aggregates
+from engine.state.folds.fold_columns import TOMBSTONE_FIELD, concatenate, tombstones_of
 from engine.state.folds.grouping import Mask, valid_rows
-from engine.state.folds.ordering import as_array, raw_numbers
+from engine.state.folds.order_numbers import as_array, raw_numbers
 from engine.state.folds.timelines import Fragments, Joined, Times, join
 from engine.state.keys import KeyCodec
 
@@ -42,13 +42,13 @@ class SessionFold:
             times.append(MergedColumn(WRITTEN_COLUMN, Function.MAX))
         self._aggregates = Aggregates([*times, *kind.columns])
 
-    def fold(self, rows: pa.RecordBatch, stored: Stored) -> pa.RecordBatch:
+    def fold(self, rows: pa.RecordBatch, stored: StoredState) -> pa.RecordBatch:
         """As `Fold.fold`: rows for sessions that are new or changed, tombstones for those that are not there
         any more.
         """
-        table = stored.of_prefixes(rows.select(self._prefix)).sort_by(self._kind.start)
+        table = stored.find_prefixes(rows.select(self._prefix)).sort_by(self._kind.start)
         names = [*self._prefix, *self._aggregates.partials]
-        columns = {name: end_to_end(table.column(name), rows.column(name)) for name in names}
+        columns = {name: concatenate(table.column(name), rows.column(name)) for name in names}
         columns[self._kind.end], ends = self._ends(columns)
         fragments = Fragments(
             sort_keys.groups_of(self._codec.encode([columns[name] for name in self._prefix]))[1],

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from engine.state.folds.grouping import Grouping, Mask, valid_rows
-from engine.state.folds.ordering import Numbers, as_array, raw_numbers
+from engine.state.folds.order_numbers import Numbers, as_array, raw_numbers
 from engine.state.folds.wide_integers import (
     Words,
     decimals,
@@ -24,7 +24,7 @@ from engine.state.folds.wide_integers import (
     limbs,
     narrow,
     to_integers,
-    unscaled,
+    unscaled_integers,
     widen,
 )
 
@@ -43,11 +43,11 @@ def sums(values: pa.Array, rows: Grouping) -> pa.Array:
         The sums, shape (groups,), in the same type; null for a group that has no value.
     """
     valid = valid_rows(values)
-    grouping = rows if valid is None else rows.only(valid)
+    grouping = rows if valid is None else rows.keep_rows(valid)
     null = ~grouping.filled
     kind = values.type
     if pa.types.is_decimal(kind):
-        words = unscaled(values) if valid is None else unscaled(values)[valid]
+        words = unscaled_integers(values) if valid is None else unscaled_integers(values)[valid]
         return decimals(_decimal_sums(words, grouping, 10**kind.precision - 1), kind, null)
     numbers = raw_numbers(values) if valid is None else raw_numbers(values)[valid]
     if pa.types.is_floating(kind):

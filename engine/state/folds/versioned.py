@@ -10,10 +10,10 @@ import pyarrow as pa
 from engine.model.kinds import WRITTEN_COLUMN, Versioned
 from engine.model.schema import StoreDefinition
 from engine.state import keys as sort_keys
-from engine.state.folds.columns import end_to_end, tombstones_of
-from engine.state.folds.fold import Stored
+from engine.state.folds.fold import StoredState
+from engine.state.folds.fold_columns import concatenate, tombstones_of
 from engine.state.folds.grouping import Mask, valid_rows
-from engine.state.folds.ordering import Numbers, as_array, raw_numbers
+from engine.state.folds.order_numbers import Numbers, as_array, raw_numbers
 from engine.state.keys import KeyCodec, Rows
 
 
@@ -37,12 +37,12 @@ class VersionedFold:
         self._prefix = [name for name in definition.key if name != kind.valid_from]
         self._codec = KeyCodec([definition.schema.field(name).type for name in self._prefix])
 
-    def fold(self, rows: pa.RecordBatch, stored: Stored) -> pa.RecordBatch:
+    def fold(self, rows: pa.RecordBatch, stored: StoredState) -> pa.RecordBatch:
         """As `Fold.fold`: the new versions, and those whose `valid_to` changes."""
-        table = stored.of_prefixes(rows.select(self._prefix))
+        table = stored.find_prefixes(rows.select(self._prefix))
         names = [name for name in self._schema.names if name != self._kind.valid_to]
-        columns = {name: end_to_end(table.column(name), rows.column(name)) for name in names}
-        ended = end_to_end(
+        columns = {name: concatenate(table.column(name), rows.column(name)) for name in names}
+        ended = concatenate(
             table.column(self._kind.valid_to),
             pa.nulls(rows.num_rows, self._schema.field(self._kind.valid_to).type),
         )

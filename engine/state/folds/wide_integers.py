@@ -17,7 +17,7 @@ _LIMB = np.uint64(32)
 _LOW_LIMB = np.uint64(0xFFFF_FFFF)
 
 
-def unscaled(values: pa.Array) -> Words:
+def unscaled_integers(values: pa.Array) -> Words:
     """The unscaled integers of a decimal128 column; what stands for nulls means nothing."""
     if not len(values):
         return np.empty((0, 2), np.uint64)  # an array without rows may have no buffer

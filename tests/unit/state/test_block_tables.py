@@ -11,10 +11,10 @@ import pytest
 
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, define_store
 from engine.state.cache import BlockPlace, BlockTable, CacheKey, ColumnCache
-from engine.state.options import StateOptions
 from engine.state.partition import PartitionStore
 from engine.state.segment import cache_keys
-from engine.state.view import StateView
+from engine.state.state_options import StateOptions
+from engine.state.state_view import StateView
 
 ROWS = 100
 TABLE = pa.table(

@@ -10,7 +10,7 @@ import pytest
 from engine.model.schema import define_store, time_in_key
 from engine.state.compaction import MOST_STRETCHES, STRETCH_ROWS, SegmentSize, Span, choose, span_of
 from engine.state.formats import SegmentId
-from engine.state.options import StateOptions
+from engine.state.state_options import StateOptions
 from engine.state.statistics import measure
 
 OPTIONS = StateOptions()

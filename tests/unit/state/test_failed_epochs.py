@@ -11,8 +11,8 @@ import pytest
 from engine.model.kinds import Behaviour, Retention
 from engine.model.schema import Epoch, PartitionId, define_store
 from engine.state.cache import ColumnCache
-from engine.state.options import MIB, StateOptions
 from engine.state.partition import PartitionStore
+from engine.state.state_options import MIB, StateOptions
 
 COLUMNS = pa.schema([("k", pa.int64()), ("seen", pa.timestamp("us", "UTC"))])
 STORE = define_store(

@@ -17,11 +17,11 @@ from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefin
 from engine.scan import Interval, Wanted
 from engine.state.cache import ColumnCache
 from engine.state.formats import MANIFEST, SegmentId, block_key, segment_key
-from engine.state.options import StateOptions
 from engine.state.partition import PartitionStore
-from engine.state.shape import Migrated
+from engine.state.partition_shape import Migrated
+from engine.state.state_options import StateOptions
+from engine.state.state_view import StateView
 from engine.state.storage import Pair
-from engine.state.view import StateView
 
 OPTIONS = StateOptions(block_rows=16)
 ROWS = 64

@@ -10,8 +10,9 @@ import pyarrow as pa
 from engine.model.kinds import Behaviour, Retention
 from engine.model.schema import Epoch, PartitionId, define_store
 from engine.state.cache import ColumnCache
-from engine.state.options import StateOptions
-from engine.state.partition import RECLAIM_BYTES, PartitionStore
+from engine.state.partition import PartitionStore
+from engine.state.segment_store import RECLAIM_BYTES
+from engine.state.state_options import StateOptions
 
 SCHEMA = pa.schema([("k", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
 WINDOWS = define_store(

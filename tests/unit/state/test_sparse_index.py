@@ -22,14 +22,14 @@ def test_every_number_and_no_other_is_found(
     needles = np.unique(
         np.concatenate([needles, np.linspace(bounds.min, bounds.max // 2, 2 * MANY_NEEDLES).astype(kind)])
     )
-    places, found = SparseIndex.of(numbers).find(needles)
+    places, found = SparseIndex.from_numbers(numbers).find(needles)
     assert len(needles) >= MANY_NEEDLES
     assert np.array_equal(found, np.arange(len(numbers)))
     assert np.array_equal(needles[places], numbers)
 
 
 def test_few_needles_are_found_too() -> None:
-    index = SparseIndex.of(np.arange(0, 1000, 10))
+    index = SparseIndex.from_numbers(np.arange(0, 1000, 10))
     places, rows = index.find(np.array([-1, 0, 5, 990, 995]))
     assert places.tolist() == [1, 3]
     assert rows.tolist() == [0, 99]

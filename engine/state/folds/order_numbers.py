@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.state.folds.wide_integers import narrow, unscaled
+from engine.state.folds.wide_integers import narrow, unscaled_integers
 
 Numbers = npt.NDArray[Any]
 _INTEGER_OF = {np.dtype(np.float32): np.dtype(np.int32), np.dtype(np.float64): np.dtype(np.int64)}
@@ -31,7 +31,7 @@ def plain_numbers(values: pa.Array) -> Numbers | None:
     """
     kind = values.type
     if pa.types.is_decimal(kind):
-        return narrow(unscaled(values))
+        return narrow(unscaled_integers(values))
     if pa.types.is_boolean(kind):
         flags: Numbers = values.fill_null(False).to_numpy(zero_copy_only=False).view(np.uint8)
         return flags

@@ -13,7 +13,7 @@ from engine.state.folds.grouping import Mask
 TOMBSTONE_FIELD = pa.field(TOMBSTONE_COLUMN, pa.bool_(), nullable=False)
 
 
-def end_to_end(stored: pa.ChunkedArray, rows: pa.Array) -> pa.Array:
+def concatenate(stored: pa.ChunkedArray, rows: pa.Array) -> pa.Array:
     """Stored values, then those of the epoch."""
     chunks: Sequence[pa.Array] = [chunk for chunk in stored.chunks if len(chunk)]
     return pa.concat_arrays([*chunks, rows]) if chunks else rows

@@ -16,10 +16,10 @@ import pyarrow as pa
 from engine.model.kinds import Function, MergedColumn
 from engine.state.folds.choices import extremes, first_extreme, last_largest, take_or_null
 from engine.state.folds.grouping import Grouping
-from engine.state.folds.ordering import raw_numbers
+from engine.state.folds.order_numbers import raw_numbers
 from engine.state.folds.sketches import distinct_counts, merged_distinct, merged_quantiles, quantiles
 from engine.state.folds.sums import counts, sums
-from engine.state.folds.wide_integers import to_doubles, unscaled
+from engine.state.folds.wide_integers import to_doubles, unscaled_integers
 from engine.state.keys import Rows
 
 Columns = Mapping[str, pa.Array]
@@ -113,7 +113,9 @@ def _average(total: pa.Array, count: pa.Array) -> pa.Array:
     valid = (counted > 0) & total.is_valid().to_numpy(zero_copy_only=False)
     is_decimal = pa.types.is_decimal(total.type)
     dividend = (
-        to_doubles(unscaled(total), total.type.scale) if is_decimal else raw_numbers(total).astype(np.float64)
+        to_doubles(unscaled_integers(total), total.type.scale)
+        if is_decimal
+        else raw_numbers(total).astype(np.float64)
     )
     with np.errstate(divide="ignore", invalid="ignore"):
         return pa.array(dividend / counted, mask=~valid)

@@ -16,8 +16,8 @@ from engine.cluster.reports import ReadableEpoch
 from engine.errors import LimitExceeded, NotFound, Unavailable
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 from engine.scan import BuildingError
+from engine.state.state_view import StateView
 from engine.state.version import Version
-from engine.state.view import StateView
 
 _MISSING_SHOWN = 5
 MOST_HELD = 256
@@ -101,7 +101,37 @@ class GroupView:
                 f"{what} of store {store} cannot be read on this host at epoch {self.epoch}; ask a host that "
                 "holds it, or try again shortly."
             )
-        return found if partitions is None else found.restricted(partitions)
+        return found if partitions is None else found.restrict(partitions)
+
+
+def group_view(
+    group: GroupName,
+    epoch: Epoch,
+    committed_at: int,
+    definitions: Mapping[StoreName, StoreDefinition],
+    generation: int,
+    versions: Mapping[tuple[StoreName, PartitionId], Version],
+    rebuilding: frozenset[tuple[StoreName, PartitionId]],
+) -> GroupView:
+    """The view of a group whose partitions are all at one epoch.
+
+    Args:
+        group: The group.
+        epoch: The epoch.
+        committed_at: As `GroupView.committed_at`.
+        definitions: Every store of the group, as it is at the epoch.
+        generation: As `GroupView.generation`.
+        versions: What the partitions look like, by store and number.
+        rebuilding: As `GroupView.rebuilding`.
+    """
+    by_store: dict[StoreName, dict[PartitionId, Version]] = {name: {} for name in definitions}
+    for (name, number), version in versions.items():
+        by_store[name][number] = version
+    stores = {
+        name: StateView(definition, epoch, committed_at, by_store[name])
+        for name, definition in definitions.items()
+    }
+    return GroupView(group, epoch, committed_at, stores, generation, rebuilding)
 
 
 class _Retained(NamedTuple):
@@ -143,7 +173,7 @@ class RetainedViews:
         self._by_epoch: Mapping[Epoch, GroupView] = {}
         self._expired: WeakSet[StateView] = WeakSet()
 
-    def at(self, epoch: Epoch) -> GroupView:
+    def view_at(self, epoch: Epoch) -> GroupView:
         """The view of an epoch.
 
         Raises:
@@ -170,13 +200,13 @@ class RetainedViews:
             name: self._readable_since(name, store, view.epoch) for name, store in view.stores.items()
         }
         if before is not None and before.epoch != view.epoch:
-            older.append(_Retained(before, clock + self._retention.seconds, _bytes_apart(before, view)))
+            older.append(_Retained(before, clock + self._retention.seconds, _unshared_bytes(before, view)))
         elif older:
-            older[-1] = older[-1]._replace(bytes=_bytes_apart(older[-1].view, view))
+            older[-1] = older[-1]._replace(bytes=_unshared_bytes(older[-1].view, view))
         with self._changing:
             self.newest, self._older = view, older
-            self._let_go(clock)
-            self._show()
+            self._drop_expired(clock)
+            self._list_readable()
 
     def hold(self, epoch: Epoch, until: float, clock: float) -> None:
         """Keep an epoch readable for longer.
@@ -191,7 +221,7 @@ class RetainedViews:
             LimitExceeded: Too many epochs are held, or what is held takes too much memory.
         """
         with self._changing:
-            self.at(epoch)
+            self.view_at(epoch)
             held = {each: end for each, end in self._held_until.items() if end > clock}
             size = sum(retained.bytes for retained in self._older if retained.view.epoch in held)
             # Whoever holds an epoch already has begun to read it, and may go on.
@@ -212,7 +242,7 @@ class RetainedViews:
         )
 
     def expire(self, clock: float) -> bool:
-        """Let go of what is past its time; whether there was anything.
+        """Drop what is past its time; whether there was anything.
 
         Args:
             clock: The time, in seconds that never go back.
@@ -221,8 +251,8 @@ class RetainedViews:
         if next_expiry is None or next_expiry > clock:
             return False
         with self._changing:
-            self._let_go(clock)
-            self._show()
+            self._drop_expired(clock)
+            self._list_readable()
         return True
 
     @property
@@ -234,7 +264,7 @@ class RetainedViews:
             default=None,
         )
 
-    def _let_go(self, clock: float) -> None:
+    def _drop_expired(self, clock: float) -> None:
         self._held_until = {epoch: until for epoch, until in self._held_until.items() if until > clock}
         loose = [retained for retained in self._older if retained.view.epoch not in self._held_until]
         size = sum(retained.bytes for retained in loose)
@@ -252,7 +282,7 @@ class RetainedViews:
                 self._expired.add(store)
         self._older = [retained for retained in self._older if retained.view.epoch not in gone]
 
-    def _show(self) -> None:
+    def _list_readable(self) -> None:
         assert self.newest is not None
         views = [*(retained.view for retained in self._older), self.newest]
         self._by_epoch = {view.epoch: view for view in views}
@@ -264,7 +294,7 @@ class RetainedViews:
         return len({view.epoch for view in list(self._expired)})
 
 
-def _bytes_apart(older: GroupView, newer: GroupView) -> int:
+def _unshared_bytes(older: GroupView, newer: GroupView) -> int:
     """Bytes of the delete vectors and segments of a view that another one does without."""
     total = 0
     for name, store in older.stores.items():

@@ -18,10 +18,10 @@ from engine.model.partitioning import partition_of, value_partitioner
 from engine.model.schema import Epoch, PartitionId, StoreDefinition
 from engine.scan import EVERYTHING, LIVE_COLUMN, Interval, ScanStatistics, Wanted
 from engine.state import keys as sort_keys
-from engine.state.gather import Pick, gather
 from engine.state.keys import KeyCodec, Keys
+from engine.state.picked_rows import Pick, gather
 from engine.state.statistics import blocks_that_may_hold
-from engine.state.version import LiveSegment, Version, by_live_rows, ranges_of_live
+from engine.state.version import LiveSegment, Version, find_live_ranges, sort_by_live_rows
 
 NO_INTERVALS: Mapping[str, Interval] = MappingProxyType({})
 
@@ -106,7 +106,7 @@ class StateView:
     versions: Mapping[PartitionId, Version]
     whole: StateView | None = None
 
-    def restricted(self, partitions: Collection[PartitionId]) -> StateView:
+    def restrict(self, partitions: Collection[PartitionId]) -> StateView:
         """The store as if it had some of its partitions alone.
 
         Args:
@@ -172,7 +172,7 @@ class StateView:
         """As `StoreView.lookup`; rows outside the intervals of some other columns may be left out."""
         places, schema = self._project_columns(tuple(columns))
         picks: list[Pick] = []
-        for version, part in self.routed(points):
+        for version, part in self.route_points(points):
             low, high, is_whole = self._codec.ranges(part)
             if is_whole:
                 picks += _picks_of_keys(version, low)
@@ -226,7 +226,7 @@ class StateView:
     def _projections(self) -> dict[tuple[str, ...], tuple[Sequence[int], pa.Schema]]:
         return {}
 
-    def routed(self, points: pa.RecordBatch) -> Iterator[tuple[Version, Sequence[pa.Array]]]:
+    def route_points(self, points: pa.RecordBatch) -> Iterator[tuple[Version, Sequence[pa.Array]]]:
         """Each partition that some of the points can be on, with those points' columns."""
         if not points.num_rows:
             return
@@ -265,13 +265,13 @@ def _picks_of_keys(version: Version, needles: Keys) -> Iterator[Pick]:
     """The live rows of whole keys."""
     if len(needles) > 1:
         needles = sort_keys.take(needles, sort_keys.order_of_last(needles))
-    for entry in by_live_rows(version.segments):
+    for entry in sort_by_live_rows(version.segments):
         found, rows = entry.find_live(needles)
         if len(rows):
             yield Pick(entry.segment, rows)
         if len(found) == len(needles):
             return
-        needles = sort_keys.without(needles, found)
+        needles = sort_keys.remove(needles, found)
 
 
 def _may_hold(entry: LiveSegment, intervals: Mapping[str, Interval]) -> bool:
@@ -282,7 +282,7 @@ def _may_hold(entry: LiveSegment, intervals: Mapping[str, Interval]) -> bool:
 
 def _picks_of_ranges(segments: Sequence[LiveSegment], low: Keys, high: Keys) -> Iterator[Pick]:
     """The live rows of key prefixes: one slice a prefix and segment."""
-    return (Pick(entry.segment, rows) for entry, rows in ranges_of_live(segments, low, high))
+    return (Pick(entry.segment, rows) for entry, rows in find_live_ranges(segments, low, high))
 
 
 def _batch(arrays: Sequence[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
@@ -410,7 +410,7 @@ class PointScan:
         there are no more than pieces of rows.
         """
         everything = PieceScan(self.view, self.columns, []).statistics
-        read = {id(version) for version, _ in self.view.routed(self.points)}
+        read = {id(version) for version, _ in self.view.route_points(self.points)}
         found = self._found.num_rows
         chunks = self._found.column(0).num_chunks if self.columns else 0
         segments, blocks = min(chunks, everything.segments), min(chunks, everything.blocks)

@@ -1,4 +1,4 @@
-"""New segments: from the rows of an epoch, and from the live rows of older segments."""
+"""A new segment of the live rows of older ones."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import numpy as np
 import pyarrow as pa
 
 from engine.state import keys as sort_keys
-from engine.state.formats import KEY_COLUMN, SegmentId
+from engine.state.formats import SegmentId
 from engine.state.keys import Keys, Rows
-from engine.state.options import MIB, StateOptions
-from engine.state.segment import PartitionContext, Segment, SegmentBuilder
+from engine.state.segment import PartitionContext, Segment
+from engine.state.segment_builder import SegmentBuilder
+from engine.state.state_options import MIB, StateOptions
 from engine.state.storage import Pair
-from engine.state.version import LiveSegment
+from engine.state.version import LiveSegment, SegmentChanges, Version, supersede
 
 LARGE_COLUMN_BYTES = 128 * MIB
 """A column of a merge from which on it is gathered block by block: joined and then sorted it would be in
@@ -21,25 +22,36 @@ memory three times.
 """
 
 
-def segment_of_rows(
-    builder: SegmentBuilder, context: PartitionContext, rows: pa.RecordBatch, keys: Keys, order: Rows
-) -> Iterator[Pair]:
-    """Build a segment from a batch.
+def replace_inputs(version: Version, inputs: Sequence[LiveSegment], merged: LiveSegment) -> SegmentChanges:
+    """Put a merged segment in the place of its inputs. What died in these while it was written dies in it.
 
     Args:
-        builder: For `len(order)` rows.
-        context: The partition.
-        rows: The batch; its first columns are those of the store's schema.
-        keys: Sort key of each row of the batch.
-        order: The rows to keep, in key order.
-
-    Yields:
-        RocksDB pairs to be written before the segment counts.
+        version: The partition as it is now.
+        inputs: The inputs, as they were when the merge began: all with rows, or all tombstone segments.
+        merged: The merged segment, in the partition's shape.
     """
-    for place in range(len(context.schema)):
-        yield from builder.add(place, rows.column(place), order)
-    if context.codec.is_stored:
-        yield from builder.add(KEY_COLUMN, keys, order)
+    now = {entry.segment.id: entry for entry in version.all_segments}
+    keys = sort_keys.concatenate([_keys_that_died(entry, now.get(entry.segment.id)) for entry in inputs])
+    added, died = supersede([merged], sort_keys.take(keys, sort_keys.order(keys)))
+    replaced = {entry.segment.id for entry in inputs}
+    kept = [entry for entry in version.all_segments if entry.segment.id not in replaced]
+    if replaced.isdisjoint(entry.segment.id for entry in version.tombstone_segments):
+        return SegmentChanges(kept, died, added)
+    return SegmentChanges(kept, died, [], added)
+
+
+def _keys_that_died(then: LiveSegment, now: LiveSegment | None) -> Keys:
+    """Sort keys of the rows that were live then and are not now; a segment that is gone has none that are
+    live.
+    """
+    alive_then = np.ones(then.segment.rows, np.uint8) if then.live is None else then.live
+    if now is None:
+        rows = np.flatnonzero(alive_then)
+    elif now.live is None:
+        rows = np.empty(0, np.intp)
+    else:
+        rows = np.flatnonzero(alive_then > now.live)
+    return sort_keys.take(then.segment.keys(), rows)
 
 
 class Merge:
@@ -69,6 +81,11 @@ class Merge:
     def rows(self) -> int:
         """How many rows there are."""
         return len(self._order)
+
+    @property
+    def nbytes(self) -> int:
+        """Arrow bytes of the inputs, dead rows included."""
+        return sum(entry.segment.record.nbytes for entry in self._inputs)
 
     @property
     def widest(self) -> int:

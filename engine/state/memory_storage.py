@@ -12,7 +12,7 @@ from threading import Lock
 from engine.state.storage import Pair, Range
 
 
-class Memory:
+class MemoryStorage:
     """Implements `engine.state.storage.Storage` without a disk: nothing is left when it is closed.
 
     A block is read as the bytes that are stored, so a decoded column takes no memory beside them.

@@ -13,7 +13,7 @@ from engine.changelog import Changelog, open_appender
 from engine.model.kinds import Behaviour
 from engine.model.schema import GroupName, define_store
 from engine.service import QueryService
-from engine.state.memory import Memory
+from engine.state.memory_storage import MemoryStorage
 from tests.support.following import OPTIONS, following
 
 KEYS = st.binary(min_size=1, max_size=2)
@@ -29,7 +29,7 @@ SCHEMA = pa.schema([("k", pa.int64()), ("n", pa.int64())])
 def test_it_is_a_sorted_dict(
     writes: list[tuple[dict[bytes, bytes], list[tuple[bytes, bytes]]]], asked: bytes
 ) -> None:
-    memory, expected = Memory(), dict[bytes, bytes]()
+    memory, expected = MemoryStorage(), dict[bytes, bytes]()
     for pairs, removed in writes:
         memory.write_atomically(pairs.items(), removed)
         expected = {

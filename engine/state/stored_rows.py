@@ -13,10 +13,10 @@ import pyarrow as pa
 from engine.state import keys as sort_keys
 from engine.state.folds.fold import KeyGroups
 from engine.state.formats import SegmentId
-from engine.state.gather import Pick, gather
 from engine.state.keys import Keys, Rows
+from engine.state.picked_rows import Pick, gather
 from engine.state.segment import PartitionContext
-from engine.state.version import LiveSegment, Located, locate, mark_dead, ranges_of_live
+from engine.state.version import LiveSegment, Located, find_live_ranges, locate, mark_dead
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class _Known:
 
 
 class StoredRows:
-    """Implements `engine.state.folds.Stored` over the segments of a version. For one thread.
+    """Implements `engine.state.folds.StoredState` over the segments of a version. For one thread.
 
     Args:
         segments: The segments.
@@ -41,8 +41,8 @@ class StoredRows:
         self._context = context
         self._known: _Known | None = None
 
-    def of_keys(self, rows: pa.RecordBatch) -> KeyGroups:
-        """As `Stored.of_keys`."""
+    def find_keys(self, rows: pa.RecordBatch) -> KeyGroups:
+        """As `StoredState.find_keys`."""
         columns = [rows.column(self._context.schema.field(place).name) for place in self._context.key]
         encoded = self._context.codec.encode(columns)
         some_row, groups = sort_keys.groups_of(encoded)
@@ -54,24 +54,24 @@ class StoredRows:
             keys, groups, known.columns, _places(located, len(keys)), lambda names: self._gather(picks, names)
         )
 
-    def of_prefixes(self, prefixes: pa.RecordBatch) -> pa.Table:
-        """As `Stored.of_prefixes`."""
+    def find_prefixes(self, prefixes: pa.RecordBatch) -> pa.Table:
+        """As `StoredState.find_prefixes`."""
         low, high, is_whole = self._context.codec.ranges(prefixes.columns)
-        found = ranges_of_live(self._segments, low, high, "right" if is_whole else "left")
+        found = find_live_ranges(self._segments, low, high, "right" if is_whole else "left")
         return self._gather([Pick(entry.segment, rows) for entry, rows in found], self._context.schema.names)
 
     def _gather(self, picks: Sequence[Pick], names: Sequence[str]) -> pa.Table:
         places = [self._context.schema.get_field_index(name) for name in names]
         return gather(picks, places, pa.schema([self._context.schema.field(place) for place in places]))
 
-    def ordered(self, rows: pa.RecordBatch) -> tuple[Keys, Rows]:
+    def sort(self, rows: pa.RecordBatch) -> tuple[Keys, Rows]:
         """The sort keys of rows that are to be applied, and their order.
 
         Args:
             rows: Rows in the stored schema.
 
         Returns:
-            The sort key of each row, and the last row of each key in key order. What `of_keys` has encoded
+            The sort key of each row, and the last row of each key in key order. What `find_keys` has encoded
             and sorted is not done again.
         """
         columns = [rows.column(place) for place in self._context.key]
@@ -84,14 +84,14 @@ class StoredRows:
         return keys, sort_keys.order_of_last(keys)
 
     def supersede(self, keys: Keys) -> tuple[list[LiveSegment], Mapping[SegmentId, Rows]]:
-        """Make the rows of some keys dead, as `version.supersede`; what `of_keys` has found is not searched
+        """Make the rows of some keys dead, as `version.supersede`; what `find_keys` has found is not searched
         again.
 
         Args:
             keys: Sorted keys, each once.
         """
         known = self._known
-        if known is not None and sort_keys.same(keys, known.keys):
+        if known is not None and sort_keys.are_same(keys, known.keys):
             return mark_dead(known.located)
         return mark_dead(locate(self._segments, keys))
 

@@ -14,9 +14,9 @@ import pytest
 
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, define_store
 from engine.state.cache import ColumnCache
-from engine.state.options import StateOptions
 from engine.state.partition import PartitionStore
-from engine.state.view import StateView
+from engine.state.state_options import StateOptions
+from engine.state.state_view import StateView
 
 ROWS = 300
 EPOCHS = 3

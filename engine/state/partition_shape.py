@@ -45,7 +45,7 @@ class Shape:
     context: PartitionContext
 
     @staticmethod
-    def of(migrated: Migrated, storage: Storage, cache: ColumnCache) -> Shape:
+    def open(migrated: Migrated, storage: Storage, cache: ColumnCache) -> Shape:
         """The shape of a partition that is being opened.
 
         Args:
@@ -55,7 +55,7 @@ class Shape:
         """
         return Shape(*migrated, _context(cache.new_partition(), migrated.definition, storage, cache))
 
-    def after(self, migrated: Migrated | None) -> Shape:
+    def migrate(self, migrated: Migrated | None) -> Shape:
         """The shape after a migration; this one if there was none."""
         if migrated is None:
             return self
@@ -66,9 +66,9 @@ class Shape:
             _context(self.context.number, migrated.definition, self.context.storage, self.context.cache),
         )
 
-    def see(self, segments: Iterable[LiveSegment]) -> tuple[LiveSegment, ...]:
+    def reshape(self, segments: Iterable[LiveSegment]) -> tuple[LiveSegment, ...]:
         """Segments in this shape, whichever they were seen in before."""
-        return tuple(entry.seen_in(self.context) for entry in segments)
+        return tuple(entry.reshape(self.context) for entry in segments)
 
     @cached_property
     def fold(self) -> Fold | None:

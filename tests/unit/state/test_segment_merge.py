@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from engine.model.schema import Epoch, PartitionId, define_store
-from engine.state import merge
+from engine.state import segment_merge
 from engine.state.cache import ColumnCache
-from engine.state.options import MIB, StateOptions
 from engine.state.partition import PartitionStore
+from engine.state.state_options import MIB, StateOptions
 from tests.support.partitions import SMALL, open_partition, view_of
 from tests.support.seeds import seeded_generator
 
@@ -70,7 +70,7 @@ def merged(directory: Path) -> tuple[pa.Table, object]:
 
 def test_gathered_columns_are_what_joined_ones_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     joined = merged(tmp_path / "joined")
-    monkeypatch.setattr(merge, "LARGE_COLUMN_BYTES", 0)
+    monkeypatch.setattr(segment_merge, "LARGE_COLUMN_BYTES", 0)
     assert merged(tmp_path / "gathered") == joined
     assert len(joined[0]) > 100 > SMALL.block_rows
 
@@ -79,7 +79,7 @@ def test_gathered_columns_are_what_joined_ones_are(tmp_path: Path, monkeypatch: 
 def test_a_merge_of_large_values_takes_no_more_memory_for_more_of_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, megabytes: int
 ) -> None:
-    monkeypatch.setattr(merge, "LARGE_COLUMN_BYTES", 0)
+    monkeypatch.setattr(segment_merge, "LARGE_COLUMN_BYTES", 0)
     definition = define_store(
         "t", pa.schema({"id": pa.int64(), "text": pa.large_binary()}), ["id"], partitions=1
     )
@@ -94,15 +94,15 @@ def test_a_merge_of_large_values_takes_no_more_memory_for_more_of_them(
         )
     before = pa.total_allocated_bytes()
     peak = 0
-    gathered = merge._Gathering.rows
+    gathered = segment_merge._Gathering.rows
 
-    def watched(self: merge._Gathering, wanted: np.ndarray) -> pa.Array:
+    def watched(self: segment_merge._Gathering, wanted: np.ndarray) -> pa.Array:
         nonlocal peak
         found = gathered(self, wanted)
         peak = max(peak, pa.total_allocated_bytes())
         return found
 
-    monkeypatch.setattr(merge._Gathering, "rows", watched)
+    monkeypatch.setattr(segment_merge._Gathering, "rows", watched)
     store.compact_fully()
     (entry,) = store.version.segments
     assert entry.segment.rows == 4 * megabytes

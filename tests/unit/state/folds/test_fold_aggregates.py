@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from engine.model.kinds import Function, MergedColumn
-from engine.state.folds.aggregates import Aggregates
+from engine.state.folds.fold_aggregates import Aggregates
 from engine.state.folds.grouping import Grouping
 from engine.state.folds.sums import sums
 from tests.support.merged_rows import folded, same

@@ -1,0 +1,75 @@
+"""What the stores of a group are, from one migration to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from engine.changelog import Changelog
+from engine.changelog.definitions import lacks
+from engine.model.schema import PartitionId, StoreDefinition, StoreName
+from engine.replica.partition_keys import Definitions
+
+
+class GroupDefinitions:
+    """The stores of a group on a host. One thread at a time adds stores; any may ask what a store is.
+
+    Args:
+        changelog: Where the definitions are.
+        held: Gives the partitions of a store that this host holds; asked once for each store.
+
+    Attributes:
+        found: The stores that the changelog has, those included whose partitions could not be opened yet.
+    """
+
+    def __init__(
+        self, changelog: Changelog, held: Callable[[StoreDefinition], Collection[PartitionId]]
+    ) -> None:
+        self.found: dict[StoreName, StoreDefinition] = {}
+        self._changelog = changelog
+        self._ask_held = held
+        self._held: dict[StoreName, Collection[PartitionId]] = {}
+        self._open: dict[StoreName, None] = {}
+        self._by_generation: dict[int, Definitions] = {}
+
+    def held_partitions(self, definition: StoreDefinition) -> Collection[PartitionId]:
+        """The partitions of a store that this host holds."""
+        if definition.name not in self._held:
+            self._held[definition.name] = self._ask_held(definition)
+        return self._held[definition.name]
+
+    def new_stores(self, definitions: Iterable[StoreDefinition]) -> Mapping[StoreName, StoreDefinition]:
+        """Those of some stores that are not open yet."""
+        return {each.name: each for each in definitions if each.name not in self._open}
+
+    def unknown_stores(self, stores: Collection[StoreName]) -> Collection[StoreName]:
+        """Those of some stores that are not open yet, by name in order."""
+        return sorted(set(stores) - self._open.keys())
+
+    def note_open(self, stores: Collection[StoreName]) -> None:
+        """Take note that the partitions of some stores are open."""
+        self._open.update(dict.fromkeys(stores))
+        self._by_generation.clear()
+
+    def definition_at(self, store: StoreName, generation: int) -> StoreDefinition:
+        """What a store is at a generation; also at one that is not here yet.
+
+        Raises:
+            Corrupt: Its definition or a migration is damaged or missing.
+            Unavailable: The changelog cannot be reached.
+        """
+        found = self._changelog.definition_at(store, generation)
+        if found is None:
+            raise lacks(store)
+        return found
+
+    def open_stores(self, generation: int) -> Definitions:
+        """All open stores as they are at a generation.
+
+        Raises:
+            LivestateError: As `definition_at`.
+        """
+        if generation not in self._by_generation:
+            self._by_generation[generation] = {
+                name: self.definition_at(name, generation) for name in self._open
+            }
+        return self._by_generation[generation]

@@ -1,0 +1,109 @@
+"""What a store group has to say to other hosts: what can be read here, and how it gets on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from engine.cluster.reports import GroupReport, Progress, ReadableEpoch, StoreReport
+from engine.model.schema import Epoch, StoreName
+from engine.replica.group_definitions import GroupDefinitions
+from engine.replica.group_views import GroupView
+from engine.replica.partition_keys import PartitionKey
+from engine.state.state_view import StateView
+
+
+class GroupReporter:
+    """Keeps the report of a group. One thread at a time changes it; any may read `reported`.
+
+    Attributes:
+        reported: What can be read here, for the reports of hosts; replaced as a whole.
+        newest_known: The newest epoch that is known to be committed.
+        unread_since: As `GroupReport.unread_since`; comes with the next report.
+    """
+
+    def __init__(self) -> None:
+        self.reported: tuple[GroupReport, Mapping[StoreName, StoreReport]] = (GroupReport((), Epoch(0)), {})
+        self.newest_known = Epoch(0)
+        self.unread_since: int | None = None
+        self._looked_at = 0
+        self._problem = ""
+
+    def note_epoch(self, epoch: Epoch) -> None:
+        """Take note of a committed epoch; it comes with the next report."""
+        self.newest_known = max(self.newest_known, epoch)
+
+    def note_look(self, looked_at: int, unread_since: int | None) -> None:
+        """Report a look at the changelog.
+
+        Args:
+            looked_at: When it began, as `GroupReport.looked_at`.
+            unread_since: As `GroupReport.unread_since`.
+        """
+        self._looked_at, self.unread_since = looked_at, unread_since
+        group, stores = self.reported
+        noted = replace(group, newest_known=self.newest_known, unread_since=unread_since, looked_at=looked_at)
+        self.reported = (noted, stores)
+
+    def note_problem(self, problem: str) -> None:
+        """Report what keeps the group from getting on; empty when nothing is wrong."""
+        if problem != self._problem:
+            self._problem = problem
+            group, stores = self.reported
+            self.reported = (replace(group, problem=problem), stores)
+
+    def report(
+        self,
+        readable: tuple[ReadableEpoch, ...],
+        progress: Progress | None,
+        stores: Mapping[StoreName, StoreReport],
+    ) -> None:
+        """Report what can be read.
+
+        Args:
+            readable: The epochs that can be read.
+            progress: How far the partitions are that cannot be read yet.
+            stores: The stores of the group.
+        """
+        group = GroupReport(
+            readable, self.newest_known, self.unread_since, self._looked_at, progress, self._problem
+        )
+        self.reported = (group, stores)
+
+
+def building_reports(definitions: GroupDefinitions) -> Mapping[StoreName, StoreReport]:
+    """The reports of stores of which nothing can be read yet.
+
+    Args:
+        definitions: The stores.
+    """
+    return {
+        name: StoreReport((), rebuilding=tuple(sorted(definitions.held_partitions(store))))
+        for name, store in definitions.found.items()
+    }
+
+
+def store_reports(
+    view: GroupView, since: Mapping[StoreName, Epoch], late: Collection[PartitionKey]
+) -> Mapping[StoreName, StoreReport]:
+    """The reports of stores that can be read.
+
+    Args:
+        view: The newest epoch that can be read.
+        since: The oldest epoch of each store from which on its partitions can be read.
+        late: The partitions that are being rebuilt, in order.
+    """
+    return {name: _store_report(store, since[name], late) for name, store in view.stores.items()}
+
+
+def _store_report(store: StateView, since: Epoch, late: Collection[PartitionKey]) -> StoreReport:
+    versions = store.versions.values()
+    return StoreReport(
+        partitions=tuple(sorted(store.versions)),
+        rows=sum(version.live_rows for version in versions),
+        bytes=sum(version.nbytes for version in versions),
+        segments=sum(len(version.segments) for version in versions),
+        stored_rows=sum(version.stored_rows for version in versions),
+        since=since,
+        rebuilding=tuple(number for name, number in late if name == store.definition.name),
+    )

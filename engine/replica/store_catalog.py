@@ -1,0 +1,116 @@
+"""The stores that can be asked on a host, and what queries get of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from engine.cluster.refusals import outlook
+from engine.cluster.reports import GroupReport, StoreReport
+from engine.errors import NotFound
+from engine.model.schema import Epoch, GroupName, PartitionId, StoreName
+from engine.replica.group import GroupState
+from engine.replica.group_views import GroupView
+from engine.replica.partition_keys import Definitions
+from engine.scan import BuildingError, StoreView
+from engine.state.state_view import StateView
+
+
+@dataclass(frozen=True)
+class StoreCatalog:
+    """The stores that can be asked, by which names, and which group each is in; replaced as a whole when
+    anything of it is another. Its methods are for any thread.
+
+    Attributes:
+        definitions: The stores.
+        tables: What names of SQL mean: the stores of these names, unless they were switched.
+        owners: The group of each store.
+        groups: All groups, those included of which nothing can be read yet.
+    """
+
+    definitions: Definitions
+    tables: Definitions
+    owners: Mapping[StoreName, GroupState]
+    groups: tuple[GroupState, ...]
+
+    def renew(self, groups: Collection[GroupState], switches: Mapping[StoreName, StoreName]) -> StoreCatalog:
+        """The catalog as it is now; this one if nothing is another.
+
+        Args:
+            groups: All groups.
+            switches: Names of SQL that mean another store.
+        """
+        all_groups = tuple(groups)
+        definitions = {
+            name: definition for group in all_groups for name, definition in group.definitions.items()
+        }
+        switched = {name: definitions[store] for name, store in switches.items() if store in definitions}
+        tables = definitions | switched
+        if definitions == self.definitions and tables == self.tables and all_groups == self.groups:
+            return self
+        owners = {name: group for group in all_groups for name in group.definitions}
+        return StoreCatalog(definitions, tables if switched else definitions, owners, all_groups)
+
+    def definitions_of(self, generations: Mapping[GroupName, int]) -> Definitions:
+        """As `StoreSource.definitions_of`."""
+        named = {
+            name: group.definition_at(name, generations[group.group])
+            for name, group in self.owners.items()
+            if group.group in generations
+        }
+        return {**self.definitions, **named}
+
+    def views(
+        self,
+        stores: Collection[StoreName],
+        epochs: Mapping[GroupName, Epoch] | None,
+        partitions: Mapping[StoreName, Collection[PartitionId]] | None,
+        shapes: Definitions | None,
+    ) -> Mapping[StoreName, StoreView]:
+        """As `StoreSource.snapshot`. The views are immutable; holding them is what keeps their bytes."""
+        views: dict[StoreName, StoreView] = {}
+        groups: dict[GroupName, GroupView] = {}
+        for store in stores:
+            group = self._owner(store)
+            wanted = None if partitions is None else partitions.get(store)
+            epoch = None if epochs is None else epochs.get(group.group)
+            if wanted is not None and not wanted:
+                # No partition is asked for: that can be had of any epoch.
+                definition = (shapes or self.definitions)[store]
+                views[store] = StateView(definition, group.epoch if epoch is None else epoch, 0, {})
+                continue
+            view = groups.get(group.group)
+            if view is None:
+                view = groups[group.group] = _view_at(group, epoch)
+            views[store] = view.store(store, wanted)
+        return views
+
+    def hold(self, epochs: Mapping[GroupName, Epoch], seconds: float) -> None:
+        """As `StoreSource.hold`."""
+        groups = {group.group: group for group in self.groups}
+        for name, epoch in epochs.items():
+            if name not in groups:
+                raise NotFound(f"There is no store group {name}.")
+            groups[name].hold(epoch, seconds)
+
+    def report(self) -> tuple[Mapping[GroupName, GroupReport], Mapping[StoreName, StoreReport]]:
+        """As `StoreSource.report`."""
+        reported = [(group.group, *group.reported) for group in self.groups]
+        return {name: group for name, group, _ in reported}, {
+            name: store for _, _, stores in reported for name, store in stores.items()
+        }
+
+    def _owner(self, store: StoreName) -> GroupState:
+        owner = self.owners.get(store)
+        if owner is None:
+            raise NotFound(f"There is no store {store}.")
+        return owner
+
+
+def _view_at(group: GroupState, epoch: Epoch | None) -> GroupView:
+    """The view of a group at an epoch; the newest for None."""
+    view = group.view
+    if view is None:
+        report, _ = group.reported
+        raise BuildingError(f"Group {group.group} is being built on this host{outlook(report)}")
+    return view if epoch is None or epoch == view.epoch else group.view_at(epoch)

@@ -1,0 +1,61 @@
+"""How the stores of a group stand on a host, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from engine.changelog import Changelog
+from engine.cluster.refusals import progress_in_words
+from engine.model.schema import Epoch, GroupName
+from engine.replica.failures import problem_of
+from engine.replica.group import GroupState
+from engine.scan import StoreStatus
+
+
+def group_status(changelog: Changelog, group: GroupState, problem: str, now: int) -> Iterator[StoreStatus]:
+    """The status of each store of a group.
+
+    Args:
+        changelog: Where its commits are.
+        group: The group.
+        problem: What keeps it from getting on; empty if nothing does.
+        now: The time now, microseconds since 1970 UTC.
+    """
+    view = group.view
+    newest = view.epoch if view else Epoch(0)
+    lags: dict[Epoch, float] = {}
+    try:
+        newest = changelog.newest_epoch(group.group, group.epoch)
+        # What is being built waits for what follows the epoch that it has come to, though nothing can be
+        # read yet.
+        reached = {group.epoch_of(name) if view else group.epoch for name in group.definitions}
+        lags = {epoch: _lag_seconds(changelog, group.group, epoch, newest, now) for epoch in reached}
+    except Exception as error:  # noqa: BLE001 - of one group; what is known of it is told all the same
+        problem = problem or problem_of("The changelog", error)
+    report, _ = group.reported
+    if report.building is not None and not problem:
+        problem = f"The store is being built on this host; {progress_in_words(report.building)}."
+    # Of the view, not of the group: that may have come to new stores since.
+    for name in view.stores if view else group.definitions:
+        epoch = group.epoch_of(name)
+        versions = list(view.stores[name].versions.values()) if view else []
+        yield StoreStatus(
+            store=name,
+            group=group.group,
+            epoch=epoch,
+            newest_epoch=newest,
+            lag_seconds=lags.get(epoch if view else group.epoch, 0.0),
+            rows=sum(version.live_rows for version in versions),
+            stored_rows=sum(version.stored_rows for version in versions),
+            bytes=sum(version.nbytes for version in versions),
+            partitions=len(versions),
+            segments=sum(len(version.segments) for version in versions),
+            problem=problem,
+            pinned_epochs=group.pinned_epochs,
+        )
+
+
+def _lag_seconds(changelog: Changelog, group: GroupName, epoch: Epoch, newest: Epoch, now: int) -> float:
+    """The age of the first commit behind an epoch; 0 where there is none."""
+    waiting = changelog.read_commit(group, Epoch(epoch + 1)) if newest > epoch else None
+    return max(0.0, (now - waiting.committed_at) / 1e6) if waiting else 0.0

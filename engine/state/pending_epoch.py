@@ -1,0 +1,164 @@
+"""An epoch while it is applied to a partition: rows are folded and written, and nothing of it counts yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.model.schema import TOMBSTONE_COLUMN
+from engine.state import keys as sort_keys
+from engine.state.expiry import drop_old_rows, expire, replace_old_by_tombstones
+from engine.state.formats import SegmentId
+from engine.state.keys import Rows
+from engine.state.partition_shape import Shape
+from engine.state.segment_store import SegmentStore
+from engine.state.stored_rows import StoredRows
+from engine.state.version import LiveSegment, SegmentChanges
+
+
+class PendingEpoch:
+    """What an epoch makes of a partition's segments. For one thread.
+
+    Args:
+        shape: The partition's shape at the epoch.
+        segments: Where new segments are written.
+        before: The segments of before in that shape, tombstone segments among them.
+        cutoff: The time before which rows are gone; None where there is none.
+    """
+
+    def __init__(
+        self, shape: Shape, segments: SegmentStore, before: Sequence[LiveSegment], cutoff: int | None
+    ) -> None:
+        self._shape = shape
+        self._segments = segments
+        self._cutoff = cutoff
+        self._kept = before
+        self._added: Sequence[LiveSegment] = []
+        self._tombstones: Sequence[LiveSegment] = []
+        self._died: Mapping[SegmentId, Rows] = {}
+
+    @property
+    def changes(self) -> SegmentChanges:
+        """What becomes of the segments."""
+        return SegmentChanges(self._kept, self._died, self._added, self._tombstones)
+
+    def expire_stored(self) -> None:
+        """Make rows of before dead that are past their retention."""
+        self._kept, self._died = self._expire(self._kept)
+
+    def apply(self, rows: pa.RecordBatch | pa.Table, most_bytes: int) -> None:
+        """Apply all rows of the epoch.
+
+        A time that a fold gives is known once all of the epoch is folded: what is past its retention by that
+        goes with the last piece.
+
+        Args:
+            rows: The rows, as for `PartitionStore.apply`.
+            most_bytes: As `split_rows`.
+        """
+        pieces = split_rows(rows, most_bytes)
+        is_whole = len(pieces) == 1
+        for piece in pieces:
+            batch = pa.concat_batches(piece) if len(piece) > 1 else piece[0]
+            self._apply_piece(batch, is_whole=is_whole)
+        time = self._shape.time_column
+        if not is_whole and self._cutoff is not None and time and time not in rows.schema.names:
+            added, died = self._expire(self._added)
+            self._mark_dead([*self._kept, *added, *self._tombstones], died)
+
+    def _apply_piece(self, rows: pa.RecordBatch, *, is_whole: bool) -> None:
+        """Fold rows into what those before them have left, and write what comes of it."""
+        context = self._shape.context
+        stored = StoredRows([*self._kept, *self._added, *self._tombstones], context)
+        rows = self._fold(rows, stored, is_whole=is_whole)
+        if not rows.num_rows:
+            return
+        keys, order = stored.sort(rows)
+        self._mark_dead(*stored.supersede(sort_keys.take(keys, order)))
+        added = self._segments.write_rows(context, rows, keys, _rows_to_keep(rows, order), is_logged=True)
+        self._added = [*self._added, *added]
+        self._tombstones = [*self._tombstones, *self._segments.write_tombstones(self._shape, rows, order)]
+
+    def _fold(self, rows: pa.RecordBatch, stored: StoredRows, *, is_whole: bool) -> pa.RecordBatch:
+        """Rows as they are to be stored; without those that come too late, as far as that is known before
+        the epoch is whole.
+        """
+        name, cutoff, fold = self._shape.time_column, self._cutoff, self._shape.fold
+        has_time = name in rows.schema.names
+        if cutoff is not None and has_time:
+            rows = drop_old_rows(rows, name, cutoff)
+        if fold is not None and rows.num_rows:
+            rows = fold.fold(rows, stored)
+        if cutoff is None or has_time or not is_whole:
+            return rows
+        return replace_old_by_tombstones(rows, name, cutoff)
+
+    def _expire(
+        self, segments: Sequence[LiveSegment]
+    ) -> tuple[Sequence[LiveSegment], Mapping[SegmentId, Rows]]:
+        assert self._cutoff is not None
+        name = self._shape.time_column
+        return expire(segments, self._shape.context.schema.get_field_index(name), name, self._cutoff)
+
+    def _mark_dead(self, remaining: Sequence[LiveSegment], died: Mapping[SegmentId, Rows]) -> None:
+        """Take note of rows that have died.
+
+        Args:
+            remaining: The segments, of before and new, that still have live rows.
+            died: The rows, of those of them that have changed.
+        """
+        self._died = _join_dead_rows(self._died, died)
+        if not (self._added or self._tombstones):
+            self._kept = remaining
+            return
+        left = {entry.segment.id: entry for entry in remaining}
+        self._kept, self._added, self._tombstones = (
+            [left[entry.segment.id] for entry in entries if entry.segment.id in left]
+            for entries in (self._kept, self._added, self._tombstones)
+        )
+
+
+def split_rows(rows: pa.RecordBatch | pa.Table, most_bytes: int) -> Sequence[Sequence[pa.RecordBatch]]:
+    """Rows in pieces that are not larger than they may be, but for a single batch that is so by itself.
+
+    Args:
+        rows: The rows.
+        most_bytes: Arrow bytes of a piece of several batches.
+
+    Returns:
+        The batches of each piece, at least one.
+    """
+    if isinstance(rows, pa.RecordBatch):
+        return [[rows]]
+    pieces: list[list[pa.RecordBatch]] = []
+    room = -1
+    for batch in rows.to_batches():
+        room -= batch.nbytes
+        if room < 0:
+            pieces.append([])
+            room = most_bytes - batch.nbytes
+        pieces[-1].append(batch)
+    return pieces
+
+
+def _rows_to_keep(rows: pa.RecordBatch, order: Rows) -> Rows:
+    """Those of some rows that are no tombstones."""
+    if TOMBSTONE_COLUMN not in rows.schema.names:
+        return order
+    removed = pc.fill_null(rows.column(TOMBSTONE_COLUMN), False).to_numpy(zero_copy_only=False)
+    kept: Rows = order[~removed[order]]
+    return kept
+
+
+def _join_dead_rows(
+    some: Mapping[SegmentId, Rows], others: Mapping[SegmentId, Rows]
+) -> Mapping[SegmentId, Rows]:
+    """Rows that died for either of two reasons."""
+    joined = {
+        segment: np.concatenate([some[segment], rows]) if segment in some else rows
+        for segment, rows in others.items()
+    }
+    return {**some, **joined}

@@ -1,0 +1,43 @@
+"""What is on a disk is read by later versions: the names inside stay, whatever the code calls them."""
+
+from __future__ import annotations
+
+import json
+
+from engine.model.schema import Epoch
+from engine.state.formats import Manifest, SegmentId
+
+STORED = {
+    "format": 2,
+    "store": "debit",
+    "partition": 3,
+    "columns": {"account": "BIGINT"},
+    "epoch": 7,
+    "next_segment": 6,
+    "segments": [1, 4],
+    "cutoff": None,
+    "graves": [5],
+    "generation": 1,
+}
+
+
+def test_a_manifest_is_stored_by_its_first_names() -> None:
+    manifest = Manifest.from_bytes(json.dumps(STORED).encode())
+    assert manifest == Manifest(
+        store="debit",
+        partition=3,
+        columns={"account": "BIGINT"},
+        epoch=Epoch(7),
+        next_segment=SegmentId(6),
+        segments=(SegmentId(1), SegmentId(4)),
+        tombstone_segments=(SegmentId(5),),
+        generation=1,
+    )
+    assert json.loads(manifest.to_bytes()) == STORED
+
+
+def test_a_manifest_of_the_first_format_has_no_tombstones() -> None:
+    first = {name: value for name, value in STORED.items() if name not in ("cutoff", "graves", "generation")}
+    manifest = Manifest.from_bytes(json.dumps({**first, "format": 1}).encode())
+    assert manifest.tombstone_segments == ()
+    assert manifest.generation == 0
