@@ -242,6 +242,17 @@ class Scalars:
                 )
 
 
+_LIST_FORMS = (
+    "len(range({0}))",
+    "list_sum(generate_series({0}))::BIGINT",
+    "list_sum(list_transform(range({0}), lambda e: e + {1}))::BIGINT",
+    "len(list_transform(range({0}), lambda e: repeat('ab', e::INTEGER))[-1])",
+    "list_reduce(generate_series({0}), lambda e, f: e + f)",
+    "len([e FOR e IN range({0}) IF e > {1}])",
+)
+"""Values from a list of so many elements; those with lambdas capture another value."""
+
+
 def _wide(part: Expression) -> str:
     return f"CAST({part.sql} AS BIGINT)"
 
@@ -287,10 +298,11 @@ def _integer(make: Scalars, depth: int) -> Expression:
         return Expression(f"CAST({operand}! AS BIGINT)", Family.INTEGER)
     if kind == 12:
         size = f"least(greatest({_wide(make.of(Family.INTEGER, 0, tame=True))}, 0), 9)"
-        return Expression(
-            make.random.choice(("len(range({}))", "list_sum(generate_series({}))::BIGINT")).format(size),
-            Family.INTEGER,
-        )
+        text = make.random.choice(_LIST_FORMS)
+        if "lambda" in text or " FOR " in text:
+            make.used.add("lambda")
+        captured = _wide(make.of(Family.INTEGER, 0, tame=True))
+        return Expression(text.format(size, captured), Family.INTEGER)
     left, right = (make.of(Family.INTEGER, depth, tame=True) for _ in range(2))
     return Expression(
         f"{make.random.choice(('greatest', 'least'))}({_wide(left)}, {_wide(right)})", Family.INTEGER
