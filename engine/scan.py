@@ -75,7 +75,7 @@ def number_of(value: pa.Scalar) -> float | None:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RowFilter:
     """Which rows of a store a query can need; what it does not rule out may be needed.
 
     Attributes:
@@ -89,7 +89,7 @@ class Wanted:
     intervals: Mapping[str, Interval] = field(default_factory=dict)
 
 
-EVERYTHING = Wanted()
+EVERYTHING = RowFilter()
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class StoreView(Protocol):
     def live_rows(self) -> int:
         """Exact number of rows."""
 
-    def scan(self, columns: Sequence[str], wanted: Wanted = EVERYTHING) -> Scan:
+    def scan(self, columns: Sequence[str], wanted: RowFilter = EVERYTHING) -> Scan:
         """Rows that may be needed: a superset of the wanted ones.
 
         Args:
@@ -165,7 +165,7 @@ class StoreView(Protocol):
 
         Args:
             columns: Names of columns of the store, without repeats.
-            points: As `Wanted.points`; rows may repeat and need no order.
+            points: As `RowFilter.points`; rows may repeat and need no order.
 
         Returns:
             A table of `columns`, rows in no particular order.

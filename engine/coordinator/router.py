@@ -2,7 +2,7 @@
 
 A statement is bound before its epochs are chosen, with what its stores are at the newest epoch of this host.
 Where they are something else at the epochs chosen, as other hosts are not as far or the statement asks for an
-older epoch, it is bound anew. Keys keep what they are through migrations, but for their names, so that this
+older epoch, it is bound again. Keys keep what they are through migrations, but for their names, so that this
 leads to the same partitions nearly always.
 """
 
@@ -26,7 +26,7 @@ from engine.scan import StoreSource
 from engine.statements.shapes import Generations, Shapes
 
 MOST_SHAPES = 8
-"""How often a statement is bound anew."""
+"""How often a statement is bound again."""
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ class Router:
 
 
 def too_many_migrations() -> Unavailable:
-    """Why a statement is not bound anew any more."""
+    """Why a statement is not bound again any more."""
     return Unavailable("The stores of the statement are migrated again and again: try again shortly.")
 
 

@@ -31,7 +31,7 @@ from engine.plan.plans import wanted
 from engine.plan.query_text import ReadColumn, text_over_scans
 from engine.plan.statement import ReadyStatement
 from engine.plan.values import Arguments
-from engine.scan import Scan, StoreView, Wanted
+from engine.scan import RowFilter, Scan, StoreView
 from engine.sql.bind import BoundStatement, StoreReference
 from engine.sql.output_names import has_derived_names
 
@@ -79,7 +79,7 @@ class Read:
         )
 
 
-def _asks_for_whole_keys(reference: StoreReference, needed: Wanted) -> bool:
+def _asks_for_whole_keys(reference: StoreReference, needed: RowFilter) -> bool:
     """Points of whole keys: there are no more rows than points, all of them live, so a lookup is cheaper than
     a scan.
     """

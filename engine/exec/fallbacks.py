@@ -97,8 +97,10 @@ def count_fallbacks(taken: Iterable[Fallback], reports: Iterable[Mapping[str, An
     counts = Counter(fallback.value for fallback in taken)
     for report in reports:
         found = report.get("fallbacks")
-        if found:
-            counts.update({each.value: int(found.get(each.value, 0)) for each in Fallback})
+        if isinstance(found, Mapping):
+            for fallback in Fallback:
+                count = found.get(fallback.value)
+                counts[fallback.value] += count if isinstance(count, int) else 0
     return {name: count for name, count in counts.items() if count}
 
 

@@ -88,7 +88,7 @@ class QueryResult:
         interrupt: Makes a batch that another thread waits for end soon; None if batches never take long.
 
     Attributes:
-        ready: All rows, where they are there already; else None.
+        table: All rows, where they are there already; else None.
     """
 
     def __init__(
@@ -101,8 +101,8 @@ class QueryResult:
     ) -> None:
         self.schema = schema
         self.metadata = metadata
-        self.ready = batches if isinstance(batches, pa.Table) else None
-        self._batches = _batches_of(self.ready) if self.ready is not None else batches
+        self.table = batches if isinstance(batches, pa.Table) else None
+        self._batches = _batches_of(self.table) if self.table is not None else batches
         self._interrupt = interrupt
         self._busy = threading.RLock()
         self._closed = False

@@ -1,5 +1,5 @@
-"""Statements to run, made of what clients send, and made anew where stores are something else than they were
-bound with.
+"""Statements to run, made of what clients send, and bound again where stores are something else than they
+were bound with.
 """
 
 from __future__ import annotations
@@ -115,11 +115,11 @@ class Requests:
         return before
 
     def has_same_columns(self, other: Request, request: Request) -> bool:
-        """Whether a request that was bound anew has the columns of the request that it was made of, as far as
-        they can be told without its rows.
+        """Whether a request that was bound again has the columns of the request that it was made of, as far
+        as they can be told without its rows.
 
         Args:
-            other: The request bound anew.
+            other: The request bound again.
             request: The request.
 
         Raises:
@@ -162,7 +162,7 @@ class Requests:
 
 
 def _replace_text(request: Request, ready: ReadyText) -> Request:
-    """A request whose text was bound anew."""
+    """A request whose text was bound again."""
     statement, kind = ready.statement, request.statement.bound.kind
     if statement.bound.kind is not kind:
         ready = replace(ready, statement=replace(statement, bound=replace(statement.bound, kind=kind)))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from engine.scan import Interval, ScanStatistics, Wanted
+from engine.scan import Interval, RowFilter, ScanStatistics
 from engine.sql.bind import StoreReference
 from engine.sql.versions import HISTORY
 
@@ -27,7 +27,7 @@ class ReadExplained:
     """
 
     reference: StoreReference
-    wanted: Wanted
+    wanted: RowFilter
     statistics: ScanStatistics | None
 
 
@@ -51,7 +51,7 @@ def explain(kind: str, reads: Sequence[ReadExplained], sql: str | None) -> list[
     return lines
 
 
-def explain_pruned(reference: StoreReference, wanted: Wanted, partitions: int) -> list[str]:
+def explain_pruned(reference: StoreReference, wanted: RowFilter, partitions: int) -> list[str]:
     """The lines of EXPLAIN for a reference whose partitions are on several hosts.
 
     Args:
@@ -68,7 +68,7 @@ def explain_pruned(reference: StoreReference, wanted: Wanted, partitions: int) -
     ]
 
 
-def _reference(reference: StoreReference, wanted: Wanted) -> list[str]:
+def _reference(reference: StoreReference, wanted: RowFilter) -> list[str]:
     schema, name = reference.table
     shown = f"{schema}.{name}" if schema == HISTORY and not reference.is_held else name
     alias = "" if reference.alias == name else f" as {reference.alias}"
@@ -79,7 +79,7 @@ def _reference(reference: StoreReference, wanted: Wanted) -> list[str]:
     ]
 
 
-def _wanted_lines(wanted: Wanted) -> list[str]:
+def _wanted_lines(wanted: RowFilter) -> list[str]:
     lines = []
     if wanted.points is not None:
         lines.append(

@@ -20,7 +20,7 @@ from engine.model.schema import PartitionId, StoreDefinition, StoreName
 from engine.plan.plans import wanted
 from engine.plan.predicates import Predicate
 from engine.plan.values import Arguments
-from engine.scan import Interval, Wanted
+from engine.scan import Interval, RowFilter
 from engine.sql.bind import StoreReference
 
 Partitions = Mapping[StoreName, tuple[PartitionId, ...]]
@@ -80,7 +80,7 @@ def _numbers(count: int) -> frozenset[PartitionId]:
     return frozenset(PartitionId(number) for number in range(count))
 
 
-def _partitions_of(definition: StoreDefinition, needed: Wanted) -> frozenset[PartitionId] | None:
+def _partitions_of(definition: StoreDefinition, needed: RowFilter) -> frozenset[PartitionId] | None:
     """The partitions of the rows that can matter; None where any can hold some."""
     if definition.partitions == 1:
         return None
@@ -89,7 +89,7 @@ def _partitions_of(definition: StoreDefinition, needed: Wanted) -> frozenset[Par
     return partitions_of(definition, _points(definition, needed))
 
 
-def _points(definition: StoreDefinition, needed: Wanted) -> pa.RecordBatch | None:
+def _points(definition: StoreDefinition, needed: RowFilter) -> pa.RecordBatch | None:
     """Values for all partition_by columns: those of the points, and of short intervals for columns that the
     points lack.
     """

@@ -18,7 +18,7 @@ from engine.plan.intervals import IntervalFinder
 from engine.plan.points import PointFinder
 from engine.plan.predicates import OPAQUE, AllOf, Predicate, operand_of, predicate_of
 from engine.plan.values import Arguments, Constant, Operand, Parameter
-from engine.scan import Wanted
+from engine.scan import RowFilter
 from engine.sql.bind import BoundStatement, StoreReference
 
 
@@ -247,7 +247,7 @@ def _has_opaque(predicate: Predicate) -> bool:
     return predicate == OPAQUE if parts is None else any(_has_opaque(part) for part in parts)
 
 
-def wanted(predicate: Predicate, reference: StoreReference, arguments: Arguments) -> Wanted:
+def wanted(predicate: Predicate, reference: StoreReference, arguments: Arguments) -> RowFilter:
     """Which rows of a reference a query can need.
 
     Args:
@@ -259,10 +259,10 @@ def wanted(predicate: Predicate, reference: StoreReference, arguments: Arguments
         A superset of the needed rows.
     """
     if predicate in (OPAQUE, AllOf(())):
-        return Wanted()
+        return RowFilter()
     points = PointFinder(reference.definition, arguments).find(predicate)
     intervals = IntervalFinder(reference.definition, arguments).find(predicate)
-    return Wanted(None if points is None else points.rows, intervals)
+    return RowFilter(None if points is None else points.rows, intervals)
 
 
 def lookup_points(rows_plan: RowsPlan, arguments: Arguments) -> pa.RecordBatch | None:

@@ -47,7 +47,7 @@ class Points:
     """Points for a leading part of a store's key.
 
     Attributes:
-        rows: As `engine.scan.Wanted.points`.
+        rows: As `engine.scan.RowFilter.points`.
         complete: The points are all that the predicate asks for.
     """
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from engine.errors import NotFound
 from engine.model.partitioning import partition_of, value_partitioner
 from engine.model.schema import Epoch, PartitionId, StoreDefinition
-from engine.scan import EVERYTHING, LIVE_COLUMN, Interval, ScanStatistics, Wanted
+from engine.scan import EVERYTHING, LIVE_COLUMN, Interval, RowFilter, ScanStatistics
 from engine.state import keys as sort_keys
 from engine.state.keys import KeyCodec, Keys
 from engine.state.picked_rows import Pick, gather
@@ -131,7 +131,7 @@ class StateView:
     def _codec(self) -> KeyCodec:
         return KeyCodec([field.type for field in self.definition.key_schema])
 
-    def scan(self, columns: Sequence[str], wanted: Wanted = EVERYTHING) -> PieceScan | PointScan:
+    def scan(self, columns: Sequence[str], wanted: RowFilter = EVERYTHING) -> PieceScan | PointScan:
         """As `StoreView.scan`: with points exactly their rows, else the blocks that the intervals leave."""
         if wanted.points is not None:
             return PointScan(
@@ -381,8 +381,8 @@ class PointScan:
     Attributes:
         view: The store.
         columns: Columns of the scan.
-        points: As `Wanted.points`.
-        intervals: As `Wanted.intervals`, of other columns.
+        points: As `RowFilter.points`.
+        intervals: As `RowFilter.intervals`, of other columns.
     """
 
     view: StateView

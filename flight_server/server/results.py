@@ -86,9 +86,9 @@ def result_stream(result: QueryResult, call: Call, context: Any) -> flight.Fligh
         LivestateError: The query failed before its first `TABLE_BYTES`.
     """
     metadata = {METADATA_KEY: result.metadata.to_json()}
-    if result.ready is not None:
+    if result.table is not None:
         call.end()
-        return flight.RecordBatchStream(result.ready.replace_schema_metadata(metadata), WRITE_OPTIONS)
+        return flight.RecordBatchStream(result.table.replace_schema_metadata(metadata), WRITE_OPTIONS)
     schema = result.schema.with_metadata(metadata)
     sending = _Sending(result, call, context)
     gathered = sending.gather(TABLE_BYTES)

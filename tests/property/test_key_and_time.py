@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.model.schema import Epoch, define_store
-from engine.scan import Interval, Wanted
+from engine.scan import Interval, RowFilter
 from tests.support.partitions import new_partition, view_of
 
 TIME = pa.timestamp("us")
@@ -42,7 +42,7 @@ def test_a_key_and_a_time(
     asked: list[str],
 ) -> None:
     points = pa.RecordBatch.from_arrays([pa.array(asked, pa.string())], ["s"])
-    wanted = Wanted(
+    wanted = RowFilter(
         points, {"start": interval(low, high, is_open=is_open), "end": interval(None, end, is_open=is_open)}
     )
     for definition in (WINDOWS, EVENTS):

@@ -26,7 +26,7 @@ from engine.model.kinds import PLAIN, Behaviour, KeyValue, Retention, Versioned
 from engine.model.migration import AddColumn, Change, DropColumn, RenameColumn, WidenColumn, migrated
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition, define_store
 from engine.replica.changes import add_commit_time
-from engine.scan import LIVE_COLUMN, Interval, Wanted
+from engine.scan import LIVE_COLUMN, Interval, RowFilter
 from engine.state.cache import ColumnCache
 from engine.state.live_rows import live_rows
 from engine.state.partition import PartitionStore
@@ -231,7 +231,7 @@ class Run:
                     Interval(low=high),
                     Interval(low=low, high=high),
                 ):
-                    found = scanned(view, Wanted(intervals={column.name: interval}))
+                    found = scanned(view, RowFilter(intervals={column.name: interval}))
                     assert all(row in found for row in rows if lies_in(row[column.name], interval))
 
 
@@ -269,8 +269,8 @@ def view_of(store: PartitionStore, definition: StoreDefinition) -> StateView:
     return StateView(definition, store.version.epoch, 0, {PartitionId(0): store.version})
 
 
-def scanned(view: StateView, wanted: Wanted | None = None) -> list[Row]:
-    scan = view.scan(view.definition.schema.names, wanted or Wanted())
+def scanned(view: StateView, wanted: RowFilter | None = None) -> list[Row]:
+    scan = view.scan(view.definition.schema.names, wanted or RowFilter())
     assert scan.nbytes >= 0
     found = seen(view, [row for row in scan.to_table().to_pylist() if row.pop(LIVE_COLUMN, 1)])
     assert found == seen(

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition, define_store
-from engine.scan import LIVE_COLUMN, Interval, Wanted
+from engine.scan import LIVE_COLUMN, Interval, RowFilter
 from engine.state.cache import ColumnCache
 from engine.state.partition import PartitionStore
 from engine.state.state_options import StateOptions
@@ -215,7 +215,7 @@ def test_lookups_find_exactly_their_rows(kind: str, data: st.DataObject) -> None
             assert {key: row.to_pylist() for key, row in rows.items() if row} == {
                 key: [{"value": pair.rows[key,]}] for key in rows if (key,) in pair.rows
             }
-        scanned = view.scan(["value"], Wanted(points=points))
+        scanned = view.scan(["value"], RowFilter(points=points))
         assert sum(batch.num_rows for batch in scanned.batches()) == len(expected)
 
 
@@ -234,7 +234,7 @@ def test_intervals_never_lose_a_row(kind: str, data: st.DataObject) -> None:
         bounds = [None if bound is None else pa.scalar(bound, type_) for bound in (low, high)]
         scan = view_of(pair.store.version, pair.definition).scan(
             pair.definition.schema.names,
-            Wanted(intervals={name: Interval(bounds[0], bounds[1], low_open, high_open)}),
+            RowFilter(intervals={name: Interval(bounds[0], bounds[1], low_open, high_open)}),
         )
         got = {
             tuple(row[k] for k in pair.definition.key)

@@ -15,7 +15,7 @@ from engine.cluster.reports import GroupReport, ReadableEpoch, StoreReport
 from engine.errors import NotFound, Unavailable
 from engine.model.partitioning import partition_of
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
-from engine.scan import EVERYTHING, LIVE_COLUMN, Interval, ScanStatistics, StoreStatus, Wanted
+from engine.scan import EVERYTHING, LIVE_COLUMN, Interval, RowFilter, ScanStatistics, StoreStatus
 
 BLOCK_ROWS = 7
 
@@ -57,7 +57,7 @@ class MemoryView:
     def live_rows(self) -> int:
         return int(pc.sum(self.live).as_py() or 0)
 
-    def scan(self, columns: Sequence[str], wanted: Wanted = EVERYTHING) -> MemoryScan:
+    def scan(self, columns: Sequence[str], wanted: RowFilter = EVERYTHING) -> MemoryScan:
         self.reads.append(("scan", wanted))
         keep = _may_be_needed(self.rows, wanted)
         live = self.live.filter(keep)
@@ -88,7 +88,7 @@ class MemoryView:
         )
 
 
-def _may_be_needed(rows: pa.Table, wanted: Wanted) -> pa.Array:
+def _may_be_needed(rows: pa.Table, wanted: RowFilter) -> pa.Array:
     keep = pa.array([True] * rows.num_rows, pa.bool_())
     if wanted.points is not None:
         keep = pc.and_(keep, _equal_one_of(rows, wanted.points))

@@ -20,7 +20,7 @@ from engine.model.partitioning import partition_of
 from engine.model.schema import Epoch, GroupName, PartitionId
 from engine.replica import group_views
 from engine.replica.follower import Follower, FollowerOptions
-from engine.scan import Wanted
+from engine.scan import RowFilter
 from engine.state.state_options import StateOptions
 from tests.support import following as support
 from tests.support.following import GROUP, PARTITIONS, contents, define
@@ -338,7 +338,7 @@ def test_a_view_of_some_partitions(changelog: Changelog, appender: StoreAppender
             view = views[DEBIT.name]
             found = view.lookup(["account"], points)
             assert sorted(found.column(0).to_pylist()) == sorted(expected)
-            assert view.scan(["account"], Wanted(points)).to_table().num_rows == len(expected)
+            assert view.scan(["account"], RowFilter(points)).to_table().num_rows == len(expected)
             single = [view.lookup(["account"], points.slice(place, 1)).num_rows for place in range(ACCOUNTS)]
             schema = pa.schema([("amount", pa.int64())])
             assert single == [int(account in expected) for account in range(ACCOUNTS)]

@@ -174,5 +174,7 @@ def test_what_hosts_of_other_versions_count_does_not_matter() -> None:
         {},
         {"fallbacks": {}},
         {"fallbacks": {"all columns": 2, "of tomorrow": 5}},
+        {"fallbacks": ["all columns"]},
+        {"fallbacks": {"all columns": "many", "split": None}},
     ]
     assert count_fallbacks([Fallback.SPLIT], reports) == {"split": 1, "all columns": 2}

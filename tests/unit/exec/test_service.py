@@ -20,7 +20,7 @@ from engine.errors import (
     Position,
     Unsupported,
 )
-from engine.scan import Wanted
+from engine.scan import RowFilter
 from engine.service import QueryOptions, QueryService, Session
 from tests.support.memory_source import MemorySource
 from tests.unit.exec.conftest import PLAYS
@@ -132,7 +132,7 @@ def test_pruned_rows_are_not_read(service: QueryService, source: MemorySource) -
     rows(service, "SELECT sum(count) AS n FROM plays WHERE song_id BETWEEN 3 AND 5 AND genre LIKE 'ro%'")
     [(kind, wanted)] = reads
     assert kind == "scan"
-    assert isinstance(wanted, Wanted)
+    assert isinstance(wanted, RowFilter)
     assert wanted.points is None
     assert {
         name: (interval.low.as_py(), interval.high.as_py())

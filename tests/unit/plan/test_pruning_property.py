@@ -1,7 +1,7 @@
 """Pruning never changes an answer: random conditions, joins and literals against plain DuckDB over the live
 rows.
 
-The source drops every row that `Wanted` allows it to drop, so one bound too tight is one row too few.
+The source drops every row that `RowFilter` allows it to drop, so one bound too tight is one row too few.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import pytest
 from engine.errors import Unavailable
 from engine.model.migration import AddColumn, Change, DropColumn, RenameColumn, WidenColumn, migrated
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition, define_store
-from engine.scan import Interval, Wanted
+from engine.scan import Interval, RowFilter
 from engine.state.cache import ColumnCache
 from engine.state.formats import MANIFEST, SegmentId, block_key, segment_key
 from engine.state.partition import PartitionStore
@@ -111,7 +111,7 @@ def column(view: StateView, name: str) -> list[object]:
 def blocks_read(view: StateView, name: str, low: object, high: object = None) -> int:
     kind = view.definition.schema.field(name).type
     first, last = (None if bound is None else pa.scalar(bound, kind) for bound in (low, high))
-    return view.scan([name], Wanted(intervals={name: Interval(first, last)})).statistics.blocks_read
+    return view.scan([name], RowFilter(intervals={name: Interval(first, last)})).statistics.blocks_read
 
 
 def test_old_and_new_rows_answer_together(plays: Plays) -> None:
