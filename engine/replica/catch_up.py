@@ -106,7 +106,7 @@ class CatchUpState:
             epoch: The epoch of the snapshot.
         """
         self._check_source("read a snapshot", track, [Source.UNSURE, Source.BLOCKED, Source.SNAPSHOT])
-        return replace(self._with_source(track, Source.SNAPSHOT), snapshot=epoch)
+        return replace(self._replace_source(track, Source.SNAPSHOT), snapshot=epoch)
 
     def abandon_snapshot(self, track: Track) -> CatchUpState:
         """The search for a snapshot, or the reading of one, has failed.
@@ -115,7 +115,7 @@ class CatchUpState:
             track: For which partitions.
         """
         self._check_source("abandon a snapshot", track, [Source.UNSURE, Source.BLOCKED, Source.SNAPSHOT])
-        return replace(self._with_source(track, Source.UNSURE), snapshot=None)
+        return replace(self._replace_source(track, Source.UNSURE), snapshot=None)
 
     def follow_commits(self, track: Track) -> CatchUpState:
         """A snapshot was read, or commits are the better way.
@@ -124,7 +124,7 @@ class CatchUpState:
             track: For which partitions.
         """
         self._check_source("follow commits", track, [Source.UNSURE, Source.BLOCKED, Source.SNAPSHOT])
-        return replace(self._with_source(track, Source.COMMITS), snapshot=None)
+        return replace(self._replace_source(track, Source.COMMITS), snapshot=None)
 
     def doubt_commits(self, track: Track) -> CatchUpState:
         """What follows was dropped, or may be.
@@ -133,7 +133,7 @@ class CatchUpState:
             track: For which partitions.
         """
         self._check_source("doubt commits", track, [Source.COMMITS, Source.UNSURE])
-        return self._with_source(track, Source.UNSURE)
+        return self._replace_source(track, Source.UNSURE)
 
     def block(self, track: Track) -> CatchUpState:
         """The next commit is damaged.
@@ -142,7 +142,7 @@ class CatchUpState:
             track: For which partitions.
         """
         self._check_source("block", track, [Source.COMMITS, Source.UNSURE])
-        return self._with_source(track, Source.BLOCKED)
+        return self._replace_source(track, Source.BLOCKED)
 
     def await_news(self, clock: float) -> CatchUpState:
         """Nothing follows. For long, that may be because it was dropped long ago.
@@ -154,7 +154,7 @@ class CatchUpState:
             return self
         return replace(self.doubt_commits(Track.MAIN), doubted_at=clock)
 
-    def _with_source(self, track: Track, source: Source) -> CatchUpState:
+    def _replace_source(self, track: Track, source: Source) -> CatchUpState:
         return replace(self, main=source) if track is Track.MAIN else replace(self, late=source)
 
     def _check_stage(self, transition: str, stages: Collection[Stage]) -> None:

@@ -24,7 +24,7 @@ from engine.state.live_rows import live_rows
 _log = logging.getLogger(__name__)
 
 
-def always_first(definition: StoreDefinition, partition: PartitionId) -> int:
+def first_rank(definition: StoreDefinition, partition: PartitionId) -> int:
     """The rank of a host that nobody shares partitions with."""
     return 0
 
@@ -47,7 +47,7 @@ class SnapshotOptions:
 
     after_bytes: int = 256 * MIB
     retention: SnapshotRetention = field(default_factory=SnapshotRetention)
-    rank: Callable[[StoreDefinition, PartitionId], int] = always_first
+    rank: Callable[[StoreDefinition, PartitionId], int] = first_rank
     patience_seconds: float = 30.0
     look_seconds: float = 1.0
     retry_seconds: float = 10.0
@@ -123,7 +123,9 @@ class SnapshotMaker:
             return True
         covered = frozenset[StorePartition]().union(*(part.covers for part in snapshots.parts(view.epoch)))
         mine = [
-            place for place in _places(view) if place not in covered and self._is_my_turn(view, place, waited)
+            place
+            for place in _held_partitions(view)
+            if place not in covered and self._is_my_turn(view, place, waited)
         ]
         if mine:
             snapshots.write_part(view.epoch, view.definitions, mine, self._rows(view, mine), view.generation)
@@ -161,7 +163,7 @@ class SnapshotMaker:
                 yield (name, partition), batch
 
 
-def _places(view: GroupView) -> Collection[StorePartition]:
+def _held_partitions(view: GroupView) -> Collection[StorePartition]:
     """The partitions that a host holds at a view, in an order in which those of a store are neighbours."""
     return [
         (name, partition)
@@ -251,7 +253,7 @@ class Snapshotter:
             self._tasks.clear()
 
     def _run_round(self) -> None:
-        for task in self._due():
+        for task in self._due_tasks():
             if self._is_done(task):
                 self._failures.clear(task.name)
                 with self._lock:
@@ -263,7 +265,7 @@ class Snapshotter:
             looks = [task.next_look for task in self._tasks.values()]
         return max(0.0, min(looks) - time.monotonic()) if looks else None
 
-    def _due(self) -> Collection[_Task]:
+    def _due_tasks(self) -> Collection[_Task]:
         clock = time.monotonic()
         with self._lock:
             return [task for task in self._tasks.values() if task.next_look <= clock]

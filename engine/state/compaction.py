@@ -121,7 +121,7 @@ def choose(sizes: Sequence[SegmentSize], options: StateOptions) -> tuple[Segment
                 for other in smaller
                 if size.live_rows <= STRETCH_ROWS // options.fan_out or _is_of_one_time([size, other])
             ]
-            return _fitting([size, *together], options.merge_bytes)
+            return _limit_bytes([size, *together], options.merge_bytes)
     return ()
 
 
@@ -144,7 +144,7 @@ def _first_full_class(
         classes.setdefault(_size_class(size.live_rows, options.fan_out), []).append(size)
     for _, members in sorted(classes.items()):
         if len(members) >= options.fan_out:
-            fitting = _fitting(_neighbours(members, options.fan_out, stretch), options.merge_bytes)
+            fitting = _limit_bytes(_neighbours(members, options.fan_out, stretch), options.merge_bytes)
             if len(fitting) > 1:
                 return fitting
     return ()
@@ -164,7 +164,7 @@ def _neighbours(members: Sequence[SegmentSize], fan_out: int, stretch: int) -> S
     return ()
 
 
-def _fitting(sizes: Sequence[SegmentSize], most: int) -> tuple[SegmentId, ...]:
+def _limit_bytes(sizes: Sequence[SegmentSize], most: int) -> tuple[SegmentId, ...]:
     """The first one, and as many of the others as together stay within the bytes that a merge may take."""
     chosen: list[SegmentId] = []
     total = 0

@@ -227,14 +227,14 @@ def encode_block(column: pa.Array) -> bytes:
     return bytes(pa.RecordBatch.from_arrays([column], ["column"]).serialize())
 
 
-def decode_block(data: bytes, kind: pa.DataType, rows: int) -> pa.Array:
+def decode_block(data: bytes, arrow_type: pa.DataType, rows: int) -> pa.Array:
     """Read one column of one block; the array points into `data`.
 
     Raises:
         Corrupt: The bytes are no block of that type with that many rows.
     """
     try:
-        column = pa.ipc.read_record_batch(pa.py_buffer(data), pa.schema([("column", kind)])).column(0)
+        column = pa.ipc.read_record_batch(pa.py_buffer(data), pa.schema([("column", arrow_type)])).column(0)
     except (pa.ArrowException, OSError, EOFError) as error:
         raise Corrupt(_DAMAGED.format(what="block")) from error
     if len(column) != rows:

@@ -84,8 +84,8 @@ class KeyCodec:
     @cached_property
     def _number(self) -> Callable[[int], np.generic]:
         """Makes a number of the only key column's type."""
-        kind: Callable[[int], np.generic] = self._types[0].to_pandas_dtype()
-        return kind
+        number_type: Callable[[int], np.generic] = self._types[0].to_pandas_dtype()
+        return number_type
 
     def ranges(self, columns: Sequence[pa.Array]) -> tuple[Keys, Keys, bool]:
         """Where the keys lie that begin with given values of the leading columns.
@@ -116,8 +116,8 @@ def _form(types: Sequence[pa.DataType]) -> _Form:
     return _Form.BYTES if _is_text(types[0]) else _Form.NUMBERS
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
+def _is_text(arrow_type: pa.DataType) -> bool:
+    return bool(pa.types.is_string(arrow_type) or pa.types.is_binary(arrow_type))
 
 
 def numbers(column: pa.Array) -> npt.NDArray[np.generic]:

@@ -28,7 +28,7 @@ class Pick(NamedTuple):
     segment: Segment
     rows: Rows
 
-    def by_block(self) -> Iterator[tuple[int, Rows]]:
+    def split_by_block(self) -> Iterator[tuple[int, Rows]]:
         """Each block that has some of the rows, with their places in it."""
         block_rows = self.segment.record.block_rows
         bounds = np.searchsorted(self.rows, np.arange(self.segment.blocks + 1) * block_rows).tolist()
@@ -62,7 +62,7 @@ def gather(picks: Sequence[Pick], columns: Sequence[int], schema: pa.Schema) -> 
         return pa.Table.from_batches(_one_by_one(picks, columns, schema), schema)
     copies = [_copy_of(field.type, total) for field in schema]
     for pick in picks:
-        for block, inside in pick.by_block():
+        for block, inside in pick.split_by_block():
             for copy, column in zip(copies, pick.segment.columns(columns, block), strict=True):
                 copy.add(column, inside)
     return pa.Table.from_arrays([copy.finish() for copy in copies], schema=schema).combine_chunks()
@@ -91,16 +91,16 @@ class _FixedWidthCopy:
     copying a thousand values.
 
     Args:
-        kind: Their type.
+        arrow_type: Their type.
         rows: How many there will be.
     """
 
-    def __init__(self, kind: pa.DataType, rows: int) -> None:
-        self._kind = kind
+    def __init__(self, arrow_type: pa.DataType, rows: int) -> None:
+        self._arrow_type = arrow_type
         self._rows = rows
         self._added = 0
-        self._data = pa.allocate_buffer(rows * kind.byte_width)
-        self._dtype = np.dtype(f"V{kind.byte_width}")
+        self._data = pa.allocate_buffer(rows * arrow_type.byte_width)
+        self._dtype = np.dtype(f"V{arrow_type.byte_width}")
         self._values = np.frombuffer(self._data, self._dtype)
         self._valid: npt.NDArray[np.bool_] | None = None
 
@@ -120,32 +120,32 @@ class _FixedWidthCopy:
 
     def finish(self) -> pa.ChunkedArray:
         validity = None if self._valid is None else pa.py_buffer(np.packbits(self._valid, bitorder="little"))
-        return pa.chunked_array([pa.Array.from_buffers(self._kind, self._rows, [validity, self._data])])
+        return pa.chunked_array([pa.Array.from_buffers(self._arrow_type, self._rows, [validity, self._data])])
 
 
 class _TakenCopy:
     """Any values, taken by Arrow.
 
     Args:
-        kind: Their type.
+        arrow_type: Their type.
     """
 
-    def __init__(self, kind: pa.DataType) -> None:
-        self._kind = kind
+    def __init__(self, arrow_type: pa.DataType) -> None:
+        self._arrow_type = arrow_type
         self._parts: list[pa.Array] = []
 
     def add(self, column: pa.Array, rows: Rows) -> None:
         self._parts.append(column.take(pa.array(rows)))
 
     def finish(self) -> pa.ChunkedArray:
-        return pa.chunked_array(self._parts, self._kind)
+        return pa.chunked_array(self._parts, self._arrow_type)
 
 
-def _copy_of(kind: pa.DataType, rows: int) -> _Copy:
+def _copy_of(arrow_type: pa.DataType, rows: int) -> _Copy:
     has_bytes = (
-        pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_temporal(kind)
-        or pa.types.is_decimal(kind)
+        pa.types.is_integer(arrow_type)
+        or pa.types.is_floating(arrow_type)
+        or pa.types.is_temporal(arrow_type)
+        or pa.types.is_decimal(arrow_type)
     )
-    return _FixedWidthCopy(kind, rows) if has_bytes else _TakenCopy(kind)
+    return _FixedWidthCopy(arrow_type, rows) if has_bytes else _TakenCopy(arrow_type)

@@ -43,10 +43,10 @@ def _translate_errors() -> Iterator[None]:
     except Exception as error:
         if type(error) is not Exception and not isinstance(error, DbClosedError | OSError):
             raise  # a defect of the caller's, not a failure of RocksDB
-        raise _kind(str(error)) from error
+        raise _translate_status(str(error)) from error
 
 
-def _kind(status: str) -> LivestateError:
+def _translate_status(status: str) -> LivestateError:
     if "No space left" in status or "File too large" in status or "quota" in status.lower():
         return LimitExceeded(
             "The disk of the data directory is full; free space on it, and the host goes on by itself."

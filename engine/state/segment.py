@@ -174,15 +174,15 @@ class Segment:
         if column < 0 or self._context.numbers[column] in self.record.column_bytes:
             return None
         if column not in self._derived:
-            kind = self._context.column_type(column)
-            source = self._context.columns[column].source(self.record.column_bytes, kind)
+            arrow_type = self._context.column_type(column)
+            source = self._context.columns[column].source(self.record.column_bytes, arrow_type)
             if source is not None:
                 narrow = self.record.statistics.get(source[0])
-                self._derived[column] = None if narrow is None else narrow.cast(kind)
+                self._derived[column] = None if narrow is None else narrow.cast(arrow_type)
             else:
-                value = self._context.columns[column].default_value(kind)
+                value = self._context.columns[column].default_value(arrow_type)
                 self._derived[column] = (
-                    constant_statistics(value, self.blocks) if has_statistics(kind) else None
+                    constant_statistics(value, self.blocks) if has_statistics(arrow_type) else None
                 )
         return self._derived[column]
 
@@ -372,16 +372,19 @@ class Segment:
 
     def _load(self, column: int, block: int) -> pa.Array:
         """One column of one block, from what is stored of it: the column itself, a narrower one, or none."""
-        kind = self._context.column_type(column)
+        arrow_type = self._context.column_type(column)
         if column == KEY_COLUMN:
-            return self._read(KEY_COLUMN, kind, block)
+            return self._read(KEY_COLUMN, arrow_type, block)
         start, stop = self.block_span(block)
         stored = self._context.columns[column]
         return stored.read(
-            self.record.column_bytes, kind, stop - start, lambda number, kind: self._read(number, kind, block)
+            self.record.column_bytes,
+            arrow_type,
+            stop - start,
+            lambda number, arrow_type: self._read(number, arrow_type, block),
         )
 
-    def _read(self, number: int, kind: pa.DataType, block: int) -> pa.Array:
+    def _read(self, number: int, arrow_type: pa.DataType, block: int) -> pa.Array:
         data = self._context.storage.get(block_key(self.id, number, block))
         if data is None:
             raise Corrupt(
@@ -389,7 +392,7 @@ class Segment:
                 "it from the changelog."
             )
         start, stop = self.block_span(block)
-        return decode_block(data, kind, stop - start)
+        return decode_block(data, arrow_type, stop - start)
 
 
 def cache_keys(partition: int, segment: SegmentId, blocks: int, columns: Iterable[int]) -> list[CacheKey]:

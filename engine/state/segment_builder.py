@@ -96,8 +96,10 @@ class SegmentBuilder:
         yield from self._encode_column(column, self._cache_blocks(self._context.numbers[column], blocks))
 
     def _encode_column(self, column: int, blocks: Iterable[pa.Array]) -> Iterator[Pair]:
-        number, kind = self._context.numbers[column], self._context.column_type(column)
-        statistics = StatisticsBuilder(kind) if column != KEY_COLUMN and has_statistics(kind) else None
+        number, arrow_type = self._context.numbers[column], self._context.column_type(column)
+        statistics = (
+            StatisticsBuilder(arrow_type) if column != KEY_COLUMN and has_statistics(arrow_type) else None
+        )
         nbytes = 0
         for block, array in enumerate(blocks):
             if statistics is not None:

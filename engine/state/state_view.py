@@ -47,7 +47,7 @@ class _Piece(NamedTuple):
             else column[self.start - first : self.stop - first]
         )
 
-    def live(self) -> pa.Array:
+    def live_flags(self) -> pa.Array:
         """Which of the rows are live, `uint8`."""
         return self.entry.live_array[self.start : self.stop]
 
@@ -58,7 +58,7 @@ class _Edge(NamedTuple):
     needle: Keys
     side: str
 
-    def place(self, entry: LiveSegment) -> int:
+    def find_row(self, entry: LiveSegment) -> int:
         """The row of a segment that it is before."""
         return int(entry.segment.position(self.needle, self.side)[0])
 
@@ -77,8 +77,8 @@ def _pieces(
         if not kept:
             return ()
     low_edge, high_edge = edges
-    low = 0 if low_edge is None else low_edge.place(entry)
-    high = segment.rows if high_edge is None else high_edge.place(entry)
+    low = 0 if low_edge is None else low_edge.find_row(entry)
+    high = segment.rows if high_edge is None else high_edge.find_row(entry)
     pieces = []
     for block in kept:
         start, stop = segment.block_span(block)
@@ -215,7 +215,7 @@ class StateView:
         """Places of columns, and the schema that they make."""
         found = self._projections.get(columns)
         if found is None:
-            places = [self.place(column) for column in columns]
+            places = [self.column_index(column) for column in columns]
             found = self._projections[columns] = (
                 places,
                 pa.schema([self.definition.schema.field(place) for place in places]),
@@ -249,7 +249,7 @@ class StateView:
                     [column.take(pa.array(rows)) for column in columns],
                 )
 
-    def place(self, column: str) -> int:
+    def column_index(self, column: str) -> int:
         """Where a column is in the store's schema.
 
         Raises:
@@ -312,7 +312,9 @@ class PieceScan:
     @cached_property
     def schema(self) -> pa.Schema:
         """The columns asked for, then `LIVE_COLUMN` where dead rows may be among the rows."""
-        fields = [self.view.definition.schema.field(self.view.place(column)) for column in self.columns]
+        fields = [
+            self.view.definition.schema.field(self.view.column_index(column)) for column in self.columns
+        ]
         return pa.schema(
             [*fields, pa.field(LIVE_COLUMN, pa.uint8(), nullable=False)] if self._has_dead else fields
         )
@@ -320,7 +322,7 @@ class PieceScan:
     @property
     def nbytes(self) -> int:
         """Arrow bytes of all batches, from the segments' averages."""
-        places = [self.view.place(column) for column in self.columns]
+        places = [self.view.column_index(column) for column in self.columns]
         total, known, row_bytes = 0.0, None, 0.0
         for piece in self.pieces:
             segment = piece.entry.segment
@@ -353,21 +355,23 @@ class PieceScan:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, a batch a block; reads what is not in the cache as it goes."""
-        places = [self.view.place(column) for column in self.columns]
+        places = [self.view.column_index(column) for column in self.columns]
         schema = self.schema
         for piece in self.pieces:
             arrays = [piece.column(place) for place in places]
             if self._has_dead:
-                arrays.append(piece.live())
+                arrays.append(piece.live_flags())
             yield _batch(arrays, schema, piece.stop - piece.start)
 
     def to_table(self) -> pa.Table:
         """The rows as one table. Column by column, which takes a third of the time of joining batches."""
         if not self.schema.names:
             return pa.Table.from_batches(list(self.batches()))
-        chunks = [[piece.column(self.view.place(column)) for piece in self.pieces] for column in self.columns]
+        chunks = [
+            [piece.column(self.view.column_index(column)) for piece in self.pieces] for column in self.columns
+        ]
         if self._has_dead:
-            chunks.append([piece.live() for piece in self.pieces])
+            chunks.append([piece.live_flags() for piece in self.pieces])
         arrays = [
             pa.chunked_array(parts, field.type) for parts, field in zip(chunks, self.schema, strict=True)
         ]

@@ -23,9 +23,9 @@ from engine.scan import Interval
 MAX_TEXT_BYTES = 64
 
 
-def has_statistics(kind: pa.DataType) -> bool:
+def has_statistics(arrow_type: pa.DataType) -> bool:
     """Whether columns of a type have smallest and largest values."""
-    return not pa.types.is_nested(kind)
+    return not pa.types.is_nested(arrow_type)
 
 
 @dataclass(frozen=True)
@@ -64,23 +64,25 @@ class ColumnStatistics:
         can: npt.NDArray[np.bool_] = holds.to_numpy(zero_copy_only=False) | ~self.known
         return can
 
-    def cast(self, kind: pa.DataType) -> ColumnStatistics:
+    def cast(self, arrow_type: pa.DataType) -> ColumnStatistics:
         """The statistics of the same values in a wider type of numbers, in which they have the same order."""
-        return ColumnStatistics(cast_exactly(self.low, kind), cast_exactly(self.high, kind), self.known)
+        return ColumnStatistics(
+            cast_exactly(self.low, arrow_type), cast_exactly(self.high, arrow_type), self.known
+        )
 
     @cached_property
     def _numbers(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]] | None:
         """The bounds as numbers, where all are known: a query asks every segment, and numpy takes a tenth of
         the time of Arrow's kernels.
         """
-        kind = self.low.type
+        arrow_type = self.low.type
         if self.low.null_count or self.high.null_count or not self.known.all():
             return None
-        if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        if pa.types.is_integer(arrow_type) or pa.types.is_floating(arrow_type):
             return self.low.to_numpy(), self.high.to_numpy()
-        if pa.types.is_date32(kind):
+        if pa.types.is_date32(arrow_type):
             return self.low.view(pa.int32()).to_numpy(), self.high.view(pa.int32()).to_numpy()
-        if pa.types.is_timestamp(kind):
+        if pa.types.is_timestamp(arrow_type):
             return self.low.view(pa.int64()).to_numpy(), self.high.view(pa.int64()).to_numpy()
         return None
 
@@ -103,11 +105,11 @@ class StatisticsBuilder:
     """Makes the statistics of one column, block by block.
 
     Args:
-        kind: A type with statistics.
+        arrow_type: A type with statistics.
     """
 
-    def __init__(self, kind: pa.DataType) -> None:
-        self._kind = kind
+    def __init__(self, arrow_type: pa.DataType) -> None:
+        self._arrow_type = arrow_type
         self._lows: list[pa.Scalar] = []
         self._highs: list[pa.Scalar] = []
         self._known: list[bool] = []
@@ -123,23 +125,23 @@ class StatisticsBuilder:
     def finish(self) -> ColumnStatistics:
         """The statistics, with an entry for each block."""
         return ColumnStatistics(
-            pa.array(self._lows, self._kind),
-            pa.array(self._highs, self._kind),
+            pa.array(self._lows, self._arrow_type),
+            pa.array(self._highs, self._arrow_type),
             np.array(self._known, np.bool_),
         )
 
 
-def measure(blocks: Iterable[pa.Array], kind: pa.DataType) -> ColumnStatistics:
+def measure(blocks: Iterable[pa.Array], arrow_type: pa.DataType) -> ColumnStatistics:
     """The statistics of one column.
 
     Args:
         blocks: The column, an array a block.
-        kind: A type with statistics.
+        arrow_type: A type with statistics.
 
     Returns:
         An entry for each block.
     """
-    statistics = StatisticsBuilder(kind)
+    statistics = StatisticsBuilder(arrow_type)
     for block in blocks:
         statistics.add(block)
     return statistics.finish()

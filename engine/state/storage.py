@@ -47,4 +47,4 @@ class Storage(Protocol):
         """The smallest key that is not smaller than `key`."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release it."""

@@ -27,14 +27,14 @@ def extremes(values: pa.Array, rows: Grouping, *, largest: bool) -> pa.Array:
     Returns:
         Shape (groups,), in the same type; null for a group that has no value.
     """
-    kind = values.type
-    if not pa.types.is_decimal(kind):
+    arrow_type = values.type
+    if not pa.types.is_decimal(arrow_type):
         numbers = plain_numbers(values)
         if numbers is not None:
             valid = valid_rows(values)
             grouping = rows if valid is None else rows.keep_rows(valid)
             found = _extreme_numbers(numbers if valid is None else numbers[valid], grouping, largest=largest)
-            return from_numbers(found, kind, ~grouping.filled)
+            return from_numbers(found, arrow_type, ~grouping.filled)
     return take_or_null(values, first_extreme(values, rows, largest=largest))
 
 

@@ -29,16 +29,20 @@ def plain_numbers(values: pa.Array) -> Numbers | None:
     Returns:
         Shape (rows,); None for types that have no such form, as strings.
     """
-    kind = values.type
-    if pa.types.is_decimal(kind):
+    arrow_type = values.type
+    if pa.types.is_decimal(arrow_type):
         return narrow(unscaled_integers(values))
-    if pa.types.is_boolean(kind):
+    if pa.types.is_boolean(arrow_type):
         flags: Numbers = values.fill_null(False).to_numpy(zero_copy_only=False).view(np.uint8)
         return flags
-    if not (pa.types.is_integer(kind) or pa.types.is_temporal(kind) or pa.types.is_floating(kind)):
+    if not (
+        pa.types.is_integer(arrow_type)
+        or pa.types.is_temporal(arrow_type)
+        or pa.types.is_floating(arrow_type)
+    ):
         return None
     numbers = raw_numbers(values)
-    if not pa.types.is_floating(kind):
+    if not pa.types.is_floating(arrow_type):
         return numbers
     numbers = numbers + numbers.dtype.type(0)  # -0.0 + 0.0 is 0.0
     numbers[np.isnan(numbers)] = np.nan
@@ -56,36 +60,38 @@ def raw_numbers(values: pa.Array) -> Numbers:
     """The buffer of an integer, floating point or temporal column as numpy's numbers; what stands for nulls
     means nothing.
     """
-    kind = values.type
+    arrow_type = values.type
     dtype = (
-        np.dtype(kind.to_pandas_dtype())
-        if pa.types.is_integer(kind) or pa.types.is_floating(kind)
-        else np.dtype(f"i{kind.byte_width}")
+        np.dtype(arrow_type.to_pandas_dtype())
+        if pa.types.is_integer(arrow_type) or pa.types.is_floating(arrow_type)
+        else np.dtype(f"i{arrow_type.byte_width}")
     )
     if not len(values):
         return np.empty(0, dtype)  # an array without rows may have no buffer
     return np.frombuffer(values.buffers()[1], dtype)[values.offset : values.offset + len(values)]
 
 
-def from_numbers(numbers: Numbers, kind: pa.DataType, null: npt.NDArray[np.bool_] | None) -> pa.Array:
+def from_numbers(numbers: Numbers, arrow_type: pa.DataType, null: npt.NDArray[np.bool_] | None) -> pa.Array:
     """The values that `plain_numbers` made numbers of.
 
     Args:
         numbers: The numbers, shape (rows,).
-        kind: Type of the values; no decimal.
+        arrow_type: Type of the values; no decimal.
         null: Which of them are null, shape (rows,); None if none is.
     """
-    if pa.types.is_boolean(kind):
+    if pa.types.is_boolean(arrow_type):
         return pa.array(numbers.astype(np.bool_), mask=null)
-    if pa.types.is_floating(kind):
-        numbers = _flip_sign_bit(numbers).view(kind.to_pandas_dtype())
-    return as_array(numbers, kind, null)
+    if pa.types.is_floating(arrow_type):
+        numbers = _flip_sign_bit(numbers).view(arrow_type.to_pandas_dtype())
+    return to_array(numbers, arrow_type, null)
 
 
-def as_array(numbers: Numbers, kind: pa.DataType, null: npt.NDArray[np.bool_] | None) -> pa.Array:
+def to_array(numbers: Numbers, arrow_type: pa.DataType, null: npt.NDArray[np.bool_] | None) -> pa.Array:
     """Numbers of a type's own width as an array of that type."""
     validity = None if null is None or not null.any() else pa.py_buffer(np.packbits(~null, bitorder="little"))
-    return pa.Array.from_buffers(kind, len(numbers), [validity, pa.py_buffer(np.ascontiguousarray(numbers))])
+    return pa.Array.from_buffers(
+        arrow_type, len(numbers), [validity, pa.py_buffer(np.ascontiguousarray(numbers))]
+    )
 
 
 def order_numbers(values: pa.Array) -> Numbers:

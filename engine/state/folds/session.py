@@ -14,7 +14,7 @@ from engine.state.folds.fold import StoredState
 from engine.state.folds.fold_aggregates import Aggregates
 from engine.state.folds.fold_columns import TOMBSTONE_FIELD, concatenate, tombstones_of
 from engine.state.folds.grouping import Mask, valid_rows
-from engine.state.folds.order_numbers import as_array, raw_numbers
+from engine.state.folds.order_numbers import raw_numbers, to_array
 from engine.state.folds.timelines import Fragments, Joined, Times, join
 from engine.state.keys import KeyCodec
 
@@ -65,7 +65,7 @@ class SessionFold:
         if valid is not None:
             ends = np.where(valid, ends, starts)
         ends = np.maximum(ends, starts)
-        return as_array(ends, column.type, None), ends
+        return to_array(ends, column.type, None), ends
 
     def _batch(self, columns: Mapping[str, pa.Array], joined: Joined) -> pa.RecordBatch:
         sessions = self._fold_rows(columns, joined)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from engine.state.folds.grouping import Grouping, Mask, valid_rows
-from engine.state.folds.order_numbers import Numbers, as_array, raw_numbers
+from engine.state.folds.order_numbers import Numbers, raw_numbers, to_array
 from engine.state.folds.wide_integers import (
     Words,
     decimals,
@@ -45,15 +45,15 @@ def sums(values: pa.Array, rows: Grouping) -> pa.Array:
     valid = valid_rows(values)
     grouping = rows if valid is None else rows.keep_rows(valid)
     null = ~grouping.filled
-    kind = values.type
-    if pa.types.is_decimal(kind):
+    arrow_type = values.type
+    if pa.types.is_decimal(arrow_type):
         words = unscaled_integers(values) if valid is None else unscaled_integers(values)[valid]
-        return decimals(_decimal_sums(words, grouping, 10**kind.precision - 1), kind, null)
+        return decimals(_decimal_sums(words, grouping, 10**arrow_type.precision - 1), arrow_type, null)
     numbers = raw_numbers(values) if valid is None else raw_numbers(values)[valid]
-    if pa.types.is_floating(kind):
-        return as_array(_float_sums(numbers, grouping), kind, null)
+    if pa.types.is_floating(arrow_type):
+        return to_array(_float_sums(numbers, grouping), arrow_type, null)
     limits = np.iinfo(numbers.dtype)
-    return as_array(_integer_sums(numbers, grouping, int(limits.min), int(limits.max)), kind, null)
+    return to_array(_integer_sums(numbers, grouping, int(limits.min), int(limits.max)), arrow_type, null)
 
 
 def counts(values: pa.Array, rows: Grouping) -> pa.Array:

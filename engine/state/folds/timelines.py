@@ -105,7 +105,7 @@ def join(fragments: Fragments, gap: int) -> Joined:
     )
     moved = items[
         (items < fragments.stored)
-        & (fragments.starts[items] != _earliest(fragments.starts[items], groups, first))
+        & (fragments.starts[items] != _first_starts(fragments.starts[items], groups, first))
     ]
     replaced = np.array([row for line in lines for row in line.replaced], np.intp)
     sessions = np.concatenate([np.arange(size, size + len(first)), numbers])
@@ -128,7 +128,7 @@ def _split(rows: Rows, numbers: Rows) -> Iterator[Rows]:
     return (part for part in np.split(rows[order], bounds) if len(part))
 
 
-def _earliest(starts: Times, groups: Rows, first: Rows) -> Times:
+def _first_starts(starts: Times, groups: Rows, first: Rows) -> Times:
     """The smallest start of each one's group; groups are in order."""
     return np.minimum.reduceat(starts, first)[groups] if len(first) else starts
 
@@ -232,7 +232,7 @@ class _Chain:
         self.end = max(self.end, other.end)
         self.level = max(self.level, other.level + 1)
 
-    def all(self) -> Iterator[_Chain]:
+    def chains(self) -> Iterator[_Chain]:
         """This session and all that were taken into it or into one of those."""
         waiting = [self]
         while waiting:
@@ -293,7 +293,7 @@ class _Line:
 
 def _steps(easy: Step, chains: Sequence[_Chain], size: int) -> tuple[Sequence[Step], Rows, Rows]:
     """The steps for sessions that need but one, and for chains; and of each chain its item and a fragment."""
-    parts = sorted((part for chain in chains for part in chain.all()), key=lambda part: part.level)
+    parts = sorted((part for chain in chains for part in chain.chains()), key=lambda part: part.level)
     for number, part in enumerate(parts, size + easy.count):
         part.number = number
     steps = [_step(list(level)) for _, level in groupby(parts, key=lambda part: part.level)]

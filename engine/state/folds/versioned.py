@@ -13,7 +13,7 @@ from engine.state import keys as sort_keys
 from engine.state.folds.fold import StoredState
 from engine.state.folds.fold_columns import concatenate, tombstones_of
 from engine.state.folds.grouping import Mask, valid_rows
-from engine.state.folds.order_numbers import Numbers, as_array, raw_numbers
+from engine.state.folds.order_numbers import Numbers, raw_numbers, to_array
 from engine.state.keys import KeyCodec, Rows
 
 
@@ -51,11 +51,11 @@ class VersionedFold:
         history = _history(keys, starts)
         is_stored = history < table.num_rows
         stops, holds_now = _stops(keys[history], starts[history])
-        never_holds = _never_hold(ended, starts, tombstones_of(rows))[history]
+        never_holds = _find_void_versions(ended, starts, tombstones_of(rows))[history]
         stops[never_holds] = starts[history][never_holds]
         holds_now &= ~never_holds
         changed = ~is_stored | _differ(ended.take(pa.array(history)), stops, holds_now)
-        columns[self._kind.valid_to] = as_array(stops[changed], ended.type, holds_now[changed])
+        columns[self._kind.valid_to] = to_array(stops[changed], ended.type, holds_now[changed])
         return self._batch(columns, history[changed], never_holds[changed])
 
     def _batch(self, columns: Mapping[str, pa.Array], rows: Rows, never_hold: Mask) -> pa.RecordBatch:
@@ -93,7 +93,7 @@ def _stops(keys: Rows, starts: Numbers) -> tuple[Numbers, Mask]:
     return stops, is_newest
 
 
-def _never_hold(ended: pa.Array, starts: Numbers, removals: Mask | None) -> Mask:
+def _find_void_versions(ended: pa.Array, starts: Numbers, removals: Mask | None) -> Mask:
     """Which versions never hold: the stored ones that end where they start, and tombstones.
 
     Args:

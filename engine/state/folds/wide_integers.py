@@ -25,16 +25,18 @@ def unscaled_integers(values: pa.Array) -> Words:
     return words[values.offset : values.offset + len(values)]
 
 
-def decimals(words: Words, kind: pa.DataType, null: npt.NDArray[np.bool_] | None) -> pa.Array:
+def decimals(words: Words, arrow_type: pa.DataType, null: npt.NDArray[np.bool_] | None) -> pa.Array:
     """Decimals of unscaled integers.
 
     Args:
         words: The integers.
-        kind: Type of the decimals.
+        arrow_type: Type of the decimals.
         null: Which of them are null, shape (rows,); None if none is.
     """
     validity = None if null is None or not null.any() else pa.py_buffer(np.packbits(~null, bitorder="little"))
-    return pa.Array.from_buffers(kind, len(words), [validity, pa.py_buffer(np.ascontiguousarray(words))])
+    return pa.Array.from_buffers(
+        arrow_type, len(words), [validity, pa.py_buffer(np.ascontiguousarray(words))]
+    )
 
 
 def narrow(words: Words) -> npt.NDArray[np.int64] | None:
