@@ -101,7 +101,7 @@ class Committer:
         return (
             batch.query_id is not None
             and batch.batch_id is not None
-            and self.writer.committed(batch.query_id, batch.batch_id) is not None
+            and self.writer.committed_epoch(batch.query_id, batch.batch_id) is not None
         )
 
     def _target(self, output: StoreOutput, batch: Batch) -> Target:

@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from engine.errors import InvalidInput, LivestateError, Unavailable
-from engine.model.sql_types import quoted
+from engine.model.sql_types import quote_identifier
 from flight_server.client.connection import HostLostError
 from spark_pipeline import lease
 from spark_pipeline.host_calls import ReaderConnection, ReadPlan, Share
@@ -172,7 +172,7 @@ class LiveStateReader(DataSourceReader):
         """The statement that gives the columns."""
         if self._asks_for_all:
             return self._options.sql
-        columns = ", ".join(quoted(name) for name in self._schema.names)
+        columns = ", ".join(quote_identifier(name) for name in self._schema.names)
         return f"SELECT {columns} FROM {self._options.source}"
 
 

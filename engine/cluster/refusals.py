@@ -192,10 +192,11 @@ def out_of_reach(reading: GroupReading, read_point: ReadPoint, now: int) -> tupl
     generations = read_point.generations.get(reading.group)
     if (
         generations is not None
-        and (refused := _of_other_columns(reading, generations, read_point.of(reading.group))) is not None
+        and (refused := _of_other_columns(reading, generations, read_point.group_as_of(reading.group)))
+        is not None
     ):
         return refused
-    match read_point.of(reading.group):
+    match read_point.group_as_of(reading.group):
         case AsOfEpoch(epoch):
             return _no_such_epoch(reading, epoch)
         case AsOfTimestamp() as moment:

@@ -146,7 +146,7 @@ def _allowed_epochs(reading: GroupReading, read_point: ReadPoint, now: int) -> t
 
 
 def _allowed_in_time(reading: GroupReading, read_point: ReadPoint, now: int) -> tuple[Epoch, ...]:
-    match read_point.of(reading.group):
+    match read_point.group_as_of(reading.group):
         case AsOfEpoch(epoch):
             return (epoch,) if epoch in reading.epochs else ()
         case AsOfTimestamp(moment):

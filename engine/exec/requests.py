@@ -155,7 +155,7 @@ class Requests:
             )
             self._local.bind(found)
         except _MEANS_NOTHING:
-            if any(request.read_point.of(group) is not None for group in generations):
+            if any(request.read_point.group_as_of(group) is not None for group in generations):
                 raise
             return None
         return found

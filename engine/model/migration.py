@@ -166,7 +166,7 @@ class _Draft:
                 self._check_of_no_use(name, "dropped")
                 del self.fields[name], self.columns[name]
             case RenameColumn(name, to):
-                self._check_there(name)
+                self._check_exists(name)
                 self._check_free(to)
                 self._rename(name, to)
             case WidenColumn(name, kind):
@@ -200,7 +200,7 @@ class _Draft:
         self.next_column += 1
         return number
 
-    def _check_there(self, name: str) -> None:
+    def _check_exists(self, name: str) -> None:
         if name not in self.fields:
             is_made = name in self.columns and not name.startswith(RESERVED_PREFIX)
             raise InvalidInput(
@@ -215,7 +215,7 @@ class _Draft:
 
     def _check_of_no_use(self, name: str, what: str) -> None:
         """Refuse changes to columns that say which rows are there, and where."""
-        self._check_there(name)
+        self._check_exists(name)
         if name in self.key:
             raise InvalidInput(f"{name} is in the key, which places rows and cannot be {what}")
         if name in _columns_in_use(self.behaviour):
@@ -261,7 +261,9 @@ def _rename_in_behaviour(behaviour: Behaviour, name: str, to: str) -> Behaviour:
     return replace(behaviour, kind=kind, retention=retention)
 
 
-def migrated(definition: StoreDefinition, changes: Sequence[Change], generation: int) -> StoreDefinition:
+def migrate_definition(
+    definition: StoreDefinition, changes: Sequence[Change], generation: int
+) -> StoreDefinition:
     """What becomes of a store.
 
     Args:

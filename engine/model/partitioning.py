@@ -76,7 +76,7 @@ def partition_of(keys: Sequence[pa.Array | pa.ChunkedArray], partitions: int) ->
     Raises:
         InvalidInput: A column's type cannot place rows: floating point and nested types.
     """
-    columns = [_contiguous(key) for key in keys]
+    columns = [_hash_input(key) for key in keys]
     if len(columns[0]) <= _SCALAR_ROWS:
         return np.array([h % partitions for h in _scalar_hashes(columns)], dtype=np.int32)
     return _remainder(_vector_hashes(columns).view(np.int32), partitions)
@@ -121,7 +121,7 @@ def partitions_of(
     return frozenset(PartitionId(number) for number in set(placed.tolist()))
 
 
-def _contiguous(key: pa.Array | pa.ChunkedArray) -> pa.Array:
+def _hash_input(key: pa.Array | pa.ChunkedArray) -> pa.Array:
     """One array, with what Spark hashes in place of decimals."""
     column = key.combine_chunks() if isinstance(key, pa.ChunkedArray) else key
     if not pa.types.is_decimal128(column.type):
@@ -299,8 +299,8 @@ def _int_hasher(values: npt.NDArray[np.generic]) -> _Hasher:
     def fold(start: int, stop: int, hashes: _Words) -> None:
         words = values[start:stop].astype(np.int32).view(np.uint32)
         scratch = np.empty_like(words)
-        _mix_in(words, hashes, scratch)
-        _finish_in(hashes, np.uint32(4), scratch)
+        _mix_hashes(words, hashes, scratch)
+        _finish_hashes(hashes, np.uint32(4), scratch)
 
     return fold
 
@@ -311,8 +311,8 @@ def _long_hasher(values: npt.NDArray[np.generic]) -> _Hasher:
     def fold(start: int, stop: int, hashes: _Words) -> None:
         scratch = np.empty(stop - start, dtype=np.uint32)
         for half in (0, 1):
-            _mix_in(halves[start:stop, half].copy(), hashes, scratch)
-        _finish_in(hashes, np.uint32(8), scratch)
+            _mix_hashes(halves[start:stop, half].copy(), hashes, scratch)
+        _finish_hashes(hashes, np.uint32(8), scratch)
 
     return fold
 
@@ -338,7 +338,7 @@ def _bytes_hasher(column: pa.Array) -> _Hasher:
         begins, lengths, sorted_hashes = begins[order], lengths[order], hashes[order]
         by_hand = _mix_words(windows, begins, lengths, sorted_hashes)
         _mix_tails(data, begins[by_hand:], lengths[by_hand:], sorted_hashes[by_hand:])
-        _finish_in(sorted_hashes, lengths.view(np.uint32), np.empty_like(sorted_hashes))
+        _finish_hashes(sorted_hashes, lengths.view(np.uint32), np.empty_like(sorted_hashes))
         for row in range(by_hand):
             value = data[begins[row] : begins[row] + lengths[row]].tobytes()
             sorted_hashes[row] = _bytes_hash(value, int(hashes[order[row]]))
@@ -364,7 +364,7 @@ def _mix_words(
         if active < _FEW_LONG_STRINGS:
             return active
         words = windows[begins[:active] + 4 * position]
-        _mix_in(words, hashes[:active], scratch[:active])
+        _mix_hashes(words, hashes[:active], scratch[:active])
     return 0
 
 
@@ -376,11 +376,11 @@ def _mix_tails(
         rows = np.flatnonzero((lengths & 3) > position)
         tail = data[begins[rows] + (lengths[rows] & ~3) + position].view(np.int8)
         some = hashes[rows]
-        _mix_in(tail.astype(np.int32).view(np.uint32), some, np.empty_like(some))
+        _mix_hashes(tail.astype(np.int32).view(np.uint32), some, np.empty_like(some))
         hashes[rows] = some
 
 
-def _mix_in(words: _Words, hashes: _Words, scratch: _Words) -> None:
+def _mix_hashes(words: _Words, hashes: _Words, scratch: _Words) -> None:
     """Fold one word a row into the hashes, in place; `words` and `scratch` are overwritten."""
     np.multiply(words, np.uint32(_C1), out=words)
     _rotate(words, 15, scratch)
@@ -397,7 +397,7 @@ def _rotate(values: _Words, bits: int, scratch: _Words) -> None:
     np.bitwise_or(values, scratch, out=values)
 
 
-def _finish_in(hashes: _Words, lengths: _Words | np.uint32, scratch: _Words) -> None:
+def _finish_hashes(hashes: _Words, lengths: _Words | np.uint32, scratch: _Words) -> None:
     np.bitwise_xor(hashes, lengths, out=hashes)
     for shift, factor in ((16, _F1), (13, _F2)):
         np.right_shift(hashes, np.uint32(shift), out=scratch)

@@ -69,7 +69,7 @@ class ReadPoint:
     as_of_default: AsOf | None = None
     generations: Mapping[GroupName, range] = field(default_factory=dict)
 
-    def of(self, group: GroupName) -> AsOf | None:
+    def group_as_of(self, group: GroupName) -> AsOf | None:
         """What to read of a group; None for the newest within the limits."""
         return self.as_of.get(group, self.as_of_default)
 

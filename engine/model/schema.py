@@ -143,7 +143,7 @@ class StoreDefinition:
         Raises:
             Corrupt: The bytes are no definition, or of a format that this version does not know.
         """
-        document = _to_document(data)
+        document = _parse_document(data)
         try:
             schema = pa.schema([pa.field(c["name"], arrow_type(c["type"])) for c in document["columns"]])
             definition = define_store(
@@ -219,7 +219,7 @@ def _with_column_numbers(definition: StoreDefinition, document: Mapping[str, Any
     )
 
 
-def _to_document(data: bytes) -> Mapping[str, Any]:
+def _parse_document(data: bytes) -> Mapping[str, Any]:
     try:
         document = json.loads(data)
     except ValueError as error:
@@ -292,7 +292,7 @@ def define_store(
         raise InvalidInput(
             f"Store {name}: partitions must be a whole number from 1 to {MAX_PARTITIONS}, not {partitions!r}."
         )
-    rows = _canonical(name, schema, whole_key)
+    rows = _canonical_schema(name, schema, whole_key)
     check_behaviour(name, rows, whole_key, behaviour)
     schemas = schemas_of(rows, behaviour)
     definition = StoreDefinition(
@@ -312,7 +312,7 @@ def define_store(
     return definition
 
 
-def _canonical(store: str, schema: pa.Schema, key: Sequence[str]) -> pa.Schema:
+def _canonical_schema(store: str, schema: pa.Schema, key: Sequence[str]) -> pa.Schema:
     fields = []
     for field in schema:
         try:

@@ -56,13 +56,13 @@ def sql_type(kind: pa.DataType) -> str:
     if pa.types.is_list(kind):
         return f"{sql_type(kind.value_type)}[]"
     if pa.types.is_struct(kind):
-        return "STRUCT(" + ", ".join(f"{quoted(f.name)} {sql_type(f.type)}" for f in kind) + ")"
+        return "STRUCT(" + ", ".join(f"{quote_identifier(f.name)} {sql_type(f.type)}" for f in kind) + ")"
     if pa.types.is_map(kind):
         return f"MAP({sql_type(kind.key_type)}, {sql_type(kind.item_type)})"
     raise InvalidInput(f"The Arrow type {kind} is not a value type of a store.")
 
 
-def quoted(name: str) -> str:
+def quote_identifier(name: str) -> str:
     """A name as SQL has it, in double quotation marks."""
     return '"' + name.replace('"', '""') + '"'
 

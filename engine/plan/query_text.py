@@ -18,7 +18,7 @@ from sqlglot.errors import ErrorLevel, UnsupportedError
 
 from engine.errors import InvalidInput, Unsupported
 from engine.model.schema import StoreName
-from engine.model.sql_types import quoted, sql_type
+from engine.model.sql_types import quote_identifier, sql_type
 from engine.sql.bind import StoreReference
 from engine.sql.parameters import with_types
 
@@ -125,11 +125,11 @@ def fragment_text(
     sql, places, read = _text_with_types(tree, over_scans, tables, lists)
     stores = set()
     for reference in references:
-        scan = quoted(reference.scan)
+        scan = quote_identifier(reference.scan)
         if scan in sql:
             stores.add(reference.definition.name)
             # With its schema a name is never that of a common table expression.
-            sql = sql.replace(scan, ".".join(map(quoted, reference.table)))
+            sql = sql.replace(scan, ".".join(map(quote_identifier, reference.table)))
     return QueryText(sql, places, read, frozenset(stores))
 
 
@@ -185,12 +185,12 @@ def _given_types(sql: str, outputs: Sequence[ReadColumn]) -> str:
     order of rows.
     """
     columns = ", ".join(
-        f"{typed(quoted(f'c{place}'), column.type)} AS {quoted(column.name)}"
+        f"{typed(quote_identifier(f'c{place}'), column.type)} AS {quote_identifier(column.name)}"
         for place, column in enumerate(outputs)
     )
     return (
         f"SELECT {columns} FROM ({sql}) AS "
-        f"merged({', '.join(quoted(f'c{place}') for place in range(len(outputs)))})"
+        f"merged({', '.join(quote_identifier(f'c{place}') for place in range(len(outputs)))})"
     )
 
 
@@ -214,12 +214,12 @@ def _restore_types(tree: exp.Expr, tables: Mapping[str, Sequence[ReadColumn]]) -
 
 def _with_types_restored(name: str, columns: Sequence[ReadColumn]) -> str:
     outputs = ", ".join(
-        quoted(column.name)
+        quote_identifier(column.name)
         if column.survives
-        else f"{typed(quoted(column.name), column.type)} AS {quoted(column.name)}"
+        else f"{typed(quote_identifier(column.name), column.type)} AS {quote_identifier(column.name)}"
         for column in columns
     )
-    return f"SELECT {outputs} FROM {quoted(name)}"
+    return f"SELECT {outputs} FROM {quote_identifier(name)}"
 
 
 def typed(expression: str, kind: str) -> str:

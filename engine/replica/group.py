@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from engine.changelog import Changelog, Commit, Snapshot
-from engine.changelog.definitions import lacks
+from engine.changelog.definitions import missing_definition
 from engine.changelog.layout import path_segment
 from engine.cluster.reports import GroupReport, Progress, StoreReport
 from engine.errors import LivestateError, Unavailable
@@ -220,7 +220,7 @@ class GroupState:
         """
         found = self._changelog.definition_at(store, generation)
         if found is None:
-            raise lacks(store)
+            raise missing_definition(store)
         return found
 
     def epoch_of(self, store: StoreName) -> Epoch:

@@ -395,5 +395,5 @@ def without_moments(
     groups = {each.definition.group for each in references} - by_epoch
     return {
         **read_point.as_of,
-        **{group: None for group in groups if isinstance(read_point.of(group), AsOfTimestamp)},
+        **{group: None for group in groups if isinstance(read_point.group_as_of(group), AsOfTimestamp)},
     }

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from engine.model.sql_types import quoted
+from engine.model.sql_types import quote_identifier
 
 KEYWORDS = (
     *(
@@ -111,7 +111,7 @@ class Completion:
 
 def quoted_if_needed(name: str) -> str:
     """A name as SQL has it: in double quotes unless it is a plain one."""
-    return name if _PLAIN_NAME.match(name) else quoted(name)
+    return name if _PLAIN_NAME.match(name) else quote_identifier(name)
 
 
 def completions(before: str, whole: str, catalog: Catalog) -> Iterator[Completion]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from engine.changelog import Changelog
 from engine.errors import NotFound
-from engine.model.migration import Change, migrated, parse_changes
+from engine.model.migration import Change, migrate_definition, parse_changes
 from engine.model.schema import Epoch, GroupName, StoreDefinition, StoreName
 
 _LOOK_SECONDS = 0.1
@@ -76,7 +76,7 @@ def migrate(changelog: Changelog, options: MigrateOptions, say: Callable[[str], 
         )
     epoch = changelog.newest_epoch(there.group)
     if options.dry_run:
-        changed = migrated(there, options.changes, changelog.generation(there.group) + 1)
+        changed = migrate_definition(there, options.changes, changelog.generation(there.group) + 1)
         _show(there, changed, say)
         say("Nothing was changed: this was a dry run.")
         return

@@ -56,7 +56,7 @@ STEPS: dict[str, tuple[type, str, Callable[..., object]]] = {
     "read a commit": (Epochs, "read", lambda epochs, *_: epochs.group),
     "read rows": (Epochs, "rows", lambda epochs, *_: epochs.group),
     "see that an epoch is there": (Epochs, "holds", lambda epochs, *_: epochs.group),
-    "find the newest epoch": (Epochs, "newest", lambda epochs, *_: epochs.group),
+    "find the newest epoch": (Epochs, "newest_epoch", lambda epochs, *_: epochs.group),
     "list snapshots": (Snapshots, "epochs", lambda snapshots, *_: snapshots.group),
     "open a partition": (GroupSetup, "open", group_of_setup),
     "take a step": (GroupState, "step", lambda group, *_: group.group),

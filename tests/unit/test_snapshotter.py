@@ -372,7 +372,7 @@ def test_hosts_write_a_snapshot_together(
     with hosts(changelog, tmp_path, 1):
         append_some(appender, EPOCHS_BETWEEN, known)
         wait_for_snapshot(changelog, EPOCHS_BETWEEN)
-    snapshot = changelog.snapshots(GROUP).newest()
+    snapshot = changelog.snapshots(GROUP).newest_snapshot()
     assert snapshot is not None
     assert len(snapshot.parts) == 2
     append(appender, {3: 33})
@@ -410,7 +410,7 @@ def test_a_replica_writes_for_one_that_is_gone(
         append_some(appender, EPOCHS_BETWEEN, known)
         wait_for_snapshot(changelog, EPOCHS_BETWEEN)
         assert time.monotonic() - began > 0.2
-    snapshot = changelog.snapshots(GROUP).newest()
+    snapshot = changelog.snapshots(GROUP).newest_snapshot()
     assert snapshot is not None
     assert len(snapshot.parts) == 2
     check(changelog, tmp_path / "alone", known)

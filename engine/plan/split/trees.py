@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from sqlglot import exp
 
-from engine.model.sql_types import quoted
+from engine.model.sql_types import quote_identifier
 
 _QUOTED = re.compile(r'"((?:[^"]|"")*)"')
 
@@ -143,7 +143,7 @@ def place_text(node: exp.Expr | None) -> str | None:
 
 def column_text(alias: str, name: str) -> str:
     """The text of `column(alias, name)`."""
-    return f"{quoted(alias)}.{quoted(name)}"
+    return f"{quote_identifier(alias)}.{quote_identifier(name)}"
 
 
 def tables_of(node: exp.Expr) -> Iterator[exp.Table]:
