@@ -164,7 +164,9 @@ def _holders(hosts: int) -> Mapping[int, int]:
     store = replace(definition(), partitions=PARTITIONS)
     assignment = Assignment(names)
     return {
-        partition: place for place, name in enumerate(names) for partition in assignment.held(name, store)
+        partition: place
+        for place, name in enumerate(names)
+        for partition in assignment.held_partitions(name, store)
     }
 
 

@@ -226,7 +226,7 @@ class QueryService:
         if known is not None and is_known and expected_shapes in (None, known.prepared.shapes):
             return known.prepared
         deadline = Deadline(self._timeout(session))
-        ready, read_point = self._texts.ready(sql, session.dialect, session.read_point, deadline)
+        ready, read_point = self._texts.ready_text(sql, session.dialect, session.read_point, deadline)
         deadline.check()
         request = now = self._as_read(
             Request(
@@ -451,9 +451,9 @@ class QueryService:
             return None
         texts = self._texts
         found = (
-            texts.with_literal(text, dialect)
+            texts.lookup_by_literal(text, dialect)
             if parameters is None
-            else texts.with_parameter(text, dialect, parameters)
+            else texts.lookup_by_parameter(text, dialect, parameters)
         )
         if found is None:
             return None
@@ -507,7 +507,7 @@ class QueryService:
         if shape is None:
             return None
         tables = self._source.tables()
-        known = self._statements.shaped(shape.text, tables)
+        known = self._statements.known_lookup(shape.text, tables)
         if known is None:
             self._statements.learn_shape(shape.text, len(shape.values), tables)
             return None

@@ -128,7 +128,7 @@ def describe_store(definition: StoreDefinition) -> pa.Table:
         if it has one, and what else it is for.
     """
     places = {name: f"PRI {place}" for place, name in enumerate(definition.key, 1)}
-    parts = _parts(definition)
+    parts = _column_roles(definition)
     rows = [
         (
             field.name,
@@ -142,7 +142,7 @@ def describe_store(definition: StoreDefinition) -> pa.Table:
     return _columns_table(rows)
 
 
-def _parts(definition: StoreDefinition) -> Mapping[str, Sequence[str]]:
+def _column_roles(definition: StoreDefinition) -> Mapping[str, Sequence[str]]:
     """The parts that columns play besides that in the key."""
     kind, retention = definition.behaviour.kind, definition.behaviour.retention
     parts: dict[str, list[str]] = defaultdict(list)

@@ -57,7 +57,7 @@ def hosts_table(
                 **host,
                 "store_group": group,
                 **progress(report, newest[group], now),
-                "partitions": _held(standing.report, group, definitions),
+                "partitions": _count_partitions(standing.report, group, definitions),
             }
             for group, report in sorted(groups.items())
         ] or [host]
@@ -89,7 +89,7 @@ def progress(group: GroupReport, newest: Epoch, now: int) -> dict[str, Any]:
     return {"epoch": group.newest, "newest_epoch": max(newest, group.newest), "lag_seconds": lag}
 
 
-def _held(report: HostReport | None, group: GroupName, definitions: Definitions) -> int:
+def _count_partitions(report: HostReport | None, group: GroupName, definitions: Definitions) -> int:
     stores = {} if report is None else report.stores
     return sum(
         len(store.partitions)
@@ -172,11 +172,11 @@ def _status(
         bytes=once(store.bytes for store, _ in holders),
         partitions=len(reached),
         segments=once(store.segments for store, _ in holders),
-        problem=" ".join(filter(None, (_missing(missing), difficulty))),
+        problem=" ".join(filter(None, (_missing_in_words(missing), difficulty))),
     )
 
 
-def _missing(numbers: list[int]) -> str:
+def _missing_in_words(numbers: list[int]) -> str:
     if not numbers:
         return ""
     more = len(numbers) - MOST_NUMBERS

@@ -44,12 +44,12 @@ class PartitionSet:
         """All stores that a host reads with it."""
         return (*self.stores, *self.beside)
 
-    def missing(self, hosts: Collection[HostName]) -> frozenset[PartitionId]:
+    def missing_numbers(self, hosts: Collection[HostName]) -> frozenset[PartitionId]:
         """The numbers that none of some hosts has."""
         return self.numbers.difference(*(held for host, held in self.held.items() if host in hosts))
 
 
-def bundles_of(
+def partition_sets_of(
     needs: Mapping[StoreName, Collection[PartitionId]],
     definitions: Mapping[StoreName, StoreDefinition],
     reports: Mapping[HostName, HostReport],
@@ -70,27 +70,27 @@ def bundles_of(
     read = {store: frozenset(numbers) for store, numbers in needs.items() if numbers}
     beside = {store: numbers for store, numbers in read.items() if definitions[store].behaviour.is_global}
     if not beside:
-        return _bundles(read, definitions, reports)
+        return _cut_into_sets(read, definitions, reports)
     able = {
         host: report
         for host, report in reports.items()
-        if all(_has(report, store, numbers) for store, numbers in beside.items())
+        if all(_holds_all(report, store, numbers) for store, numbers in beside.items())
     }
-    spread = _bundles(
+    spread = _cut_into_sets(
         {store: numbers for store, numbers in read.items() if store not in beside}, definitions, able
     )
     bundles = (
-        *(replace(bundle, is_beside=bool(spread)) for bundle in _bundles(beside, definitions, able)),
+        *(replace(bundle, is_beside=bool(spread)) for bundle in _cut_into_sets(beside, definitions, able)),
         *spread,
     )
     return tuple(replace(bundle, beside=tuple(sorted(beside))) for bundle in bundles)
 
 
-def _has(report: HostReport, store: StoreName, numbers: frozenset[PartitionId]) -> bool:
+def _holds_all(report: HostReport, store: StoreName, numbers: frozenset[PartitionId]) -> bool:
     return store in report.stores and numbers <= frozenset(report.stores[store].held)
 
 
-def _bundles(
+def _cut_into_sets(
     needs: Mapping[StoreName, frozenset[PartitionId]],
     definitions: Mapping[StoreName, StoreDefinition],
     reports: Mapping[HostName, HostReport],
@@ -101,7 +101,8 @@ def _bundles(
         for store in sorted(store for store in needs if definitions[store].partitions == count):
             parts = _refined_parts(parts, store, needs[store])
         found += [
-            PartitionSet(count, stores, numbers, _held(stores, numbers, reports)) for stores, numbers in parts
+            PartitionSet(count, stores, numbers, _numbers_by_host(stores, numbers, reports))
+            for stores, numbers in parts
         ]
     return tuple(found)
 
@@ -113,7 +114,7 @@ def _refined_parts(parts: Iterable[_Part], store: StoreName, numbers: frozenset[
     return [(stores, part) for stores, part in refined if part]
 
 
-def _held(
+def _numbers_by_host(
     stores: tuple[StoreName, ...], numbers: frozenset[PartitionId], reports: Mapping[HostName, HostReport]
 ) -> dict[HostName, frozenset[PartitionId]]:
     held: dict[HostName, frozenset[PartitionId]] = {}
@@ -181,7 +182,7 @@ class GroupReading:
             if epoch in report.committed and epoch >= since.get(host, epoch + 1)
         )
 
-    def hosts_on_the_way(self, epoch: Epoch) -> Hosts:
+    def hosts_behind(self, epoch: Epoch) -> Hosts:
         """The hosts that have not come to an epoch yet."""
         return frozenset(host for host, report in self.reports.items() if report.newest < epoch)
 
@@ -194,7 +195,7 @@ class GroupReading:
         """
         readers = {store: self.hosts_at(epoch, store) | others for store in self.stores}
         return not any(
-            bundle.missing(
+            bundle.missing_numbers(
                 frozenset.intersection(*(readers[store] for store in bundle.read if store in readers))
             )
             for bundle in self.bundles
@@ -242,7 +243,7 @@ def readings_of(
         needs: Partitions by store.
         definitions: The stores.
         reports: How hosts stand.
-        bundles: What `bundles_of` made of the needs.
+        bundles: What `partition_sets_of` made of the needs.
     """
     readings = []
     for group in sorted({definitions[store].group for store in needs}):

@@ -54,7 +54,7 @@ def outlook(report: GroupReport) -> str:
     return f"{far} and does not get on: {report.problem}" if report.problem else f"{far}: try again later."
 
 
-def no_partition(
+def refuse_partition(
     bundle: PartitionSet,
     missing: Collection[PartitionId],
     readings: Sequence[GroupReading],
@@ -110,8 +110,8 @@ def no_partition(
             ".",
         )
         return Unavailable(
-            f"Partition {number} of store {lacking} is being rebuilt on {_place(host)}, on its way to "
-            f"{wanted}{far}"
+            f"Partition {number} of store {lacking} is being rebuilt on {_host_in_words(host)}, on its way "
+            f"to {wanted}{far}"
         )
     best = next(iter(order[number]), None)
     if best is None:
@@ -142,7 +142,7 @@ def _gap(reading: GroupReading, epoch: Epoch, others: Hosts = frozenset()) -> _G
     for bundle in reading.bundles:
         stores = [store for store in bundle.read if store in reading.stores]
         able = frozenset.intersection(*(reading.hosts_at(epoch, store) | others for store in stores))
-        for number in sorted(bundle.missing(able)):
+        for number in sorted(bundle.missing_numbers(able)):
             holders = [
                 host for host, held in bundle.held.items() if number in held and host in reading.reports
             ]
@@ -152,18 +152,18 @@ def _gap(reading: GroupReading, epoch: Epoch, others: Hosts = frozenset()) -> _G
     return None
 
 
-def _place(host: HostName) -> str:
+def _host_in_words(host: HostName) -> str:
     return host if host == LONE_HOST else f"host {host}"
 
 
 def _lag_in_words(gap: _Gap, wanted: Epoch) -> str:
     return (
         f"Partition {gap.number} of store {gap.store} is at epoch {gap.report.newest} on "
-        f"{_place(gap.host)}, and epoch {wanted} is wanted"
+        f"{_host_in_words(gap.host)}, and epoch {wanted} is wanted"
     )
 
 
-def no_route(readings: Sequence[GroupReading]) -> Unavailable:
+def refuse_route(readings: Sequence[GroupReading]) -> Unavailable:
     """The refusal of a query whose groups can each be read, but whose hosts are behind in different ones."""
     groups = " and ".join(reading.group for reading in readings)
     gaps = ((_gap(reading, reading.epochs[0]), reading.epochs[0]) for reading in readings)
@@ -174,7 +174,7 @@ def no_route(readings: Sequence[GroupReading]) -> Unavailable:
     )
 
 
-def out_of_reach(reading: GroupReading, read_point: ReadPoint, now: int) -> tuple[LivestateError, bool]:
+def refuse_read_point(reading: GroupReading, read_point: ReadPoint, now: int) -> tuple[LivestateError, bool]:
     """The refusal of a query for whose wish a group has no epoch.
 
     Args:
@@ -192,20 +192,20 @@ def out_of_reach(reading: GroupReading, read_point: ReadPoint, now: int) -> tupl
     generations = read_point.generations.get(reading.group)
     if (
         generations is not None
-        and (refused := _of_other_columns(reading, generations, read_point.group_as_of(reading.group)))
+        and (refused := _refuse_other_columns(reading, generations, read_point.group_as_of(reading.group)))
         is not None
     ):
         return refused
     match read_point.group_as_of(reading.group):
         case AsOfEpoch(epoch):
-            return _no_such_epoch(reading, epoch)
+            return _refuse_epoch(reading, epoch)
         case AsOfTimestamp() as moment:
-            return _no_such_moment(reading, moment)
+            return _refuse_moment(reading, moment)
         case _:
-            return _too_old(reading, read_point, now), True
+            return _refuse_staleness(reading, read_point, now), True
 
 
-def _of_other_columns(
+def _refuse_other_columns(
     reading: GroupReading, wanted: range, as_of: AsOf | None
 ) -> tuple[LivestateError, bool] | None:
     """The refusal of a statement whose columns are told, and those of the epoch that it asks for, or of the
@@ -241,18 +241,18 @@ def _of_other_columns(
     return None
 
 
-def _no_such_epoch(reading: GroupReading, epoch: Epoch) -> tuple[LivestateError, bool]:
+def _refuse_epoch(reading: GroupReading, epoch: Epoch) -> tuple[LivestateError, bool]:
     if epoch > reading.newest_known:
         return NotFound(
             f"Epoch {epoch} of group {reading.group} is not committed; the newest is {reading.newest_known}. "
             "To wait for an epoch, ask for min_epoch."
         ), False
-    gone = _gap(reading, epoch, reading.hosts_on_the_way(epoch))
+    gone = _gap(reading, epoch, reading.hosts_behind(epoch))
     if gone is not None:
         return NotFound(
             f"Epoch {epoch} of group {reading.group} is not retained: partition {gone.number} of store "
             f"{gone.store} can be read "
-            f"on {_place(gone.host)} at epochs {epochs_in_words(gone.report.committed)}."
+            f"on {_host_in_words(gone.host)} at epochs {epochs_in_words(gone.report.committed)}."
         ), False
     gap = _gap(reading, epoch)
     if gap is not None:
@@ -263,7 +263,7 @@ def _no_such_epoch(reading: GroupReading, epoch: Epoch) -> tuple[LivestateError,
     ), False
 
 
-def _no_such_moment(reading: GroupReading, moment: AsOfTimestamp) -> tuple[LivestateError, bool]:
+def _refuse_moment(reading: GroupReading, moment: AsOfTimestamp) -> tuple[LivestateError, bool]:
     epochs = [epoch for epoch in reading.epochs if reading.committed_at(epoch) <= moment.microseconds]
     if not epochs:
         oldest = AsOfTimestamp(reading.committed_at(reading.epochs[-1]))
@@ -284,14 +284,14 @@ def _no_such_moment(reading: GroupReading, moment: AsOfTimestamp) -> tuple[Lives
             ), True
     for epoch in epochs:
         gap = _gap(reading, epoch)
-        if gap is not None and reading.is_covered(epoch, reading.hosts_on_the_way(epoch)):
+        if gap is not None and reading.is_covered(epoch, reading.hosts_behind(epoch)):
             return Unavailable(f"{_lag_in_words(gap, epoch)}: try again shortly."), True
     return NotFound(
         f"No epoch of group {reading.group} as of {moment} is retained on all hosts that have its partitions."
     ), False
 
 
-def _too_old(reading: GroupReading, read_point: ReadPoint, now: int) -> Unavailable:
+def _refuse_staleness(reading: GroupReading, read_point: ReadPoint, now: int) -> Unavailable:
     covered = next((epoch for epoch in reading.epochs if reading.is_covered(epoch)), None)
     wanted = read_point.min_epoch or reading.epochs[0]
     if covered is None or covered < wanted:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from engine.cluster.readable import bundles_of, readings_of
+from engine.cluster.readable import partition_sets_of, readings_of
 from engine.cluster.reports import HostName, HostReport
 from engine.cluster.routing import Order
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
@@ -30,7 +30,7 @@ def readers(
         The hosts: those that should answer for the first of the partitions come first, in their order, and
         the others follow by name.
     """
-    bundles = bundles_of(needs, definitions, reports)
+    bundles = partition_sets_of(needs, definitions, reports)
     able = set(reports)
     for bundle in bundles:
         able = {host for host in able if len(bundle.held.get(host, ())) == len(bundle.numbers)}

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from engine.cluster.readable import GroupReading, Hosts, PartitionSet, bundles_of, readings_of
-from engine.cluster.refusals import no_partition, no_route, out_of_reach
+from engine.cluster.readable import GroupReading, Hosts, PartitionSet, partition_sets_of, readings_of
+from engine.cluster.refusals import refuse_partition, refuse_read_point, refuse_route
 from engine.cluster.reports import HostName, HostReport
 from engine.errors import InvalidInput, LivestateError
 from engine.model.read_point import NEWEST, AsOfEpoch, AsOfTimestamp, ReadPoint
@@ -88,7 +88,7 @@ def route(
     Returns:
         The route; or why there is none.
     """
-    bundles = bundles_of(needs, definitions, reports)
+    bundles = partition_sets_of(needs, definitions, reports)
     readings = readings_of(needs, definitions, reports, bundles)
     if (
         isinstance(read_point.as_of_default, AsOfEpoch)
@@ -103,19 +103,19 @@ def route(
             False,
         )
     for bundle in bundles:
-        if missing := bundle.missing(bundle.held):
+        if missing := bundle.missing_numbers(bundle.held):
             return NoRoute(
-                no_partition(bundle, missing, readings, reports, order(bundle.count)), may_come=True
+                refuse_partition(bundle, missing, readings, reports, order(bundle.count)), may_come=True
             )
     allowed: list[tuple[Epoch, ...]] = []
     for reading in readings:
         epochs = _allowed_epochs(reading, read_point, now)
         if not epochs or not any(reading.is_covered(epoch) for epoch in epochs):
-            return NoRoute(*out_of_reach(reading, read_point, now))
+            return NoRoute(*refuse_read_point(reading, read_point, now))
         allowed.append(epochs)
     chosen = _choose(readings, allowed, {bundle: frozenset(bundle.held) for bundle in bundles})
     if chosen is None:
-        return NoRoute(no_route(readings), may_come=True)
+        return NoRoute(refuse_route(readings), may_come=True)
     epochs_of, hosts_of = chosen
     return Route(
         {reading.group: epoch for reading, epoch in zip(readings, epochs_of, strict=True)},
@@ -150,7 +150,7 @@ def _allowed_in_time(reading: GroupReading, read_point: ReadPoint, now: int) -> 
         case AsOfEpoch(epoch):
             return (epoch,) if epoch in reading.epochs else ()
         case AsOfTimestamp(moment):
-            return _allowed_at(reading, moment)
+            return _epochs_as_of(reading, moment)
         case _:
             limit = read_point.max_staleness_seconds
             oldest = read_point.min_epoch or 0
@@ -160,7 +160,7 @@ def _allowed_in_time(reading: GroupReading, read_point: ReadPoint, now: int) -> 
             )
 
 
-def _allowed_at(reading: GroupReading, moment: int) -> tuple[Epoch, ...]:
+def _epochs_as_of(reading: GroupReading, moment: int) -> tuple[Epoch, ...]:
     """The epochs as of a moment; none while a host is on the way to a newer one that was
     committed by then.
     """
@@ -173,7 +173,7 @@ def _allowed_at(reading: GroupReading, moment: int) -> tuple[Epoch, ...]:
     for place, epoch in enumerate(epochs):
         if reading.is_covered(epoch):
             return epochs[place:]
-        if reading.is_covered(epoch, reading.hosts_on_the_way(epoch)):
+        if reading.is_covered(epoch, reading.hosts_behind(epoch)):
             return ()
     return ()
 
@@ -217,7 +217,7 @@ def _hosts_that_have(
         left[bundle] = left[bundle].intersection(
             *(readers[store] for store in bundle.read if store in readers)
         )
-        if bundle.missing(left[bundle]):
+        if bundle.missing_numbers(left[bundle]):
             return None
     return left
 
@@ -236,7 +236,7 @@ def _shares(
     for bundle, hosts in hosts_of.items():
         if bundle.is_beside:
             continue
-        for host, numbers in _spread(bundle, hosts, order).items():
+        for host, numbers in _assign_numbers(bundle, hosts, order).items():
             stores = placed.setdefault(host, dict.fromkeys(needs, ()) | beside)
             for store in bundle.stores:
                 # A store can be in several bundles, of different numbers.
@@ -261,7 +261,9 @@ def _host_of_everything(
     return next((host for host in preferred if host in able), min(able, default=None))
 
 
-def _spread(bundle: PartitionSet, hosts: Hosts, order: Order) -> dict[HostName, tuple[PartitionId, ...]]:
+def _assign_numbers(
+    bundle: PartitionSet, hosts: Hosts, order: Order
+) -> dict[HostName, tuple[PartitionId, ...]]:
     """The numbers that each host reads, ascending: a number is read at the first host that should answer for
     it and can.
     """

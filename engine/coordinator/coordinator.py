@@ -41,7 +41,7 @@ from engine.exec.fragment_executor import FragmentExecutor
 from engine.exec.local import LocalExecutor
 from engine.exec.query_result import QueryResult
 from engine.model.read_point import NEWEST
-from engine.plan.placement import Kept, kept_partitions, united
+from engine.plan.placement import Kept, kept_partitions, unite_partitions
 from engine.plan.plans import CountPlan
 from engine.plan.values import Arguments
 from engine.scan import BuildingError
@@ -267,7 +267,7 @@ class Coordinator:
         kept = kept_partitions(plan.runs.bound.references, plan.runs.predicates, asked.arguments)
         context = FragmentContext(asked.arguments, route, self._cluster.here, asked.deadline)
         shares = {
-            each.fragment.name: context.shares(each.text, united(each.fragment.references, kept))
+            each.fragment.name: context.shares(each.text, unite_partitions(each.fragment.references, kept))
             for each in plan.fragments
         }
         return scattered_lines(plan, asked.arguments, kept, shares)
@@ -395,7 +395,9 @@ class Coordinator:
         if plan.runs is not asked.statement:
             kept = kept_partitions(plan.runs.bound.references, plan.runs.predicates, asked.arguments)
         context = FragmentContext(asked.arguments, route, self._cluster.here, asked.deadline)
-        needs = {each.fragment.name: united(each.fragment.references, kept) for each in plan.fragments}
+        needs = {
+            each.fragment.name: unite_partitions(each.fragment.references, kept) for each in plan.fragments
+        }
         with ExitStack() as resources:
             parts = self._begin_parts(asked.deadline, resources)
             reservation = self._memory.reservation()

@@ -21,7 +21,7 @@ from engine.coordinator.plans import Definitions, PlanCache
 from engine.coordinator.router import Router
 from engine.coordinator.routes import Routes
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition
-from engine.plan.placement import Partitions, kept_partitions, united
+from engine.plan.placement import Partitions, kept_partitions, unite_partitions
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Divider:
             return Division(route.epochs, plan.schema, None)
         if plan.runs is not asked.statement:
             kept = kept_partitions(plan.runs.bound.references, plan.runs.predicates, asked.arguments)
-        needs = united(fragment.fragment.references, kept)
+        needs = unite_partitions(fragment.fragment.references, kept)
         context = FragmentContext(asked.arguments, route, self._cluster.here, asked.deadline)
         shares = _shares({name: needs[name] for name in fragment.text.stores}, route, asked.definitions)
         pieces = tuple(

@@ -17,7 +17,7 @@ from engine.coordinator.routes import Routes
 from engine.errors import Unavailable
 from engine.exec.requests import Requests
 from engine.model.schema import StoreDefinition, StoreName
-from engine.plan.placement import Kept, Partitions, all_partitions, kept_partitions, united
+from engine.plan.placement import Kept, Partitions, all_partitions, kept_partitions, unite_partitions
 from engine.scan import StoreSource
 from engine.statements.shapes import Generations, Shapes
 
@@ -85,7 +85,7 @@ class Router:
             kept = kept_partitions(
                 asked.statement.bound.references, asked.statement.predicates, asked.arguments
             )
-            needs = _everything(asked) if whole else united(asked.statement.bound.references, kept)
+            needs = _everything(asked) if whole else unite_partitions(asked.statement.bound.references, kept)
             route = self._routes.find(needs, asked.definitions, asked.read_point, asked.deadline)
             if self.fits(asked.statement.bound.definitions, route):
                 return Routed(asked, kept, needs, route)

@@ -15,7 +15,7 @@ from engine.duckdb.deadline import NO_DEADLINE, Deadline, locked
 from engine.duckdb.errors import read_failure
 from engine.duckdb.results import check_types, known_type, result_schema
 from engine.model.sql_types import quote_identifier, sql_type
-from engine.plan.query_text import ReadColumn, typed
+from engine.plan.query_text import ReadColumn, cast_text
 from engine.scan import LIVE_COLUMN
 from engine.sql.bind import CATALOG, SCHEMA, StoreReference
 
@@ -114,7 +114,7 @@ class Binder:
 
     def _arrow_schema(self, columns: Sequence[ReadColumn]) -> pa.Schema:
         """The schema that the engine gives to columns of these types."""
-        nulls = ", ".join(typed("NULL", column.type) for column in columns)
+        nulls = ", ".join(cast_text("NULL", column.type) for column in columns)
         with self._lock:
             try:
                 with self._database.sql(f"SELECT {nulls}").to_arrow_reader(1) as reader:

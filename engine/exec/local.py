@@ -24,7 +24,7 @@ from engine.plan.plans import CountPlan, EnginePlan, RowsPlan, lookup_points
 from engine.plan.statement import ReadyStatement
 from engine.scan import StoreSource
 from engine.sql.columns import has_columns_of_rows
-from engine.sql.diagnose import located
+from engine.sql.diagnose import diagnose
 from engine.statements.pin import Pin, Views, check_shapes
 from engine.statements.request import REFUSED_LIMIT, Request
 from engine.statements.statement_cache import ReadyText, StatementCache
@@ -201,7 +201,7 @@ class LocalExecutor:
 
     def _widen(self, request: Request, error: BindingError) -> ReadyText:
         try:
-            widened = self._statements.widened(request.ready, request.dialect)
+            widened = self._statements.widen(request.ready, request.dialect)
         except LivestateError as cause:
             raise _refusal(request.ready, error) from cause
         return replace(widened, statement=replace(widened.statement, names=request.statement.names))
@@ -291,6 +291,6 @@ def _check_time(batches: Iterator[pa.RecordBatch], deadline: Deadline) -> Iterat
 
 
 def _refusal(ready: ReadyText, error: BindingError) -> LivestateError:
-    return located(
+    return diagnose(
         ready.statement.bound, error.failure.message, error.failure.name, error.near, error.failure.subtype
     )

@@ -21,7 +21,7 @@ from engine.plan.values import Arguments
 from engine.sql.parse import Kind
 from engine.statements.request import Request
 from engine.statements.statement_cache import ReadyText
-from engine.statements.texts import ExpectedShapes, Texts, outdated
+from engine.statements.texts import ExpectedShapes, Texts, refuse_outdated
 
 _MEANS_NOTHING = (InvalidInput, NotFound, Unsupported)
 """How a text is refused that says nothing of the stores as they are."""
@@ -66,7 +66,7 @@ class Requests:
             LivestateError: It is not valid, as kind and message say.
         """
         started = time.perf_counter()
-        ready, resolved = self._texts.ready(text, dialect, read_point, deadline)
+        ready, resolved = self._texts.ready_text(text, dialect, read_point, deadline)
         deadline.check()
         arguments = Arguments(parameter_values(ready.statement.bound.parameters, parameters), ready.lists)
         request = Request(
@@ -102,16 +102,16 @@ class Requests:
             or not statement.has_fixed_columns
         ):
             return request
-        ready = self._texts.with_expected_shapes(
+        ready = self._texts.rebind_as_expected(
             request.ready, request.dialect, expected_shapes, request.deadline
         )
         if ready is None:
-            raise outdated(expected_shapes, statement.bound)
+            raise refuse_outdated(expected_shapes, statement.bound)
         before = _with_text(request, ready)
         if self._columns(before) == self._columns(request):
             return request
         if ready.statement.bound.stores != statement.bound.stores:
-            raise outdated(expected_shapes, statement.bound)
+            raise refuse_outdated(expected_shapes, statement.bound)
         return before
 
     def has_same_columns(self, other: Request, request: Request) -> bool:
@@ -151,7 +151,7 @@ class Requests:
         """
         try:
             found = _with_text(
-                request, self._texts.in_shapes(request.ready, request.dialect, generations, request.deadline)
+                request, self._texts.rebind_at(request.ready, request.dialect, generations, request.deadline)
             )
             self._local.bind(found)
         except _MEANS_NOTHING:

@@ -91,7 +91,7 @@ def _value(slot: ParameterSlot, value: pa.Scalar) -> pa.Scalar:
         return value
     if pa.types.is_null(value.type):
         return pa.scalar(None, slot.type or DEFAULT_TYPE)
-    value = _canonical(slot, value)
+    value = _canonical_value(slot, value)
     if slot.type is None or slot.is_cast or _family(value.type) == _family(slot.type):
         # A value keeps its own type: converted to the one of its place it could be rounded.
         return value
@@ -130,7 +130,7 @@ def _instants(slot: ParameterSlot, value: Any) -> Any:
     )
 
 
-def _canonical(slot: ParameterSlot, value: pa.Scalar) -> pa.Scalar:
+def _canonical_value(slot: ParameterSlot, value: pa.Scalar) -> pa.Scalar:
     try:
         kind = canonical_type(value.type)
         return value if value.type == kind else pc.cast(value, kind)

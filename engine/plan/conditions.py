@@ -278,7 +278,7 @@ class _FromClause:
                 if pair is not None:
                     pairs.setdefault(*pair)
             pairs.update({name: name for name in self._using_columns(source, constants) if name not in pairs})
-            columns = tuple(self._actual(source, name) for name in pairs)
+            columns = tuple(self._actual_name(source, name) for name in pairs)
             if not pairs:
                 continue
             if constants.listed is not None:
@@ -317,7 +317,7 @@ class _FromClause:
                     return column.lower(), constant.lower()
         return None
 
-    def _actual(self, source: _Source, lowered: str) -> str:
+    def _actual_name(self, source: _Source, lowered: str) -> str:
         assert source.reference is not None
         names: list[str] = self._references[source.reference].definition.schema.names
         return next(name for name in names if name.lower() == lowered)
@@ -334,7 +334,7 @@ class _FromClause:
         )
         if not certain:
             return None
-        return parts[-1] if source.reference is None else self._actual(source, parts[-1])
+        return parts[-1] if source.reference is None else self._actual_name(source, parts[-1])
 
     def _qualifies(self, qualifier: str, source: _Source) -> bool:
         """A qualifier means a source if no other one has that name, and no column that could be a struct of

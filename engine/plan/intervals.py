@@ -20,7 +20,7 @@ from engine.plan.predicates import (
     Predicate,
     StartsWith,
 )
-from engine.plan.values import UNKNOWN, Arguments, coerced, stays_apart
+from engine.plan.values import UNKNOWN, Arguments, coerce_constants, stays_apart
 from engine.scan import Interval
 
 _LAST = 0x10FFFF
@@ -52,7 +52,7 @@ class IntervalFinder:
         for column, interval in self._conjuncts(predicate):
             found[column] = _intersection(found[column], interval) if column in found else interval
         kept = (
-            (column, _comparable(interval, self._schema.field(column).type))
+            (column, _comparable_interval(interval, self._schema.field(column).type))
             for column, interval in found.items()
         )
         return {column: interval for column, interval in kept if interval is not None}
@@ -124,7 +124,7 @@ class IntervalFinder:
 
     def _hull_of(self, column: str, values: pa.Array) -> list[tuple[str, Interval]]:
         kind = self._schema.field(column).type
-        members = coerced(values, kind)
+        members = coerce_constants(values, kind)
         return [] if members is UNKNOWN or not _is_ordered(kind) else _hull(column, members)
 
 
@@ -157,7 +157,7 @@ def _is_above(one: pa.Scalar, other: pa.Scalar) -> bool:
     return bool(pc.greater(one, other).as_py())
 
 
-def _comparable(interval: Interval, kind: pa.DataType) -> Interval | None:
+def _comparable_interval(interval: Interval, kind: pa.DataType) -> Interval | None:
     """An interval that means the same whichever way floats are ordered.
 
     The engine sorts NaN above all numbers, IEEE 754 and Arrow compare it with nothing. NaN meets no upper

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from engine.model.partitioning import partitions_of
 from engine.model.schema import PartitionId, StoreDefinition, StoreName
-from engine.plan.plans import wanted
+from engine.plan.plans import wanted_rows
 from engine.plan.predicates import Predicate
 from engine.plan.values import Arguments
 from engine.scan import Interval, Wanted
@@ -48,12 +48,12 @@ def kept_partitions(
     """
     kept = {}
     for reference, predicate in zip(references, predicates, strict=True):
-        found = _partitions_of(reference.definition, wanted(predicate, reference, arguments))
+        found = _partitions_of(reference.definition, wanted_rows(predicate, reference, arguments))
         kept[reference.scan] = all_partitions(reference.definition) if found is None else found
     return kept
 
 
-def united(references: Sequence[StoreReference], kept: Kept) -> Partitions:
+def unite_partitions(references: Sequence[StoreReference], kept: Kept) -> Partitions:
     """The partitions that some references need together.
 
     Args:

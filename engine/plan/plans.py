@@ -1,7 +1,7 @@
 """How a statement is answered: three kinds of plan, and which of them a statement gets.
 
 A plan is made once for a statement and used for any parameters; what depends on parameters is computed in
-`wanted`.
+`wanted_rows`.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def plan(bound: BoundStatement) -> Plan:
 
     Returns:
         The plan. `RowsPlan` may still need the engine: its predicate must turn out to be points (see
-        `wanted`).
+        `wanted_rows`).
     """
     return _count_plan(bound) or _rows_plan(bound) or EnginePlan(bound, conditions(bound))
 
@@ -247,7 +247,7 @@ def _has_opaque(predicate: Predicate) -> bool:
     return predicate == OPAQUE if parts is None else any(_has_opaque(part) for part in parts)
 
 
-def wanted(predicate: Predicate, reference: StoreReference, arguments: Arguments) -> Wanted:
+def wanted_rows(predicate: Predicate, reference: StoreReference, arguments: Arguments) -> Wanted:
     """Which rows of a reference a query can need.
 
     Args:

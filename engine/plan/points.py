@@ -17,9 +17,9 @@ from engine.plan.values import (
     Operand,
     Parameter,
     Unknown,
-    coerced,
+    coerce_constants,
     constant_of,
-    exact,
+    exact_value,
     stays_apart,
 )
 
@@ -89,7 +89,7 @@ class PointFinder:
                 break
             used.append(chosen)
             pinned.update(chosen.rows.schema.names)
-        leading = self._leading(pinned)
+        leading = self._leading_columns(pinned)
         if not leading:
             return None
         rows = reduce(_product, (each.rows for each in used))
@@ -114,7 +114,7 @@ class PointFinder:
             return None
         return min(fitting, key=lambda each: int(each.rows.num_rows))
 
-    def _leading(self, pinned: set[str]) -> list[str]:
+    def _leading_columns(self, pinned: set[str]) -> list[str]:
         leading = []
         for column in self._key:
             if column not in pinned:
@@ -191,7 +191,7 @@ class PointFinder:
         if any(array.null_count for array in values.columns):
             values = values.filter(_all_valid(values))
         arrays = [
-            coerced(array, self._schema.field(column).type)
+            coerce_constants(array, self._schema.field(column).type)
             for column, array in zip(columns, values.columns, strict=True)
         ]
         known = [array for array in arrays if array is not UNKNOWN]
@@ -203,7 +203,7 @@ class PointFinder:
         value = self._parameters[predicate.parameter.place]
         if predicate.column not in self._key or not pa.types.is_list(value.type) or not value.is_valid:
             return None
-        items = coerced(value.values, self._schema.field(predicate.column).type)
+        items = coerce_constants(value.values, self._schema.field(predicate.column).type)
         if items is UNKNOWN:
             return None
         return Tuples(pa.RecordBatch.from_arrays([items], names=[predicate.column]), complete=True)
@@ -241,8 +241,8 @@ def exact_operand(
         if value.type == kind and not pa.types.is_floating(kind):
             return value if value.is_valid else None
         constant = constant_of(value)
-        return UNKNOWN if constant is UNKNOWN else exact(constant, kind)
-    return exact(operand, kind)
+        return UNKNOWN if constant is UNKNOWN else exact_value(constant, kind)
+    return exact_value(operand, kind)
 
 
 def exact_operands(
@@ -258,7 +258,7 @@ def exact_operands(
         parameters: Values of the parameters, of canonical types.
 
     Returns:
-        A value for each, as `exact` gives it; UNKNOWN where one of them is.
+        A value for each, as `exact_value` gives it; UNKNOWN where one of them is.
     """
     values: list[pa.Scalar | None] = []
     for operand in operands:

@@ -162,12 +162,12 @@ def _comparison(node: exp.Expr, resolve: ColumnResolver) -> Predicate:
     if column is None:
         return OPAQUE
     if isinstance(other, exp.Any):
-        return _any(column, other) if straight is Comparison.EQUAL else OPAQUE
+        return _any_predicate(column, other) if straight is Comparison.EQUAL else OPAQUE
     operand = operand_of(other)
     return OPAQUE if operand is UNKNOWN else Compare(column, comparison, operand)
 
 
-def _any(column: str, node: exp.Any) -> Predicate:
+def _any_predicate(column: str, node: exp.Any) -> Predicate:
     operand = operand_of(node.this)
     return IsAnyOf(column, operand) if isinstance(operand, Parameter) else OPAQUE
 

@@ -20,7 +20,7 @@ from engine.errors import InvalidInput, Unsupported
 from engine.model.schema import StoreName
 from engine.model.sql_types import quote_identifier, sql_type
 from engine.sql.bind import StoreReference
-from engine.sql.parameters import with_types
+from engine.sql.parameters import fix_types
 
 _LOSSY = re.compile(
     r'HUGEINT|TIMESTAMP_S|TIMESTAMP_MS|ENUM|UUID|JSON|UNION|BIGNUM|VARIANT|BIT|"NULL"|\[\d+\]', re.IGNORECASE
@@ -158,7 +158,7 @@ def merge_text(
         Unsupported: It has something that cannot be written down for the engine.
         InvalidInput: It nests too deeply.
     """
-    sql, places, read = _text_with_types(with_types(tree, types), plain, tables, lists)
+    sql, places, read = _text_with_types(fix_types(tree, types), plain, tables, lists)
     return QueryText(sql if outputs is None else _given_types(sql, outputs), places, read, frozenset())
 
 
@@ -185,7 +185,7 @@ def _given_types(sql: str, outputs: Sequence[ReadColumn]) -> str:
     order of rows.
     """
     columns = ", ".join(
-        f"{typed(quote_identifier(f'c{place}'), column.type)} AS {quote_identifier(column.name)}"
+        f"{cast_text(quote_identifier(f'c{place}'), column.type)} AS {quote_identifier(column.name)}"
         for place, column in enumerate(outputs)
     )
     return (
@@ -216,13 +216,13 @@ def _with_types_restored(name: str, columns: Sequence[ReadColumn]) -> str:
     outputs = ", ".join(
         quote_identifier(column.name)
         if column.survives
-        else f"{typed(quote_identifier(column.name), column.type)} AS {quote_identifier(column.name)}"
+        else f"{cast_text(quote_identifier(column.name), column.type)} AS {quote_identifier(column.name)}"
         for column in columns
     )
     return f"SELECT {outputs} FROM {quote_identifier(name)}"
 
 
-def typed(expression: str, kind: str) -> str:
+def cast_text(expression: str, kind: str) -> str:
     """An expression as a value of a type that the engine named."""
     return "NULL" if kind == _NULL else f"CAST({expression} AS {kind})"
 

@@ -19,8 +19,8 @@ from engine.plan.predicates import OPAQUE, Predicate
 from engine.sql.bind import BoundStatement, bind
 from engine.sql.literals import LiftedText
 from engine.sql.output_names import holds_unnamed
-from engine.sql.parameters import with_types
-from engine.sql.parse import Kind, parse, without_places
+from engine.sql.parameters import fix_types
+from engine.sql.parse import Kind, copy_without_positions, parse
 from engine.sql.versions import NO_MOMENTS, Moments
 
 _QUERIES = frozenset({Kind.QUERY, Kind.EXPLAIN, Kind.EXPLAIN_ANALYZE})
@@ -91,7 +91,7 @@ def _engine_sql(bound: BoundStatement, types: tuple[pa.DataType | None, ...]) ->
     if bound.tree is None:
         return ""
     try:
-        tree = with_types(without_places(bound.tree), types)
+        tree = fix_types(copy_without_positions(bound.tree), types)
         return str(tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE, copy=False))
     except UnsupportedError as error:
         raise Unsupported(f"The statement has something that the engine lacks: {error}") from error

@@ -105,7 +105,7 @@ def constant_of(value: pa.Scalar) -> Constant | Unknown:
     return UNKNOWN if isinstance(constant.value, float) and not isfinite(constant.value) else constant
 
 
-def exact(constant: Constant, kind: pa.DataType) -> pa.Scalar | Unknown | None:
+def exact_value(constant: Constant, kind: pa.DataType) -> pa.Scalar | Unknown | None:
     """A constant as a value of a column's type.
 
     Args:
@@ -132,7 +132,7 @@ def stays_apart(value: pa.Scalar, kind: pa.DataType) -> bool:
     """Whether a number, compared as a floating point type, differs from all other values of its own type.
 
     Args:
-        value: A value that `exact` gave.
+        value: A value that `exact_value` gave.
         kind: float64 or float32.
     """
     is_double = pa.types.is_float64(kind)
@@ -281,7 +281,7 @@ def _parse_or_unknown(parse: Any, text: str) -> Any:
         return UNKNOWN
 
 
-def coerced(values: pa.Array, kind: pa.DataType) -> pa.Array | Unknown:
+def coerce_constants(values: pa.Array, kind: pa.DataType) -> pa.Array | Unknown:
     """Many constants at once as values of a column's type.
 
     Args:

@@ -207,12 +207,12 @@ class _Taker:
         for found in _tokens(self._text, tokens):
             # What belongs to a clause was taken with it.
             if found.start() >= end and found.lastgroup == "clause":
-                end = self._take(found)
+                end = self._take_clause(found)
             elif found.start() >= end:
-                self._see(found)
+                self._read_token(found)
         return AsOfText("".join([*self._parts, self._text[self._copied :]]), tuple(self._clauses))
 
-    def _see(self, found: re.Match[str]) -> None:
+    def _read_token(self, found: re.Match[str]) -> None:
         level = self._levels[-1]
         match found.lastgroup:
             case "word":
@@ -232,7 +232,7 @@ class _Taker:
             case _:
                 level.tail.append(None)
 
-    def _take(self, found: re.Match[str]) -> int:
+    def _take_clause(self, found: re.Match[str]) -> int:
         """Take a clause out; returns where to go on."""
         level = self._levels[-1]
         as_of, end = self._read_moment(found)
@@ -377,7 +377,7 @@ def _groups_of(
     return groups
 
 
-def without_moments(
+def drop_version_moments(
     read_point: ReadPoint, references: Sequence[StoreReference]
 ) -> dict[GroupName, AsOf | None]:
     """What to read of groups by a session's wish, whose moments are no epochs where all that is read of a

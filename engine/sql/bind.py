@@ -22,7 +22,7 @@ from engine.sql.output_names import name_outputs_over
 from engine.sql.parameters import ParameterSlot, bind_parameters
 from engine.sql.parse import Kind, ParsedStatement
 from engine.sql.text import SourceText, did_you_mean, offset_of
-from engine.sql.versions import HISTORY, NO_MOMENTS, Moments, is_versioned, read_at, with_times
+from engine.sql.versions import HISTORY, NO_MOMENTS, Moments, add_time_columns, is_versioned, read_at
 
 CATALOG = "livestate"
 SCHEMA = "main"
@@ -163,14 +163,16 @@ def bind(
         (name, definition.group, _offset_in_text(parsed.source, table)) for table, name, definition in found
     ]
     references = []
-    for number, ((table, name, definition), moment) in enumerate(zip(found, moments.at(places), strict=True)):
+    for number, ((table, name, definition), moment) in enumerate(
+        zip(found, moments.moments_of(places), strict=True)
+    ):
         columns = (
             tuple(definition.schema.names)
             if all_columns or wanted[number] is ALL_COLUMNS
             else tuple(wanted[number])
         )
         is_held = is_versioned(definition) and table.db.lower() != HISTORY
-        columns = with_times(columns, definition) if is_held else columns
+        columns = add_time_columns(columns, definition) if is_held else columns
         references.append(
             StoreReference(f"{prefix}{number}", table.alias_or_name, definition, columns, is_held, name)
         )

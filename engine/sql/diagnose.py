@@ -15,7 +15,7 @@ _ADVICE = re.compile(r" *Use \"?SET .*")
 """Settings are locked, so advice to change one helps nobody."""
 
 
-def located(bound: BoundStatement, message: str, name: str, near: str, subtype: str) -> LivestateError:
+def diagnose(bound: BoundStatement, message: str, name: str, near: str, subtype: str) -> LivestateError:
     """The error for a statement that the engine refuses.
 
     Args:
@@ -33,7 +33,11 @@ def located(bound: BoundStatement, message: str, name: str, near: str, subtype: 
             reference.scan, reference.alias
         )
     message = _ADVICE.sub("", message.split("\n", 1)[0]).strip()
-    place = None if bound.tree is None else _place(bound.tree, name) or _place(bound.tree, near.strip("\"'"))
+    place = (
+        None
+        if bound.tree is None
+        else _find_name(bound.tree, name) or _find_name(bound.tree, near.strip("\"'"))
+    )
     unknown = _unknown_column(bound)
     if unknown is not None:
         column, names = unknown
@@ -65,7 +69,7 @@ def _unknown_column(bound: BoundStatement) -> tuple[exp.Column, list[str]] | Non
     return None
 
 
-def _place(tree: exp.Expr, name: str) -> int | None:
+def _find_name(tree: exp.Expr, name: str) -> int | None:
     """The first place of a name: of a column before that of anything else."""
     lowered = name.lower()
     if not lowered:

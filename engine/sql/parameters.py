@@ -120,9 +120,9 @@ def _suggested_type(mark: exp.Expr, references: Sequence[StoreReference]) -> pa.
     if isinstance(parent, exp.Like | exp.ILike | exp.StartsWith):
         return pa.string()
     if isinstance(parent, exp.Any) and isinstance(parent.parent, _COMPARISONS):
-        return _list_of(_type_of(_other(parent.parent, parent), references))
+        return _list_of(_type_of(_other_side(parent.parent, parent), references))
     if isinstance(parent, _COMPARISONS):
-        return _type_of(_other(parent, node), references)
+        return _type_of(_other_side(parent, node), references)
     if isinstance(parent, exp.Between):
         return _type_of(parent.this, references)
     if isinstance(parent, exp.In):
@@ -139,7 +139,7 @@ def _tuple_member(row: exp.Tuple, node: exp.Expr, references: Sequence[StoreRefe
     against = (
         around.this
         if isinstance(around, exp.In)
-        else _other(around, row)
+        else _other_side(around, row)
         if isinstance(around, _COMPARISONS)
         else None
     )
@@ -148,7 +148,7 @@ def _tuple_member(row: exp.Tuple, node: exp.Expr, references: Sequence[StoreRefe
     return None
 
 
-def _other(parent: exp.Expr, side: exp.Expr) -> exp.Expr | None:
+def _other_side(parent: exp.Expr, side: exp.Expr) -> exp.Expr | None:
     found: exp.Expr | None = parent.args.get("expression") if parent.this is side else parent.this
     return found
 
@@ -188,7 +188,7 @@ def _list_of(kind: pa.DataType | None) -> pa.DataType | None:
     return None if kind is None else pa.list_(pa.field("item", kind))
 
 
-def with_types(tree: exp.Expr, types: Sequence[pa.DataType | None]) -> exp.Expr:
+def fix_types(tree: exp.Expr, types: Sequence[pa.DataType | None]) -> exp.Expr:
     """A statement whose parameters have fixed types.
 
     Args:

@@ -325,7 +325,7 @@ def _check_table_function(source: SourceText, node: exp.Expr) -> None:
         )
 
 
-def without_places(tree: exp.Expr) -> exp.Expr:
+def copy_without_positions(tree: exp.Expr) -> exp.Expr:
     """A copy of a tree that does not know its places in the text: to copy these takes longer than to copy the
     tree itself.
 
@@ -360,7 +360,7 @@ def _child(
     return copy
 
 
-def with_children(node: exp.Expr, replace: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
+def replace_children(node: exp.Expr, replace: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
     """A node of the same kind whose children are replaced; without its place in the text, and its comments.
 
     Args:

@@ -194,7 +194,7 @@ def _check(source: SourceText, tokens: Sequence[Token]) -> None:
         )
     counts = _Counts()
     for token in tokens:
-        counts.see(token)
+        counts.count(token)
         refusal = counts.refusal()
         if refusal is not None:
             raise source.error(refusal, token.start)
@@ -210,7 +210,7 @@ class _Counts:
         self._structs: list[int] = []  # the depths of open brackets of struct types
         self._before = self._twice_before = TokenType.SEMICOLON
 
-    def see(self, token: Token) -> None:
+    def count(self, token: Token) -> None:
         """Count a token."""
         kind, before = token.token_type, self._before
         self._chain += (before, kind) in _CHAINS

@@ -69,7 +69,7 @@ class Moments:
     default: AsOfTimestamp | None = None
 
     @staticmethod
-    def of(clauses: Sequence[AsOfClause], read_point: ReadPoint) -> Moments:
+    def from_clauses(clauses: Sequence[AsOfClause], read_point: ReadPoint) -> Moments:
         """The moments among what is asked for; epochs are none.
 
         Args:
@@ -86,7 +86,7 @@ class Moments:
             tuple(clause for clause in clauses if isinstance(clause.as_of, Moment)), groups, default
         )
 
-    def at(self, tables: Sequence[tuple[StoreName, GroupName, int]]) -> list[Moment | None]:
+    def moments_of(self, tables: Sequence[tuple[StoreName, GroupName, int]]) -> list[Moment | None]:
         """The moment for each place where a store is read.
 
         Args:
@@ -125,7 +125,7 @@ def is_versioned(definition: StoreDefinition) -> bool:
     return isinstance(definition.behaviour.kind, Versioned)
 
 
-def with_times(columns: Sequence[str], definition: StoreDefinition) -> tuple[str, ...]:
+def add_time_columns(columns: Sequence[str], definition: StoreDefinition) -> tuple[str, ...]:
     """Columns of a versioned store, and those that say when a row holds, in the store's order."""
     kind = definition.behaviour.kind
     assert isinstance(kind, Versioned)

@@ -37,7 +37,7 @@ class ColumnNames:
     def __init__(self, binder: Binder) -> None:
         self._binder = binder
 
-    def of(self, bound: BoundStatement, dialect: str, deadline: Deadline) -> tuple[str, ...] | None:
+    def names_of(self, bound: BoundStatement, dialect: str, deadline: Deadline) -> tuple[str, ...] | None:
         """The names of a query's columns.
 
         Args:

@@ -103,7 +103,7 @@ class StatementCache:
         self._texts: LeastRecentlyUsed[ReadyStatement] = LeastRecentlyUsed(size)
         self._shapes: LeastRecentlyUsed[ReadyStatement | _NoLookup] = LeastRecentlyUsed(size)
 
-    def ready(
+    def ready_text(
         self,
         text: str,
         dialect: str,
@@ -128,25 +128,25 @@ class StatementCache:
         Raises:
             LivestateError: As `ready_statement`.
         """
-        known = self.known(text, dialect, tables) if moments == NO_MOMENTS and not shapes else None
+        known = self.known_statement(text, dialect, tables) if moments == NO_MOMENTS and not shapes else None
         if known is not None:
             return ReadyText(text, known, {})
         lifted = lift(text, dialect)
         lists = {entry.name: entry.rows for entry in lifted.lists}
-        kept = self._kept(lifted, dialect, tables, (moments, shapes), deadline)
+        kept = self._find_or_make(lifted, dialect, tables, (moments, shapes), deadline)
         if lists and not lists_fit(kept.bound):
             lifted, lists = lift(text, dialect, lists=False), {}
-            kept = self._kept(lifted, dialect, tables, (moments, shapes), deadline)
+            kept = self._find_or_make(lifted, dialect, tables, (moments, shapes), deadline)
         return ReadyText(text, kept, lists, moments)
 
-    def known(self, text: str, dialect: str, tables: Tables) -> ReadyStatement | None:
+    def known_statement(self, text: str, dialect: str, tables: Tables) -> ReadyStatement | None:
         """The statement of a text without long lists, if it is ready already."""
         if len(text) > MAX_CACHED_LENGTH:
             return None
         found = self._texts.get((text, dialect))
         return found if found is not None and found.is_current(tables) else None
 
-    def _kept(
+    def _find_or_make(
         self,
         lifted: LiftedText,
         dialect: str,
@@ -167,14 +167,14 @@ class StatementCache:
         if found is not None and found.is_current(tables):
             return found
         made = ready_statement(lifted, dialect, tables, moments=moments)
-        made = replace(made, names=self._names.of(made.bound, dialect, deadline))
+        made = replace(made, names=self._names.names_of(made.bound, dialect, deadline))
         # What DESCRIBE says of a store is not told by references; a query without any means the same whatever
         # stores there are.
         if len(lifted.source.text) <= MAX_CACHED_LENGTH and made.bound.tree is not None:
             self._texts.put(key, made)
         return made
 
-    def widened(self, ready: ReadyText, dialect: str) -> ReadyText:
+    def widen(self, ready: ReadyText, dialect: str) -> ReadyText:
         """The statement of a text with all columns of its stores and its lists in place; not kept."""
         lifted, tables = lift(ready.text, dialect, lists=False), ready.statement.bound.tables
         return replace(
@@ -183,7 +183,7 @@ class StatementCache:
             lists={},
         )
 
-    def shaped(self, shape: str, tables: Tables) -> ReadyStatement | None:
+    def known_lookup(self, shape: str, tables: Tables) -> ReadyStatement | None:
         """The lookup that all short texts of a shape share, if it is known."""
         found = self._shapes.get(shape)
         return found if isinstance(found, ReadyStatement) and found.is_current(tables) else None

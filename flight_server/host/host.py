@@ -246,7 +246,7 @@ def _follower_options(options: HostOptions) -> FollowerOptions:
         return options.follower
     name, assignment = options.deployment.host(options.name).name, options.deployment.assignment
     snapshots = replace(options.follower.snapshots, rank=partial(assignment.rank, name))
-    return replace(options.follower, held=partial(assignment.held, name), snapshots=snapshots)
+    return replace(options.follower, held=partial(assignment.held_partitions, name), snapshots=snapshots)
 
 
 def _query_options(options: HostOptions) -> QueryOptions:

@@ -66,7 +66,7 @@ def _replica_rows(
     newest: Mapping[GroupName, Epoch],
     now: int,
 ) -> Iterator[dict[str, Any]]:
-    assigned = set(deployment.assignment.held(host, definition))
+    assigned = set(deployment.assignment.held_partitions(host, definition))
     store = None if standing.report is None else standing.report.stores.get(definition.name)
     group = None if standing.report is None else standing.report.groups.get(definition.group)
     held: Sequence[PartitionId] = () if store is None else store.partitions

@@ -93,7 +93,7 @@ NOW = 10_000_000
 
 
 def test_the_table_of_hosts_says_how_far_each_is() -> None:
-    held = DEPLOYMENT.assignment.held(B, DEFINITION)
+    held = DEPLOYMENT.assignment.held_partitions(B, DEFINITION)
     standings = {
         A: HostStatus(
             alive=True, report=HostReport(A, report(A, 7).groups, {StoreName("songs"): StoreReport(())})
@@ -119,7 +119,7 @@ def test_the_table_of_hosts_says_how_far_each_is() -> None:
 
 
 def test_the_table_of_replicas_says_what_moves() -> None:
-    assigned = DEPLOYMENT.assignment.held(B, DEFINITION)
+    assigned = DEPLOYMENT.assignment.held_partitions(B, DEFINITION)
     other = next(PartitionId(number) for number in range(8) if number not in assigned)
     held = tuple(sorted((*assigned[1:], other)))
     standings = {
@@ -141,7 +141,7 @@ def test_the_table_of_replicas_says_what_moves() -> None:
         4,
     )
     assert (rows["a"]["coming"], rows["a"]["epoch"], rows["a"]["rows"]) == (
-        len(DEPLOYMENT.assignment.held(A, DEFINITION)),
+        len(DEPLOYMENT.assignment.held_partitions(A, DEFINITION)),
         7,
         None,
     )

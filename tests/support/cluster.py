@@ -240,7 +240,9 @@ def memory_cluster(
     stores = {each.name: (each, placed(each, live[each.name])) for each in definitions}
     buried = {each.name: placed(each, dead[each.name]) for each in definitions if dead and each.name in dead}
     assignment = Assignment(tuple(hosts))
-    held = {host: {each.name: assignment.held(host, each) for each in definitions} for host in hosts}
+    held = {
+        host: {each.name: assignment.held_partitions(host, each) for each in definitions} for host in hosts
+    }
     cluster = Cluster({host: HeldSource(stores, buried, held[host]) for host in hosts}, assignment, options)
     try:
         yield cluster
@@ -272,7 +274,7 @@ def following_cluster(
         followers = {}
         for host in hosts:
             (directory / host).mkdir(parents=True, exist_ok=True)
-            held = replace(follow or FollowerOptions(), held=partial(assignment.held, host))
+            held = replace(follow or FollowerOptions(), held=partial(assignment.held_partitions, host))
             followers[host] = Follower(changelog, directory / host, held)
             followers[host].start()
             resources.callback(followers[host].stop)

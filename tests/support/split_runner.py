@@ -22,7 +22,7 @@ from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.split.nodes import PART_PREFIX, Fragment, SelectSplit, SplitPlan
 from engine.sql.bind import BoundStatement, StoreReference, bind
 from engine.sql.literals import lift
-from engine.sql.parameters import with_types
+from engine.sql.parameters import fix_types
 from engine.sql.parse import parse
 
 WHOLE = "whole"
@@ -195,7 +195,7 @@ class SplitRunner:
 
 def _prepared(tree: exp.Expr, bound: BoundStatement, parameters: Sequence[Any]) -> tuple[str, list[Any]]:
     """A tree as SQL with typed parameters, numbered anew, and the values of those that are in it."""
-    typed = with_types(tree, [slot.type or pa.string() for slot in bound.parameters]).copy()
+    typed = fix_types(tree, [slot.type or pa.string() for slot in bound.parameters]).copy()
     marks = list(typed.find_all(exp.Placeholder))
     used = sorted({int(mark.name) for mark in marks})
     for mark in marks:

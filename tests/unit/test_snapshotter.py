@@ -341,7 +341,7 @@ def deployed(host: HostName, replication: int, patience_seconds: float = 30.0) -
 
     options = taking()
     snapshots = replace(options.snapshots, rank=rank, patience_seconds=patience_seconds)
-    return replace(options, held=partial(assignment.held, host), snapshots=snapshots)
+    return replace(options, held=partial(assignment.held_partitions, host), snapshots=snapshots)
 
 
 @contextmanager
@@ -359,7 +359,7 @@ def merged(followers: list[Follower]) -> dict[int, int]:
     """What hosts that share the partitions hold together."""
     found: dict[int, int] = {}
     for host, follower in zip(HOSTS, followers, strict=True):
-        numbers = Assignment(tuple(HOSTS)).held(host, DEBIT)
+        numbers = Assignment(tuple(HOSTS)).held_partitions(host, DEBIT)
         with follower.snapshot([DEBIT.name], partitions={DEBIT.name: numbers}) as views:
             found |= contents(views[DEBIT.name])
     return found

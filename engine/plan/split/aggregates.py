@@ -346,7 +346,7 @@ def _combine_states(name: str, arguments: int, state: exp.Expr, count: exp.Expr)
     return _function("finalize", filter_aggregate(_function("combine_aggr", states), present))
 
 
-def _spread(name: str) -> Entry:
+def _deviation_entry(name: str) -> Entry:
     """The entry of an aggregate of one column's mean and squared deviations."""
 
     def entry(call: AggregateCall, parts: PartialRows) -> exp.Expr:
@@ -528,10 +528,10 @@ _ENTRIES: dict[str, Entry] = {
         ),
         gather_arguments,
     ),
-    **{name: _spread(name) for name in ("stddev", "stddev_samp", "stddev_pop", "variance", "sem")},
+    **{name: _deviation_entry(name) for name in ("stddev", "stddev_samp", "stddev_pop", "variance", "sem")},
     **dict.fromkeys(("regr_avgx", "regr_avgy"), _regression_mean),
     **dict.fromkeys(_PAIR_STATES, _merge_pairs),
-    "variance_pop": _spread("var_pop"),
+    "variance_pop": _deviation_entry("var_pop"),
     "count_if": _count_if,
     "group_concat": _string_agg,
     "array_agg": _list,

@@ -180,7 +180,7 @@ class Planner:
         ):
             return SplitPlan(tuple(rules), tuple(self.fragments), None)
         self._check_is_local(answer.tree)
-        return SplitPlan((*rules, answer.rule), tuple(self.fragments), self._with_ctes(answer.tree))
+        return SplitPlan((*rules, answer.rule), tuple(self.fragments), self._attach_ctes(answer.tree))
 
     def prepare(self, query: exp.Expr, frames: Sequence[Frame]) -> None:
         """Make a query ready to be answered, or to be a part of another that is.
@@ -246,7 +246,7 @@ class Planner:
 
     def add_fragment(self, tree: exp.Query, rule: str, types: Mapping[str, pa.DataType]) -> str:
         """A fragment of a query, which takes it over; returns the name of its rows."""
-        whole = self._with_ctes(tree)
+        whole = self._attach_ctes(tree)
         tables = {each.name for each in tables_of(whole)}
         # In the statement's order: that of a tree's nodes is not the same in every process.
         inputs = tuple(part for part in self.placer.parts if part in tables)
@@ -268,7 +268,7 @@ class Planner:
         self.resolved.aliases.add(alias)
         return alias
 
-    def _with_ctes(self, tree: exp.Query) -> exp.Query:
+    def _attach_ctes(self, tree: exp.Query) -> exp.Query:
         """A query together with copies of the common table expressions that it reads."""
         if not self.placer.ctes:
             return tree
@@ -365,12 +365,12 @@ class Planner:
             return None
         after_where = (part for part in expressions_of(split.partial) if not isinstance(part, exp.Where))
         if aggregating and not all(
-            self._is_known(query) for part in after_where for query in own_queries(part)
+            self._is_everywhere(query) for part in after_where for query in own_queries(part)
         ):
             return None
         rule = f"{prefix}{split.rule}"
         self.add_fragment(split.partial, rule, {})
         return Answer(split.merge, None, f"{rule} merge")
 
-    def _is_known(self, query: exp.Query) -> bool:
+    def _is_everywhere(self, query: exp.Query) -> bool:
         return not free_aliases(query) and isinstance(self.placer.relation(query).placement, Everywhere)

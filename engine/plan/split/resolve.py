@@ -47,7 +47,7 @@ from engine.plan.split.trees import (
 )
 from engine.sql.bind import BoundStatement, StoreReference
 from engine.sql.functions import ROW_MAKING_FUNCTIONS, function_name
-from engine.sql.parse import without_places
+from engine.sql.parse import copy_without_positions
 
 _SELECT_PARTS = frozenset(
     {
@@ -118,7 +118,7 @@ def resolve(bound: BoundStatement) -> Resolved | None:
         return None
     resolver = _Resolver(bound.references, bound.list_schemas)
     try:
-        tree = resolver.query(without_places(bound.tree), None, {})
+        tree = resolver.query(copy_without_positions(bound.tree), None, {})
     except Uncertain:
         return None
     nodes = [node for query in (tree, *resolver.ctes.values()) for node in query.walk()]

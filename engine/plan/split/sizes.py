@@ -55,7 +55,7 @@ class StoreSize:
     rows: int
     bytes: int
 
-    def rounded(self) -> StoreSize:
+    def round_up(self) -> StoreSize:
         """Both as the next powers of two."""
         return StoreSize(_power_of_two(self.rows), _power_of_two(self.bytes))
 

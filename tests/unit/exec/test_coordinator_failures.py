@@ -67,7 +67,10 @@ def _replicated(replication: int, options: QueryOptions = SMALL) -> Iterator[Clu
     assignment = Assignment(HOSTS, replication)
     stores = {PLAYS.name: (PLAYS, placed(PLAYS, ROWS))}
     cluster = Cluster(
-        {host: HeldSource(stores, {}, {PLAYS.name: assignment.held(host, PLAYS)}) for host in HOSTS},
+        {
+            host: HeldSource(stores, {}, {PLAYS.name: assignment.held_partitions(host, PLAYS)})
+            for host in HOSTS
+        },
         assignment,
         options,
     )
@@ -376,7 +379,7 @@ def _planning() -> Iterator[tuple[PlanCache, Request]]:
         statements = StatementCache(10, ColumnNames(engine.binder))
         local = LocalExecutor(MemorySource([memory_view(PLAYS, ROWS)]), engine, statements, 1 << 20)
         sql = "SELECT genre, sum(count) FROM plays GROUP BY genre"
-        ready = statements.ready(sql, "duckdb", {PLAYS.name: PLAYS}, NO_DEADLINE)
+        ready = statements.ready_text(sql, "duckdb", {PLAYS.name: PLAYS}, NO_DEADLINE)
         plans = PlanCache(engine, FragmentCache(engine, 10), local, 10)
         yield plans, Request("duckdb", ready, Arguments(), NO_DEADLINE, 0.0)
     finally:

@@ -217,7 +217,10 @@ def _breaking(
     assignment = Assignment(HOSTS, replication)
     stores = {PLAYS.name: (PLAYS, placed(PLAYS, ROWS))}
     cluster = Cluster(
-        {host: HeldSource(stores, {}, {PLAYS.name: assignment.held(host, PLAYS)}) for host in HOSTS},
+        {
+            host: HeldSource(stores, {}, {PLAYS.name: assignment.held_partitions(host, PLAYS)})
+            for host in HOSTS
+        },
         assignment,
         OPTIONS,
     )

@@ -54,7 +54,7 @@ def top_k(select: exp.Select, part: str) -> SelectSplit | None:
         limit = partial_limit(select)
     except NotSplitError:
         return None
-    partial = outputs.partial()
+    partial = outputs.partial_select()
     if limit is not None:
         partial.set("limit", exp.Limit(expression=limit))
         if order is not None:
