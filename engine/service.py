@@ -50,7 +50,7 @@ from engine.plan.statement import ReadyStatement
 from engine.plan.values import Arguments
 from engine.scan import BuildingError, StoreSource, StoreStatus
 from engine.sql.literals import shape_of
-from engine.sql.parse import Kind
+from engine.sql.parse import StatementClass
 from engine.statements.column_names import ColumnNames
 from engine.statements.pin import ALL_NEWEST, MigratedError
 from engine.statements.request import REFUSED_LIMIT, Request
@@ -245,7 +245,7 @@ class QueryService:
         statement = request.statement
         shapes = (
             statement.bound.shapes
-            if statement.bound.kind is Kind.QUERY and statement.has_fixed_columns
+            if statement.bound.statement_class is StatementClass.QUERY and statement.has_fixed_columns
             else None
         )
         prepared = PreparedStatement(
@@ -357,7 +357,7 @@ class QueryService:
         """
         request = self._request(sql, parameters, session, expected_shapes)
         bound = request.statement.bound
-        if bound.kind is not Kind.QUERY or not bound.references:
+        if bound.statement_class is not StatementClass.QUERY or not bound.references:
             return None
         return self._coordinator.endpoints(self._asked(request))
 
@@ -379,7 +379,7 @@ class QueryService:
         """
         request = self._request(sql, parameters, session)
         bound = request.statement.bound
-        if bound.kind is not Kind.QUERY or not bound.references:
+        if bound.statement_class is not StatementClass.QUERY or not bound.references:
             return Division({}, None, None)
         return self._divider.divide(self._asked(request), self._timeout(session))
 
@@ -531,14 +531,14 @@ class QueryService:
 
     def _run(self, request: Request) -> QueryResult:
         bound = request.statement.bound
-        match bound.kind:
-            case Kind.SHOW_TABLES:
+        match bound.statement_class:
+            case StatementClass.SHOW_TABLES:
                 return _catalog_result(show_tables(self._source.tables()))
-            case Kind.SHOW_STORES:
+            case StatementClass.SHOW_STORES:
                 return _catalog_result(
                     show_stores(self._store_statuses(), self._source.definitions(), self._source.tables())
                 )
-            case Kind.SHOW_HOSTS:
+            case StatementClass.SHOW_HOSTS:
                 return _catalog_result(
                     hosts_table(
                         self._cluster.uris,
@@ -547,15 +547,15 @@ class QueryService:
                         _now(),
                     )
                 )
-            case Kind.DESCRIBE if bound.described is not None:
+            case StatementClass.DESCRIBE if bound.described is not None:
                 return _catalog_result(describe_store(bound.described))
-            case Kind.DESCRIBE:
+            case StatementClass.DESCRIBE:
                 return _catalog_result(describe_schema(self._query_schema(self._as_read(request))))
-            case Kind.EXPLAIN:
+            case StatementClass.EXPLAIN:
                 return _catalog_result(plan_text(self._explained(request)))
-            case Kind.EXPLAIN_ANALYZE:
+            case StatementClass.EXPLAIN_ANALYZE:
                 return _catalog_result(plan_text(self._analyzed(request)))
-            case Kind.QUERY:
+            case StatementClass.QUERY:
                 return self._query(request)
 
     def _store_statuses(self) -> Sequence[StoreStatus]:
@@ -578,13 +578,13 @@ class QueryService:
         """The schema of a statement's result."""
         bound, plan = request.statement.bound, request.statement.plan
         fixed = {
-            Kind.SHOW_TABLES: TABLES_SCHEMA,
-            Kind.SHOW_STORES: STORES_SCHEMA,
-            Kind.SHOW_HOSTS: HOSTS_SCHEMA,
-            Kind.DESCRIBE: COLUMNS_SCHEMA,
+            StatementClass.SHOW_TABLES: TABLES_SCHEMA,
+            StatementClass.SHOW_STORES: STORES_SCHEMA,
+            StatementClass.SHOW_HOSTS: HOSTS_SCHEMA,
+            StatementClass.DESCRIBE: COLUMNS_SCHEMA,
         }
-        if bound.kind is not Kind.QUERY:
-            return fixed.get(bound.kind, PLAN_SCHEMA)
+        if bound.statement_class is not StatementClass.QUERY:
+            return fixed.get(bound.statement_class, PLAN_SCHEMA)
         return self._query_schema(request) if plan is None or isinstance(plan, EnginePlan) else plan.schema
 
     def _query_schema(self, request: Request) -> pa.Schema:
@@ -604,7 +604,7 @@ class QueryService:
         """The lines of EXPLAIN ANALYZE."""
         statement = request.statement
         lines = self._explained(request)
-        query = replace(statement, bound=replace(statement.bound, kind=Kind.QUERY))
+        query = replace(statement, bound=replace(statement.bound, statement_class=StatementClass.QUERY))
         running = replace(request, ready=replace(request.ready, statement=query), started=time.perf_counter())
         if statement.bound.references:
             return lines + self._coordinator.analyze(self._asked(running))

@@ -252,14 +252,14 @@ class StoreOutput:
         same bytes.
         """
         for field in frame.schema.fields:
-            kind = field.dataType
+            data_type = field.dataType
             if (
                 field.name in self.key
-                and isinstance(kind, StringType)
-                and kind.collation != _BINARY_COLLATION
+                and isinstance(data_type, StringType)
+                and data_type.collation != _BINARY_COLLATION
             ):
                 cause = (
-                    f"the key column {field.name} has the collation {kind.collation}; cast it to STRING "
+                    f"the key column {field.name} has the collation {data_type.collation}; cast it to STRING "
                     f"COLLATE {_BINARY_COLLATION}"
                 )
                 raise InvalidInput(f"Store {self.store}: {cause}.")

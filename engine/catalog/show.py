@@ -176,11 +176,11 @@ def describe_schema(schema: pa.Schema) -> pa.Table:
     return _columns_table([(field.name, _type_name(field.type), "YES", None, None) for field in schema])
 
 
-def _type_name(kind: pa.DataType) -> str:
+def _type_name(arrow_type: pa.DataType) -> str:
     try:
-        return sql_type(kind)
+        return sql_type(arrow_type)
     except InvalidInput:
-        return str(kind).upper()
+        return str(arrow_type).upper()
 
 
 def _columns_table(rows: Sequence[tuple[str, str, str, str | None, str | None]]) -> pa.Table:

@@ -113,10 +113,10 @@ def _options(changes: Sequence[Change]) -> str:
     words = []
     for change in changes:
         match change:
-            case AddColumn(name, kind):
-                words += ["--add", f"{_shell_quoted_options(name)} {sql_type(kind)}"]
-            case WidenColumn(name, kind):
-                words += ["--widen", f"{_shell_quoted_options(name)}={sql_type(kind)}"]
+            case AddColumn(name, arrow_type):
+                words += ["--add", f"{_shell_quoted_options(name)} {sql_type(arrow_type)}"]
+            case WidenColumn(name, arrow_type):
+                words += ["--widen", f"{_shell_quoted_options(name)}={sql_type(arrow_type)}"]
             case DropColumn(name):
                 words += ["--drop", _shell_quoted_options(name)]
             case RenameColumn(name, to):

@@ -145,11 +145,11 @@ def _mismatch(definition: StoreDefinition, schema: pa.Schema, batch_name: str) -
     )
 
 
-def _type_name(kind: pa.DataType) -> str:
+def _type_name(arrow_type: pa.DataType) -> str:
     try:
-        return sql_type(canonical_type(kind))
+        return sql_type(canonical_type(arrow_type))
     except InvalidInput:
-        return str(kind)
+        return str(arrow_type)
 
 
 def _canonical_column(

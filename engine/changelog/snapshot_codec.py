@@ -109,7 +109,7 @@ def _part_document(part: SnapshotPart) -> dict[str, Any]:
         "stores": [
             {
                 "name": store,
-                "columns": [{"name": name, "type": kind} for name, kind in columns.items()],
+                "columns": [{"name": name, "type": type_name} for name, type_name in columns.items()],
                 "partitions": covers[store],
             }
             for store, columns in part.stores.items()

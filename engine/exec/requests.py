@@ -18,7 +18,7 @@ from engine.model.read_point import ReadPoint
 from engine.model.schema import GroupName
 from engine.plan.arguments import parameter_values
 from engine.plan.values import Arguments
-from engine.sql.parse import Kind
+from engine.sql.parse import StatementClass
 from engine.statements.request import Request
 from engine.statements.statement_cache import ReadyText
 from engine.statements.texts import ExpectedShapes, Texts, refuse_outdated
@@ -98,7 +98,7 @@ class Requests:
         statement = request.statement
         if (
             expected_shapes == statement.bound.shapes
-            or statement.bound.kind is not Kind.QUERY
+            or statement.bound.statement_class is not StatementClass.QUERY
             or not statement.has_fixed_columns
         ):
             return request
@@ -163,8 +163,9 @@ class Requests:
 
 def _with_text(request: Request, ready: ReadyText) -> Request:
     """A request whose text was bound anew."""
-    statement, kind = ready.statement, request.statement.bound.kind
-    if statement.bound.kind is not kind:
-        ready = replace(ready, statement=replace(statement, bound=replace(statement.bound, kind=kind)))
+    statement, wanted = ready.statement, request.statement.bound.statement_class
+    if statement.bound.statement_class is not wanted:
+        bound = replace(statement.bound, statement_class=wanted)
+        ready = replace(ready, statement=replace(statement, bound=bound))
     values = () if request.given is None else parameter_values(statement.bound.parameters, request.given)
     return replace(request, ready=ready, arguments=Arguments(values, ready.lists))

@@ -82,17 +82,23 @@ def partition_of(keys: Sequence[pa.Array | pa.ChunkedArray], partitions: int) ->
     return _remainder(_vector_hashes(columns).view(np.int32), partitions)
 
 
-def value_partitioner(kind: pa.DataType, partitions: int) -> Callable[[Any], PartitionId]:
+def value_partitioner(arrow_type: pa.DataType, partitions: int) -> Callable[[Any], PartitionId]:
     """`partition_of` for one value after the other of a column of integers or strings.
 
     Args:
-        kind: An integer type or `string`.
+        arrow_type: An integer type or `string`.
         partitions: How many partitions there are.
 
     Returns:
         A function that takes an `int` within the range of the type, or a `str`.
     """
-    value_hash = _text_hash if pa.types.is_string(kind) else _long_hash if kind in _LONG_TYPES else _int_hash
+    value_hash = (
+        _text_hash
+        if pa.types.is_string(arrow_type)
+        else _long_hash
+        if arrow_type in _LONG_TYPES
+        else _int_hash
+    )
 
     def partition(value: Any) -> PartitionId:
         found = value_hash(value, _SEED)
@@ -166,10 +172,10 @@ def _remainder(hashes: npt.NDArray[np.int32], partitions: int) -> npt.NDArray[np
     return np.subtract(hashes, quotient, out=quotient)
 
 
-def _cannot_place(kind: pa.DataType) -> InvalidInput:
+def _cannot_place(arrow_type: pa.DataType) -> InvalidInput:
     return InvalidInput(
-        f"Values of the Arrow type {kind} cannot place rows in partitions; use integers, decimals, strings, "
-        "binary, booleans, dates or timestamps."
+        f"Values of the Arrow type {arrow_type} cannot place rows in partitions; use integers, decimals, "
+        "strings, binary, booleans, dates or timestamps."
     )
 
 
@@ -180,23 +186,23 @@ def _scalar_hashes(columns: Sequence[pa.Array]) -> Iterator[int]:
     """Signed 32-bit hashes of the rows."""
     hashes = [_SEED] * len(columns[0])
     for column in columns:
-        kind = column.type
-        if kind in _LONG_TYPES:
+        arrow_type = column.type
+        if arrow_type in _LONG_TYPES:
             hashes = [
                 h if v is None else _long_hash(v, h) for v, h in zip(_integers(column), hashes, strict=True)
             ]
-        elif kind in _INT_TYPES:
+        elif arrow_type in _INT_TYPES:
             hashes = [
                 h if v is None else _int_hash(v, h) for v, h in zip(_integers(column), hashes, strict=True)
             ]
-        elif kind in _BYTES_TYPES:
+        elif arrow_type in _BYTES_TYPES:
             values = [value.as_buffer() for value in column]
             hashes = [
                 h if v is None else _bytes_hash(v.to_pybytes(), h)
                 for v, h in zip(values, hashes, strict=True)
             ]
         else:
-            raise _cannot_place(kind)
+            raise _cannot_place(arrow_type)
     return (h - (1 << 32) if h >> 31 else h for h in hashes)
 
 
@@ -285,11 +291,13 @@ def _fixed_width(column: pa.Array) -> npt.NDArray[np.generic]:
     """The values of a column of integers, booleans, dates or timestamps, without a copy where they have bytes
     of their own; any value where null.
     """
-    kind = column.type
-    if pa.types.is_boolean(kind):
-        column, kind = column.cast(pa.uint8()), pa.uint8()
+    arrow_type = column.type
+    if pa.types.is_boolean(arrow_type):
+        column, arrow_type = column.cast(pa.uint8()), pa.uint8()
     dtype = (
-        np.dtype(f"i{kind.byte_width}") if pa.types.is_temporal(kind) else np.dtype(kind.to_pandas_dtype())
+        np.dtype(f"i{arrow_type.byte_width}")
+        if pa.types.is_temporal(arrow_type)
+        else np.dtype(arrow_type.to_pandas_dtype())
     )
     values: npt.NDArray[np.generic] = np.frombuffer(column.buffers()[1], dtype=dtype)
     return values[column.offset : column.offset + len(column)]

@@ -61,7 +61,7 @@ _SELECT_PARTS = frozenset(
 _TABLE_PARTS = frozenset({"this", "alias"})
 _FILTER_PARTS = frozenset({"expressions", "from_", "where"})
 _SIDES_THAT_DROP = ("", "LEFT")
-_FILTERING_KINDS = ("", "INNER", "CROSS", "SEMI")
+_FILTERING_JOINS = ("", "INNER", "CROSS", "SEMI")
 
 
 def conditions(bound: BoundStatement) -> tuple[Predicate, ...]:
@@ -256,10 +256,10 @@ class _FromClause:
         if where is not None and not hidden:
             yield from _split(where.this)
         for order, join in enumerate(self._joins(), 1):
-            side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
+            side, variant = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
             on = join.args.get("on")
             right = order == source.order and side in _SIDES_THAT_DROP
-            left = order > source.order and side == "" and kind in _FILTERING_KINDS and not hidden
+            left = order > source.order and side == "" and variant in _FILTERING_JOINS and not hidden
             if on is not None and (right or left):
                 yield from _split(on)
 
@@ -296,9 +296,9 @@ class _FromClause:
         join = self._sources[1].join
         if join is None:
             return []
-        side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
+        side, variant = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
         dropped = (
-            (side in _SIDES_THAT_DROP) if source.order == 1 else (side == "" and kind in _FILTERING_KINDS)
+            (side in _SIDES_THAT_DROP) if source.order == 1 else (side == "" and variant in _FILTERING_JOINS)
         )
         names = [name.name.lower() for name in join.args.get("using") or ()]
         known = (source.columns or frozenset()) & (constants.columns or frozenset())

@@ -86,9 +86,9 @@ def key_lookup(plan: Plan | None, parameters: tuple[ParameterSlot, ...]) -> KeyL
         or definition.key != (predicate.column,)
     ):
         return None
-    kind = definition.key_schema.field(0).type
+    arrow_type = definition.key_schema.field(0).type
     if not isinstance(predicate.operand, Parameter) or not (
-        pa.types.is_integer(kind) or pa.types.is_string(kind)
+        pa.types.is_integer(arrow_type) or pa.types.is_string(arrow_type)
     ):
         return None
     places = tuple(definition.schema.get_field_index(output.column) for output in plan.outputs)

@@ -109,20 +109,24 @@ def _points(definition: StoreDefinition, needed: Wanted) -> pa.RecordBatch | Non
     return reduce(_product, sets) if size <= MOST_ENUMERATED else None
 
 
-def _interval_values(interval: Interval | None, kind: pa.DataType) -> pa.Array | None:
+def _interval_values(interval: Interval | None, arrow_type: pa.DataType) -> pa.Array | None:
     """All values of a short interval; None where it is long, open at an end, or not of integers or dates."""
     if (
         interval is None
         or interval.low is None
         or interval.high is None
-        or not (pa.types.is_integer(kind) or pa.types.is_date32(kind))
+        or not (pa.types.is_integer(arrow_type) or pa.types.is_date32(arrow_type))
     ):
         return None
     low, high = _number(interval.low) + interval.low_open, _number(interval.high) - interval.high_open
     if high - low >= MOST_ENUMERATED:
         return None
     numbers = list(range(low, high + 1))
-    return pa.array(numbers, pa.int32()).cast(kind) if pa.types.is_date32(kind) else pa.array(numbers, kind)
+    return (
+        pa.array(numbers, pa.int32()).cast(arrow_type)
+        if pa.types.is_date32(arrow_type)
+        else pa.array(numbers, arrow_type)
+    )
 
 
 def _number(value: pa.Scalar) -> int:

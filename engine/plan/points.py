@@ -173,16 +173,18 @@ class PointFinder:
     def _tuples_among(self, columns: tuple[str, ...], rows: tuple[tuple[Operand, ...], ...]) -> Tuples | None:
         if not all(column in self._key for column in columns):
             return None
-        kinds = [self._schema.field(column).type for column in columns]
+        types = [self._schema.field(column).type for column in columns]
         found: list[Sequence[pa.Scalar | None]] = []
-        for place, kind in enumerate(kinds):
-            values = exact_operands([row[place] for row in rows], kind, self._parameters)
+        for place, arrow_type in enumerate(types):
+            values = exact_operands([row[place] for row in rows], arrow_type, self._parameters)
             if values is UNKNOWN:
                 return None
             found.append(values)
         # A row with NULL equals nothing.
         kept = [row for row in zip(*found, strict=True) if all(value is not None for value in row)]
-        arrays = [pa.array([row[place] for row in kept], kind) for place, kind in enumerate(kinds)]
+        arrays = [
+            pa.array([row[place] for row in kept], arrow_type) for place, arrow_type in enumerate(types)
+        ]
         return Tuples(pa.RecordBatch.from_arrays(arrays, names=list(columns)), complete=True)
 
     def _tuples_of_list(self, columns: tuple[str, ...], values: pa.RecordBatch) -> Tuples | None:
@@ -224,13 +226,13 @@ def listed_values(predicate: IsListed, arguments: Arguments) -> pa.RecordBatch:
 
 
 def exact_operand(
-    operand: Operand, kind: pa.DataType, parameters: Sequence[pa.Scalar]
+    operand: Operand, arrow_type: pa.DataType, parameters: Sequence[pa.Scalar]
 ) -> pa.Scalar | Unknown | None:
     """An operand as a value of a column's type.
 
     Args:
         operand: Constant or parameter.
-        kind: Canonical type of the column.
+        arrow_type: Canonical type of the column.
         parameters: Values of the parameters, of canonical types.
 
     Returns:
@@ -238,15 +240,15 @@ def exact_operand(
     """
     if isinstance(operand, Parameter):
         value = parameters[operand.place]
-        if value.type == kind and not pa.types.is_floating(kind):
+        if value.type == arrow_type and not pa.types.is_floating(arrow_type):
             return value if value.is_valid else None
         constant = constant_of(value)
-        return UNKNOWN if constant is UNKNOWN else exact_value(constant, kind)
-    return exact_value(operand, kind)
+        return UNKNOWN if constant is UNKNOWN else exact_value(constant, arrow_type)
+    return exact_value(operand, arrow_type)
 
 
 def exact_operands(
-    operands: Sequence[Operand], kind: pa.DataType, parameters: Sequence[pa.Scalar]
+    operands: Sequence[Operand], arrow_type: pa.DataType, parameters: Sequence[pa.Scalar]
 ) -> Sequence[pa.Scalar | None] | Unknown:
     """Operands that a column is compared with at once, as values of its type.
 
@@ -254,7 +256,7 @@ def exact_operands(
 
     Args:
         operands: Constants and parameters.
-        kind: Canonical type of the column.
+        arrow_type: Canonical type of the column.
         parameters: Values of the parameters, of canonical types.
 
     Returns:
@@ -262,7 +264,7 @@ def exact_operands(
     """
     values: list[pa.Scalar | None] = []
     for operand in operands:
-        value = exact_operand(operand, kind, parameters)
+        value = exact_operand(operand, arrow_type, parameters)
         if value is UNKNOWN:
             return UNKNOWN
         values.append(value)
@@ -279,8 +281,8 @@ def floating_type(operand: Operand | Unknown, parameters: Sequence[pa.Scalar]) -
     """
     if operand is UNKNOWN:
         return pa.float32()
-    kind = parameters[operand.place].type if isinstance(operand, Parameter) else None
-    return kind if kind is not None and pa.types.is_floating(kind) else None
+    arrow_type = parameters[operand.place].type if isinstance(operand, Parameter) else None
+    return arrow_type if arrow_type is not None and pa.types.is_floating(arrow_type) else None
 
 
 def _all_valid(values: pa.RecordBatch) -> pa.Array:

@@ -329,15 +329,15 @@ def _cast(node: exp.Cast) -> Operand | Unknown:
     """
     if {name for name, value in node.args.items() if value} - {"this", "to", "_type"}:
         return UNKNOWN
-    kind, inner = node.args["to"].sql(dialect="duckdb"), node.this
+    type_name, inner = node.args["to"].sql(dialect="duckdb"), node.this
     if not isinstance(inner, exp.Literal) or not inner.is_string:
         return UNKNOWN
     text = str(inner.this)
     value: dt.date | dt.datetime | str | Unknown = UNKNOWN
-    if kind == "DATE":
+    if type_name == "DATE":
         value = parse_date(text)
-    elif kind in {"TIMESTAMP", "TIMESTAMPTZ"}:
-        value = parse_timestamp(text, zoned=kind == "TIMESTAMPTZ")
-    elif kind in {"TEXT", "VARCHAR"}:
+    elif type_name in {"TIMESTAMP", "TIMESTAMPTZ"}:
+        value = parse_timestamp(text, zoned=type_name == "TIMESTAMPTZ")
+    elif type_name in {"TEXT", "VARCHAR"}:
         value = text
     return UNKNOWN if value is UNKNOWN else Constant(value, literal=False)

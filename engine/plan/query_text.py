@@ -89,13 +89,13 @@ def text_over_scans(tree: exp.Expr, types: Sequence[pa.DataType | None], *, cons
         return _sql(tree)
     copy = tree.copy()
     for mark in list(copy.find_all(exp.Placeholder)):
-        kind = types[int(mark.name) - 1]
+        arrow_type = types[int(mark.name) - 1]
         null = (
             exp.null()
-            if kind is None
-            else exp.Cast(this=exp.null(), to=exp.DataType.build(sql_type(kind), dialect="duckdb"))
+            if arrow_type is None
+            else exp.Cast(this=exp.null(), to=exp.DataType.build(sql_type(arrow_type), dialect="duckdb"))
         )
-        mark.replace(null if constants or kind is None else exp.Subquery(this=exp.select(null)))
+        mark.replace(null if constants or arrow_type is None else exp.Subquery(this=exp.select(null)))
     return _sql(copy)
 
 
@@ -222,9 +222,9 @@ def _with_types_restored(name: str, columns: Sequence[ReadColumn]) -> str:
     return f"SELECT {outputs} FROM {quote_identifier(name)}"
 
 
-def cast_text(expression: str, kind: str) -> str:
+def cast_text(expression: str, type_name: str) -> str:
     """An expression as a value of a type that the engine named."""
-    return "NULL" if kind == _NULL else f"CAST({expression} AS {kind})"
+    return "NULL" if type_name == _NULL else f"CAST({expression} AS {type_name})"
 
 
 def _renumbered_text(tree: exp.Expr) -> tuple[str, tuple[int, ...]]:

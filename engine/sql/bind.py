@@ -20,7 +20,7 @@ from engine.sql.columns import ALL_COLUMNS, needed_columns
 from engine.sql.literals import LiteralList
 from engine.sql.output_names import name_outputs_over
 from engine.sql.parameters import ParameterSlot, bind_parameters
-from engine.sql.parse import Kind, ParsedStatement
+from engine.sql.parse import ParsedStatement, StatementClass
 from engine.sql.text import SourceText, did_you_mean, offset_of
 from engine.sql.versions import HISTORY, NO_MOMENTS, Moments, add_time_columns, is_versioned, read_at
 
@@ -76,7 +76,7 @@ class BoundStatement:
     """A statement whose names are known.
 
     Attributes:
-        kind: What it asks for.
+        statement_class: What it asks for.
         source: The text, for places in errors.
         tree: The tree, reading scans; None for SHOW and for DESCRIBE of a store. Never changed.
         references: Where stores are read.
@@ -85,7 +85,7 @@ class BoundStatement:
         described: The store that DESCRIBE names.
     """
 
-    kind: Kind
+    statement_class: StatementClass
     source: SourceText
     tree: exp.Expr | None
     references: tuple[StoreReference, ...] = ()
@@ -148,12 +148,14 @@ def bind(
         Unsupported: A table is read in a way that stores cannot be.
     """
     if parsed.tree is None:
-        return BoundStatement(parsed.kind, parsed.source, None)
+        return BoundStatement(parsed.statement_class, parsed.source, None)
     names = _StoreNames(tables, parsed.source)
     if isinstance(parsed.tree, exp.Summarize) and isinstance(parsed.tree.this, exp.Table):
         parsed.tree.set("this", exp.select("*").from_(parsed.tree.this))
-    if parsed.kind is Kind.DESCRIBE and isinstance(parsed.tree, exp.Table):
-        return BoundStatement(parsed.kind, parsed.source, None, described=names.find(parsed.tree)[1])
+    if parsed.statement_class is StatementClass.DESCRIBE and isinstance(parsed.tree, exp.Table):
+        return BoundStatement(
+            parsed.statement_class, parsed.source, None, described=names.find(parsed.tree)[1]
+        )
     listed = {entry.name: entry.rows.schema for entry in lists}
     found = [(table, *names.find(table)) for table in _store_tables(parsed.tree, listed)]
     wanted = needed_columns(parsed.tree, [(table, definition) for table, _, definition in found])
@@ -181,7 +183,9 @@ def bind(
             read_at(table, references[-1].alias, definition, moment)
     _drop_schema_qualifiers(parsed.tree, references)
     parameters = bind_parameters(parsed.source, parsed.tree, references)
-    return BoundStatement(parsed.kind, parsed.source, parsed.tree, tuple(references), parameters, listed)
+    return BoundStatement(
+        parsed.statement_class, parsed.source, parsed.tree, tuple(references), parameters, listed
+    )
 
 
 class _StoreNames:

@@ -231,12 +231,12 @@ def shape_of(text: str) -> Shape | None:
     values: list[int | str] = []
 
     def replacement(found: re.Match[str]) -> str:
-        kind = found.lastindex
-        if kind == 1:
+        group = found.lastindex
+        if group == 1:
             return found[0]
-        if kind == 4:
+        if group == 4:
             raise _StrangeTextError
-        values.append(int(found[3]) if kind == 3 else found[2].replace("''", "'"))
+        values.append(int(found[3]) if group == 3 else found[2].replace("''", "'"))
         return f" ${len(values)} "
 
     try:

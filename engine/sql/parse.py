@@ -75,7 +75,7 @@ _REFUSED_NODES = (
 )
 
 
-class Kind(Enum):
+class StatementClass(Enum):
     """What a statement asks for."""
 
     QUERY = "query"
@@ -92,13 +92,13 @@ class ParsedStatement:
     """A statement that was checked to do nothing but read.
 
     Attributes:
-        kind: What it asks for.
+        statement_class: What it asks for.
         source: The text of `tree`, for places in errors.
         tree: The query (SELECT, VALUES, set operation, SUMMARIZE) or the table to describe; None for SHOW.
             Never changed.
     """
 
-    kind: Kind
+    statement_class: StatementClass
     source: SourceText
     tree: exp.Expr | None
 
@@ -121,10 +121,10 @@ def parse(lifted: LiftedText, dialect: str) -> ParsedStatement:
     source = lifted.source
     begin = blanks_end(source.text, 0)
     if show := _SHOW.fullmatch(source.text, begin):
-        return ParsedStatement(Kind(f"show {show[1].lower()}"), source, None)
-    kind, body = Kind.QUERY, source.text
+        return ParsedStatement(StatementClass(f"show {show[1].lower()}"), source, None)
+    statement_class, body = StatementClass.QUERY, source.text
     if explain := _EXPLAIN.match(body, begin):
-        kind = Kind.EXPLAIN_ANALYZE if explain[1] else Kind.EXPLAIN
+        statement_class = StatementClass.EXPLAIN_ANALYZE if explain[1] else StatementClass.EXPLAIN
         # Blanks keep the places of what follows.
         body = " " * explain.end() + body[explain.end() :]
     _check_characters(source)
@@ -132,11 +132,11 @@ def parse(lifted: LiftedText, dialect: str) -> ParsedStatement:
     _check_size(source, body)
     tree = _tree(source, body, dialect)
     if isinstance(tree, exp.Describe):
-        if kind is not Kind.QUERY:
+        if statement_class is not StatementClass.QUERY:
             raise Unsupported("EXPLAIN of DESCRIBE is not supported: explain the query itself.")
-        kind, tree = Kind.DESCRIBE, tree.this
+        statement_class, tree = StatementClass.DESCRIBE, tree.this
     _check_tree(source, tree)
-    return ParsedStatement(kind, source, tree)
+    return ParsedStatement(statement_class, source, tree)
 
 
 def _check_characters(source: SourceText) -> None:

@@ -212,23 +212,23 @@ class _Counts:
 
     def count(self, token: Token) -> None:
         """Count a token."""
-        kind, before = token.token_type, self._before
-        self._chain += (before, kind) in _CHAINS
-        if kind in _OPERANDS and not (kind is TokenType.VAR and token.text.upper() == "IF"):
+        token_type, before = token.token_type, self._before
+        self._chain += (before, token_type) in _CHAINS
+        if token_type in _OPERANDS and not (token_type is TokenType.VAR and token.text.upper() == "IF"):
             self._operators = 0
-        elif kind not in _OPENING:
+        elif token_type not in _OPENING:
             self._operators += 1
-        if kind in _OPENING:
+        if token_type in _OPENING:
             self._depth += 1
             if before in _STRUCT_TYPES:
                 self._structs.append(self._depth)
-        elif kind in _CLOSING:
+        elif token_type in _CLOSING:
             if self._structs and self._structs[-1] == self._depth:
                 self._structs.pop()
             self._depth -= 1
-        elif kind in _KEYWORDS:
-            self._see_keyword(kind)
-        self._twice_before, self._before = before, kind
+        elif token_type in _KEYWORDS:
+            self._see_keyword(token_type)
+        self._twice_before, self._before = before, token_type
 
     def _see_keyword(self, kind: TokenType) -> None:
         if kind in _TABLES:

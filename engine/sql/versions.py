@@ -170,12 +170,12 @@ def _holds(name: str, definition: StoreDefinition, moment: Moment | None) -> exp
     return exp.And(this=begun, expression=exp.Paren(this=exp.Or(this=ends_later, expression=is_newest)))
 
 
-def _value(moment: Moment, kind: pa.DataType) -> exp.Expr:
+def _value(moment: Moment, arrow_type: pa.DataType) -> exp.Expr:
     """A moment as a constant of a timestamp column's type; without a time zone it is UTC."""
     if isinstance(moment, AsOfParameter):
         return exp.Placeholder(this=moment.name)
     text = str(moment)
     return exp.cast(
-        exp.Literal.string(text if kind.tz is not None else text.removesuffix("+00:00")),
-        "TIMESTAMP" if kind.tz is None else "TIMESTAMPTZ",
+        exp.Literal.string(text if arrow_type.tz is not None else text.removesuffix("+00:00")),
+        "TIMESTAMP" if arrow_type.tz is None else "TIMESTAMPTZ",
     )

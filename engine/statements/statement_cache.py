@@ -16,7 +16,7 @@ from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.plans import RowsPlan
 from engine.plan.statement import ReadyStatement, lists_fit
 from engine.sql.literals import LiftedText, lift
-from engine.sql.parse import Kind
+from engine.sql.parse import StatementClass
 from engine.sql.versions import NO_MOMENTS, Moments
 from engine.statements.column_names import ColumnNames
 from engine.statements.deep_stack import ready_statement
@@ -154,11 +154,13 @@ class StatementCache:
         apart: tuple[Moments, Hashable],
         deadline: Deadline,
     ) -> ReadyStatement:
-        kinds = tuple(tuple(str(kind) for kind in entry.rows.schema.types) for entry in lifted.lists)
+        list_types = tuple(
+            tuple(str(arrow_type) for arrow_type in entry.rows.schema.types) for entry in lifted.lists
+        )
         # Texts with lists share what is made of the text without them; others are found before anything is
         # lifted.
         key: tuple[Hashable, ...] = (
-            (lifted.source.text, dialect, kinds) if kinds else (lifted.source.original, dialect)
+            (lifted.source.text, dialect, list_types) if list_types else (lifted.source.original, dialect)
         )
         moments, _ = apart
         if apart != (NO_MOMENTS, ()):
@@ -212,4 +214,4 @@ def _lookup_of(shape: str, literals: int, tables: Tables) -> ReadyStatement | No
     slots = made.bound.parameters
     lookup = isinstance(made.plan, RowsPlan) and made.plan.predicate is not None
     typed = len(slots) == literals and all(slot.type is not None for slot in slots)
-    return made if made.bound.kind is Kind.QUERY and lookup and typed else None
+    return made if made.bound.statement_class is StatementClass.QUERY and lookup and typed else None

@@ -90,12 +90,12 @@ class BehaviourText:
 
     def _kind(self, store: str) -> Kind | None:
         """The kind that the options make; None if none of them is given."""
-        kinds = {
+        options = {
             "--order-by": self.order_by,
             "--valid-from": self.valid_from,
             "--merge or --gap": self.merge or self.gap,
         }
-        given = [option for option, value in kinds.items() if value]
+        given = [option for option, value in options.items() if value]
         if len(given) > 1:
             raise InvalidInput(
                 f"Store {store}: {' and '.join(given)} make stores of different kinds; give one of them."

@@ -101,12 +101,12 @@ class Completion:
     Attributes:
         text: What replaces the last `replaces` characters.
         replaces: How many characters before the cursor it replaces.
-        kind: What it is, for the eye: `store`, a column's type, or nothing.
+        description: What it is, for the eye: `store`, a column's type, or nothing.
     """
 
     text: str
     replaces: int
-    kind: str = ""
+    description: str = ""
 
 
 def quoted_if_needed(name: str) -> str:
@@ -169,11 +169,11 @@ def _stores(catalog: Catalog) -> Iterator[tuple[str, str]]:
 
 
 def _named(columns: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    return ((quoted_if_needed(name), kind) for name, kind in columns)
+    return ((quoted_if_needed(name), description) for name, description in columns)
 
 
 def _matching(candidates: Iterable[tuple[str, str]], word: str) -> Iterator[Completion]:
     typed = word.lstrip('"').lower()
-    for text, kind in dict.fromkeys(candidates):
+    for text, description in dict.fromkeys(candidates):
         if text.lstrip('"').lower().startswith(typed) and text != word:
-            yield Completion(text, len(word), kind)
+            yield Completion(text, len(word), description)

@@ -268,7 +268,7 @@ class _Completer(Completer):
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Choice]:
         for found in completions(document.text_before_cursor, document.text, self._prompt.catalog):
-            yield Choice(found.text, -found.replaces, display_meta=found.kind)
+            yield Choice(found.text, -found.replaces, display_meta=found.description)
 
 
 def history_file(environment: Mapping[str, str] = os.environ) -> Path:

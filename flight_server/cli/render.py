@@ -45,8 +45,8 @@ def write_csv(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: IO[byte
     """
     text_schema = pa.schema(
         [
-            pa.field(name, _text_type(kind))
-            for name, kind in zip(_distinct(schema.names), schema.types, strict=True)
+            pa.field(name, _text_type(arrow_type))
+            for name, arrow_type in zip(_distinct(schema.names), schema.types, strict=True)
         ]
     )
     rows = 0
@@ -149,9 +149,9 @@ def result_table(rows: pa.Table, width: int) -> RenderableType:
     if rows.num_columns * NARROWEST_COLUMN > width and rows.num_rows:
         return _stacked(rows.schema.names, cells)
     table = new_table()
-    for name, kind in zip(rows.schema.names, rows.schema.types, strict=True):
+    for name, arrow_type in zip(rows.schema.names, rows.schema.types, strict=True):
         table.add_column(
-            _plain(printable(name)), justify="right" if _is_number(kind) else "left", overflow="fold"
+            _plain(printable(name)), justify="right" if _is_number(arrow_type) else "left", overflow="fold"
         )
     for values in zip(*cells, strict=True):
         table.add_row(*(_cell(value) for value in values))
@@ -240,8 +240,8 @@ def _json_value(value: Any) -> Any:
             return str(value)
 
 
-def _text_type(kind: pa.DataType) -> pa.DataType:
-    return pa.string() if pa.types.is_nested(kind) or pa.types.is_binary(kind) else kind
+def _text_type(arrow_type: pa.DataType) -> pa.DataType:
+    return pa.string() if pa.types.is_nested(arrow_type) or pa.types.is_binary(arrow_type) else arrow_type
 
 
 def _text_column(column: pa.Array) -> pa.Array:
@@ -266,8 +266,10 @@ def _distinct(names: Sequence[str]) -> list[str]:
     return distinct
 
 
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+def _is_number(arrow_type: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(arrow_type) or pa.types.is_floating(arrow_type) or pa.types.is_decimal(arrow_type)
+    )
 
 
 def error_lines(error: LivestateError) -> list[str]:

@@ -42,7 +42,7 @@ def _definitions(rows: Sequence[dict[str, Any]]) -> Table:
     """What the stores are; how they stand would not fit beside it."""
     is_switched = any(row["sql_names"] != row["store"] for row in rows)
     table = _headed(
-        ("store", *(["in SQL"] if is_switched else []), "kind", "key", "placed by", "retention"), ()
+        ("store", *(["in SQL"] if is_switched else []), "kind", "key", "partition by", "retention"), ()
     )
     for row in rows:
         held = "".join(

@@ -283,8 +283,8 @@ def _expected(name: str, body: bytes) -> Message:
 
 
 def _option(value: Message) -> object:
-    kind = value.WhichOneof("option_value")
-    return None if kind is None else getattr(value, kind)
+    field = value.WhichOneof("option_value")
+    return None if field is None else getattr(value, field)
 
 
 def _number(value: object) -> object:

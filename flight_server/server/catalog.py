@@ -29,8 +29,8 @@ MAX_PATTERN_LENGTH = 1000
 _PATTERN_PART = re.compile(r"\\.|.", re.DOTALL)
 
 
-def _required(name: str, kind: pa.DataType) -> pa.Field:
-    return pa.field(name, kind, nullable=False)
+def _required(name: str, arrow_type: pa.DataType) -> pa.Field:
+    return pa.field(name, arrow_type, nullable=False)
 
 
 CATALOGS = pa.schema([_required("catalog_name", pa.string())])
@@ -107,7 +107,7 @@ def command_table(name: str, command: Message, source: StoreSource) -> pa.Table 
 def _rows(schema: pa.Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
     return pa.table(
-        [pa.array(values, kind.type) for values, kind in zip(columns, schema, strict=True)], schema=schema
+        [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)], schema=schema
     )
 
 

@@ -101,7 +101,9 @@ _WIRE: Mapping[type[LivestateError], Callable[[str], Exception]] = {
     Corrupt: flight.FlightInternalError,
     Defect: flight.FlightInternalError,
 }
-_KINDS: Mapping[str, type[LivestateError]] = {kind.__name__: kind for kind in (*_WIRE, LivestateError)}
+_KINDS: Mapping[str, type[LivestateError]] = {
+    error_class.__name__: error_class for error_class in (*_WIRE, LivestateError)
+}
 """All kinds that errors have on the wire. It is closed: what else comes from there names no class."""
 
 
@@ -123,7 +125,10 @@ def wire_error(
         The exception to raise, `from None`.
     """
     if isinstance(error, LivestateError):
-        make = next((_WIRE[kind] for kind in type(error).__mro__ if kind in _WIRE), flight.FlightServerError)
+        make = next(
+            (_WIRE[error_class] for error_class in type(error).__mro__ if error_class in _WIRE),
+            flight.FlightServerError,
+        )
         known = error
     else:
         incident = uuid.uuid4().hex[:12]
@@ -166,7 +171,9 @@ def error_detail(error: LivestateError) -> bytes:
 
 def kind_name(error: LivestateError) -> str:
     """The name of an error's kind. A finer class is its owner's alone; others know the kinds."""
-    return next((kind for kind in type(error).__mro__ if kind in _WIRE), LivestateError).__name__
+    return next(
+        (error_class for error_class in type(error).__mro__ if error_class in _WIRE), LivestateError
+    ).__name__
 
 
 def error_of_kind(name: str, message: str) -> LivestateError:
@@ -192,13 +199,13 @@ def livestate_error(error: Exception, detail: bytes | None) -> LivestateError:
         class.
     """
     document = _document(detail)
-    kind = _KINDS.get(str(document.get("kind")))
-    if kind is None:
+    error_class = _KINDS.get(str(document.get("kind")))
+    if error_class is None:
         return _by_class(error)
     message = str(document.get("message"))
-    if issubclass(kind, InvalidInput):
+    if issubclass(error_class, InvalidInput):
         return InvalidInput(message, _position(document.get("position")))
-    return kind(message)
+    return error_class(message)
 
 
 def _document(detail: bytes | None) -> Mapping[str, Any]:
@@ -230,8 +237,10 @@ _BY_CLASS: tuple[tuple[type[Exception], type[LivestateError]], ...] = (
 
 
 def _by_class(error: Exception) -> LivestateError:
-    kind = next((kind for raised, kind in _BY_CLASS if isinstance(error, raised)), LivestateError)
-    return kind(plain_message(error))
+    error_class = next(
+        (error_class for raised, error_class in _BY_CLASS if isinstance(error, raised)), LivestateError
+    )
+    return error_class(plain_message(error))
 
 
 def plain_message(error: Exception) -> str:

@@ -249,25 +249,25 @@ def _field_bytes(field: _Table, depth: int, *, allows_null: bool) -> Iterator[in
     str(name, "utf-8")
     yield _LEAST_FIELD_BYTES + len(name)
     yield from _metadata_bytes(field, 6)
-    kind = field.scalar(2, "<B")
-    if kind == _TIMESTAMP:
+    type_code = field.scalar(2, "<B")
+    if type_code == _TIMESTAMP:
         yield len(field.table(3).text(1))
-    _check_type(field, kind, allows_null=allows_null)
+    _check_type(field, type_code, allows_null=allows_null)
     for child in field.tables(5):
         yield from _field_bytes(child, depth + 1, allows_null=False)
 
 
-def _check_type(field: _Table, kind: int, *, allows_null: bool) -> None:
+def _check_type(field: _Table, type_code: int, *, allows_null: bool) -> None:
     children = any(True for _ in field.tables(5))
     plain = (
-        (kind in _SCALARS and not children)
-        or (kind in _NESTED and children)
-        or (kind == _FIXED_BINARY and not children and field.table(3).scalar(0, "<i") > 0)
-        or (kind == _NULL and not children and allows_null)
+        (type_code in _SCALARS and not children)
+        or (type_code in _NESTED and children)
+        or (type_code == _FIXED_BINARY and not children and field.table(3).scalar(0, "<i") > 0)
+        or (type_code == _NULL and not children and allows_null)
     )
-    if kind == _FIXED_LIST:
+    if type_code == _FIXED_LIST:
         plain = plain and field.table(3).scalar(0, "<i") > 0
-    if kind == _INTERVAL:
+    if type_code == _INTERVAL:
         plain = plain and field.table(3).scalar(0, "<h") == _MONTH_DAY_NANO
     if field.has(4) or not plain:
         raise NotPlainError("they have a type that no host sends")
@@ -284,11 +284,11 @@ def _metadata_bytes(table: _Table, place: int) -> Iterator[int]:
 # ---- flatbuffers
 
 
-def _at(data: memoryview, kind: str, begin: int) -> int:
+def _at(data: memoryview, number_format: str, begin: int) -> int:
     """The number at a place."""
     if begin < 0:
         raise NotPlainError(_DAMAGED)
-    return int(struct.unpack_from(kind, data, begin)[0])
+    return int(struct.unpack_from(number_format, data, begin)[0])
 
 
 class _Table:
@@ -324,10 +324,10 @@ class _Table:
         """Whether a field is there."""
         return self._place(place) != 0
 
-    def scalar(self, place: int, kind: str) -> int:
+    def scalar(self, place: int, number_format: str) -> int:
         """A field that is a number; 0 if it is not there."""
         found = self._place(place)
-        return found and _at(self.data, kind, found)
+        return found and _at(self.data, number_format, found)
 
     def table(self, place: int) -> _Table:
         """A field that is a table, or the member of a union."""

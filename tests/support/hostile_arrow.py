@@ -62,8 +62,8 @@ class _Flatbuffer:
         self._align(8)
         count = max((place for place, _, _ in fields), default=-1) + 1
         offsets, size = [0] * count, 4
-        for place, kind, _ in fields:
-            width = 4 if kind == "ref" else struct.calcsize(kind)
+        for place, number_format, _ in fields:
+            width = 4 if number_format == "ref" else struct.calcsize(number_format)
             size += -size % width
             offsets[place] = size
             size += width
@@ -73,11 +73,11 @@ class _Flatbuffer:
         self._places[label] = begin = len(self._data)
         self._data += bytes(size)
         struct.pack_into("<i", self._data, begin, len(header) + (-len(header) % 8))
-        for place, kind, value in fields:
+        for place, number_format, value in fields:
             if isinstance(value, str):
                 self._wanted.append((begin + offsets[place], value))
             else:
-                struct.pack_into(f"<{kind}", self._data, begin + offsets[place], value)
+                struct.pack_into(f"<{number_format}", self._data, begin + offsets[place], value)
 
     def tables(self, label: str, targets: Sequence[str]) -> None:
         """A vector of tables."""
@@ -206,8 +206,8 @@ def written(column: pa.Array, compression: str | None = None) -> Message:
     return Message(schema, tuple(batches))
 
 
-def _schema_of(*kinds: pa.DataType) -> bytes:
-    schema = pa.schema([(str(number), kind) for number, kind in enumerate(kinds, 1)])
+def _schema_of(*arrow_types: pa.DataType) -> bytes:
+    schema = pa.schema([(str(number), arrow_type) for number, arrow_type in enumerate(arrow_types, 1)])
     return bytes(schema.serialize().to_pybytes())
 
 

@@ -53,17 +53,17 @@ def _average(partial: Partial, column: MergedColumn) -> float | None:
     return dividend / int(count)
 
 
-def _folded(column: MergedColumn, rows: list[list[Any]], kinds: list[pa.DataType]) -> list[Any]:
+def _folded(column: MergedColumn, rows: list[list[Any]], arrow_types: list[pa.DataType]) -> list[Any]:
     first = [row[0] for row in rows if row[0] is not None]
     match column.function:
         case Function.SUM:
-            return [_sum(first, kinds[0])]
+            return [_sum(first, arrow_types[0])]
         case Function.COUNT:
-            return [_sum(first, kinds[0]) or 0]
+            return [_sum(first, arrow_types[0]) or 0]
         case Function.AVG:
             return [
-                _sum(first, kinds[0]),
-                _sum([row[1] for row in rows if row[1] is not None], kinds[1]) or 0,
+                _sum(first, arrow_types[0]),
+                _sum([row[1] for row in rows if row[1] is not None], arrow_types[1]) or 0,
             ]
         case Function.MIN:
             return [_without_negative_zero(min(first, key=_order, default=None))]
@@ -78,17 +78,17 @@ def _folded(column: MergedColumn, rows: list[list[Any]], kinds: list[pa.DataType
     raise AssertionError(column.function)
 
 
-def _sum(values: Sequence[Any], kind: pa.DataType) -> Any:
+def _sum(values: Sequence[Any], arrow_type: pa.DataType) -> Any:
     bounded: Callable[[Any], Any] = lambda total: total  # noqa: E731
-    if pa.types.is_integer(kind):
+    if pa.types.is_integer(arrow_type):
         low, high = (
-            (-(2 ** (kind.bit_width - 1)), 2 ** (kind.bit_width - 1) - 1)
-            if pa.types.is_signed_integer(kind)
-            else (0, 2**kind.bit_width - 1)
+            (-(2 ** (arrow_type.bit_width - 1)), 2 ** (arrow_type.bit_width - 1) - 1)
+            if pa.types.is_signed_integer(arrow_type)
+            else (0, 2**arrow_type.bit_width - 1)
         )
         bounded = lambda total: min(high, max(low, total))  # noqa: E731
-    elif pa.types.is_decimal(kind):
-        limit = Decimal(10**kind.precision - 1).scaleb(-kind.scale)
+    elif pa.types.is_decimal(arrow_type):
+        limit = Decimal(10**arrow_type.precision - 1).scaleb(-arrow_type.scale)
         bounded = lambda total: min(limit, max(-limit, total))  # noqa: E731
     total: Any = None
     for value in values:

@@ -92,8 +92,8 @@ def _function(name: str, *arguments: exp.Expr) -> exp.Expr:
     return exp.Anonymous(this=name, expressions=list(arguments))
 
 
-def _cast(node: exp.Expr, kind: str) -> exp.Expr:
-    return exp.Cast(this=node, to=exp.DataType.build(kind, dialect="duckdb"))
+def _cast(node: exp.Expr, type_name: str) -> exp.Expr:
+    return exp.Cast(this=node, to=exp.DataType.build(type_name, dialect="duckdb"))
 
 
 def _struct(**fields: exp.Expr) -> exp.Expr:

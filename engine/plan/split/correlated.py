@@ -59,9 +59,9 @@ def is_key_correlated(
         types.update(frame.types)
     types.update(
         {
-            name: kind
+            name: arrow_type
             for key in outer
-            for names, kind in zip(key.columns, key.layout.types, strict=True)
+            for names, arrow_type in zip(key.columns, key.layout.types, strict=True)
             for name in names
         }
     )

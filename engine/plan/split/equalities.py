@@ -33,8 +33,8 @@ class Equalities:
             pair = equal_pair(condition)
             if pair is None:
                 continue
-            kind = self._types.get(pair[0])
-            if kind is not None and kind == self._types.get(pair[1]):
+            arrow_type = self._types.get(pair[0])
+            if arrow_type is not None and arrow_type == self._types.get(pair[1]):
                 self._parents[self._root(pair[0])] = self._root(pair[1])
 
     def copy(self) -> Equalities:

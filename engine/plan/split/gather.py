@@ -156,8 +156,10 @@ def _leaf(
     return _membership(left, predicate, reference.definition.schema)
 
 
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_floating(kind))
+def _is_number(arrow_type: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(arrow_type) or pa.types.is_decimal(arrow_type) or pa.types.is_floating(arrow_type)
+    )
 
 
 def _between_condition(predicate: Compare, alias: str) -> exp.Expr | None:
@@ -190,12 +192,12 @@ def _membership(left: exp.Expr, predicate: IsAmong, schema: pa.Schema) -> exp.Ex
     return exp.In(this=left, expressions=members) if members else None
 
 
-def _member(operand: Operand, kind: pa.DataType) -> exp.Expr | None:
+def _member(operand: Operand, arrow_type: pa.DataType) -> exp.Expr | None:
     if isinstance(operand, Constant) and operand.literal and operand.value is not None:
         same = (
-            pa.types.is_string(kind)
+            pa.types.is_string(arrow_type)
             if isinstance(operand.value, str)
-            else pa.types.is_integer(kind) and type(operand.value) is int
+            else pa.types.is_integer(arrow_type) and type(operand.value) is int
         )
         return _operand(operand) if same else None
     return _operand(operand)

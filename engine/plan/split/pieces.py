@@ -104,7 +104,7 @@ def cut_table(select: exp.Select, items: Sequence[Item], item: Item, placer: Pla
         ]
 
     where, on = where_of(select), list(item.on)
-    from_where = movable_conditions(where) if moves and not padded and not item.join.kind else []
+    from_where = movable_conditions(where) if moves and not padded and not item.join.variant else []
     from_on = movable_conditions(on) if moves and not item.join.keeps_right else []
     set_where(select, [each for each in where if not any(each is gone for gone in from_where)])
     if from_on:

@@ -114,7 +114,7 @@ def store_relation(definition: StoreDefinition, alias: str) -> Relation:
 
 def relation_under_alias(relation: Relation, alias: str) -> Relation:
     """A query's relation as a table of a FROM clause: outputs become columns behind the alias."""
-    types = {column_text(alias, name): kind for name, kind in relation.types.items()}
+    types = {column_text(alias, name): arrow_type for name, arrow_type in relation.types.items()}
     placement = relation.placement
     if not isinstance(placement, Spread):
         return Relation(placement, types)

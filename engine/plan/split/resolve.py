@@ -248,12 +248,12 @@ class _Resolver:
             if used_arguments(join) - _JOIN_PARTS:
                 raise Uncertain("JOIN")
             method = str(join.args.get("method") or "").upper()
-            kind = str(join.args.get("kind") or "").upper()
+            variant = str(join.args.get("kind") or "").upper()
             if method not in {"", "NATURAL", "ASOF", "POSITIONAL"} or (
                 method == "NATURAL" and len(joins) > 1
             ):
                 raise Uncertain(method)
-            join.set("this", self._table(join.this, scope, ctes, is_hidden=kind in {"SEMI", "ANTI"}))
+            join.set("this", self._table(join.this, scope, ctes, is_hidden=variant in {"SEMI", "ANTI"}))
             self._using_clause(join, scope, method)
             if join.args.get("on") is not None:
                 self._expression(join.args["on"], _scope_of_condition(scope), ctes)

@@ -205,7 +205,7 @@ def test_stores_say_how_they_stand(host_uri: str) -> None:
     shown = livestate("stores", "--uri", host_uri)
     assert shown.exit_code == 0, shown.output
     defined, _, _, what, _, heading, _, odd, songs = [line.split() for line in shown.stdout.splitlines()]
-    assert defined == ["store", "kind", "key", "placed", "by", "retention"]
+    assert defined == ["store", "kind", "key", "partition", "by", "retention"]
     assert what == ["songs", "key-value", "song_id", "song_id", "for", "ever"]
     assert heading == ["store", "group", "rows", "bytes", "partitions", "segments", "epoch", "lag"]
     assert odd[:2] == ["Odd", '"name"']

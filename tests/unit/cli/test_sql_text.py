@@ -86,7 +86,7 @@ def test_keywords_and_commands() -> None:
 
 def test_a_completion_replaces_the_word() -> None:
     (found,) = completions("select * from so", "select * from so", CATALOG)
-    assert (found.text, found.replaces, found.kind) == ("songs", 2, "store")
+    assert (found.text, found.replaces, found.description) == ("songs", 2, "store")
 
 
 def test_names_are_quoted_where_sql_needs_it() -> None:

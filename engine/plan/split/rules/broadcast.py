@@ -112,7 +112,7 @@ def _tables_beside_other_joins(
 ) -> list[list[Item]]:
     estimates = {item.alias: bytes_of([item]) for item in items if item.is_spread}
     candidates = [item for item in items if estimates.get(item.alias, limit_bytes + 1) <= limit_bytes]
-    may_lack_partners = [item for item in candidates if item.join.side != "" or item.join.kind]
+    may_lack_partners = [item for item in candidates if item.join.side != "" or item.join.variant]
     smaller = sorted(candidates, key=lambda item: estimates[item.alias])[: len(estimates) - 1]
     for chosen in (smaller, may_lack_partners):
         sent = {item.alias for item in chosen}
