@@ -29,7 +29,7 @@ from engine.model.kinds import (
 from engine.model.schema import StoreDefinition, define_store
 from spark_pipeline.preaggregation import event_rows, partial_rows
 from spark_pipeline.type_mapping import arrow_schema
-from spark_pipeline.windows import flattened, window_columns
+from spark_pipeline.windows import flatten_window, window_columns
 
 _BINARY_COLLATION = "UTF8_BINARY"
 _IS_NULL = RESERVED_PREFIX + "is_null"
@@ -186,9 +186,9 @@ class StoreOutput:
         """
         rows = self.query(batch) if self.query is not None else batch
         if self.window:
-            rows = flattened(rows, self.store, self.window)
+            rows = flatten_window(rows, self.store, self.window)
         if self.tombstone_when_null:
-            rows = self._with_nulls_marked(rows)
+            rows = self._mark_nulls(rows)
         if self.is_partial or not isinstance(self.kind, Merge | Session):
             return rows
         if self.aggregate_first:
@@ -197,7 +197,7 @@ class StoreOutput:
             )
         return event_rows(rows, self.store, self.whole_key, self.kind, time=self.time)
 
-    def _with_nulls_marked(self, rows: DataFrame) -> DataFrame:
+    def _mark_nulls(self, rows: DataFrame) -> DataFrame:
         column = self.tombstone_when_null
         if rows.columns.count(column) != 1:
             cause = (

@@ -74,7 +74,7 @@ def partial_rows(
     if tombstones is None:
         return events.groupBy(*key).agg(*aggregates)
     removed = F.coalesce(F.max(tombstones), F.lit(False)).alias(_REMOVED)
-    return _with_removals(
+    return _add_removals(
         events.groupBy(*key).agg(*aggregates, removed, F.count_if(_is_event(tombstones)).alias(_EVENTS)),
         tombstones,
     )
@@ -159,7 +159,7 @@ def _fragments(events: DataFrame, key: Sequence[str], kind: Session, time: str) 
     )
 
 
-def _with_removals(grouped: DataFrame, tombstones: str) -> DataFrame:
+def _add_removals(grouped: DataFrame, tombstones: str) -> DataFrame:
     """A tombstone in front of the partial row of each key that has been removed, and alone where there is
     nothing else.
     """
@@ -199,7 +199,7 @@ def _functions(
     if by is not None:
         return [F.max_by(of, by), F.max(by)] if function is Function.LAST else [F.min_by(of, by), F.min(by)]
     if function is Function.COUNT_DISTINCT:
-        return [F.hll_sketch_agg(_hashed(of, kind), F.lit(_LG_REGISTERS))]
+        return [F.hll_sketch_agg(_hash_input(of, kind), F.lit(_LG_REGISTERS))]
     if function is Function.QUANTILES:
         return [F.kll_sketch_agg_double(of.cast("double"), F.lit(_KLL_SIZE))]
     plain = {
@@ -212,7 +212,7 @@ def _functions(
     return [aggregate(of) for aggregate in plain[function]]
 
 
-def _hashed(of: Column, data_type: DataType) -> Column:
+def _hash_input(of: Column, data_type: DataType) -> Column:
     """A value as sketches take it, the same as `engine.producers.partial_rows` gives it to them: integers, or
     text and bytes as they are.
     """

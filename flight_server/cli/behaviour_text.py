@@ -125,7 +125,7 @@ def merged_column(text: str) -> MergedColumn:
         raise InvalidInput(
             f"{text!r} is no merged column; write it as total=sum(amount) or title=last(title by played_at)."
         )
-    name, of, by = (_unquoted(found[part]) for part in ("name", "of", "by"))
+    name, of, by = (_unquote(found[part]) for part in ("name", "of", "by"))
     try:
         function = Function(found["function"].lower())
     except ValueError as error:
@@ -150,7 +150,7 @@ def merged_column(text: str) -> MergedColumn:
     return MergedColumn(name, function, of, by, ranks)
 
 
-def _unquoted(name: str | None) -> str:
+def _unquote(name: str | None) -> str:
     return (name or "").strip('"')
 
 

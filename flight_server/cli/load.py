@@ -104,7 +104,7 @@ def load_file(
         Unavailable: The changelog cannot be reached.
         LimitExceeded: The disk is full.
     """
-    there = _there(changelog, file, options)
+    there = _existing_store(changelog, file, options)
     rows = open_rows(file, format_of(file, options.format), _csv_types(there, options))
     definition = _definition(there, rows.schema, options)
     progress = Progress(total=rows.rows)
@@ -157,7 +157,7 @@ def epochs(batches: Iterable[pa.RecordBatch], most_rows: int) -> Iterator[pa.Tab
         yield pa.Table.from_batches(held)
 
 
-def _there(changelog: Changelog, file: Path, options: LoadOptions) -> StoreDefinition | None:
+def _existing_store(changelog: Changelog, file: Path, options: LoadOptions) -> StoreDefinition | None:
     """The store as it is; of the shapes that migrations have given it the newest that has the
     file's columns.
     """

@@ -317,10 +317,10 @@ def serve(token_file: Path | None, supervised: bool, **given: Any) -> None:
       file:///var/lib/livestate --data /var/lib/livestate-hosts
     """
     from flight_server.host.arrow_pool import limit_arrow_pool  # noqa: PLC0415  only this needs it
-    from flight_server.host.stop_signals import stop_signals_blocked  # noqa: PLC0415  likewise
+    from flight_server.host.stop_signals import block_stop_signals  # noqa: PLC0415  likewise
 
     # Before imports start threads.
-    with stop_signals_blocked(), _failures():
+    with block_stop_signals(), _failures():
         limit_arrow_pool()
         from flight_server.host import process  # noqa: PLC0415  it imports all of the engine
         from flight_server.host.serving import ServeArguments, host_options  # noqa: PLC0415  likewise
@@ -513,10 +513,10 @@ def stores(connection: ConnectionOptions) -> None:
     with _failures(), Client(connection) as client:
         from engine.errors import Unsupported  # noqa: PLC0415  only this needs it
         from flight_server.cli.render import terminal  # noqa: PLC0415  it imports pyarrow
-        from flight_server.cli.stores import replicas_shown, stores_table  # noqa: PLC0415  likewise
+        from flight_server.cli.stores import render_replicas, stores_table  # noqa: PLC0415  likewise
 
         try:
-            shown = replicas_shown(client.replicas(), client.stores())
+            shown = render_replicas(client.replicas(), client.stores())
         except Unsupported:
             # A host of no deployment holds everything by itself.
             shown = stores_table(client.stores())
@@ -539,12 +539,12 @@ def hosts(connection: ConnectionOptions) -> None:
     with _failures(), Client(connection) as client:
         from engine.errors import Unsupported  # noqa: PLC0415  only this needs it
         from flight_server.cli.render import terminal  # noqa: PLC0415  it imports pyarrow
-        from flight_server.cli.stores import hosts_shown  # noqa: PLC0415  likewise
+        from flight_server.cli.stores import render_hosts  # noqa: PLC0415  likewise
 
         try:
-            terminal().print(hosts_shown(client.hosts()))
+            terminal().print(render_hosts(client.hosts()))
         except Unsupported as alone:
-            terminal().print(hosts_shown(client.query("SHOW HOSTS").read_all()))
+            terminal().print(render_hosts(client.query("SHOW HOSTS").read_all()))
             click.echo(
                 f"{alone.message} Several hosts answer as one with livestate serve --processes N, or with "
                 "--deployment FILE."
@@ -661,11 +661,11 @@ def load(
     from engine.changelog import Changelog  # noqa: PLC0415  it imports pyarrow and obstore
     from flight_server.cli.behaviour_text import BehaviourText  # noqa: PLC0415  likewise
     from flight_server.cli.load import LoadOptions, load_file  # noqa: PLC0415  likewise
-    from flight_server.cli.load_progress import progress_shown  # noqa: PLC0415  it imports rich
+    from flight_server.cli.load_progress import show_progress  # noqa: PLC0415  it imports rich
 
     behaviour = BehaviourText(**{name: given.pop(name) for name in BehaviourText.__dataclass_fields__})
     options = LoadOptions(store, format=file_format, types=dict(types), behaviour=behaviour, **given)
-    with _failures(), progress_shown(store) as report:
+    with _failures(), show_progress(store) as report:
         load_file(Changelog.open(changelog), file, options, report)
 
 

@@ -53,7 +53,7 @@ class ClusterHost:
         """Talk to nobody any more. May be called again."""
         self.peers.stop()
 
-    def for_queries(self) -> Cluster:
+    def coordinator_view(self) -> Cluster:
         """The deployment as a coordinator sees it."""
         return Cluster(self.peers, self._here, self._deployment.assignment.order, self.uris)
 

@@ -45,7 +45,9 @@ def bound_row(reader: flight.MetadataRecordBatchReader, check: Callable[[], None
         if found is None or not found.num_columns:
             return None
         found.validate(full=True)
-        return pa.RecordBatch.from_arrays([_plain(column) for column in found.columns], found.schema.names)
+        return pa.RecordBatch.from_arrays(
+            [_plain_column(column) for column in found.columns], found.schema.names
+        )
     except MemoryError as error:
         raise InvalidInput(_TOO_LARGE) from error
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -121,7 +123,7 @@ def _buffer_bytes(column: pa.Array) -> int:
     return own + (_buffer_bytes(column.dictionary) if pa.types.is_dictionary(column.type) else 0)
 
 
-def _plain(column: pa.Array) -> pa.Array:
+def _plain_column(column: pa.Array) -> pa.Array:
     """A column of one row as a handle carries it."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()

@@ -34,7 +34,7 @@ class Repeated:
     places: tuple[int, ...]
 
     @staticmethod
-    def of(schema: pa.Schema, first: Sequence[pa.RecordBatch]) -> Repeated:
+    def from_sample(schema: pa.Schema, first: Sequence[pa.RecordBatch]) -> Repeated:
         """Decide by the first rows.
 
         Args:
@@ -53,7 +53,7 @@ class Repeated:
             schema = schema.set(place, schema.field(place).with_type(_ENCODED))
         return Repeated(schema, places)
 
-    def encoded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def encode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """A batch as it travels."""
         if not self.places:
             return batch
@@ -80,7 +80,7 @@ def decoded_schema(schema: pa.Schema) -> pa.Schema:
     )
 
 
-def decoded(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def decode(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """A batch that travelled, as it was.
 
     Args:

@@ -131,7 +131,7 @@ def test_a_host_that_is_not_started_has_no_address(options: HostOptions) -> None
     host = Host(options)
     with pytest.raises(Unavailable):
         _ = host.uri
-    assert not host.ready()
+    assert not host.is_ready()
 
 
 def test_a_host_speaks_tls(options: HostOptions, certificate: Certificate) -> None:

@@ -96,9 +96,7 @@ def host(served: Served) -> Iterator[Served]:
     """The host, which goes on whatever happens."""
     yield served
     wait_until(lambda: running(served) == 0)
-    assert titles(served, Statement(SQL).bound(pa.record_batch([pa.array([2], pa.int32())], ["1"]))) == [
-        "two"
-    ]
+    assert titles(served, Statement(SQL).bind(pa.record_batch([pa.array([2], pa.int32())], ["1"]))) == ["two"]
 
 
 def running(host: Served) -> int:
@@ -327,7 +325,7 @@ def test_what_hosts_send_is_read() -> None:
         row = written(column)
         batch = pa.record_batch([column], ["1"])
         assert read_row(row.schema, row.row, MAX_PARAMETER_VALUES).equals(batch)
-        assert Parameters.of(batch).batch().equals(batch)
+        assert Parameters.from_batch(batch).batch().equals(batch)
         if not pa.types.is_null(column.type):
             assert read_table(pa.py_buffer(row.stream)).equals(pa.Table.from_batches([batch]))
     two = Message(written(pa.array([1])).schema, (LIES["two rows"],))
@@ -338,7 +336,7 @@ def test_what_hosts_send_is_read() -> None:
 
 def test_a_parameter_has_not_too_many_values() -> None:
     def packed(values: int) -> Parameters:
-        return Parameters.of(
+        return Parameters.from_batch(
             pa.record_batch([pa.ListArray.from_arrays([0, values], pa.array([True] * values))], ["1"])
         )
 

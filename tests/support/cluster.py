@@ -30,7 +30,7 @@ from engine.model.schema import Epoch, GroupName, StoreDefinition
 from engine.replica.follower import Follower, FollowerOptions
 from engine.scan import StoreSource
 from engine.service import QueryOptions, QueryService
-from flight_server.wire.repeated import Repeated, decoded
+from flight_server.wire.repeated import Repeated, decode
 from tests.support.held_source import HeldSource, placed
 
 SMALL = QueryOptions(memory_limit_bytes=512 << 20, threads=1)
@@ -55,13 +55,13 @@ class TravelledRows:
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for batch in self._result:
-            repeated = Repeated.of(self.schema, [batch])
-            travelling = repeated.encoded(batch)
+            repeated = Repeated.from_sample(self.schema, [batch])
+            travelling = repeated.encode(batch)
             self.nbytes += travelling.nbytes
             for arrived in pa.ipc.open_stream(
                 _bytes_of(pa.Table.from_batches([travelling], repeated.schema))
             ):
-                yield decoded(arrived, self.schema)
+                yield decode(arrived, self.schema)
 
     def close(self) -> None:
         self._result.close()
