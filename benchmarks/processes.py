@@ -125,7 +125,7 @@ class HostProcess(ServeProcess):
 
 
 @contextmanager
-def deployed(
+def run_deployment(
     directory: Path, changelog: str, hosts: int, options: Sequence[str] = ()
 ) -> Iterator[Sequence[ServeProcess]]:
     """Hosts that share the partitions of a changelog's stores, each a process of this machine.

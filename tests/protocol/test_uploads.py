@@ -28,7 +28,7 @@ from flight_server.wire.messages import new, pack
 from flight_server.wire.tickets import Statement
 from tests.protocol.conftest import fill
 from tests.protocol.peer_hosts import GROUP, PeerHost, entries, peer_host
-from tests.support.started_host import started
+from tests.support.started_host import start_host
 from tests.support.waiting import wait_until
 
 ROWS = pa.table({"n": pa.array([1, 2], pa.int64())})
@@ -194,7 +194,7 @@ def test_endpoints_take_no_slot_of_other_hosts() -> None:
 def lone(tmp_path: Path) -> Iterator[str]:
     fill(Changelog.open(str(tmp_path / "changelog")))
     limits = ServerLimits(max_statements=1, max_upload_seconds=SOON, max_wait_seconds=60.0)
-    with started(
+    with start_host(
         HostOptions(changelog=str(tmp_path / "changelog"), data=tmp_path / "data", port=0, limits=limits)
     ) as host:
         yield host.uri

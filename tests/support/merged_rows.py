@@ -16,7 +16,7 @@ Partial = dict[str, Any]
 """A partial row without its key: values by column."""
 
 
-def folded(columns: Sequence[MergedColumn], rows: Sequence[Partial], schema: pa.Schema) -> Partial:
+def fold_rows(columns: Sequence[MergedColumn], rows: Sequence[Partial], schema: pa.Schema) -> Partial:
     """One partial row of several, folded from the first to the last.
 
     Args:
@@ -29,12 +29,12 @@ def folded(columns: Sequence[MergedColumn], rows: Sequence[Partial], schema: pa.
         names = column.partials
         values = [[row[name] for name in names] for row in rows]
         result |= dict(
-            zip(names, _folded(column, values, [schema.field(name).type for name in names]), strict=True)
+            zip(names, _fold_column(column, values, [schema.field(name).type for name in names]), strict=True)
         )
     return result
 
 
-def finished(columns: Sequence[MergedColumn], partial: Partial) -> dict[str, Any]:
+def visible_row(columns: Sequence[MergedColumn], partial: Partial) -> dict[str, Any]:
     """What SQL sees of a partial row."""
     return {
         column.name: _average(partial, column) if column.function is Function.AVG else partial[column.name]
@@ -53,7 +53,7 @@ def _average(partial: Partial, column: MergedColumn) -> float | None:
     return dividend / int(count)
 
 
-def _folded(column: MergedColumn, rows: list[list[Any]], arrow_types: list[pa.DataType]) -> list[Any]:
+def _fold_column(column: MergedColumn, rows: list[list[Any]], arrow_types: list[pa.DataType]) -> list[Any]:
     first = [row[0] for row in rows if row[0] is not None]
     match column.function:
         case Function.SUM:
@@ -66,9 +66,9 @@ def _folded(column: MergedColumn, rows: list[list[Any]], arrow_types: list[pa.Da
                 _sum([row[1] for row in rows if row[1] is not None], arrow_types[1]) or 0,
             ]
         case Function.MIN:
-            return [_without_negative_zero(min(first, key=_order, default=None))]
+            return [_drop_negative_zero(min(first, key=_order, default=None))]
         case Function.MAX:
-            return [_without_negative_zero(max(first, key=_order, default=None))]
+            return [_drop_negative_zero(max(first, key=_order, default=None))]
         case Function.FIRST:
             timed = [row for row in rows if row[1] is not None]
             return min(timed, key=lambda row: _order(row[1]), default=[None, None])
@@ -103,11 +103,11 @@ def _order(value: Any) -> Any:
     return value.encode() if isinstance(value, str) else value
 
 
-def _without_negative_zero(value: Any) -> Any:
+def _drop_negative_zero(value: Any) -> Any:
     return 0.0 if isinstance(value, float) and value == 0 else value
 
 
-def same(left: Any, right: Any) -> bool:
+def is_same(left: Any, right: Any) -> bool:
     """Whether two values are one, bit for bit, but that one NaN is as good as another."""
     if isinstance(left, float) and isinstance(right, float):
         return (math.isnan(left) and math.isnan(right)) or (

@@ -21,7 +21,7 @@ from engine.errors import InvalidInput
 from engine.model.kinds import Behaviour, Retention
 from engine.model.retention import MOST_APART, check_clock, check_cutoffs
 from engine.model.schema import GroupName, StoreName, define_store
-from tests.support.following import OPTIONS, following, live_rows
+from tests.support.following import OPTIONS, live_rows, run_follower
 from tests.support.waiting import PATIENCE_SECONDS
 
 Reopen = Callable[[], Changelog]
@@ -69,7 +69,7 @@ def append(appender: StoreAppender, store: str, song: int, watermark: dt.datetim
 
 def songs(changelog: Changelog, directory: Path, store: str) -> list[int]:
     """What a new host has of a store."""
-    with following(changelog, directory, OPTIONS) as follower:
+    with run_follower(changelog, directory, OPTIONS) as follower:
         assert follower.wait_for(GROUP, changelog.newest_epoch(GROUP), PATIENCE_SECONDS)
         with follower.snapshot([StoreName(store)]) as views:
             return sorted(live_rows(views[StoreName(store)])["song"].to_pylist())

@@ -19,7 +19,7 @@ from engine.plan.split.explain import store_sql
 from engine.plan.split.planner import Rule
 from engine.plan.split.rules import RULES
 from engine.plan.split.split import split
-from tests.support.oracle import plain, unordered
+from tests.support.oracle import plain_rows, sorted_rows
 from tests.support.split_runner import SplitRunner
 from tests.unit.plan.split.fixture_files import Fixture, plan_lines, read_all, readable_sql
 from tests.unit.plan.split.stores import SMALL, sizes_of, stores
@@ -58,7 +58,7 @@ def test_the_plan_gives_what_duckdb_gives(runner: SplitRunner, whole: WholeRows,
     """Also where no store is small, which makes another plan."""
     bound = runner.bind(fixture.sql)
     answer = whole.sql(fixture.sql).to_arrow_table()
-    rows_of = plain if _ORDER.search(fixture.sql) else unordered
+    rows_of = plain_rows if _ORDER.search(fixture.sql) else sorted_rows
     for small in (SMALL, frozenset[StoreName]()):
         found = runner.run(split(bound, sizes_of(small)), bound)
         assert found.schema.types == answer.schema.types
@@ -104,7 +104,7 @@ def test_without_the_rule_plans_are_others_and_answers_the_same(
             plan = split(bound, sizes_of(SMALL), others)
             changed += plan_lines(plan) != fixture.plan
             answer = whole.sql(fixture.sql).to_arrow_table()
-            rows_of = plain if _ORDER.search(fixture.sql) else unordered
+            rows_of = plain_rows if _ORDER.search(fixture.sql) else sorted_rows
             assert rows_of(runner.run(plan, bound)) == rows_of(answer)
     assert changed
 
