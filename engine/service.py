@@ -42,14 +42,14 @@ from engine.exec.local import LocalExecutor
 from engine.exec.query_result import QueryMetadata, QueryResult
 from engine.exec.requests import Requests
 from engine.model.read_point import NEWEST, ReadPoint
-from engine.plan.arguments import parameter_schema, shape_values
+from engine.plan.arguments import parameter_schema, template_values
 from engine.plan.key_lookup import KeyLookup
 from engine.plan.plans import EnginePlan, RowsPlan, lookup_points
 from engine.plan.split.sizes import DEFAULT_LIMIT_BYTES
 from engine.plan.statement import ReadyStatement
 from engine.plan.values import Arguments
 from engine.scan import BuildingError, StoreSource, StoreStatus
-from engine.sql.literals import shape_of
+from engine.sql.literals import template_of
 from engine.sql.parse import StatementClass
 from engine.statements.column_names import ColumnNames
 from engine.statements.pin import ALL_NEWEST, MigratedError
@@ -321,7 +321,7 @@ class QueryService:
             return found
         deadline = Deadline(self._timeout(session), cancelled, slot)
         if parameters is None and dialect == "duckdb":
-            found = self._execute_shape(text, deadline, started, session.read_point, expected_shapes)
+            found = self._execute_template(text, deadline, started, session.read_point, expected_shapes)
             if found is not None:
                 return found
         return self._run(
@@ -492,7 +492,7 @@ class QueryService:
         ]
         return min(limits, default=None)
 
-    def _execute_shape(
+    def _execute_template(
         self,
         text: str,
         deadline: Deadline,
@@ -500,18 +500,18 @@ class QueryService:
         read_point: ReadPoint,
         expected_shapes: ExpectedShapes | None,
     ) -> QueryResult | None:
-        """Answer a short lookup by the plan that all of its shape share; None if it is no such lookup, or not
-        known yet.
+        """Answer a short lookup by the plan that all texts of its template share; None if it is no such
+        lookup, or not known yet.
         """
-        shape = shape_of(text)
-        if shape is None:
+        template = template_of(text)
+        if template is None:
             return None
         tables = self._source.tables()
-        known = self._statements.known_lookup(shape.text, tables)
+        known = self._statements.known_lookup(template.text, tables)
         if known is None:
-            self._statements.learn_shape(shape.text, len(shape.values), tables)
+            self._statements.learn_template(template.text, len(template.values), tables)
             return None
-        values = shape_values(known.bound.parameters, shape)
+        values = template_values(known.bound.parameters, template)
         if values is None or (expected_shapes is not None and expected_shapes != known.bound.shapes):
             return None
         request = Request(

@@ -28,7 +28,7 @@ class PartitionSet:
         stores: The stores, in order of name.
         numbers: The partition numbers.
         held: Which of them each host has of all the stores, at some epoch; hosts without any are left out.
-        beside: Global stores, of which a host that reads some of this bundle reads all that is needed.
+        beside: Global stores, of which a host that reads some of this partition set reads all that is needed.
         is_beside: It is of such stores, and not placed by itself.
     """
 
@@ -54,7 +54,7 @@ def partition_sets_of(
     definitions: Mapping[StoreName, StoreDefinition],
     reports: Mapping[HostName, HostReport],
 ) -> tuple[PartitionSet, ...]:
-    """What a query needs, cut so that the partitions of a bundle are all needed of the same stores.
+    """What a query needs, cut so that the partitions of a partition set are all needed of the same stores.
 
     What is needed of global stores is read whole at every host that reads anything, so only hosts that have
     it count.
@@ -65,7 +65,7 @@ def partition_sets_of(
         reports: What hosts hold.
 
     Returns:
-        The bundles; every needed partition is in one of them.
+        The partition sets; every needed partition is in one of them.
     """
     read = {store: frozenset(numbers) for store, numbers in needs.items() if numbers}
     beside = {store: numbers for store, numbers in read.items() if definitions[store].behaviour.is_global}
@@ -79,11 +79,14 @@ def partition_sets_of(
     spread = _cut_into_sets(
         {store: numbers for store, numbers in read.items() if store not in beside}, definitions, able
     )
-    bundles = (
-        *(replace(bundle, is_beside=bool(spread)) for bundle in _cut_into_sets(beside, definitions, able)),
+    partition_sets = (
+        *(
+            replace(partition_set, is_beside=bool(spread))
+            for partition_set in _cut_into_sets(beside, definitions, able)
+        ),
         *spread,
     )
-    return tuple(replace(bundle, beside=tuple(sorted(beside))) for bundle in bundles)
+    return tuple(replace(partition_set, beside=tuple(sorted(beside))) for partition_set in partition_sets)
 
 
 def _holds_all(report: HostReport, store: StoreName, numbers: frozenset[PartitionId]) -> bool:
@@ -133,14 +136,14 @@ class GroupReading:
     Attributes:
         group: The group.
         stores: The stores of it that the query needs partitions of, in order of name.
-        bundles: The bundles that such a store is in.
+        partition_sets: The partition sets that such a store is in.
         reports: How the group stands on each host.
         since: For each of the stores, the oldest epoch at which a host has all that it holds of it.
     """
 
     group: GroupName
     stores: tuple[StoreName, ...]
-    bundles: tuple[PartitionSet, ...]
+    partition_sets: tuple[PartitionSet, ...]
     reports: Mapping[HostName, GroupReport]
     since: Mapping[StoreName, Mapping[HostName, Epoch]]
 
@@ -195,10 +198,10 @@ class GroupReading:
         """
         readers = {store: self.hosts_at(epoch, store) | others for store in self.stores}
         return not any(
-            bundle.missing_numbers(
-                frozenset.intersection(*(readers[store] for store in bundle.read if store in readers))
+            partition_set.missing_numbers(
+                frozenset.intersection(*(readers[store] for store in partition_set.read if store in readers))
             )
-            for bundle in self.bundles
+            for partition_set in self.partition_sets
         )
 
     def stale_seconds(self, epoch: Epoch, now: int) -> float:
@@ -235,7 +238,7 @@ def readings_of(
     needs: Mapping[StoreName, Collection[PartitionId]],
     definitions: Mapping[StoreName, StoreDefinition],
     reports: Mapping[HostName, HostReport],
-    bundles: tuple[PartitionSet, ...],
+    partition_sets: tuple[PartitionSet, ...],
 ) -> tuple[GroupReading, ...]:
     """The store groups that a query reads, in order of name.
 
@@ -243,7 +246,7 @@ def readings_of(
         needs: Partitions by store.
         definitions: The stores.
         reports: How hosts stand.
-        bundles: What `partition_sets_of` made of the needs.
+        partition_sets: What `partition_sets_of` made of the needs.
     """
     readings = []
     for group in sorted({definitions[store].group for store in needs}):
@@ -254,7 +257,11 @@ def readings_of(
             GroupReading(
                 group,
                 stores,
-                tuple(bundle for bundle in bundles if not set(stores).isdisjoint(bundle.read)),
+                tuple(
+                    partition_set
+                    for partition_set in partition_sets
+                    if not set(stores).isdisjoint(partition_set.read)
+                ),
                 {host: report.groups[group] for host, report in reports.items() if group in report.groups},
                 {
                     store: {

@@ -55,7 +55,7 @@ def outlook(report: GroupReport) -> str:
 
 
 def refuse_partition(
-    bundle: PartitionSet,
+    partition_set: PartitionSet,
     missing: Collection[PartitionId],
     readings: Sequence[GroupReading],
     reports: Mapping[HostName, HostReport],
@@ -64,7 +64,7 @@ def refuse_partition(
     """The refusal of a query that needs a partition which no host has.
 
     Args:
-        bundle: What the partition belongs to.
+        partition_set: What the partition belongs to.
         missing: The numbers of it that no host has together with all that is read beside them; at least one.
         readings: The groups that are read.
         reports: Of every host that is alive.
@@ -78,16 +78,21 @@ def refuse_partition(
             if store in report.stores
             for number in report.stores[store].held
         }
-        for store in bundle.stores
+        for store in partition_set.stores
     }
     lacking, number = next(
-        ((store, number) for number in numbers for store in bundle.stores if number not in there[store]),
+        (
+            (store, number)
+            for number in numbers
+            for store in partition_set.stores
+            if number not in there[store]
+        ),
         (None, numbers[0]),
     )
     if lacking is None:
         return Unavailable(
-            f"Partition {number} of the stores {' and '.join(bundle.read)} is on no host together: try again "
-            "shortly."
+            f"Partition {number} of the stores {' and '.join(partition_set.read)} is on no host together: "
+            "try again shortly."
         )
     wanted = next(
         f"epoch {reading.newest_known} of group {reading.group}"
@@ -139,12 +144,14 @@ def _gap(reading: GroupReading, epoch: Epoch, others: Hosts = frozenset()) -> _G
     """The first partition that is needed and that no host has at an epoch; `others` count as if
     they had it.
     """
-    for bundle in reading.bundles:
-        stores = [store for store in bundle.read if store in reading.stores]
+    for partition_set in reading.partition_sets:
+        stores = [store for store in partition_set.read if store in reading.stores]
         able = frozenset.intersection(*(reading.hosts_at(epoch, store) | others for store in stores))
-        for number in sorted(bundle.missing_numbers(able)):
+        for number in sorted(partition_set.missing_numbers(able)):
             holders = [
-                host for host, held in bundle.held.items() if number in held and host in reading.reports
+                host
+                for host, held in partition_set.held.items()
+                if number in held and host in reading.reports
             ]
             host = max(holders, key=lambda holder: reading.reports[holder].newest, default=None)
             if host is not None:
@@ -175,11 +182,11 @@ def refuse_route(readings: Sequence[GroupReading]) -> Unavailable:
 
 
 def refuse_read_point(reading: GroupReading, read_point: ReadPoint, now: int) -> tuple[LivestateError, bool]:
-    """The refusal of a query for whose wish a group has no epoch.
+    """The refusal of a query for whose read point a group has no epoch.
 
     Args:
         reading: The group.
-        read_point: What is wished.
+        read_point: Which epochs it may read.
         now: The time, microseconds since 1970 UTC.
 
     Returns:

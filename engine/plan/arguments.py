@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from engine.errors import InvalidInput
 from engine.model.sql_types import canonical_type, sql_type
-from engine.sql.literals import Shape
+from engine.sql.literals import Template
 from engine.sql.parameters import ParameterSlot
 
 DEFAULT_TYPE = pa.string()
@@ -152,19 +152,19 @@ def _family(arrow_type: pa.DataType) -> str:
     return str(arrow_type)
 
 
-def shape_values(slots: Sequence[ParameterSlot], shape: Shape) -> tuple[pa.Scalar, ...] | None:
-    """The literals of a short statement as values of the parameters of its shape.
+def template_values(slots: Sequence[ParameterSlot], template: Template) -> tuple[pa.Scalar, ...] | None:
+    """The literals of a short statement as values of the parameters of its template.
 
     Args:
-        slots: Parameters of the shape; all have types.
-        shape: The statement's shape.
+        slots: Parameters of the template; all have types.
+        template: The statement's template.
 
     Returns:
         The values; None where a literal is not plainly one of its parameter's type, so that the engine would
         convert it.
     """
     values = []
-    for slot, value in zip(slots, shape.values, strict=True):
+    for slot, value in zip(slots, template.values, strict=True):
         arrow_type = slot.type
         if not (
             pa.types.is_integer(arrow_type) if isinstance(value, int) else pa.types.is_string(arrow_type)

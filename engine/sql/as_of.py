@@ -380,16 +380,16 @@ def _groups_of(
 def drop_version_moments(
     read_point: ReadPoint, references: Sequence[StoreReference]
 ) -> dict[GroupName, AsOf | None]:
-    """What to read of groups by a session's wish, whose moments are no epochs where all that is read of a
-    group are versions.
+    """What to read of groups by a session's read point, whose moments are no epochs where all that is read
+    of a group are versions.
 
     Args:
-        read_point: The wish.
+        read_point: The session's.
         references: Where a statement reads stores.
 
     Returns:
-        The wish for each group that has one of its own, or is to be read at its newest epoch in spite of the
-        session's moment.
+        What to read of each group that has an `as_of` of its own, or is to be read at its newest epoch
+        in spite of the session's moment.
     """
     by_epoch = {each.definition.group for each in references if not each.is_held}
     groups = {each.definition.group for each in references} - by_epoch

@@ -61,7 +61,7 @@ Tables = Mapping[StoreName, StoreDefinition]
 
 @dataclass(frozen=True, eq=False)
 class _NoLookup:
-    """Kept for a shape that is no lookup.
+    """Kept for a template that is no lookup.
 
     Attributes:
         tables: What names meant when that was found.
@@ -101,7 +101,7 @@ class StatementCache:
     def __init__(self, size: int, names: ColumnNames) -> None:
         self._names = names
         self._texts: LeastRecentlyUsed[ReadyStatement] = LeastRecentlyUsed(size)
-        self._shapes: LeastRecentlyUsed[ReadyStatement | _NoLookup] = LeastRecentlyUsed(size)
+        self._templates: LeastRecentlyUsed[ReadyStatement | _NoLookup] = LeastRecentlyUsed(size)
 
     def ready_text(
         self,
@@ -185,30 +185,30 @@ class StatementCache:
             lists={},
         )
 
-    def known_lookup(self, shape: str, tables: Tables) -> ReadyStatement | None:
-        """The lookup that all short texts of a shape share, if it is known."""
-        found = self._shapes.get(shape)
+    def known_lookup(self, template: str, tables: Tables) -> ReadyStatement | None:
+        """The lookup that all short texts of a template share, if it is known."""
+        found = self._templates.get(template)
         return found if isinstance(found, ReadyStatement) and found.is_current(tables) else None
 
-    def learn_shape(self, shape: str, literals: int, tables: Tables) -> None:
-        """Make a shape's statement ready, and keep it if it is a lookup by its literals.
+    def learn_template(self, template: str, literals: int, tables: Tables) -> None:
+        """Make a template's statement ready, and keep it if it is a lookup by its literals.
 
-        The shape is a statement with a parameter for each literal. If it is a lookup, its literals are values
-        that key columns are compared with, or a LIMIT, and nothing else about it can depend on them.
+        The template is a statement with a parameter for each literal. If it is a lookup, its literals are
+        values that key columns are compared with, or a LIMIT, and nothing else about it can depend on them.
 
         Args:
-            shape: Text of the shape.
+            template: Text of the template.
             literals: How many literals it has.
             tables: The store that each name means.
         """
-        found = self._shapes.get(shape)
+        found = self._templates.get(template)
         if not (isinstance(found, _NoLookup) and found.tables is tables):
-            self._shapes.put(shape, _lookup_of(shape, literals, tables) or _NoLookup(tables))
+            self._templates.put(template, _lookup_of(template, literals, tables) or _NoLookup(tables))
 
 
-def _lookup_of(shape: str, literals: int, tables: Tables) -> ReadyStatement | None:
+def _lookup_of(template: str, literals: int, tables: Tables) -> ReadyStatement | None:
     try:
-        made = ready_statement(lift(shape, "duckdb", lists=False), "duckdb", tables)
+        made = ready_statement(lift(template, "duckdb", lists=False), "duckdb", tables)
     except LivestateError:
         return None
     slots = made.bound.parameters

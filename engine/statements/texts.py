@@ -15,7 +15,7 @@ from engine.plan.statement import ReadyStatement
 from engine.scan import StoreSource
 from engine.sql.as_of import AsOfText, drop_version_moments, resolve_as_of, take_as_of
 from engine.sql.bind import BoundStatement, TableShape
-from engine.sql.literals import likely_shape
+from engine.sql.literals import likely_template
 from engine.sql.text import SourceText
 from engine.sql.versions import NO_MOMENTS, Moments, is_versioned
 from engine.statements.statement_cache import ReadyText, StatementCache, Tables
@@ -50,7 +50,7 @@ class Texts:
             deadline: When the statement must end.
 
         Returns:
-            The statement without the epochs that its text asks for, and these in its wish.
+            The statement without the epochs that its text asks for, and these in its read point.
 
         Raises:
             LivestateError: The text is not valid, as kind and message say.
@@ -150,11 +150,11 @@ class Texts:
         Returns:
             The lookup, whose only parameter is the key, and the literal; None for any other text.
         """
-        shape = likely_shape(text) if dialect == "duckdb" else None
-        if shape is None:
+        template = likely_template(text) if dialect == "duckdb" else None
+        if template is None:
             return None
-        known = self._statements.known_lookup(shape.text, self._source.tables())
-        return None if known is None or known.key_lookup is None else (known, shape.values[0])
+        known = self._statements.known_lookup(template.text, self._source.tables())
+        return None if known is None or known.key_lookup is None else (known, template.values[0])
 
     def lookup_by_parameter(
         self, text: str, dialect: str, parameters: pa.RecordBatch | Sequence[object]

@@ -85,7 +85,7 @@ class SessionOptions:
         )
 
     def with_read_point(self, name: str, value: object) -> SessionOptions:
-        """The same with another wish.
+        """The same with one limit of the read point changed.
 
         Args:
             name: `min_epoch`, `max_staleness` or `as_of`.

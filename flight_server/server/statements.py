@@ -52,7 +52,7 @@ def engine_session(statement: Statement) -> Session:
         statement: Any.
 
     Returns:
-        Its dialect, time limit and wish.
+        Its dialect, time limit and read point.
     """
     if not statement.dialect and statement.timeout_seconds is None and statement.read_point is NEWEST:
         return DEFAULT_SESSION

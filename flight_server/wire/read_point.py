@@ -32,7 +32,7 @@ _AS_OF = (
 def parse_read_point(
     min_epoch: object = None, max_staleness: object = None, as_of: object = None
 ) -> ReadPoint:
-    """The wish of a client.
+    """The read point that a client asks for.
 
     Args:
         min_epoch: A number, or its text; None or an empty text: none.
@@ -40,7 +40,7 @@ def parse_read_point(
         as_of: A number, a text, or a mapping of group names to these; likewise.
 
     Returns:
-        The wish.
+        The read point.
 
     Raises:
         InvalidInput: A value is none of these.
@@ -59,7 +59,7 @@ def parse_read_point(
 
 
 def read_point_values(read_point: ReadPoint) -> dict[str, object]:
-    """The options of a wish.
+    """The options of a read point.
 
     Args:
         read_point: What `parse_read_point` made.
@@ -75,7 +75,7 @@ def read_point_values(read_point: ReadPoint) -> dict[str, object]:
 
 
 def as_of_text(read_point: ReadPoint) -> str:
-    """The `as_of` of a wish as text.
+    """The `as_of` of a read point as text.
 
     Args:
         read_point: What `parse_read_point` made.

@@ -13,7 +13,7 @@ The first byte of a ticket decides, so that no content has to be guessed from:
 | `7B` (`{`, with which no statement begins) | JSON: `{"sql": "…", "parameters": […] or {…}, "dialect": "…", "timeout": seconds}` and wishes |
 | anything else | SQL text in UTF-8 |
 
-A prepared-statement handle is the first of these. Wishes are the fields of `flight_server.wire.read_point`.
+A prepared-statement handle is the first of these. Read points are the fields of `flight_server.wire.read_point`.
 """
 
 from __future__ import annotations
@@ -418,7 +418,7 @@ def _bound_values(message: Message) -> Parameters | PlainValue | None:
 
 
 def read_point_message(read_point: ReadPoint) -> Message:
-    """A wish as handles carry it."""
+    """A read point as handles carry it."""
     return new("ReadPoint", **read_point_values(read_point))
 
 
@@ -426,7 +426,7 @@ def parsed_read_point(message: Message) -> ReadPoint:
     """What `read_point_message` made.
 
     Raises:
-        InvalidInput: It holds no wish.
+        InvalidInput: It holds no read point.
     """
     min_epoch = message.min_epoch if message.HasField("min_epoch") else None
     max_staleness = message.max_staleness if message.HasField("max_staleness") else None
