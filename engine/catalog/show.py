@@ -185,7 +185,7 @@ def _type_name(arrow_type: pa.DataType) -> str:
 
 def _columns_table(rows: Sequence[tuple[str, str, str, str | None, str | None]]) -> pa.Table:
     return pa.Table.from_arrays(
-        [pa.array([row[place] for row in rows], pa.string()) for place in range(len(COLUMNS_SCHEMA))],
+        [pa.array([row[index] for row in rows], pa.string()) for index in range(len(COLUMNS_SCHEMA))],
         schema=COLUMNS_SCHEMA,
     )
 

@@ -173,9 +173,9 @@ def _epochs_as_of(reading: GroupReading, moment: int) -> tuple[Epoch, ...]:
         for r in reading.reports.values()
     ):
         return ()
-    for place, epoch in enumerate(epochs):
+    for index, epoch in enumerate(epochs):
         if reading.is_covered(epoch):
-            return epochs[place:]
+            return epochs[index:]
         if reading.is_covered(epoch, reading.hosts_behind(epoch)):
             return ()
     return ()

@@ -443,7 +443,9 @@ class Coordinator:
         merge = plan.merge
         assert merge is not None
         tables = self._read_by_merge(asked, plan, scatter)
-        values = python_values(Arguments(tuple(asked.arguments.parameters[place] for place in merge.places)))
+        values = python_values(
+            Arguments(tuple(asked.arguments.parameters[place] for place in merge.parameter_indexes))
+        )
         try:
             rows = self._engine.run(merge.sql, tables, values, asked.deadline)
         except BindingError as error:

@@ -199,7 +199,11 @@ class PlanCache:
             text = _whole_text(statement)
             inputs = {name: bound.list_schemas[name] for name in text.tables}
             found = self._fragments.bound(
-                text.sql, bound.definitions, inputs, [types[place] for place in text.places], request.deadline
+                text.sql,
+                bound.definitions,
+                inputs,
+                [types[place] for place in text.parameter_indexes],
+                request.deadline,
             )
         except _REFUSED as error:
             _log.warning("A statement cannot be handed to another host as it is: %s", error)

@@ -105,7 +105,7 @@ class LocalExecutor:
             view = views[lookup.definition.name]
             if view.definition.generation != lookup.definition.generation:
                 check_shapes(views, stores)
-            row = view.row(key, lookup.places, lookup.schema)
+            row = view.row(key, lookup.column_indexes, lookup.schema)
             metadata = lookup_metadata(view, 0 if row is None else 1, time.perf_counter() - started)
         return QueryResult(lookup.schema, metadata, lookup.schema.empty_table() if row is None else row)
 
@@ -142,7 +142,12 @@ class LocalExecutor:
         planned = time.perf_counter()
         with self._views(request) as views:
             table = looked_up(
-                views[plan.reference.definition.name], plan.columns, plan.places, plan.schema, points, limit
+                views[plan.reference.definition.name],
+                plan.columns,
+                plan.column_indexes,
+                plan.schema,
+                points,
+                limit,
             )
             steps = {"plan": planned - request.started, "read": time.perf_counter() - planned}
             metadata = metadata_of("lookup", views, (), request.seconds(**steps), rows_read=table.num_rows)
@@ -159,7 +164,7 @@ class LocalExecutor:
             views = resources.enter_context(self._views(request))
             scan = views[plan.reference.definition.name].scan(plan.columns)
             metadata = metadata_of("rows", views, (scan.statistics,), request.seconds())
-            batches = _check_time(live_rows(scan, plan.places, plan.schema, limit), request.deadline)
+            batches = _check_time(live_rows(scan, plan.column_indexes, plan.schema, limit), request.deadline)
             kept = resources.pop_all()
         return QueryResult(plan.schema, metadata, sliced(batches, self._batch_bytes), kept.close)
 

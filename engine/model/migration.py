@@ -335,10 +335,10 @@ def convert_rows(rows: pa.RecordBatch, source: StoreDefinition, target: StoreDef
     """
     if source.generation == target.generation:
         return rows
-    places = {source.column(field.name).number: place for place, field in enumerate(source.row_schema)}
+    indexes = {source.column(field.name).number: index for index, field in enumerate(source.row_schema)}
     columns = [
         target.column(field.name).read(
-            places, field.type, rows.num_rows, lambda number, kind: rows.column(places[number])
+            indexes, field.type, rows.num_rows, lambda number, kind: rows.column(indexes[number])
         )
         for field in target.row_schema
     ]

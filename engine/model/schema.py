@@ -88,8 +88,8 @@ class StoreDefinition:
 
     def column(self, name: str) -> Column:
         """A stored column by its name."""
-        place: int = self.stored_schema.get_field_index(name)
-        return self.columns[place]
+        index: int = self.stored_schema.get_field_index(name)
+        return self.columns[index]
 
     @property
     def key_schema(self) -> pa.Schema:

@@ -82,7 +82,7 @@ def parameter_values(slots: Sequence[ParameterSlot], given: pa.RecordBatch | Non
         and set(given.schema.names) == {slot.name for slot in slots}
     )
     return tuple(
-        _value(slot, given.column(slot.name if by_name else place)[0]) for place, slot in enumerate(slots)
+        _value(slot, given.column(slot.name if by_name else index)[0]) for index, slot in enumerate(slots)
     )
 
 

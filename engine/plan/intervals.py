@@ -106,9 +106,9 @@ class IntervalFinder:
         """Every member lies between the smallest and the greatest, column by column."""
         found: list[tuple[str, Interval]] = []
         if isinstance(predicate, IsAmong):
-            for place, column in enumerate(predicate.columns):
+            for index, column in enumerate(predicate.columns):
                 arrow_type = self._schema.field(column).type
-                values = exact_operands([row[place] for row in predicate.rows], arrow_type, self._parameters)
+                values = exact_operands([row[index] for row in predicate.rows], arrow_type, self._parameters)
                 if values is not UNKNOWN and _is_ordered(arrow_type):
                     found += _hull(
                         column, pa.array([value for value in values if value is not None], arrow_type)
@@ -119,7 +119,7 @@ class IntervalFinder:
             ):
                 found += self._hull_of(column, array)
         elif isinstance(predicate, IsAnyOf):
-            value = self._parameters[predicate.parameter.place]
+            value = self._parameters[predicate.parameter.index]
             if pa.types.is_list(value.type) and value.is_valid:
                 found += self._hull_of(predicate.column, value.values)
         return found

@@ -63,7 +63,7 @@ class RowsPlan:
         return tuple(dict.fromkeys(output.column for output in self.outputs))
 
     @cached_property
-    def places(self) -> tuple[int, ...]:
+    def column_indexes(self) -> tuple[int, ...]:
         """For each column of the result, its place in `columns`."""
         columns = self.columns
         return tuple(columns.index(output.column) for output in self.outputs)

@@ -175,15 +175,15 @@ class PointFinder:
             return None
         types = [self._schema.field(column).type for column in columns]
         found: list[Sequence[pa.Scalar | None]] = []
-        for place, arrow_type in enumerate(types):
-            values = exact_operands([row[place] for row in rows], arrow_type, self._parameters)
+        for index, arrow_type in enumerate(types):
+            values = exact_operands([row[index] for row in rows], arrow_type, self._parameters)
             if values is UNKNOWN:
                 return None
             found.append(values)
         # A row with NULL equals nothing.
         kept = [row for row in zip(*found, strict=True) if all(value is not None for value in row)]
         arrays = [
-            pa.array([row[place] for row in kept], arrow_type) for place, arrow_type in enumerate(types)
+            pa.array([row[index] for row in kept], arrow_type) for index, arrow_type in enumerate(types)
         ]
         return Tuples(pa.RecordBatch.from_arrays(arrays, names=list(columns)), complete=True)
 
@@ -202,7 +202,7 @@ class PointFinder:
         return Tuples(pa.RecordBatch.from_arrays(known, names=list(columns)), complete=True)
 
     def _any_of(self, predicate: IsAnyOf) -> Tuples | None:
-        value = self._parameters[predicate.parameter.place]
+        value = self._parameters[predicate.parameter.index]
         if predicate.column not in self._key or not pa.types.is_list(value.type) or not value.is_valid:
             return None
         items = coerce_constants(value.values, self._schema.field(predicate.column).type)
@@ -222,7 +222,7 @@ def listed_values(predicate: IsListed, arguments: Arguments) -> pa.RecordBatch:
         One column for each of the predicate's columns.
     """
     rows = arguments.lists[predicate.list_name]
-    return rows.select(list(predicate.places))
+    return rows.select(list(predicate.column_indexes))
 
 
 def exact_operand(
@@ -239,7 +239,7 @@ def exact_operand(
         As `engine.plan.values.exact`.
     """
     if isinstance(operand, Parameter):
-        value = parameters[operand.place]
+        value = parameters[operand.index]
         if value.type == arrow_type and not pa.types.is_floating(arrow_type):
             return value if value.is_valid else None
         constant = constant_of(value)
@@ -281,7 +281,7 @@ def floating_type(operand: Operand | Unknown, parameters: Sequence[pa.Scalar]) -
     """
     if operand is UNKNOWN:
         return pa.float32()
-    arrow_type = parameters[operand.place].type if isinstance(operand, Parameter) else None
+    arrow_type = parameters[operand.index].type if isinstance(operand, Parameter) else None
     return arrow_type if arrow_type is not None and pa.types.is_floating(arrow_type) else None
 
 

@@ -52,11 +52,11 @@ class IsAmong:
 
 @dataclass(frozen=True)
 class IsListed:
-    """`(columns)` equal a row of a long literal list, in those of its columns that `places` names."""
+    """`(columns)` equal a row of a long literal list, in those of its columns that `column_indexes` names."""
 
     columns: tuple[str, ...]
     list_name: str
-    places: tuple[int, ...]
+    column_indexes: tuple[int, ...]
 
 
 @dataclass(frozen=True)

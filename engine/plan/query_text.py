@@ -39,13 +39,13 @@ class QueryText:
 
     Attributes:
         sql: One query in DuckDB's dialect; its parameters are `$1`, `$2`, ….
-        places: For each of its parameters, the place of that parameter in the statement.
+        parameter_indexes: For each of its parameters, the index of that parameter in the statement.
         tables: Names of the inputs and lists that it reads.
         stores: Names of the stores that it reads.
     """
 
     sql: str
-    places: tuple[int, ...]
+    parameter_indexes: tuple[int, ...]
     tables: frozenset[str]
     stores: frozenset[StoreName]
 
@@ -122,7 +122,7 @@ def fragment_text(
         Unsupported: It has something that cannot be written down for the engine.
         InvalidInput: It nests too deeply.
     """
-    sql, places, read = _text_with_types(tree, over_scans, tables, lists)
+    sql, parameter_indexes, read = _text_with_types(tree, over_scans, tables, lists)
     stores = set()
     for reference in references:
         scan = quote_identifier(reference.scan)
@@ -130,7 +130,7 @@ def fragment_text(
             stores.add(reference.definition.name)
             # With its schema a name is never that of a common table expression.
             sql = sql.replace(scan, ".".join(map(quote_identifier, reference.table)))
-    return QueryText(sql, places, read, frozenset(stores))
+    return QueryText(sql, parameter_indexes, read, frozenset(stores))
 
 
 def merge_text(
@@ -158,14 +158,16 @@ def merge_text(
         Unsupported: It has something that cannot be written down for the engine.
         InvalidInput: It nests too deeply.
     """
-    sql, places, read = _text_with_types(fix_types(tree, types), plain, tables, lists)
-    return QueryText(sql if outputs is None else _given_types(sql, outputs), places, read, frozenset())
+    sql, parameter_indexes, read = _text_with_types(fix_types(tree, types), plain, tables, lists)
+    return QueryText(
+        sql if outputs is None else _given_types(sql, outputs), parameter_indexes, read, frozenset()
+    )
 
 
 def _text_with_types(
     tree: exp.Expr, plain: str, tables: Mapping[str, Sequence[ReadColumn]], lists: Sequence[str]
 ) -> tuple[str, tuple[int, ...], frozenset[str]]:
-    """A query that reads tables with the types of their origin; the old places of its parameters; and which
+    """A query that reads tables with the types of their origin; the old indexes of its parameters; and which
     of the tables it reads.
     """
     known = {*tables, *lists}
@@ -185,12 +187,12 @@ def _given_types(sql: str, outputs: Sequence[ReadColumn]) -> str:
     order of rows.
     """
     columns = ", ".join(
-        f"{cast_text(quote_identifier(f'c{place}'), column.type)} AS {quote_identifier(column.name)}"
-        for place, column in enumerate(outputs)
+        f"{cast_text(quote_identifier(f'c{index}'), column.type)} AS {quote_identifier(column.name)}"
+        for index, column in enumerate(outputs)
     )
     return (
         f"SELECT {columns} FROM ({sql}) AS "
-        f"merged({', '.join(quote_identifier(f'c{place}') for place in range(len(outputs)))})"
+        f"merged({', '.join(quote_identifier(f'c{index}') for index in range(len(outputs)))})"
     )
 
 
@@ -228,12 +230,12 @@ def cast_text(expression: str, type_name: str) -> str:
 
 
 def _renumbered_text(tree: exp.Expr) -> tuple[str, tuple[int, ...]]:
-    """The text of a query with its parameters numbered from 1, and the old place of each."""
+    """The text of a query with its parameters numbered from 1, and the old index of each."""
     marks = list(tree.find_all(exp.Placeholder))
-    places = sorted({int(mark.name) - 1 for mark in marks})
+    parameter_indexes = sorted({int(mark.name) - 1 for mark in marks})
     for mark in marks:
-        mark.set("this", str(places.index(int(mark.name) - 1) + 1))
-    return _sql(tree), tuple(places)
+        mark.set("this", str(parameter_indexes.index(int(mark.name) - 1) + 1))
+    return _sql(tree), tuple(parameter_indexes)
 
 
 def _sql(tree: exp.Expr) -> str:

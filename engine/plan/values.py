@@ -61,10 +61,10 @@ class Parameter:
     """A parameter of a statement.
 
     Attributes:
-        place: Its number less one.
+        index: Its number less one.
     """
 
-    place: int
+    index: int
 
 
 Operand = Constant | Parameter

@@ -132,14 +132,14 @@ def take_as_of(text: str, dialect: str = "duckdb") -> AsOfText:
 
 def _number_parameters(text: str, tokens: re.Pattern[str]) -> str:
     """A text with numbers for its parameter marks."""
-    places = [
+    offsets = [
         found.start() for found in _tokens(text, tokens) if found.lastgroup == "other" and found[0] == "?"
     ]
     parts = [
         f"{text[start + 1 : stop]}${number}"
-        for number, (start, stop) in enumerate(pairwise([-1, *places]), 1)
+        for number, (start, stop) in enumerate(pairwise([-1, *offsets]), 1)
     ]
-    return "".join([*parts, text[places[-1] + 1 :]]) if places else text
+    return "".join([*parts, text[offsets[-1] + 1 :]]) if offsets else text
 
 
 def _tokens(text: str, tokens: re.Pattern[str]) -> Iterator[re.Match[str]]:
@@ -280,12 +280,12 @@ class _Taker:
         return closing.end()
 
 
-def _is_end(text: str, place: int) -> bool:
+def _is_end(text: str, offset: int) -> bool:
     """Whether nothing stands behind a place but blanks, comments and semicolons."""
-    place = blanks_end(text, place)
-    while text.startswith(";", place):
-        place = blanks_end(text, place + 1)
-    return place == len(text)
+    offset = blanks_end(text, offset)
+    while text.startswith(";", offset):
+        offset = blanks_end(text, offset + 1)
+    return offset == len(text)
 
 
 def _epoch(digits: str) -> AsOfEpoch:

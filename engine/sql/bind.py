@@ -267,8 +267,8 @@ def _is_cte(table: exp.Table) -> bool:
         if clause is not None:
             visible = list(clause.expressions)
             if child is clause:
-                place = next(index for index, cte in enumerate(visible) if cte is inside)
-                visible = visible[: place + 1] if clause.args.get("recursive") else visible[:place]
+                index = next(index for index, cte in enumerate(visible) if cte is inside)
+                visible = visible[: index + 1] if clause.args.get("recursive") else visible[:index]
             if any(cte.alias.lower() == name for cte in visible):
                 return True
         child, node = node, node.parent

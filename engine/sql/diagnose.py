@@ -33,7 +33,7 @@ def diagnose(bound: BoundStatement, message: str, name: str, near: str, subtype:
             reference.scan, reference.alias
         )
     message = _ADVICE.sub("", message.split("\n", 1)[0]).strip()
-    place = (
+    offset = (
         None
         if bound.tree is None
         else _find_name(bound.tree, name) or _find_name(bound.tree, near.strip("\"'"))
@@ -47,10 +47,10 @@ def diagnose(bound: BoundStatement, message: str, name: str, near: str, subtype:
         )
     if subtype == "COLUMN_NOT_FOUND":
         known = [column for reference in bound.references for column in reference.definition.schema.names]
-        return bound.source.not_found(f"There is no column {name}.{did_you_mean(name, known)}", place)
+        return bound.source.not_found(f"There is no column {name}.{did_you_mean(name, known)}", offset)
     if subtype == "MISSING_ENTRY" and _is_function(bound.tree, name):
-        return bound.source.not_found(f"There is no function {name}.", place)
-    return bound.source.error(message if message.endswith((".", "!", "?")) else f"{message}.", place)
+        return bound.source.not_found(f"There is no function {name}.", offset)
+    return bound.source.error(message if message.endswith((".", "!", "?")) else f"{message}.", offset)
 
 
 def _unknown_column(bound: BoundStatement) -> tuple[exp.Column, list[str]] | None:
@@ -78,8 +78,8 @@ def _find_name(tree: exp.Expr, name: str) -> int | None:
     others = [offset_of(node) for node in tree.find_all(exp.Identifier) if node.name.lower() == lowered]
     calls = [offset_of(node) for node in tree.find_all(exp.Func) if function_name(node) == lowered]
     literals = [offset_of(node) for node in tree.find_all(exp.Literal) if node.name == name]
-    for places in (columns, others, calls, literals):
-        found = [place for place in places if place is not None]
+    for offsets in (columns, others, calls, literals):
+        found = [offset for offset in offsets if offset is not None]
         if found:
             return min(found)
     return None

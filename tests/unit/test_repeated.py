@@ -35,7 +35,7 @@ def _travelled(batches: list[pa.RecordBatch], repeated: Repeated) -> list[pa.Rec
 def test_columns_that_repeat_are_dictionaries_and_come_back_as_they_were() -> None:
     schema = BATCH.schema.with_metadata({"about": "them"})
     repeated = Repeated.from_sample(schema, [BATCH])
-    assert repeated.places == (0,)
+    assert repeated.indexes == (0,)
     assert repeated.schema.metadata == {b"about": b"them"}
     assert repeated.encode(BATCH).nbytes < BATCH.nbytes - 5 * ROWS
     later = BATCH.set_column(0, "genre", pa.array(DIFFERENT))
@@ -56,7 +56,7 @@ def test_columns_that_repeat_are_dictionaries_and_come_back_as_they_were() -> No
 def test_what_is_not_worth_it_stays(first: list[pa.RecordBatch]) -> None:
     schema = first[0].schema if first else BATCH.schema
     repeated = Repeated.from_sample(schema, first)
-    assert repeated.places == ()
+    assert repeated.indexes == ()
     assert repeated.schema == schema
     assert all(repeated.encode(batch) is batch for batch in first)
 
@@ -74,7 +74,7 @@ def test_every_batch_has_its_own_dictionary() -> None:
         for number in range(20)
     ]
     repeated = Repeated.from_sample(batches[0].schema, batches[:1])
-    assert repeated.places == (0,)
+    assert repeated.indexes == (0,)
     assert _travelled(batches, repeated) == batches
     sizes = [repeated.encode(batch).nbytes for batch in batches]
     assert all(abs(one - other) < 50 for one, other in pairwise(sizes))

@@ -147,7 +147,7 @@ def _leaf(
     columns = [column(alias, name) for name in predicate.columns]
     left: exp.Expr = columns[0] if len(columns) == 1 else exp.Tuple(expressions=columns)
     if isinstance(predicate, IsListed):
-        names = [lists[predicate.list_name].names[place] for place in predicate.places]
+        names = [lists[predicate.list_name].names[index] for index in predicate.column_indexes]
         listed = select_from(
             [column(predicate.list_name, name) for name in names],
             table(predicate.list_name, predicate.list_name),
@@ -208,7 +208,7 @@ def _operand(operand: Operand) -> exp.Expr | None:
     has.
     """
     if not isinstance(operand, Constant):
-        return exp.Placeholder(this=str(operand.place + 1))
+        return exp.Placeholder(this=str(operand.index + 1))
     value = operand.value
     found: exp.Expr | None = None
     if value is None:

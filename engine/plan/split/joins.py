@@ -170,7 +170,7 @@ def components(items: Sequence[Item], equalities: Equalities) -> list[list[Item]
         ]
         groups = [group for group in groups if group not in touching]
         groups.append([member for group in touching for member in group] + [item])
-    order = {item.alias: place for place, item in enumerate(items)}
+    order = {item.alias: index for index, item in enumerate(items)}
     found = [sorted(group, key=lambda item: order[item.alias]) for group in groups]
     return sorted(found, key=lambda group: order[group[0].alias])
 
@@ -195,9 +195,9 @@ def connections(
     known = Equalities([condition for condition in where if free_aliases(condition) <= aliases], types)
     all_known = Equalities(where, types)
     found: list[exp.Expr] = []
-    for place, item in enumerate(group):
+    for index, item in enumerate(group):
         for mine, theirs in (
-            (mine, theirs) for other in group[:place] for mine in _keys(item) for theirs in _keys(other)
+            (mine, theirs) for other in group[:index] for mine in _keys(item) for theirs in _keys(other)
         ):
             if all_known.connect(mine, theirs) and not known.connect(mine, theirs):
                 new = [

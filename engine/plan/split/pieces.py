@@ -91,9 +91,9 @@ def cut_table(select: exp.Select, items: Sequence[Item], item: Item, placer: Pla
         The piece.
     """
     assert item.relation.placement is not None
-    place = next(number for number, each in enumerate(items) if each is item)
+    index = next(number for number, each in enumerate(items) if each is item)
     frame, aliases = Frame(item.relation.placement, item.relation.types), frozenset({item.alias})
-    padded = item.join.side in {"LEFT", "FULL"} or any(each.join.keeps_right for each in items[place + 1 :])
+    padded = item.join.side in {"LEFT", "FULL"} or any(each.join.keeps_right for each in items[index + 1 :])
     moves = all(not each.join.method for each in items)
 
     def movable_conditions(conditions: Sequence[exp.Expr]) -> list[exp.Expr]:

@@ -324,13 +324,13 @@ class Planner:
         """Let a fragment stand for one more scan of its store: what the statement says of that scan may leave
         other partitions.
         """
-        (place,) = (place for place, fragment in enumerate(self.fragments) if fragment.name == part)
-        fragment = self.fragments[place]
+        (index,) = (index for index, fragment in enumerate(self.fragments) if fragment.name == part)
+        fragment = self.fragments[index]
         wanted = {scan, *(reference.scan for reference in fragment.references)}
         references = tuple(
             reference for name, reference in self.resolved.references.items() if name in wanted
         )
-        self.fragments[place] = replace(fragment, references=references)
+        self.fragments[index] = replace(fragment, references=references)
 
     def _store_rows(self, piece: Piece) -> tuple[str, ...] | None:
         """What a piece reads, if that is one store; pieces that read the same can be one fragment."""

@@ -677,7 +677,7 @@ def _value_columns(node: exp.Values, renamed: list[str]) -> tuple[str, ...]:
     if not isinstance(first, exp.Tuple):
         raise Uncertain("VALUES")
     width = len(first.expressions)
-    return tuple(renamed[place] if place < len(renamed) else f"col{place}" for place in range(width))
+    return tuple(renamed[index] if index < len(renamed) else f"col{index}" for index in range(width))
 
 
 def _is_exists(node: exp.Select) -> bool:
