@@ -542,7 +542,7 @@ class QueryService:
                 return _catalog_result(
                     hosts_table(
                         self._cluster.uris,
-                        self._cluster.peers.standings(),
+                        self._cluster.peers.host_statuses(),
                         self._source.definitions(),
                         _now(),
                     )

@@ -9,7 +9,7 @@ from dataclasses import asdict
 import pyarrow as pa
 
 from engine.errors import InvalidInput
-from engine.model.durations import duration_text
+from engine.model.durations import duration_in_words
 from engine.model.kinds import KeyValue, Kind, Merge, Session, Versioned
 from engine.model.schema import StoreDefinition, StoreName
 from engine.model.sql_types import sql_type
@@ -99,7 +99,7 @@ def _definition_rows(definition: StoreDefinition) -> dict[str, str | bool | None
         "partition_by": ", ".join(definition.partition_by),
         "retention": None
         if retention is None
-        else f"{duration_text(retention.microseconds)} by {retention.column or 'commit'}",
+        else f"{duration_in_words(retention.microseconds)} by {retention.column or 'commit'}",
         "is_global": behaviour.is_global,
         "in_memory": behaviour.in_memory,
     }
@@ -112,7 +112,7 @@ def _kind(kind: Kind) -> str:
         case Merge():
             return "merge"
         case Session():
-            return f"session, gap {duration_text(kind.gap_microseconds)}"
+            return f"session, gap {duration_in_words(kind.gap_microseconds)}"
         case Versioned():
             return f"versioned by {kind.valid_from}"
 
@@ -160,7 +160,7 @@ def _column_roles(definition: StoreDefinition) -> Mapping[str, Sequence[str]]:
     for column in kind.columns if isinstance(kind, Merge | Session) else ():
         parts[column.name].append(column.expression)
     if retention is not None and retention.column:
-        parts[retention.column].append(f"retention {duration_text(retention.microseconds)}")
+        parts[retention.column].append(f"retention {duration_in_words(retention.microseconds)}")
     return parts
 
 

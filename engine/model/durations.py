@@ -43,7 +43,7 @@ def microseconds_of_duration(duration: str | dt.timedelta) -> int:
         raise InvalidInput(f"{text!r} is too long a time.") from error
 
 
-def duration_text(microseconds: int) -> str:
+def duration_in_words(microseconds: int) -> str:
     """A length of time as people write it, such as "1 hour 30 minutes"; `microseconds_of_duration` reads it
     back.
 

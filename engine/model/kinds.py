@@ -22,7 +22,7 @@ from typing import Any
 import pyarrow as pa
 
 from engine.errors import InvalidInput
-from engine.model.durations import duration_text
+from engine.model.durations import duration_in_words
 from engine.model.sql_types import sql_type
 
 RESERVED_PREFIX = "__"
@@ -252,7 +252,7 @@ class Behaviour:
         words = [_kind_text(self.kind)]
         if self.retention is not None:
             words.append(
-                f"RETENTION {duration_text(self.retention.microseconds)} BY "
+                f"RETENTION {duration_in_words(self.retention.microseconds)} BY "
                 f"{self.retention.column or 'COMMIT'}"
             )
         words += [
@@ -528,7 +528,7 @@ def _kind_text(kind: Kind) -> str:
         return f"VERSIONED BY {kind.valid_from}"
     merged = ", ".join(column.describe() for column in kind.columns)
     return (
-        f"SESSIONS GAP {duration_text(kind.gap_microseconds)} MERGE ({merged})"
+        f"SESSIONS GAP {duration_in_words(kind.gap_microseconds)} MERGE ({merged})"
         if isinstance(kind, Session)
         else f"MERGE ({merged})"
     )

@@ -18,7 +18,7 @@ from engine.errors import NotFound, Unsupported
 from engine.model.schema import StoreDefinition, StoreName
 from engine.sql.columns import ALL_COLUMNS, needed_columns
 from engine.sql.literals import LiteralList
-from engine.sql.output_names import name_outputs_over
+from engine.sql.output_names import name_outputs_of_queries
 from engine.sql.parameters import ParameterSlot, bind_parameters
 from engine.sql.parse import ParsedStatement, StatementClass
 from engine.sql.text import SourceText, did_you_mean, offset_of
@@ -159,7 +159,7 @@ def bind(
     listed = {entry.name: entry.rows.schema for entry in lists}
     found = [(table, *names.find(table)) for table in _store_tables(parsed.tree, listed)]
     wanted = needed_columns(parsed.tree, [(table, definition) for table, _, definition in found])
-    name_outputs_over(table for table, _, _ in found)
+    name_outputs_of_queries(table for table, _, _ in found)
     prefix = _unused_prefix(parsed.source.text)
     places = [
         (name, definition.group, _offset_in_text(parsed.source, table)) for table, name, definition in found
@@ -199,7 +199,7 @@ class _StoreNames:
         """A name as it is written among all names, and the store that it means."""
         schema = table.db.lower() or SCHEMA
         if schema not in (SCHEMA, HISTORY) or (table.catalog and table.catalog.lower() != CATALOG):
-            raise self._not_found(
+            raise self._not_found_error(
                 table,
                 (
                     f"There is no schema {'.'.join(part for part in (table.catalog, table.db) if part)}: "
@@ -209,7 +209,7 @@ class _StoreNames:
         name = self._store_name(table)
         found = self._tables[name]
         if schema == HISTORY and not is_versioned(found):
-            raise self._not_found(
+            raise self._not_found_error(
                 table, f"The store {name} keeps no versions, so it has no history: ask {SCHEMA}.{name}."
             )
         return name, found
@@ -222,17 +222,17 @@ class _StoreNames:
         if len(matches) == 1:
             return matches[0]
         if matches:
-            raise self._not_found(
+            raise self._not_found_error(
                 table,
                 (
                     f"The name {name} could be any of the stores {', '.join(sorted(matches))}: quote it as "
                     "it is written."
                 ),
             )
-        raise self._not_found(table, f"There is no store {name}.{did_you_mean(name, self._tables)}")
+        raise self._not_found_error(table, f"There is no store {name}.{did_you_mean(name, self._tables)}")
 
-    def _not_found(self, table: exp.Table, message: str) -> NotFound:
-        return self._source.not_found(message, offset_of(table))
+    def _not_found_error(self, table: exp.Table, message: str) -> NotFound:
+        return self._source.not_found_error(message, offset_of(table))
 
 
 def _store_tables(tree: exp.Expr, listed: Collection[str]) -> Iterator[exp.Table]:

@@ -41,15 +41,15 @@ def diagnose(bound: BoundStatement, message: str, name: str, near: str, subtype:
     unknown = _unknown_column(bound)
     if unknown is not None:
         column, names = unknown
-        return bound.source.not_found(
+        return bound.source.not_found_error(
             f"There is no column {column.name} in {column.table}.{did_you_mean(column.name, names)}",
             offset_of(column.this),
         )
     if subtype == "COLUMN_NOT_FOUND":
         known = [column for reference in bound.references for column in reference.definition.schema.names]
-        return bound.source.not_found(f"There is no column {name}.{did_you_mean(name, known)}", offset)
+        return bound.source.not_found_error(f"There is no column {name}.{did_you_mean(name, known)}", offset)
     if subtype == "MISSING_ENTRY" and _is_function(bound.tree, name):
-        return bound.source.not_found(f"There is no function {name}.", offset)
+        return bound.source.not_found_error(f"There is no function {name}.", offset)
     return bound.source.error(message if message.endswith((".", "!", "?")) else f"{message}.", offset)
 
 

@@ -224,7 +224,7 @@ class FlightPeers:
                 and not self._stopping
             )
 
-    def standings(self) -> Mapping[HostName, HostStatus]:
+    def host_statuses(self) -> Mapping[HostName, HostStatus]:
         """What is known of every host of the deployment, this one among them."""
         with self._changed:
             now = self._clock()

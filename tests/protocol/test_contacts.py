@@ -94,7 +94,7 @@ NOW = 10_000_000
 
 def test_the_table_of_hosts_says_how_far_each_is() -> None:
     held = DEPLOYMENT.assignment.held_partitions(B, DEFINITION)
-    standings = {
+    host_statuses = {
         A: HostStatus(
             alive=True, report=HostReport(A, report(A, 7).groups, {StoreName("songs"): StoreReport(())})
         ),
@@ -107,7 +107,10 @@ def test_the_table_of_hosts_says_how_far_each_is() -> None:
         C: HostStatus(alive=False, report=None),
     }
     rows = hosts_table(
-        {entry.name: entry.uri for entry in DEPLOYMENT.hosts}, standings, {DEFINITION.name: DEFINITION}, NOW
+        {entry.name: entry.uri for entry in DEPLOYMENT.hosts},
+        host_statuses,
+        {DEFINITION.name: DEFINITION},
+        NOW,
     ).to_pylist()
     names = ("host", "alive", "epoch", "newest_epoch", "lag_seconds", "partitions")
     assert [tuple(row[name] for name in names) for row in rows] == [
@@ -122,7 +125,7 @@ def test_the_table_of_replicas_says_what_moves() -> None:
     assigned = DEPLOYMENT.assignment.held_partitions(B, DEFINITION)
     other = next(PartitionId(number) for number in range(8) if number not in assigned)
     held = tuple(sorted((*assigned[1:], other)))
-    standings = {
+    host_statuses = {
         A: HostStatus(alive=True, report=report(A, 7)),
         B: HostStatus(
             alive=True,
@@ -132,7 +135,7 @@ def test_the_table_of_replicas_says_what_moves() -> None:
     }
     rows = {
         row["host"]: row
-        for row in replicas_table(DEPLOYMENT, standings, {DEFINITION.name: DEFINITION}, NOW).to_pylist()
+        for row in replicas_table(DEPLOYMENT, host_statuses, {DEFINITION.name: DEFINITION}, NOW).to_pylist()
     }
     assert (rows["b"]["partitions"], rows["b"]["coming"], rows["b"]["leaving"], rows["b"]["rows"]) == (
         list(held),

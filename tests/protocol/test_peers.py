@@ -196,7 +196,7 @@ def test_a_host_that_does_not_answer_is_named() -> None:
         with pytest.raises(Unavailable, match="Host b"):
             a.cluster.peers.run(B, fragment("rows 1"))
         wait_until(lambda: B not in a.cluster.peers.reports())
-        assert not a.cluster.peers.standings()[B].alive
+        assert not a.cluster.peers.host_statuses()[B].alive
         with peer_host(hosts, "b"):
             knows(a, B)
             assert len(list(a.cluster.peers.run(B, fragment("rows 2")))) == 2

@@ -202,7 +202,7 @@ class DirectPeers:
         }
         return {host: HostReport(host, *source.report()) for host, source in alive.items()}
 
-    def standings(self) -> Mapping[HostName, HostStatus]:
+    def host_statuses(self) -> Mapping[HostName, HostStatus]:
         known = self.reports()
         return {
             host: HostStatus(alive=host in known, report=known.get(host)) for host in self._cluster.sources

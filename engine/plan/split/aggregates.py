@@ -152,7 +152,7 @@ def _merge_by_itself_or_rows(call: AggregateCall, parts: PartialRows) -> exp.Exp
     return gather_arguments(call, parts) if call.is_distinct else _merge_by_itself(call, parts)
 
 
-def _extreme(call: AggregateCall, parts: PartialRows) -> exp.Expr:
+def _extreme_value(call: AggregateCall, parts: PartialRows) -> exp.Expr:
     """The smallest or largest value; with a second argument n the n such values as a list.
 
     Each host then sends its n: no other value of it can be among the n of all.
@@ -495,7 +495,7 @@ _ENTRIES: dict[str, Entry] = {
         ("sum", "bitwise_xor_agg", "product", "fsum", "kahan_sum", "sumkahan"), _merge_by_itself_or_rows
     ),
     **dict.fromkeys(("logical_and", "logical_or", "bitwise_and_agg", "bitwise_or_agg"), _merge_by_itself),
-    **dict.fromkeys(("min", "max"), _extreme),
+    **dict.fromkeys(("min", "max"), _extreme_value),
     **dict.fromkeys(("count", "count_star", "regr_count"), _count),
     **dict.fromkeys(("avg", "mean", "favg"), _avg),
     **dict.fromkeys(("first", "last", "any_value", "arbitrary"), _first),

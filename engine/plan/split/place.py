@@ -27,9 +27,9 @@ from engine.plan.split.trees import (
     conjuncts,
     expressions_of,
     free_aliases,
+    location_text,
     own_nodes,
     own_queries,
-    place_text,
     tables_of,
 )
 from engine.sql.bind import StoreReference
@@ -224,7 +224,7 @@ def _output_types(select: exp.Select, known: Mapping[str, pa.DataType]) -> Mappi
     return {
         output.alias: known[name]
         for output in select.expressions
-        if (name := place_text(output.this)) is not None and name in known
+        if (name := location_text(output.this)) is not None and name in known
     }
 
 

@@ -24,10 +24,10 @@ from engine.plan.split.placement import Everywhere, Spread
 from engine.plan.split.resolve import Resolved
 from engine.plan.split.sizes import Estimator, Sizes
 from engine.plan.split.trees import (
+    drop_clauses,
     expressions_of,
     free_aliases,
     own_queries,
-    query_without,
     tables_of,
     text,
     unique_name,
@@ -316,11 +316,11 @@ class Planner:
                 self._known[key] = part
             self.estimator.note(part, piece.query)
         else:
-            self._read_for(part, piece.query.args["from_"].this.name)
+            self._add_scan_to(part, piece.query.args["from_"].this.name)
         put_in_place(select, piece, part)
         return part
 
-    def _read_for(self, part: str, scan: str) -> None:
+    def _add_scan_to(self, part: str, scan: str) -> None:
         """Let a fragment stand for one more scan of its store: what the statement says of that scan may leave
         other partitions.
         """
@@ -360,7 +360,7 @@ class Planner:
         if split is None or self.reads_stores(split.merge):
             return None
         aggregating = is_aggregating(split.partial)
-        rows = query_without(split.partial, ("order", "limit", "distinct", "group"))
+        rows = drop_clauses(split.partial, ("order", "limit", "distinct", "group"))
         if not aggregating and not isinstance(self.placer.relation(rows).placement, Spread):
             return None
         after_where = (part for part in expressions_of(split.partial) if not isinstance(part, exp.Where))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp, parse_one
 
-from engine.plan.split.trees import column_named, column_text, free_aliases, query_without, text
+from engine.plan.split.trees import column_named, column_text, drop_clauses, free_aliases, text
 from engine.sql.parse import copy_without_positions
 
 
@@ -35,7 +35,7 @@ def test_a_query_without_clauses_leaves_the_query_as_it_is() -> None:
     query = parse_one("SELECT a FROM t WHERE b ORDER BY c LIMIT 1", dialect="duckdb")
     assert isinstance(query, exp.Query)
     before = query.sql()
-    assert query_without(query, ("order", "limit")).sql() == "SELECT a FROM t WHERE b"
+    assert drop_clauses(query, ("order", "limit")).sql() == "SELECT a FROM t WHERE b"
     assert query.sql() == before
     assert query.args["where"].parent is query
 
