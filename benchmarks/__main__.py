@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks import NAMES
 from benchmarks.report import read_json, replace_table, table, write_json
-from benchmarks.runner import run_apart
+from benchmarks.runner import run_in_process
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     figures = []
     for name in options.names or NAMES:
-        figures += run_apart(name, options.scale, options.directory)
+        figures += run_in_process(name, options.scale, options.directory)
         if options.json is not None:
             write_json((figure for figure in figures if figure.benchmark == name), options.json)
     if options.json is not None:

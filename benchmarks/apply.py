@@ -21,27 +21,27 @@ from benchmarks.local import LocalStore, local_store
 from benchmarks.measure import Spent, milliseconds, percentile, stopwatch
 from benchmarks.report import Figure
 from benchmarks.setting import Setting
-from benchmarks.workload import BY_GENRE, EPOCH_ROWS, KEYS, KeyKind, check_by_genre
+from benchmarks.workload import BY_GENRE, EPOCH_ROWS, KEYS, KeyType, check_by_genre
 from engine.service import QueryService
 
 ROUNDS = 4
 EPOCHS_A_ROUND = 50
 PACED_EPOCHS = 40
-TARGETS = {KeyKind.INT64: 2e6, KeyKind.STRING: 1e6}
+TARGETS = {KeyType.INT64: 2e6, KeyType.STRING: 1e6}
 
 
 def run(setting: Setting) -> Iterator[Figure]:
     """Both key types, one after the other."""
-    for kind in KeyKind:
-        with local_store(setting.subdirectory(kind.name), setting.scaled(KEYS), kind) as store:
-            yield _behind(store, setting)
+    for key_type in KeyType:
+        with local_store(setting.subdirectory(key_type.name), setting.scale_number(KEYS), key_type) as store:
+            yield _measure_backlog(store, setting)
             yield from _one_at_a_time(store, setting)
             with closing(QueryService(store.follower)) as service:
                 check_by_genre(service.execute(BY_GENRE).read_all(), store.expected)
 
 
-def _behind(store: LocalStore, setting: Setting) -> Figure:
-    epochs, rows = setting.scaled(EPOCHS_A_ROUND, least=5), EPOCH_ROWS
+def _measure_backlog(store: LocalStore, setting: Setting) -> Figure:
+    epochs, rows = setting.scale_number(EPOCHS_A_ROUND, least=5), EPOCH_ROWS
     rounds: list[Spent] = []
     until_readable = 0.0
     for number in range(ROUNDS):
@@ -62,10 +62,10 @@ def _behind(store: LocalStore, setting: Setting) -> Figure:
     )
     return Figure(
         "apply",
-        f"upserts, {store.kind} keys, behind",
+        f"upserts, {store.key_type} keys, behind",
         upserts / total.wall,
         "rows/s",
-        TARGETS[store.kind],
+        TARGETS[store.key_type],
         True,
         note,
         setting.scale,
@@ -73,7 +73,7 @@ def _behind(store: LocalStore, setting: Setting) -> Figure:
 
 
 def _one_at_a_time(store: LocalStore, setting: Setting) -> Iterator[Figure]:
-    epochs = setting.scaled(PACED_EPOCHS, least=8)
+    epochs = setting.scale_number(PACED_EPOCHS, least=8)
     readable: list[float] = []
     total = Spent()
     for number in range(epochs):
@@ -90,7 +90,7 @@ def _one_at_a_time(store: LocalStore, setting: Setting) -> Iterator[Figure]:
     )
     yield Figure(
         "apply",
-        f"upserts, {store.kind} keys, one epoch at a time",
+        f"upserts, {store.key_type} keys, one epoch at a time",
         epochs * EPOCH_ROWS / total.wall,
         "rows/s",
         note=note,
@@ -99,7 +99,7 @@ def _one_at_a_time(store: LocalStore, setting: Setting) -> Iterator[Figure]:
     p50, p99 = (milliseconds(percentile(readable, share)) for share in (0.5, 0.99))
     yield Figure(
         "apply",
-        f"notice to readable, {EPOCH_ROWS:,} rows, {store.kind} keys, p50",
+        f"notice to readable, {EPOCH_ROWS:,} rows, {store.key_type} keys, p50",
         p50,
         "ms",
         note=f"p99 {p99:.0f} ms",

@@ -32,11 +32,11 @@ from benchmarks.workload import (
     EPOCH_ROWS,
     KEYS,
     STORE,
-    KeyKind,
+    KeyType,
     check,
     check_by_genre,
     definition,
-    filled,
+    fill_store,
     key_values,
     random_upserts,
 )
@@ -52,7 +52,7 @@ SEED = 9
 def run(setting: Setting) -> Iterator[Figure]:
     """Calls a second by clients; then the percentiles with and without epochs."""
     changelog = str(setting.directory / "changelog")
-    _, expected = filled(Changelog.open(changelog), setting.scaled(KEYS))
+    _, expected = fill_store(Changelog.open(changelog), setting.scale_number(KEYS))
     with HostProcess(setting.directory, changelog) as host, Client(host.uri) as client:
         host.wait_until_settled()
         for rate in rates(host, SECONDS, partial(_ask, host.uri, expected.keys, SECONDS)):
@@ -112,7 +112,7 @@ def _while_epochs_land(host: HostProcess, changelog: str, keys: int) -> list[flo
 def _write(changelog: str, keys: int, writing: Event) -> None:
     appender = open_appender(Changelog.open(changelog), [definition()])
     batches = [
-        rows.to_arrow(KeyKind.INT64) for rows in random_upserts(keys, WRITTEN_EPOCHS, EPOCH_ROWS, SEED)
+        rows.to_arrow(KeyType.INT64) for rows in random_upserts(keys, WRITTEN_EPOCHS, EPOCH_ROWS, SEED)
     ]
     writing.set()
     start = time.monotonic()

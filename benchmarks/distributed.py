@@ -31,21 +31,21 @@ from pyarrow import flight
 
 from benchmarks.ending import endings
 from benchmarks.many_clients import rates
-from benchmarks.measure import interleaved, median_wall, milliseconds, percentile
-from benchmarks.processes import HostProcess, ServeProcess, deployed
+from benchmarks.measure import median_wall, milliseconds, percentile, time_in_turns
+from benchmarks.processes import HostProcess, ServeProcess, run_deployment
 from benchmarks.report import Figure
 from benchmarks.setting import Setting
 from benchmarks.workload import (
     STORE,
     Expected,
-    KeyKind,
+    KeyType,
     Numbers,
     Row,
     append_all,
     check,
     definition,
     every_key,
-    filled,
+    fill_store,
     key_values,
     rows_of,
 )
@@ -75,22 +75,22 @@ def run(setting: Setting) -> Iterator[Figure]:
     """Lookups and counts on four hosts, then small queries on one."""
     shared, alone = setting.subdirectory("shared"), setting.subdirectory("alone")
     changelog = str(shared / "changelog")
-    expected = _fill(Changelog.open(changelog), setting.scaled(KEYS))
+    expected = _fill(Changelog.open(changelog), setting.scale_number(KEYS))
     with ExitStack() as running:
-        hosts = running.enter_context(deployed(shared, changelog, HOSTS))
+        hosts = running.enter_context(run_deployment(shared, changelog, HOSTS))
         for host in hosts:
             host.wait_until_settled()
         yield from _lookups(hosts, expected, setting)
         yield from _counts(hosts, expected, setting)
-        yield from _planning(hosts, expected, setting)
+        yield from _planning_times(hosts, expected, setting)
         yield from endings(hosts, setting)
     changelog = str(alone / "changelog")
-    _, expected = filled(Changelog.open(changelog), setting.scaled(KEYS))
+    _, expected = fill_store(Changelog.open(changelog), setting.scale_number(KEYS))
     with HostProcess(alone, changelog) as host:
         host.wait_until_settled()
-        for kind in _kinds(expected):
-            for rate in rates(host, SECONDS, partial(_ask, host.uri, kind)):
-                what = f"{kind.name} queries by {rate.clients} clients"
+        for query in _questions(expected):
+            for rate in rates(host, SECONDS, partial(_ask, host.uri, query)):
+                what = f"{query.name} queries by {rate.clients} clients"
                 yield Figure(
                     "distributed",
                     what,
@@ -105,7 +105,7 @@ def run(setting: Setting) -> Iterator[Figure]:
 def _fill(changelog: Changelog, keys: int) -> Expected:
     expected = Expected(keys)
     appender = open_appender(changelog, [replace(definition(), partitions=PARTITIONS)])
-    append_all(appender, every_key(keys), KeyKind.INT64, expected.upsert)
+    append_all(appender, every_key(keys), KeyType.INT64, expected.upsert)
     return expected
 
 
@@ -133,7 +133,7 @@ def _lookups(hosts: Sequence[ServeProcess], expected: Expected, setting: Setting
 
         for offset in range(2):
             turn(random.integers(0, expected.keys, WARM_UP_LOOKUPS), offset)
-        for _ in range(setting.scaled(LOOKUPS, least=4 * TURN_LOOKUPS) // TURN_LOOKUPS):
+        for _ in range(setting.scale_number(LOOKUPS, least=4 * TURN_LOOKUPS) // TURN_LOOKUPS):
             for offset, way in enumerate(times):
                 times[way] += turn(random.integers(0, expected.keys, TURN_LOOKUPS), offset)
     medians = {way: percentile(seconds, 0.5) for way, seconds in times.items()}
@@ -164,7 +164,9 @@ def _holders(hosts: int) -> Mapping[int, int]:
     store = replace(definition(), partitions=PARTITIONS)
     assignment = Assignment(names)
     return {
-        partition: place for place, name in enumerate(names) for partition in assignment.held(name, store)
+        partition: place
+        for place, name in enumerate(names)
+        for partition in assignment.held_partitions(name, store)
     }
 
 
@@ -182,7 +184,7 @@ def _counts(hosts: Sequence[ServeProcess], expected: Expected, setting: Setting)
             answer = client.query(sql)
             check(sql, rows_of(answer.read_all()), [(count,)])
             check(f"hosts of {sql}", len(answer.metadata["hosts"]), len(hosts))
-        times = interleaved({sql: partial(_read, client, sql) for sql in wanted}, COUNTS)
+        times = time_in_turns({sql: partial(_read, client, sql) for sql in wanted}, COUNTS)
     for sql, counted, target in (
         (everything, "count(*)", COUNT_TARGET),
         (loved, "count(*) of half of the rows, by a condition", None),
@@ -203,14 +205,14 @@ def _counts(hosts: Sequence[ServeProcess], expected: Expected, setting: Setting)
         )
 
 
-def _planning(hosts: Sequence[ServeProcess], expected: Expected, setting: Setting) -> Iterator[Figure]:
+def _planning_times(hosts: Sequence[ServeProcess], expected: Expected, setting: Setting) -> Iterator[Figure]:
     """Texts that the host has not seen, and each of them once more."""
     random = np.random.default_rng(7)
     with Client(hosts[0].uri) as client:
-        for kind in _kinds(expected)[1:]:
+        for query in _questions(expected)[1:]:
             times: dict[str, list[float]] = {"new": [], "known": []}
             for _ in range(PLANNED):
-                sql, wanted = kind.make(random)
+                sql, wanted = query.make(random)
                 for taken in times.values():
                     answer = client.query(sql)
                     check(sql, rows_of(answer.read_all()), wanted)
@@ -220,7 +222,7 @@ def _planning(hosts: Sequence[ServeProcess], expected: Expected, setting: Settin
                 median = milliseconds(percentile(times[seen], 0.5))
                 yield Figure(
                     "distributed",
-                    f"planning, {kind.name}, {seen} text, median",
+                    f"planning, {query.name}, {seen} text, median",
                     median,
                     "ms",
                     target,
@@ -234,8 +236,8 @@ def _read(client: Client, sql: str) -> pa.Table:
 
 
 @dataclass(frozen=True)
-class Kind:
-    """A kind of small query.
+class SmallQuery:
+    """A small query, of which many are asked.
 
     Attributes:
         name: What it is called.
@@ -246,7 +248,7 @@ class Kind:
     make: Callable[[np.random.Generator], tuple[str, list[Row]]]
 
 
-def _kinds(expected: Expected) -> Sequence[Kind]:
+def _questions(expected: Expected) -> Sequence[SmallQuery]:
     keys = key_values(np.arange(expected.keys)).to_numpy()
     order = np.argsort(keys)
     ascending = keys[order]
@@ -271,17 +273,17 @@ def _kinds(expected: Expected) -> Sequence[Kind]:
         answer = (LONG_RANGE, int(sums[first + LONG_RANGE] - sums[first]))
         return f"SELECT count(*), sum(listens) FROM {STORE} WHERE {between}", [answer]
 
-    return Kind("point", by_key), Kind("range", by_range), Kind("aggregate", aggregate)
+    return SmallQuery("point", by_key), SmallQuery("range", by_range), SmallQuery("aggregate", aggregate)
 
 
-def _ask(uri: str, kind: Kind, seed: int) -> list[float]:
+def _ask(uri: str, query: SmallQuery, seed: int) -> list[float]:
     """Ask for a while; the time of each query, in seconds."""
     random = np.random.default_rng(seed)
     times: list[float] = []
     with flight.connect(uri) as client:
         end = time.perf_counter() + SECONDS
         while True:
-            sql, wanted = kind.make(random)
+            sql, wanted = query.make(random)
             began = time.perf_counter()
             if began > end:
                 return times

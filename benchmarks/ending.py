@@ -36,10 +36,10 @@ def endings(hosts: Sequence[ServeProcess], setting: Setting) -> Iterator[Figure]
     with ExitStack() as resources:
         clients = [resources.enter_context(Client(host.uri)) for host in hosts]
         threads = resources.enter_context(ThreadPoolExecutor(1))
-        times = setting.scaled(TIMES, least=3)
+        times = setting.scale_number(TIMES, least=3)
         ways: Mapping[str, Callable[[int], float]] = {
-            "a cancel": lambda number: _cancelled(clients, threads, number),
-            "the death of its client": lambda number: _killed(clients, hosts[0].uri),
+            "a cancel": lambda number: _time_after_cancel(clients, threads, number),
+            "the death of its client": lambda number: _time_after_kill(clients, hosts[0].uri),
         }
         for what, ended in ways.items():
             seconds = [ended(number) for number in range(times)]
@@ -57,7 +57,7 @@ def endings(hosts: Sequence[ServeProcess], setting: Setting) -> Iterator[Figure]
             )
 
 
-def _cancelled(clients: Sequence[Client], threads: ThreadPoolExecutor, number: int) -> float:
+def _time_after_cancel(clients: Sequence[Client], threads: ThreadPoolExecutor, number: int) -> float:
     call_id = f"ending {number}".encode()
 
     def ask() -> None:
@@ -70,7 +70,7 @@ def _cancelled(clients: Sequence[Client], threads: ThreadPoolExecutor, number: i
     return seconds
 
 
-def _killed(clients: Sequence[Client], uri: str) -> float:
+def _time_after_kill(clients: Sequence[Client], uri: str) -> float:
     with subprocess.Popen([sys.executable, "-c", _ASK, uri, LONG]) as asking:
         return _time_to_rest(clients, asking.kill)
 

@@ -20,14 +20,14 @@ import duckdb
 import numpy as np
 
 from benchmarks.local import local_store, opened_store
-from benchmarks.measure import interleaved, median_cpu, median_wall, milliseconds
+from benchmarks.measure import median_cpu, median_wall, milliseconds, time_in_turns
 from benchmarks.report import Figure
 from benchmarks.setting import Setting
 from benchmarks.workload import (
     BY_GENRE,
     KEYS,
     STORE,
-    KeyKind,
+    KeyType,
     append_all,
     check,
     check_by_genre,
@@ -46,13 +46,13 @@ LEFT_ALONE = StateOptions(fan_out=1000, dead_share=1.0)
 
 def run(setting: Setting) -> Iterator[Figure]:
     """One figure: how many times DuckDB's own time."""
-    with local_store(setting.directory, setting.scaled(KEYS)) as loaded:
+    with local_store(setting.directory, setting.scale_number(KEYS)) as loaded:
         appender, expected = loaded.appender, loaded.expected
     with opened_store(setting.directory, appender, expected, state=LEFT_ALONE) as store:
         random = np.random.default_rng(3)
         superseded = random.permutation(expected.keys)[: round(expected.keys * DEAD_SHARE / (1 - DEAD_SHARE))]
         pieces = [superseded[start : start + UPSERT_ROWS] for start in range(0, len(superseded), UPSERT_ROWS)]
-        append_all(appender, (plays(piece, random) for piece in pieces), KeyKind.INT64, expected.upsert)
+        append_all(appender, (plays(piece, random) for piece in pieces), KeyType.INT64, expected.upsert)
         store.apply()
         store.compact()
         (status,) = store.follower.status()
@@ -66,7 +66,7 @@ def run(setting: Setting) -> Iterator[Figure]:
             del live
             check_by_genre(service.execute(BY_GENRE).read_all(), expected)
             check("DuckDB's own table", rows_of(own.sql(BY_GENRE).to_arrow_table()), expected.by_genre())
-            times = interleaved(
+            times = time_in_turns(
                 {
                     "livestate": lambda: service.execute(BY_GENRE).read_all(),
                     "duckdb": lambda: own.sql(BY_GENRE).to_arrow_table(),

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import flight
 
-from benchmarks.workload import KeyKind, plays
+from benchmarks.workload import KeyType, plays
 from flight_server.host.process import prepare
 from flight_server.wire import sql_info
 from flight_server.wire.messages import new, pack
@@ -31,7 +31,7 @@ class IdleServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has n
     """Answers every statement with one row of the store `plays`."""
 
     def __init__(self) -> None:
-        row = plays(np.array([7]), np.random.default_rng(0)).to_arrow(KeyKind.INT64)
+        row = plays(np.array([7]), np.random.default_rng(0)).to_arrow(KeyType.INT64)
         self._answer = pa.Table.from_batches([row])
         self._facts = sql_info.table([])
         parameters = pa.schema([pa.field("1", pa.int64())])

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.workload import STORE, Expected, KeyKind, append_all, filled, random_upserts
+from benchmarks.workload import STORE, Expected, KeyType, append_all, fill_store, random_upserts
 from engine.changelog import Changelog, StoreAppender
 from engine.model.schema import Epoch, GroupName
 from engine.replica.follower import Follower, FollowerOptions
@@ -43,20 +43,20 @@ class LocalStore:
         appender: Appends epochs.
         follower: Applies them.
         expected: What the store contains once all is applied.
-        kind: Its key.
+        key_type: Its key.
     """
 
     appender: StoreAppender
     follower: Follower
     expected: Expected
-    kind: KeyKind
+    key_type: KeyType
 
     def append_upserts(self, epochs: int, rows: int, seed: int) -> Epoch:
         """Append epochs of rows with random keys to the changelog; they stay there until `apply`."""
         append_all(
             self.appender,
             random_upserts(self.expected.keys, epochs, rows, seed),
-            self.kind,
+            self.key_type,
             self.expected.upsert,
         )
         return self.appender.epoch
@@ -78,22 +78,22 @@ class LocalStore:
 
 @contextmanager
 def local_store(
-    directory: Path, keys: int, kind: KeyKind = KeyKind.INT64, state: StateOptions | None = None
+    directory: Path, keys: int, key_type: KeyType = KeyType.INT64, state: StateOptions | None = None
 ) -> Iterator[LocalStore]:
     """The store with a row for each key, applied and compact.
 
     Args:
         directory: An empty directory.
         keys: How many rows.
-        kind: Their key.
+        key_type: Their key.
         state: Settings of partition state; the defaults if not given.
 
     Yields:
         The store, until its follower is stopped.
     """
     changelog = Changelog.open(str(directory / "changelog"))
-    appender, expected = filled(changelog, keys, kind)
-    with opened_store(directory, appender, expected, kind, state) as store:
+    appender, expected = fill_store(changelog, keys, key_type)
+    with opened_store(directory, appender, expected, key_type, state) as store:
         yield store
 
 
@@ -102,7 +102,7 @@ def opened_store(
     directory: Path,
     appender: StoreAppender,
     expected: Expected,
-    kind: KeyKind = KeyKind.INT64,
+    key_type: KeyType = KeyType.INT64,
     state: StateOptions | None = None,
 ) -> Iterator[LocalStore]:
     """The store of a directory that has a changelog, and may have state from before; as `local_store`."""
@@ -111,7 +111,7 @@ def opened_store(
     follower = Follower(changelog, directory / "data", options)
     with host_like_interpreter():
         follower.start()
-        store = LocalStore(appender, follower, expected, kind)
+        store = LocalStore(appender, follower, expected, key_type)
         try:
             store.apply()
             store.compact()

@@ -66,11 +66,14 @@ def _values(keys: Sequence[int]) -> str:
 
 def run(setting: Setting) -> Iterator[Figure]:
     """Keys a second of each statement, here and over Flight."""
-    with local_store(setting.directory, setting.scaled(KEYS)) as store:
+    with local_store(setting.directory, setting.scale_number(KEYS)) as store:
         expected = store.expected
         with closing(QueryService(store.follower)) as service:
             yield from _figures(
-                "query service", lambda question, keys: _here(service, question, keys), expected, setting
+                "query service",
+                lambda question, keys: _ask_service(service, question, keys),
+                expected,
+                setting,
             )
     with (
         HostProcess(setting.directory, str(setting.directory / "changelog")) as host,
@@ -78,16 +81,16 @@ def run(setting: Setting) -> Iterator[Figure]:
     ):
         host.wait_until_settled()
         yield from _figures(
-            "Flight", lambda question, keys: _there(client, question, keys), expected, setting
+            "Flight", lambda question, keys: _ask_host(client, question, keys), expected, setting
         )
 
 
-def _here(service: QueryService, question: Question, keys: Sequence[int]) -> pa.Table:
+def _ask_service(service: QueryService, question: Question, keys: Sequence[int]) -> pa.Table:
     parameters = pa.record_batch([pa.array([keys])], ["1"]) if question.by_parameter else None
     return service.execute(question.text(keys), parameters).read_all()
 
 
-def _there(client: flight.FlightClient, question: Question, keys: Sequence[int]) -> pa.Table:
+def _ask_host(client: flight.FlightClient, question: Question, keys: Sequence[int]) -> pa.Table:
     text = question.text(keys)
     ticket = json.dumps({"sql": text, "parameters": [keys]}) if question.by_parameter else text
     return client.do_get(flight.Ticket(ticket.encode())).read_all()

@@ -34,7 +34,7 @@ def stopwatch() -> Iterator[Spent]:
     spent.wall, spent.cpu = time.perf_counter() - wall, time.process_time() - cpu
 
 
-def interleaved(actions: Mapping[str, Callable[[], object]], repetitions: int) -> dict[str, list[Spent]]:
+def time_in_turns(actions: Mapping[str, Callable[[], object]], repetitions: int) -> dict[str, list[Spent]]:
     """Time several actions in turns, so that what else the machine does meets all of them alike.
 
     Args:

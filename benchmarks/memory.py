@@ -30,7 +30,7 @@ from benchmarks.workload import (
     KEYS,
     STORE,
     Expected,
-    KeyKind,
+    KeyType,
     append_all,
     check,
     check_by_genre,
@@ -51,12 +51,12 @@ def run(setting: Setting) -> Iterator[Figure]:
     """Growth over Arrow size; then times of a host whose cache is too small."""
     changelog = str(setting.directory / "changelog")
     appender = open_appender(Changelog.open(changelog), [definition()])
-    expected = Expected(setting.scaled(KEYS))
+    expected = Expected(setting.scale_number(KEYS))
     with HostProcess(setting.directory, changelog) as host, Client(host.uri) as client:
         host.wait_until_ready()
         check("an empty store", client.query(BY_GENRE).read_all().num_rows, 0)
         floor = memory_bytes(host.pid)
-        append_all(appender, every_key(expected.keys), KeyKind.INT64, expected.upsert)
+        append_all(appender, every_key(expected.keys), KeyType.INT64, expected.upsert)
         host.wait_until_settled()
         arrow = expected.table().nbytes
         yield _growth(host, floor, arrow, "after load and compaction", setting)
@@ -69,7 +69,10 @@ def run(setting: Setting) -> Iterator[Figure]:
     ):
         host.wait_until_ready()
         times = _ask_everything(client, expected)
-        note = f"{cache / 1e6:.0f} MB of cache for {arrow / 1e6:.0f} MB; {_resident(host)}; all answers right"
+        note = (
+            f"{cache / 1e6:.0f} MB of cache for {arrow / 1e6:.0f} MB; {_resident_text(host)}; "
+            "all answers right"
+        )
     for what, seconds in times.items():
         yield Figure(
             "memory",
@@ -85,7 +88,7 @@ def _growth(host: HostProcess, floor: int, arrow: int, when: str, setting: Setti
     grown = memory_bytes(host.pid) - floor
     note = (
         f"{grown / 1e6:.0f} MB beyond {floor / 1e6:.0f} MB, for {arrow / 1e6:.0f} MB of Arrow data; "
-        f"{_resident(host)}"
+        f"{_resident_text(host)}"
     )
     return Figure(
         "memory",
@@ -98,7 +101,7 @@ def _growth(host: HostProcess, floor: int, arrow: int, when: str, setting: Setti
     )
 
 
-def _resident(host: HostProcess) -> str:
+def _resident_text(host: HostProcess) -> str:
     parts = {what: memory_bytes(host.pid, what) / 1e6 for what in ("VmRSS", "RssAnon", "RssFile", "VmHWM")}
     return (
         f"resident {parts['VmRSS']:.0f} MB ({parts['RssAnon']:.0f} anonymous, {parts['RssFile']:.0f} of "
@@ -109,12 +112,12 @@ def _resident(host: HostProcess) -> str:
 def _ask_everything(client: Client, expected: Expected) -> dict[str, float]:
     """Ask all kinds of questions and check the answers; seconds of each."""
     times: dict[str, float] = {}
-    answer, times["GROUP BY over all rows"] = _timed(client, BY_GENRE)
+    answer, times["GROUP BY over all rows"] = _time_query(client, BY_GENRE)
     check_by_genre(answer, expected)
     lookups = []
     for number in np.random.default_rng(6).integers(0, expected.keys, LOOKUPS).tolist():
         (key, *_) = row = expected.row(number)
-        answer, seconds = _timed(client, f"SELECT * FROM {STORE} WHERE song_id = {key}")
+        answer, seconds = _time_query(client, f"SELECT * FROM {STORE} WHERE song_id = {key}")
         lookups.append(seconds)
         check(f"the row of key number {number}", rows_of(answer), [row])
     times["point lookup, p50"], times["point lookup, p99"] = (
@@ -122,7 +125,7 @@ def _ask_everything(client: Client, expected: Expected) -> dict[str, float]:
         percentile(lookups, 0.99),
     )
     low, high = 0, 2**64 // 100
-    answer, times["a hundredth of the key range"] = _timed(
+    answer, times["a hundredth of the key range"] = _time_query(
         client, f"SELECT count(*), sum(listens) FROM {STORE} WHERE song_id BETWEEN {low} AND {high}"
     )
     keys = key_values(np.arange(expected.keys))
@@ -132,7 +135,7 @@ def _ask_everything(client: Client, expected: Expected) -> dict[str, float]:
         rows_of(answer),
         [(pc.sum(inside).as_py(), pc.sum(pc.filter(pa.array(expected.listens), inside)).as_py())],
     )
-    answer, times["SELECT * of all rows"] = _timed(client, f"SELECT * FROM {STORE}")
+    answer, times["SELECT * of all rows"] = _time_query(client, f"SELECT * FROM {STORE}")
     check(
         "all rows",
         (answer.num_rows, pc.sum(answer["listens"]).as_py()),
@@ -141,7 +144,7 @@ def _ask_everything(client: Client, expected: Expected) -> dict[str, float]:
     return times
 
 
-def _timed(client: Client, sql: str) -> tuple[pa.Table, float]:
+def _time_query(client: Client, sql: str) -> tuple[pa.Table, float]:
     began = time.perf_counter()
     answer = client.query(sql).read_all()
     return answer, time.perf_counter() - began

@@ -78,15 +78,15 @@ _STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStore
 
 def run(setting: Setting) -> Iterator[Figure]:
     """Folding, then the job."""
-    yield _folding(setting)
+    yield _measure_folds(setting)
     yield from _job(setting)
 
 
 # ---- folding
 
 
-def _folding(setting: Setting) -> Figure:
-    directory, keys = setting.subdirectory("folding"), setting.scaled(KEYS)
+def _measure_folds(setting: Setting) -> Figure:
+    directory, keys = setting.subdirectory("folding"), setting.scale_number(KEYS)
     changelog = Changelog.open(str(directory / "changelog"))
     definition = define_store(STORE, PARTIALS, ["song_id"], partitions=PARTITIONS, behaviour=Behaviour(KIND))
     random = np.random.default_rng(7)
@@ -94,7 +94,7 @@ def _folding(setting: Setting) -> Figure:
     epochs: list[pa.RecordBatch] = []
     with (
         open_appender(changelog, [definition]) as appender,
-        _following(changelog, directory / "data", STORE) as apply,
+        _run_follower(changelog, directory / "data", STORE) as apply,
     ):
         for _ in range(EPOCHS + 1):
             epochs.append(_partial_rows(keys, random))
@@ -140,7 +140,7 @@ def _partial_rows(keys: int, random: np.random.Generator) -> pa.RecordBatch:
 
 
 @contextmanager
-def _following(changelog: Changelog, data: Path, group: str) -> Iterator[Callable[[], Follower]]:
+def _run_follower(changelog: Changelog, data: Path, group: str) -> Iterator[Callable[[], Follower]]:
     """A follower; the call that it gives brings it up to date and to rest."""
     follower = Follower(changelog, data, FollowerOptions(poll_seconds=3600.0))
 
@@ -177,7 +177,7 @@ def _check(found: pa.Table, events: pa.Table, aggregates: str) -> None:
 
 
 def _job(setting: Setting) -> Iterator[Figure]:
-    directory, rows = setting.subdirectory("job"), setting.scaled(KEYS)
+    directory, rows = setting.subdirectory("job"), setting.scale_number(KEYS)
     batches = [batch.to_arrow() for batch in random_upserts(rows, BATCHES, rows, seed=11)]
     uris = {name: str(directory / f"changelog-{name}") for name in ("merge", "aggregated", "spark")}
     with spark_session(setting.subdirectory("spark")) as spark:
@@ -185,13 +185,13 @@ def _job(setting: Setting) -> Iterator[Figure]:
         stream = FileStream(spark, directory / "input", FILES)
         for number, batch in enumerate(random_upserts(rows, BATCHES, rows, seed=11)):
             stream.write(number, batch)
-        merging = stream.run(_merging(uris["merge"], aggregate_first=False), directory / "checkpoint-merge")[
-            1:
-        ]
-        aggregating = stream.run(
-            _merging(uris["aggregated"], aggregate_first=True), directory / "checkpoint-aggregated"
+        merging = stream.run(
+            _merge_sink(uris["merge"], aggregate_first=False), directory / "checkpoint-merge"
         )[1:]
-        stateful = _stateful(spark, stream, uris["spark"], directory / "checkpoint-spark")[1:]
+        aggregating = stream.run(
+            _merge_sink(uris["aggregated"], aggregate_first=True), directory / "checkpoint-aggregated"
+        )[1:]
+        stateful = _run_stateful_job(spark, stream, uris["spark"], directory / "checkpoint-spark")[1:]
     events = pa.Table.from_batches(batches)
     sizes = {name: _state_size(uris[name], directory / f"data-{name}", events) for name in uris}
     sparks_own = _size(directory / "checkpoint-spark" / "state")
@@ -199,7 +199,7 @@ def _job(setting: Setting) -> Iterator[Figure]:
     yield _disk(sizes["merge"], sizes["spark"], sparks_own, setting)
 
 
-def _merging(uri: str, *, aggregate_first: bool) -> LiveStateSink:
+def _merge_sink(uri: str, *, aggregate_first: bool) -> LiveStateSink:
     return LiveStateSink(
         changelog=uri,
         store=STORE,
@@ -210,7 +210,7 @@ def _merging(uri: str, *, aggregate_first: bool) -> LiveStateSink:
     )
 
 
-def _stateful(spark: SparkSession, stream: FileStream, uri: str, checkpoint: Path) -> Sequence[float]:
+def _run_stateful_job(spark: SparkSession, stream: FileStream, uri: str, checkpoint: Path) -> Sequence[float]:
     """The job that keeps its aggregates in Spark; seconds of its batches."""
 
     def totals(frame: DataFrame) -> DataFrame:
@@ -234,7 +234,7 @@ def _stateful(spark: SparkSession, stream: FileStream, uri: str, checkpoint: Pat
 def _state_size(uri: str, data: Path, events: pa.Table) -> int:
     """Bytes of a host's data directory, after the store's rows have been checked."""
     changelog = Changelog.open(uri)
-    with _following(changelog, data, STORE) as apply:
+    with _run_follower(changelog, data, STORE) as apply:
         with closing(QueryService(apply())) as service:
             found = service.execute(f"SELECT * FROM {STORE} ORDER BY song_id").read_all()
         _check(found, events, AGGREGATES)

@@ -15,7 +15,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 
-from benchmarks.report import Figure, read_json, shown
+from benchmarks.report import Figure, number_text, read_json
 
 _MET, _MISSED, _LINE, _TEXT = "#2a78b8", "#d1495b", "#333333", "#222222"
 _ONE_HOST, _MANY_HOSTS = "#2a78b8", "#e0a030"
@@ -116,7 +116,7 @@ def _draw_targets(axes: Axes, figures: Sequence[Figure]) -> None:
     for place, figure, share in zip(places, figures, shares, strict=True):
         met = share >= 1
         axes.annotate(
-            f"{shown(figure.value)} {figure.unit}",
+            f"{number_text(figure.value)} {figure.unit}",
             (share, place),
             xytext=(4 if met else -4, 0),
             textcoords="offset points",

@@ -31,7 +31,7 @@ from benchmarks.measure import milliseconds, percentile
 from benchmarks.processes import HostProcess, ServerProcess, cpu_seconds, pin
 from benchmarks.report import Figure
 from benchmarks.setting import Setting
-from benchmarks.workload import KEYS, STORE, Expected, Numbers, check, filled, key_values, rows_of
+from benchmarks.workload import KEYS, STORE, Expected, Numbers, check, fill_store, key_values, rows_of
 from engine.changelog import Changelog
 
 CALLS = 4000
@@ -79,7 +79,7 @@ class Way:
 def run(setting: Setting) -> Iterator[Figure]:
     """Percentiles of each way."""
     changelog = str(setting.directory / "changelog")
-    _, expected = filled(Changelog.open(changelog), setting.scaled(KEYS))
+    _, expected = fill_store(Changelog.open(changelog), setting.scale_number(KEYS))
     with (
         HostProcess(setting.directory, changelog) as host,
         ServerProcess(["-m", "benchmarks.idle_server"], setting.directory / "idle.log") as idle,
@@ -94,11 +94,11 @@ def run(setting: Setting) -> Iterator[Figure]:
         ask = {
             "literal": lambda key: plain.do_get(flight.Ticket(f"{BY_KEY}{key}".encode())).read_all(),
             "parameter": lambda key: plain.do_get(_ticket(key)).read_all(),
-            "adbc": lambda key: _prepared(cursor, key),
+            "adbc": lambda key: _ask_prepared(cursor, key),
             "idle_plain": lambda key: idle_plain.do_get(flight.Ticket(f"{BY_KEY}{key}".encode())).read_all(),
-            "idle": lambda key: _prepared(idle_cursor, key),
+            "idle": lambda key: _ask_prepared(idle_cursor, key),
         }
-        shared, apart = ({name: _way(name, ask[name], host, idle) for name in ask} for _ in range(2))
+        shared, apart = ({name: _make_way(name, ask[name], host, idle) for name in ask} for _ in range(2))
         _take_turns(shared, setting, expected)
         cores = sorted(os.sched_getaffinity(0))
         for pid, core in ((host.pid, cores[0]), (idle.pid, cores[0]), (os.getpid(), cores[-1])):
@@ -108,7 +108,7 @@ def run(setting: Setting) -> Iterator[Figure]:
     yield from _figures_apart(apart, setting)
 
 
-def _way(name: str, ask: Callable[[int], pa.Table], host: HostProcess, idle: ServerProcess) -> Way:
+def _make_way(name: str, ask: Callable[[int], pa.Table], host: HostProcess, idle: ServerProcess) -> Way:
     return Way(ask, idle.pid, answers=False) if name.startswith("idle") else Way(ask, host.pid)
 
 
@@ -116,7 +116,7 @@ def _ticket(key: int) -> flight.Ticket:
     return flight.Ticket(json.dumps({"sql": f"{BY_KEY}?", "parameters": [key]}))
 
 
-def _prepared(cursor: Cursor, key: int) -> pa.Table:
+def _ask_prepared(cursor: Cursor, key: int) -> pa.Table:
     # The cursor prepares a text once, and again only when another text comes.
     cursor.execute(f"{BY_KEY}?", (key,))
     return cursor.fetch_arrow_table()
@@ -127,7 +127,7 @@ def _take_turns(ways: Mapping[str, Way], setting: Setting, expected: Expected) -
     for way in ways.values():
         for key in key_values(random.integers(0, expected.keys, WARM_UP_CALLS)).to_pylist():
             way.ask(key)
-    for _ in range(setting.scaled(CALLS, least=10 * TURN_CALLS) // TURN_CALLS):
+    for _ in range(setting.scale_number(CALLS, least=10 * TURN_CALLS) // TURN_CALLS):
         for way in ways.values():
             way.turn(random.integers(0, expected.keys, TURN_CALLS), expected)
 

@@ -66,7 +66,10 @@ class ServerProcess:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         if self._process.poll() is None:
             self.stop()
@@ -122,7 +125,7 @@ class HostProcess(ServeProcess):
 
 
 @contextmanager
-def deployed(
+def run_deployment(
     directory: Path, changelog: str, hosts: int, options: Sequence[str] = ()
 ) -> Iterator[Sequence[ServeProcess]]:
     """Hosts that share the partitions of a changelog's stores, each a process of this machine.

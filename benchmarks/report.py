@@ -19,7 +19,7 @@ from benchmarks import NAMES
 TABLE_BEGIN, TABLE_END = "<!-- figures -->", "<!-- end of figures -->"
 
 
-def _today() -> str:
+def _date_today() -> str:
     return datetime.now(UTC).date().isoformat()
 
 
@@ -65,7 +65,7 @@ class Figure:
     more_is_better: bool = False
     note: str = ""
     scale: float = 1.0
-    date: str = field(default_factory=_today)
+    date: str = field(default_factory=_date_today)
     machine: str = field(default_factory=machine)
 
     @property
@@ -77,15 +77,15 @@ class Figure:
 
     def line(self) -> str:
         """The figure in a line, as it is printed while benchmarks run."""
-        target = f"  (target {self._bound()})" if self.target is not None else ""
+        target = f"  (target {self._target_text()})" if self.target is not None else ""
         return (
-            f"{self.benchmark:13} {self.what}: {shown(self.value)} "
+            f"{self.benchmark:13} {self.what}: {number_text(self.value)} "
             f"{self.unit}{target}{f'  {self.note}' if self.note else ''}"
         )
 
-    def _bound(self) -> str:
+    def _target_text(self) -> str:
         return (
-            f"{'≥' if self.more_is_better else '≤'} {shown(self.target)} {self.unit}"
+            f"{'≥' if self.more_is_better else '≤'} {number_text(self.target)} {self.unit}"
             if self.target is not None
             else ""
         )
@@ -96,12 +96,12 @@ class Figure:
         verdict = "" if share is None else "met" if share >= 1 else "**missed**"
         scale = "" if self.scale == 1 else f"scale {self.scale:g}; "
         return (
-            f"| {self.benchmark} | {self.what} | {self._bound()} | {shown(self.value)} {self.unit} | "
-            f"{verdict} | {scale}{self.note} |"
+            f"| {self.benchmark} | {self.what} | {self._target_text()} | "
+            f"{number_text(self.value)} {self.unit} | {verdict} | {scale}{self.note} |"
         )
 
 
-def shown(value: float) -> str:
+def number_text(value: float) -> str:
     """A number with three or four digits that matter."""
     if abs(value) >= 1e6:
         return f"{value / 1e6:.2f} M"

@@ -26,11 +26,11 @@ from benchmarks.workload import (
     KEYS,
     STORE,
     Expected,
-    KeyKind,
+    KeyType,
     append_all,
     check,
     check_by_genre,
-    filled,
+    fill_store,
     random_upserts,
     rows_of,
 )
@@ -47,7 +47,7 @@ DEADLINE_SECONDS = 60.0
 def run(setting: Setting) -> Iterator[Figure]:
     """Seconds to the first lookup and to the first GROUP BY, after each kind of end."""
     changelog = str(setting.directory / "changelog")
-    appender, expected = filled(Changelog.open(changelog), setting.scaled(KEYS))
+    appender, expected = fill_store(Changelog.open(changelog), setting.scale_number(KEYS))
     with HostProcess(setting.directory, changelog) as host:
         host.wait_until_settled()
     clean = [_restart(setting, changelog, appender, expected, kill=False) for _ in range(REPETITIONS)]
@@ -82,7 +82,7 @@ def _restart(
             append_all(
                 appender,
                 random_upserts(expected.keys, EPOCHS_BEFORE_KILL, EPOCH_ROWS, appender.epoch),
-                KeyKind.INT64,
+                KeyType.INT64,
                 expected.upsert,
             )
             host.kill()

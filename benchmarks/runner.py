@@ -12,7 +12,7 @@ from benchmarks.report import Figure
 from benchmarks.setting import Benchmark, Setting
 
 
-def run_apart(name: str, scale: float, directory: Path | None) -> list[Figure]:
+def run_in_process(name: str, scale: float, directory: Path | None) -> list[Figure]:
     """Run one benchmark in a new process, so that none finds the memory, threads or settings of another.
 
     Args:
@@ -32,14 +32,14 @@ def run_apart(name: str, scale: float, directory: Path | None) -> list[Figure]:
         process = spawning.Process(target=_run, args=(name, Setting(Path(scratch), scale), sending))
         process.start()
         sending.close()
-        figures = _received(receiving)
+        figures = _receive_figures(receiving)
         process.join()
     if process.exitcode:
         raise SystemExit(f"The benchmark {name} failed; see above.")
     return figures
 
 
-def _received(receiving: Connection) -> list[Figure]:
+def _receive_figures(receiving: Connection) -> list[Figure]:
     figures: list[Figure] = []
     while True:
         try:

@@ -22,7 +22,7 @@ class Setting:
     directory: Path
     scale: float = 1.0
 
-    def scaled(self, full: int, least: int = 1) -> int:
+    def scale_number(self, full: int, least: int = 1) -> int:
         """A number of rows or repetitions at this scale.
 
         Args:

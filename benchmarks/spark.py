@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from benchmarks.workload import KeyKind, Plays
+from benchmarks.workload import KeyType, Plays
 from tests.support.spark_session import start_session
 
 _SCHEMA = "song_id bigint, genre bigint, royalty double, listens bigint, score double"
@@ -50,7 +50,7 @@ class FileStream:
             rows: The rows.
         """
         self.directory.mkdir(parents=True, exist_ok=True)
-        batch = rows.to_arrow(KeyKind.INT64)
+        batch = rows.to_arrow(KeyType.INT64)
         size = -(-batch.num_rows // self.files)
         for part in range(self.files):
             file = self.directory / f"{number:05d}-{part}.parquet"

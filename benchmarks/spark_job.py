@@ -37,8 +37,8 @@ TARGET_SHARE = 0.75
 
 def run(setting: Setting) -> Iterator[Figure]:
     """The sink's rate as a share of the rate of the job that does nothing with its rows."""
-    rows = setting.scaled(BATCH_ROWS)
-    expected = Expected(setting.scaled(KEYS))
+    rows = setting.scale_number(BATCH_ROWS)
+    expected = Expected(setting.scale_number(KEYS))
     changelog = str(setting.directory / "changelog")
     with spark_session(setting.subdirectory("spark")) as spark:
         stream = FileStream(spark, setting.directory / "input", FILES)

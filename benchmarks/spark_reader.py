@@ -19,7 +19,7 @@ import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.local import local_store
-from benchmarks.measure import interleaved, median_wall
+from benchmarks.measure import median_wall, time_in_turns
 from benchmarks.processes import HostProcess
 from benchmarks.report import Figure
 from benchmarks.setting import Setting
@@ -35,7 +35,7 @@ TWO = ("count(*)", "sum(genre)", "sum(listens)")
 
 def run(setting: Setting) -> Iterator[Figure]:
     """Rows a second of both."""
-    with local_store(setting.directory, setting.scaled(KEYS)) as store:
+    with local_store(setting.directory, setting.scale_number(KEYS)) as store:
         expected = store.expected
     with (
         HostProcess(setting.directory, str(setting.directory / "changelog")) as host,
@@ -43,11 +43,11 @@ def run(setting: Setting) -> Iterator[Figure]:
     ):
         host.wait_until_settled()
         register(spark)
-        times = interleaved(
+        times = time_in_turns(
             {
-                "all five columns": lambda: _check(_loaded(spark, host.uri), ALL, expected),
+                "all five columns": lambda: _check(_load(spark, host.uri), ALL, expected),
                 "two columns": lambda: _check(
-                    _loaded(spark, host.uri, "genre bigint, listens bigint"), TWO, expected
+                    _load(spark, host.uri, "genre bigint, listens bigint"), TWO, expected
                 ),
             },
             REPETITIONS,
@@ -60,17 +60,17 @@ def run(setting: Setting) -> Iterator[Figure]:
         )
 
 
-def _loaded(spark: SparkSession, uri: str, schema: str | None = None) -> DataFrame:
+def _load(spark: SparkSession, uri: str, schema: str | None = None) -> DataFrame:
     reader = spark.read.format("livestate").options(uri=uri, store=STORE)
     return (reader if schema is None else reader.schema(schema)).load()
 
 
 def _check(frame: DataFrame, folds: tuple[str, ...], expected: Expected) -> None:
     found = tuple(frame.selectExpr(*folds).first() or ())
-    check(f"{', '.join(folds)} in Spark", found, tuple(_folded(fold, expected) for fold in folds))
+    check(f"{', '.join(folds)} in Spark", found, tuple(_expected_fold(fold, expected) for fold in folds))
 
 
-def _folded(fold: str, expected: Expected) -> Any:
+def _expected_fold(fold: str, expected: Expected) -> Any:
     if fold == "count(*)":
         return expected.keys
     if fold == "bit_xor(song_id)":

@@ -16,11 +16,11 @@ from typing import Any
 import adbc_driver_flightsql.dbapi as flight_sql
 from adbc_driver_manager.dbapi import Cursor
 
-from benchmarks.measure import interleaved, median_cpu, median_wall, milliseconds
+from benchmarks.measure import median_cpu, median_wall, milliseconds, time_in_turns
 from benchmarks.processes import HostProcess
 from benchmarks.report import Figure
 from benchmarks.setting import Setting
-from benchmarks.workload import STORE, check, filled
+from benchmarks.workload import STORE, check, fill_store
 from engine.changelog import Changelog
 
 ROWS = 1_000_000
@@ -32,7 +32,7 @@ STATEMENT = f"SELECT * FROM {STORE}"
 def run(setting: Setting) -> Iterator[Figure]:
     """MB/s to a pandas frame, and to an Arrow table."""
     changelog = str(setting.directory / "changelog")
-    _, expected = filled(Changelog.open(changelog), setting.scaled(ROWS))
+    _, expected = fill_store(Changelog.open(changelog), setting.scale_number(ROWS))
     all_rows = expected.table().sort_by("song_id")
     sums = int(expected.listens.sum()), float(expected.score.sum())
     with HostProcess(setting.directory, changelog) as host:
@@ -47,7 +47,9 @@ def run(setting: Setting) -> Iterator[Figure]:
             def table() -> None:
                 check("rows of the table", _table(cursor).num_rows, expected.keys)
 
-            times = interleaved({"pandas (fetch_df)": frame, "Arrow (fetch_arrow_table)": table}, REPETITIONS)
+            times = time_in_turns(
+                {"pandas (fetch_df)": frame, "Arrow (fetch_arrow_table)": table}, REPETITIONS
+            )
     for name, spent in times.items():
         wall, cpu = milliseconds(median_wall(spent)), milliseconds(median_cpu(spent))
         note = f"{wall:.0f} ms for {all_rows.nbytes / 1e6:.0f} MB; {cpu:.0f} ms CPU of the client"

@@ -31,8 +31,8 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.measure import interleaved, median_wall, milliseconds
-from benchmarks.processes import HostProcess, deployed
+from benchmarks.measure import median_wall, milliseconds, time_in_turns
+from benchmarks.processes import HostProcess, run_deployment
 from benchmarks.report import Figure
 from benchmarks.setting import Setting
 from benchmarks.workload import check
@@ -129,16 +129,16 @@ def run(setting: Setting) -> Iterator[Figure]:
         tables.fill()
         alone = running.enter_context(HostProcess(setting.subdirectory("alone"), changelog, ONE_HOST_OPTIONS))
         hosts = running.enter_context(
-            deployed(setting.subdirectory("shared"), changelog, HOSTS, MANY_HOSTS_OPTIONS)
+            run_deployment(setting.subdirectory("shared"), changelog, HOSTS, MANY_HOSTS_OPTIONS)
         )
         for host in (alone, *hosts):
             host.wait_until_settled()
         one, many = (running.enter_context(Client(uri)) for uri in (alone.uri, hosts[0].uri))
         _check_answers(tables.own, one, many)
-        measured = {name: _measured(sql, tables, one, many) for name, sql in queries().items()}
-        planned = _planning(many)
+        measured = {name: _measure(sql, tables, one, many) for name, sql in queries().items()}
+        planned = _time_planning(many)
     yield from _ratios(measured, setting)
-    yield from _moved(measured, setting)
+    yield from _moved_figures(measured, setting)
     yield from _planning_figures(planned, setting)
 
 
@@ -149,7 +149,7 @@ def _check_answers(own: duckdb.DuckDBPyConnection, *clients: Client) -> None:
             check(name, wrong(sql, client.query(sql).read_all(), expected), None)
 
 
-def _measured(sql: str, tables: Tables, one: Client, many: Client) -> Measured:
+def _measure(sql: str, tables: Tables, one: Client, many: Client) -> Measured:
     plan = many.query(f"EXPLAIN {sql}").read_all().column(0).to_pylist()
     answer = many.query(sql)
     answer.read_all()
@@ -158,7 +158,7 @@ def _measured(sql: str, tables: Tables, one: Client, many: Client) -> Measured:
         ONE_HOST: lambda: one.query(sql).read_all(),
         MANY_HOSTS: lambda: many.query(sql).read_all(),
     }
-    times = interleaved(ways, REPETITIONS)
+    times = time_in_turns(ways, REPETITIONS)
     return Measured(
         {name: median_wall(spent) for name, spent in times.items()},
         answer.metadata,
@@ -172,7 +172,7 @@ def _ratios(measured: Mapping[str, Measured], setting: Setting) -> Iterator[Figu
         for system in (DUCKDB, ONE_HOST, MANY_HOSTS)
     }
     for system, target in ((ONE_HOST, ONE_HOST_TARGET), (MANY_HOSTS, MANY_HOSTS_TARGET)):
-        note = _beside(sums, system)
+        note = _note_times(sums, system)
         yield Figure(
             "tpch",
             f"all queries, {system}",
@@ -183,7 +183,7 @@ def _ratios(measured: Mapping[str, Measured], setting: Setting) -> Iterator[Figu
             scale=setting.scale,
         )
         for name, each in measured.items():
-            note = _beside(each.seconds, system)
+            note = _note_times(each.seconds, system)
             if system == MANY_HOSTS and name not in ON_PARTITION_KEY:
                 note += f"; moved {each.moved_note}"
             yield Figure(
@@ -196,13 +196,13 @@ def _ratios(measured: Mapping[str, Measured], setting: Setting) -> Iterator[Figu
             )
 
 
-def _beside(seconds: Mapping[str, float], system: str) -> str:
+def _note_times(seconds: Mapping[str, float], system: str) -> str:
     return (
         f"livestate {milliseconds(seconds[system]):,.0f} ms, DuckDB {milliseconds(seconds[DUCKDB]):,.0f} ms"
     )
 
 
-def _moved(measured: Mapping[str, Measured], setting: Setting) -> Iterator[Figure]:
+def _moved_figures(measured: Mapping[str, Measured], setting: Setting) -> Iterator[Figure]:
     for name in sorted(ON_PARTITION_KEY):
         each = measured[name]
         yield Figure(
@@ -229,7 +229,7 @@ class Planned:
     again: list[float] = field(default_factory=list)
 
 
-def _planning(client: Client) -> Planned:
+def _time_planning(client: Client) -> Planned:
     """Ask each query under texts that are new, and each of these once more; the host says how long it
     planned.
     """

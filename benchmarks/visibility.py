@@ -31,7 +31,7 @@ from benchmarks.workload import (
     PARTITIONS,
     STORE,
     check_by_genre,
-    filled,
+    fill_store,
     key_values,
     random_upserts,
 )
@@ -96,10 +96,10 @@ class TimedSink:
         vars(frame)["toArrow"] = timed
         self.sink(frame, batch_id)
         committed = time.perf_counter()
-        self._wait_for(batch_id)
+        self._wait_for_batch(batch_id)
         self.passages.append(Passage(called, in_hand[0], committed, time.perf_counter()))
 
-    def _wait_for(self, batch_id: int) -> None:
+    def _wait_for_batch(self, batch_id: int) -> None:
         (key,) = key_values(np.array([0])).to_pylist()
         deadline = time.monotonic() + PATIENCE_SECONDS
         while (
@@ -116,8 +116,8 @@ class TimedSink:
 def run(setting: Setting) -> Iterator[Figure]:
     """Medians of both times."""
     changelog = str(setting.directory / "changelog")
-    _, expected = filled(Changelog.open(changelog), setting.scaled(KEYS))
-    batches = WARM_UP_BATCHES + setting.scaled(BATCHES, least=20)
+    _, expected = fill_store(Changelog.open(changelog), setting.scale_number(KEYS))
+    batches = WARM_UP_BATCHES + setting.scale_number(BATCHES, least=20)
     with (
         HostProcess(setting.directory, changelog) as host,
         Client(host.uri) as client,

@@ -67,7 +67,7 @@ SCHEMA = pa.schema(
 
 def run(setting: Setting) -> Iterator[Figure]:
     """Reading, then expiry."""
-    yield from _reading(setting)
+    yield from _measure_reads(setting)
     yield from _expiry(setting)
 
 
@@ -99,7 +99,7 @@ def _windows(first: int) -> pa.RecordBatch:
 
 
 @contextmanager
-def _filled(
+def _fill_follower(
     directory: Path, rows: int, cache_bytes: int
 ) -> Iterator[tuple[StoreAppender, Follower, QueryService, int]]:
     """A follower that has the windows and rests, and how many windows each key has."""
@@ -137,18 +137,22 @@ def _apply(follower: Follower, appender: StoreAppender, *, compact: bool = True)
 # ---- reading
 
 
-def _reading(setting: Setting) -> Iterator[Figure]:
-    rows = setting.scaled(READ_ROWS)
+def _measure_reads(setting: Setting) -> Iterator[Figure]:
+    rows = setting.scale_number(READ_ROWS)
     directory = setting.subdirectory("reading")
-    with _filled(directory, rows, rows * ROW_BYTES // 10) as (_, _, service, windows):
+    with _fill_follower(directory, rows, rows * ROW_BYTES // 10) as (_, _, service, windows):
         since = _start_of(windows - _HOUR_OF_WINDOWS)
         keys = np.random.default_rng(3).permutation(KEYS)[:QUERIES].tolist()
         hours = [
-            _timed(service, _last_hour(key, since), *_expected(key, key, windows - _HOUR_OF_WINDOWS, windows))
+            _time_query(
+                service,
+                _last_hour(key, since),
+                *_expected_answer(key, key, windows - _HOUR_OF_WINDOWS, windows),
+            )
             for key in keys
         ]
         lasts = [
-            _timed(service, _last_window(windows), *_expected(0, KEYS - 1, windows - 1, windows))
+            _time_query(service, _last_window(windows), *_expected_answer(0, KEYS - 1, windows - 1, windows))
             for _ in range(10)
         ]
     on_disk, cache = _size(directory / "data") / 1e6, rows * ROW_BYTES / 1e7
@@ -193,13 +197,13 @@ def _last_window(windows: int) -> str:
     )
 
 
-def _expected(first: int, last: int, begin: int, end: int) -> tuple[int, int]:
+def _expected_answer(first: int, last: int, begin: int, end: int) -> tuple[int, int]:
     """How many windows there are of some keys and times, and the sum of their trades."""
     keys, numbers = np.arange(first, last + 1), np.arange(begin, end)
     return len(keys) * len(numbers), int(keys.sum() * len(numbers) + numbers.sum() * len(keys))
 
 
-def _timed(service: QueryService, sql: str, windows: int, trades: int) -> float:
+def _time_query(service: QueryService, sql: str, windows: int, trades: int) -> float:
     """Milliseconds of a query, whose answer is checked."""
     begin = time.perf_counter()
     answer = service.execute(sql).read_all()
@@ -230,7 +234,7 @@ class _Client:
             where = f"key = {key} AND window_start = TIMESTAMPTZ '{start.isoformat()}'"
             sql = f"SELECT trades, average FROM {STORE} WHERE {where}"
             self.spent.append(
-                _timed(self._service, sql, *_expected(key, key, self._window, self._window + 1))
+                _time_query(self._service, sql, *_expected_answer(key, key, self._window, self._window + 1))
             )
 
     def __enter__(self) -> Sequence[float]:
@@ -243,9 +247,14 @@ class _Client:
 
 
 def _expiry(setting: Setting) -> Iterator[Figure]:
-    rows = setting.scaled(EXPIRED_ROWS)
+    rows = setting.scale_number(EXPIRED_ROWS)
     directory = setting.subdirectory("expiry")
-    with _filled(directory, rows, StateOptions().cache_bytes) as (appender, follower, service, windows):
+    with _fill_follower(directory, rows, StateOptions().cache_bytes) as (
+        appender,
+        follower,
+        service,
+        windows,
+    ):
         before_bytes = _size(directory / "data")
         with _Client(service, windows - 1) as before:
             time.sleep(5.0)

@@ -39,28 +39,28 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 _HEX_PAIRS = np.frombuffer(b"".join(b"%02x" % byte for byte in range(256)), np.dtype("S2"))
 
 
-class KeyKind(StrEnum):
+class KeyType(StrEnum):
     """What the key column is."""
 
     INT64 = "int64"
     STRING = "16-byte string"
 
 
-def definition(kind: KeyKind = KeyKind.INT64) -> StoreDefinition:
+def definition(key_type: KeyType = KeyType.INT64) -> StoreDefinition:
     """The store `plays`.
 
     Args:
-        kind: Its key column.
+        key_type: Its key column.
 
     Returns:
         Definition of five columns in eight partitions.
     """
-    return define_store(STORE, schema(kind), ["song_id"], partitions=PARTITIONS)
+    return define_store(STORE, schema(key_type), ["song_id"], partitions=PARTITIONS)
 
 
-def schema(kind: KeyKind) -> pa.Schema:
+def schema(key_type: KeyType) -> pa.Schema:
     """Arrow schema of the rows."""
-    key = pa.int64() if kind is KeyKind.INT64 else pa.string()
+    key = pa.int64() if key_type is KeyType.INT64 else pa.string()
     return pa.schema(
         [
             ("song_id", key),
@@ -72,18 +72,18 @@ def schema(kind: KeyKind) -> pa.Schema:
     )
 
 
-def key_values(numbers: Numbers, kind: KeyKind = KeyKind.INT64) -> pa.Array:
+def key_values(numbers: Numbers, key_type: KeyType = KeyType.INT64) -> pa.Array:
     """The keys of some numbers.
 
     Args:
         numbers: Any, of shape (n,).
-        kind: What they become.
+        key_type: What they become.
 
     Returns:
         n keys, no two equal for different numbers.
     """
     scattered = numbers.astype(np.uint64) * _SPREAD
-    if kind is KeyKind.INT64:
+    if key_type is KeyType.INT64:
         return pa.array(scattered.view(np.int64))
     digits = _HEX_PAIRS[scattered.view(np.uint8)]
     offsets = np.arange(0, 16 * (len(numbers) + 1), 16, dtype=np.int32)
@@ -108,11 +108,11 @@ class Plays:
     listens: Numbers
     score: Floats
 
-    def to_arrow(self, kind: KeyKind = KeyKind.INT64) -> pa.RecordBatch:
+    def to_arrow(self, key_type: KeyType = KeyType.INT64) -> pa.RecordBatch:
         """The rows as the store's columns."""
         return pa.record_batch(
-            [key_values(self.numbers, kind), self.genre, self.royalty, self.listens, self.score],
-            schema=schema(kind),
+            [key_values(self.numbers, key_type), self.genre, self.royalty, self.listens, self.score],
+            schema=schema(key_type),
         )
 
 
@@ -174,16 +174,16 @@ class Expected:
         self.listens[rows.numbers] = rows.listens
         self.score[rows.numbers] = rows.score
 
-    def table(self, kind: KeyKind = KeyKind.INT64) -> pa.Table:
+    def table(self, key_type: KeyType = KeyType.INT64) -> pa.Table:
         """All rows."""
         numbers = np.arange(self.keys)
         return pa.Table.from_batches(
-            [Plays(numbers, self.genre, self.royalty, self.listens, self.score).to_arrow(kind)]
+            [Plays(numbers, self.genre, self.royalty, self.listens, self.score).to_arrow(key_type)]
         )
 
-    def row(self, number: int, kind: KeyKind = KeyKind.INT64) -> Row:
+    def row(self, number: int, key_type: KeyType = KeyType.INT64) -> Row:
         """One row, as Python values."""
-        (key,) = key_values(np.array([number]), kind).to_pylist()
+        (key,) = key_values(np.array([number]), key_type).to_pylist()
         return (
             key,
             int(self.genre[number]),
@@ -237,33 +237,35 @@ def check_by_genre(found: pa.Table, expected: Expected) -> None:
 
 
 def append_all(
-    appender: StoreAppender, epochs: Iterable[Plays], kind: KeyKind, note: Callable[[Plays], None]
+    appender: StoreAppender, epochs: Iterable[Plays], key_type: KeyType, note: Callable[[Plays], None]
 ) -> None:
     """Append rows to the changelog, an epoch for each item.
 
     Args:
         appender: Of `STORE`.
         epochs: The rows.
-        kind: Their key.
+        key_type: Their key.
         note: Takes each item as well: `Expected.upsert`.
     """
     for rows in epochs:
-        appender.append({STORE: rows.to_arrow(kind)})
+        appender.append({STORE: rows.to_arrow(key_type)})
         note(rows)
 
 
-def filled(changelog: Changelog, keys: int, kind: KeyKind = KeyKind.INT64) -> tuple[StoreAppender, Expected]:
+def fill_store(
+    changelog: Changelog, keys: int, key_type: KeyType = KeyType.INT64
+) -> tuple[StoreAppender, Expected]:
     """Make the store, with a row for every key.
 
     Args:
         changelog: An empty one.
         keys: How many keys.
-        kind: Their type.
+        key_type: Their type.
 
     Returns:
         What appends further epochs, and what the store contains.
     """
     expected = Expected(keys)
-    appender = open_appender(changelog, [definition(kind)])
-    append_all(appender, every_key(keys), kind, expected.upsert)
+    appender = open_appender(changelog, [definition(key_type)])
+    append_all(appender, every_key(keys), key_type, expected.upsert)
     return appender, expected

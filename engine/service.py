@@ -34,13 +34,13 @@ from engine.exec.query_options import QueryOptions
 from engine.exec.query_result import QueryMetadata, QueryResult
 from engine.exec.requests import Requests
 from engine.model.read_point import NEWEST, ReadPoint
-from engine.plan.arguments import shape_values
+from engine.plan.arguments import template_values
 from engine.plan.key_lookup import KeyLookup
 from engine.plan.plans import RowsPlan, lookup_points
 from engine.plan.values import Arguments
 from engine.scan import BuildingError, StoreSource
-from engine.sql.literals import shape_of
-from engine.sql.parse import Kind
+from engine.sql.literals import template_of
+from engine.sql.parse import StatementClass
 from engine.statements.column_names import ColumnNames
 from engine.statements.pin import ALL_NEWEST, MigratedError
 from engine.statements.request import REFUSED_LIMIT, Request
@@ -198,13 +198,13 @@ class QueryService:
         table = self._catalog.table(request.statement.bound)
         if table is not None:
             return _catalog_result(table)
-        match request.statement.bound.kind:
-            case Kind.DESCRIBE:
+        match request.statement.bound.statement_class:
+            case StatementClass.DESCRIBE:
                 rebound = self._prepared.rebind_for_epochs(request)
                 return _catalog_result(describe_schema(self._prepared.query_schema(rebound)))
-            case Kind.EXPLAIN:
+            case StatementClass.EXPLAIN:
                 return _catalog_result(plan_text(self._explain(request)))
-            case Kind.EXPLAIN_ANALYZE:
+            case StatementClass.EXPLAIN_ANALYZE:
                 return _catalog_result(plan_text(self._explain(request) + self._analyze(request)))
             case _:
                 # 4. Bound statement → route → fragments → executor, here or there → merge → batches.
@@ -236,7 +236,7 @@ class QueryService:
         """
         request = self._request(sql, parameters, session, expected_shapes)
         bound = request.statement.bound
-        if bound.kind is not Kind.QUERY or not bound.references:
+        if bound.statement_class is not StatementClass.QUERY or not bound.references:
             return None
         return self._divider.endpoints(self._query_of(request))
 
@@ -258,7 +258,7 @@ class QueryService:
         """
         request = self._request(sql, parameters, session)
         bound = request.statement.bound
-        if bound.kind is not Kind.QUERY or not bound.references:
+        if bound.statement_class is not StatementClass.QUERY or not bound.references:
             return Division({}, None, None)
         return self._divider.divide(self._query_of(request), self._timeout(session))
 
@@ -326,9 +326,9 @@ class QueryService:
             return None
         texts = self._texts
         found = (
-            texts.with_literal(text, dialect)
+            texts.lookup_by_literal(text, dialect)
             if parameters is None
-            else texts.with_parameter(text, dialect, parameters)
+            else texts.lookup_by_parameter(text, dialect, parameters)
         )
         if found is None:
             return None
@@ -370,15 +370,15 @@ class QueryService:
         """A short lookup with the plan that all texts of its template share; None if it is no such lookup, or
         not known yet.
         """
-        template = shape_of(text)
+        template = template_of(text)
         if template is None:
             return None
         tables = self._source.tables()
-        known = self._statements.shaped(template.text, tables)
+        known = self._statements.known_lookup(template.text, tables)
         if known is None:
-            self._statements.learn_shape(template.text, len(template.values), tables)
+            self._statements.learn_template(template.text, len(template.values), tables)
             return None
-        values = shape_values(known.bound.parameters, template)
+        values = template_values(known.bound.parameters, template)
         if values is None or (expected_shapes is not None and expected_shapes != known.bound.shapes):
             return None
         request = Request(
@@ -406,7 +406,7 @@ class QueryService:
     def _analyze(self, request: Request) -> list[str]:
         """What EXPLAIN ANALYZE adds."""
         statement = request.statement
-        query = replace(statement, bound=replace(statement.bound, kind=Kind.QUERY))
+        query = replace(statement, bound=replace(statement.bound, statement_class=StatementClass.QUERY))
         running = replace(request, ready=replace(request.ready, statement=query), started=time.perf_counter())
         return self._coordinator.analyze(self._query_of(running))
 

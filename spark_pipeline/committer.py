@@ -101,7 +101,7 @@ class Committer:
         return (
             batch.query_id is not None
             and batch.batch_id is not None
-            and self.writer.committed(batch.query_id, batch.batch_id) is not None
+            and self.writer.committed_epoch(batch.query_id, batch.batch_id) is not None
         )
 
     def _target(self, output: StoreOutput, batch: Batch) -> Target:
@@ -131,11 +131,11 @@ class Committer:
         ]
         cutoffs = cutoffs_of(self.definitions.values(), batch.watermark, time.time_ns() // 1000)
         if isinstance(written, list):
-            self.chooser.saw(sum(file.size for file in written))
+            self.chooser.note_size(sum(file.size for file in written))
             return self.writer.commit(
                 written, query_id=batch.query_id, batch_id=batch.batch_id, replaced=replaced, cutoffs=cutoffs
             )
-        self.chooser.saw(sum(rows.nbytes for parts in written.values() for rows in parts.values()))
+        self.chooser.note_size(sum(rows.nbytes for parts in written.values() for rows in parts.values()))
         return self.writer.append(
             written, query_id=batch.query_id, batch_id=batch.batch_id, replaced=replaced, cutoffs=cutoffs
         )

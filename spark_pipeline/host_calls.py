@@ -58,7 +58,7 @@ class ReadPlan:
         """All hosts that rows are read from, or could be."""
         return tuple(dict.fromkeys(uri for share in self.shares for uri in share.uris))
 
-    def without(self, lost: Sequence[str]) -> ReadPlan:
+    def drop_hosts(self, lost: Sequence[str]) -> ReadPlan:
         """The same plan, in which some hosts are asked for nothing."""
         shares = tuple(
             Share(share.ticket, tuple(uri for uri in share.uris if uri not in lost)) for share in self.shares

@@ -20,7 +20,7 @@ reading, or between two tasks.
 RENEWAL_SECONDS = 15.0
 
 
-def take(plan: ReadPlan, options: ReaderOptions) -> tuple[ReadPlan, LivestateError | None]:
+def take_lease(plan: ReadPlan, options: ReaderOptions) -> tuple[ReadPlan, LivestateError | None]:
     """Have all hosts of a plan keep its epochs.
 
     Args:
@@ -33,15 +33,15 @@ def take(plan: ReadPlan, options: ReaderOptions) -> tuple[ReadPlan, LivestateErr
     refused: dict[str, LivestateError] = {}
     for uri in plan.uris if plan.epochs else ():
         try:
-            with ReaderConnection(options.connection.at(uri), options.timeout_seconds) as host:
+            with ReaderConnection(options.connection.with_uri(uri), options.timeout_seconds) as host:
                 host.hold(plan.epochs, LEASE_SECONDS)
         except LivestateError as error:
             refused[uri] = error
-    return plan.without(tuple(refused)), next(iter(refused.values()), None)
+    return plan.drop_hosts(tuple(refused)), next(iter(refused.values()), None)
 
 
 @contextmanager
-def kept(plan: ReadPlan, options: ReaderOptions) -> Iterator[None]:
+def keep_renewing(plan: ReadPlan, options: ReaderOptions) -> Iterator[None]:
     """Have the epochs of a plan kept during a block, which reads a part of it: the tasks that run keep them
     for those that wait.
 
@@ -62,7 +62,7 @@ def _renew(plan: ReadPlan, options: ReaderOptions, done: threading.Event) -> Non
     while True:
         try:
             # A host that does not answer now can lack the epoch later; whoever reads there is told then.
-            take(plan, options)
+            take_lease(plan, options)
         except Exception:  # noqa: BLE001 - the top of the thread
             _LOG.exception(
                 "The epochs of a read could not be held for longer; it is tried again in %g seconds.",

@@ -87,7 +87,7 @@ class Notifier:
                 self._connection = Connection(self._host)
             self._connection.act(_ACTION, self._group.encode())
         except Exception as error:  # noqa: BLE001 - the top of the thread: whatever fails, later epochs are told again
-            self._failed(epoch, error)
+            self._log_failure(epoch, error)
         else:
             if self._failing:
                 _LOG.info(
@@ -98,7 +98,7 @@ class Notifier:
                 )
             self._failing = False
 
-    def _failed(self, epoch: Epoch, error: Exception) -> None:
+    def _log_failure(self, epoch: Epoch, error: Exception) -> None:
         if not self._failing:
             is_expected = isinstance(error, LivestateError)
             _LOG.warning(

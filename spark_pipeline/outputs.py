@@ -29,7 +29,7 @@ from engine.model.kinds import (
 from engine.model.schema import StoreDefinition, define_store
 from spark_pipeline.preaggregation import event_rows, partial_rows
 from spark_pipeline.type_mapping import arrow_schema
-from spark_pipeline.windows import flattened, window_columns
+from spark_pipeline.windows import flatten_window, window_columns
 
 _BINARY_COLLATION = "UTF8_BINARY"
 _IS_NULL = RESERVED_PREFIX + "is_null"
@@ -186,9 +186,9 @@ class StoreOutput:
         """
         rows = self.query(batch) if self.query is not None else batch
         if self.window:
-            rows = flattened(rows, self.store, self.window)
+            rows = flatten_window(rows, self.store, self.window)
         if self.tombstone_when_null:
-            rows = self._with_nulls_marked(rows)
+            rows = self._mark_nulls(rows)
         if self.is_partial or not isinstance(self.kind, Merge | Session):
             return rows
         if self.aggregate_first:
@@ -197,7 +197,7 @@ class StoreOutput:
             )
         return event_rows(rows, self.store, self.whole_key, self.kind, time=self.time)
 
-    def _with_nulls_marked(self, rows: DataFrame) -> DataFrame:
+    def _mark_nulls(self, rows: DataFrame) -> DataFrame:
         column = self.tombstone_when_null
         if rows.columns.count(column) != 1:
             cause = (
@@ -252,14 +252,14 @@ class StoreOutput:
         same bytes.
         """
         for field in frame.schema.fields:
-            kind = field.dataType
+            data_type = field.dataType
             if (
                 field.name in self.key
-                and isinstance(kind, StringType)
-                and kind.collation != _BINARY_COLLATION
+                and isinstance(data_type, StringType)
+                and data_type.collation != _BINARY_COLLATION
             ):
                 cause = (
-                    f"the key column {field.name} has the collation {kind.collation}; cast it to STRING "
+                    f"the key column {field.name} has the collation {data_type.collation}; cast it to STRING "
                     f"COLLATE {_BINARY_COLLATION}"
                 )
                 raise InvalidInput(f"Store {self.store}: {cause}.")

@@ -74,7 +74,7 @@ def partial_rows(
     if tombstones is None:
         return events.groupBy(*key).agg(*aggregates)
     removed = F.coalesce(F.max(tombstones), F.lit(False)).alias(_REMOVED)
-    return _with_removals(
+    return _add_removals(
         events.groupBy(*key).agg(*aggregates, removed, F.count_if(_is_event(tombstones)).alias(_EVENTS)),
         tombstones,
     )
@@ -159,7 +159,7 @@ def _fragments(events: DataFrame, key: Sequence[str], kind: Session, time: str) 
     )
 
 
-def _with_removals(grouped: DataFrame, tombstones: str) -> DataFrame:
+def _add_removals(grouped: DataFrame, tombstones: str) -> DataFrame:
     """A tombstone in front of the partial row of each key that has been removed, and alone where there is
     nothing else.
     """
@@ -181,10 +181,12 @@ def _aggregates(events: DataFrame, column: MergedColumn, tombstones: str | None)
     def events_only(name: str) -> Column:
         return F.col(name) if tombstones is None else F.when(_is_event(tombstones), F.col(name))
 
-    kind = events.schema[column.of].dataType if column.of else None
+    data_type = events.schema[column.of].dataType if column.of else None
     of = events_only(column.of) if column.of else None
     by = events_only(column.by) if column.by else None
-    for name, aggregate in zip(column.partials, _functions(column, kind, of, by, tombstones), strict=True):
+    for name, aggregate in zip(
+        column.partials, _functions(column, data_type, of, by, tombstones), strict=True
+    ):
         yield aggregate.alias(name)
 
 
@@ -197,7 +199,7 @@ def _functions(
     if by is not None:
         return [F.max_by(of, by), F.max(by)] if function is Function.LAST else [F.min_by(of, by), F.min(by)]
     if function is Function.COUNT_DISTINCT:
-        return [F.hll_sketch_agg(_hashed(of, kind), F.lit(_LG_REGISTERS))]
+        return [F.hll_sketch_agg(_hash_input(of, kind), F.lit(_LG_REGISTERS))]
     if function is Function.QUANTILES:
         return [F.kll_sketch_agg_double(of.cast("double"), F.lit(_KLL_SIZE))]
     plain = {
@@ -210,25 +212,25 @@ def _functions(
     return [aggregate(of) for aggregate in plain[function]]
 
 
-def _hashed(of: Column, kind: DataType) -> Column:
+def _hash_input(of: Column, data_type: DataType) -> Column:
     """A value as sketches take it, the same as `engine.producers.partial_rows` gives it to them: integers, or
     text and bytes as they are.
     """
-    if isinstance(kind, IntegerType | LongType | StringType | BinaryType):
+    if isinstance(data_type, IntegerType | LongType | StringType | BinaryType):
         return of
-    if isinstance(kind, IntegralType | BooleanType):
+    if isinstance(data_type, IntegralType | BooleanType):
         return of.cast("int")
-    if isinstance(kind, DateType):
+    if isinstance(data_type, DateType):
         return F.unix_date(of)
-    if isinstance(kind, TimestampType):
+    if isinstance(data_type, TimestampType):
         return F.unix_micros(of)
     return F.timestamp_diff("MICROSECOND", F.expr("TIMESTAMP_NTZ'1970-01-01 00:00:00'"), of)
 
 
 def _check_hashed(events: DataFrame, store: str, column: MergedColumn) -> None:
-    kind = events.schema[column.of].dataType
-    if not isinstance(kind, _HASHED):
+    data_type = events.schema[column.of].dataType
+    if not isinstance(data_type, _HASHED):
         raise InvalidInput(
-            f"Store {store}: {column.of} is {kind.simpleString()}, whose distinct values are not counted; "
-            "cast it to a string."
+            f"Store {store}: {column.of} is {data_type.simpleString()}, whose distinct values are not "
+            "counted; cast it to a string."
         )

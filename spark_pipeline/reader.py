@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from engine.errors import InvalidInput, LivestateError, Unavailable
-from engine.model.sql_types import quoted
+from engine.model.sql_types import quote_identifier
 from flight_server.client.connection import HostLostError
 from spark_pipeline import lease
 from spark_pipeline.host_calls import ReaderConnection, ReadPlan, Share
@@ -67,7 +67,7 @@ class LiveStateSource(DataSource):
         """
         try:
             options = parse_options(self.options)
-            schema = spark_schema(_planned(options, _command(options, options.sql)).schema)
+            schema = spark_schema(_fetch_plan(options, _command(options, options.sql)).schema)
         except LivestateError as error:
             _refuse(error)
         self._names = schema.names
@@ -140,9 +140,9 @@ class LiveStateReader(DataSourceReader):
             return
         expected = to_arrow_schema(self._schema, timezone="UTC")
         try:
-            with lease.kept(partition.plan, self._options):
+            with lease.keep_renewing(partition.plan, self._options):
                 for batch in _rows(partition.plan, partition.plan.shares[partition.number], self._options):
-                    yield _fitted(batch, expected)
+                    yield _fit_types(batch, expected)
         except LivestateError as error:
             _refuse(error)
 
@@ -150,12 +150,12 @@ class LiveStateReader(DataSourceReader):
         command = {**_command(self._options, self._sql()), "endpoints": "partitions"}
         refusal: LivestateError | None = None
         for _ in range(_TRIES):
-            plan = _planned(self._options, command)
+            plan = _fetch_plan(self._options, command)
             if self._asks_for_all and plan.schema.names != self._schema.names:
                 named = f"{', '.join(plan.schema.names)} now, and not {', '.join(self._schema.names)}"
                 raise InvalidInput(f"The query gives the columns {named}: load the frame anew.")
             _check_columns(plan.schema, self._schema)
-            plan, refusal = lease.take(plan, self._options)
+            plan, refusal = lease.take_lease(plan, self._options)
             if all(share.uris for share in plan.shares):
                 return plan
         assert refusal is not None
@@ -172,7 +172,7 @@ class LiveStateReader(DataSourceReader):
         """The statement that gives the columns."""
         if self._asks_for_all:
             return self._options.sql
-        columns = ", ".join(quoted(name) for name in self._schema.names)
+        columns = ", ".join(quote_identifier(name) for name in self._schema.names)
         return f"SELECT {columns} FROM {self._options.source}"
 
 
@@ -181,7 +181,7 @@ def _command(options: ReaderOptions, sql: str) -> dict[str, object]:
     return {"sql": sql, **options.read_point, **timeout}
 
 
-def _planned(options: ReaderOptions, command: dict[str, object]) -> ReadPlan:
+def _fetch_plan(options: ReaderOptions, command: dict[str, object]) -> ReadPlan:
     """What the first host says that answers."""
     lost: HostLostError | None = None
     for each in options.connection.hosts:
@@ -201,7 +201,7 @@ def _rows(plan: ReadPlan, share: Share, options: ReaderOptions) -> Iterator[pa.R
     for uri in share.uris:
         begun = False
         try:
-            with ReaderConnection(options.connection.at(uri), options.timeout_seconds) as host:
+            with ReaderConnection(options.connection.with_uri(uri), options.timeout_seconds) as host:
                 # Says in no time whether the host is there and has the epochs, and that they are still
                 # needed.
                 host.hold(plan.epochs, lease.LEASE_SECONDS)
@@ -238,7 +238,7 @@ def _check_columns(found: pa.Schema, wanted: StructType) -> None:
             )
 
 
-def _fitted(batch: pa.RecordBatch, expected: pa.Schema) -> pa.RecordBatch:
+def _fit_types(batch: pa.RecordBatch, expected: pa.Schema) -> pa.RecordBatch:
     """A batch with exactly the types that Spark expects: wider integers, and other names inside of lists."""
     columns = [
         column if column.type.equals(field.type, check_metadata=True) else column.cast(field.type)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from engine.errors import InvalidInput
-from engine.model.sql_types import quoted
+from engine.model.sql_types import quote_identifier
 from flight_server.client.options import ConnectionOptions
 
 T = TypeVar("T")
@@ -108,7 +108,7 @@ def _connection(given: Mapping[str, str]) -> ConnectionOptions:
 
 def _source(given: Mapping[str, str]) -> tuple[str, str]:
     if "store" in given:
-        name = quoted(given["store"])
+        name = quote_identifier(given["store"])
         return name, f"SELECT * FROM {name}"
     query = given["query"].strip().removesuffix(";")
     # A comment may end the query.

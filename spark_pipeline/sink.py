@@ -38,7 +38,7 @@ class _Run:
     run_id: str
 
     @staticmethod
-    def of(frame: DataFrame) -> _Run:
+    def from_frame(frame: DataFrame) -> _Run:
         """The run that a frame is a batch of. Spark tells its thread by local properties."""
         context = frame.sparkSession.sparkContext
         query_id, run_id = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_RUN_ID)
@@ -146,7 +146,7 @@ class LiveStateSink:
             LimitExceeded: The disk is full.
             Cancelled: The query was stopped meanwhile.
         """
-        run = _Run.of(frame)
+        run = _Run.from_frame(frame)
         watermark = batch_watermark(frame, run.query_id) if self._needs_watermark else None
         batch = Batch(frame, run.query_id, batch_id, watermark)
         with quiet_stop(frame.sparkSession, batch.name):

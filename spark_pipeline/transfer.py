@@ -71,7 +71,7 @@ class Target:
     tombstone_column: str | None
     batch_name: str
 
-    def place(self, rows: pa.Table) -> dict[PartitionId, pa.RecordBatch]:
+    def partition(self, rows: pa.Table) -> dict[PartitionId, pa.RecordBatch]:
         """Rows by partition, checked; raises as `partition_rows`."""
         return partition_rows(
             self.definition, rows, tombstone_column=self.tombstone_column, batch_name=self.batch_name
@@ -80,7 +80,7 @@ class Target:
     def stage(self, rows: pa.Table, epoch: Epoch, task: str) -> DataFile:
         """Rows as a data file of an epoch; raises as `partition_rows` and `Changelog.stage`."""
         return self.changelog.stage(
-            self.definition.group, epoch, {self.definition.name: self.place(rows)}, task=task
+            self.definition.group, epoch, {self.definition.name: self.partition(rows)}, task=task
         )
 
 
@@ -110,7 +110,7 @@ class _StageTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
-            files = [self.target.stage(rows, self.epoch, _task_name()) for rows in _bounded(batches)]
+            files = [self.target.stage(rows, self.epoch, _task_name()) for rows in _bounded_tables(batches)]
             staged: list[dict[str, str | bytes]] = [{"file": encode_file(file)} for file in files]
         except Unavailable:
             raise
@@ -120,7 +120,7 @@ class _StageTask:
             yield pa.RecordBatch.from_pylist(staged, schema=_STAGED_SCHEMA)
 
 
-def _bounded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+def _bounded_tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Batches gathered into tables of a bounded size; none of them is empty."""
     gathered: list[pa.RecordBatch] = []
     size = 0
@@ -178,7 +178,7 @@ def bring_to_driver(rows: Sequence[BatchRows], epoch: Epoch) -> Tables | list[Da
     """
     tables = [(part, part.frame.toArrow()) for part in rows]
     if sum(table.num_rows for _, table in tables) <= _PIECE_ROWS:
-        return {part.target.definition.name: part.target.place(table) for part, table in tables}
+        return {part.target.definition.name: part.target.partition(table) for part, table in tables}
     pieces = [
         (part, table.slice(start, _PIECE_ROWS))
         for part, table in tables
@@ -245,7 +245,7 @@ class PathChooser:
             return self._unknown
         return TransferPath.DRIVER if size <= self._driver_bytes else TransferPath.EXECUTORS
 
-    def saw(self, size: int) -> None:
+    def note_size(self, size: int) -> None:
         """A batch had this many bytes of Arrow data."""
         self._last_bytes = size
 

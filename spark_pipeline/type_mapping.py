@@ -62,7 +62,11 @@ def _arrow_type(kind: spark.DataType) -> pa.DataType:
     return found
 
 
-_SPARK_OF = {kind: made for made, kind in _SIMPLE.items() if made not in (spark.CharType, spark.VarcharType)}
+_SPARK_OF = {
+    arrow_type: made
+    for made, arrow_type in _SIMPLE.items()
+    if made not in (spark.CharType, spark.VarcharType)
+}
 _WIDER: dict[pa.DataType, spark.DataType] = {
     pa.uint8(): spark.ShortType(),
     pa.uint16(): spark.IntegerType(),
@@ -99,20 +103,26 @@ def spark_schema(schema: pa.Schema) -> spark.StructType:
     return spark.StructType(fields)
 
 
-def _spark_type(kind: pa.DataType) -> spark.DataType:
-    if pa.types.is_decimal(kind) and kind.precision <= 38 and 0 <= kind.scale <= kind.precision:
-        return spark.DecimalType(kind.precision, kind.scale)
-    if pa.types.is_list(kind):
-        return spark.ArrayType(_spark_type(kind.value_type))
-    if pa.types.is_map(kind):
-        return spark.MapType(_spark_type(kind.key_type), _spark_type(kind.item_type))
-    if pa.types.is_struct(kind):
-        return spark.StructType([spark.StructField(field.name, _spark_type(field.type)) for field in kind])
-    found = _SPARK_OF.get(kind)
+def _spark_type(arrow_type: pa.DataType) -> spark.DataType:
+    if (
+        pa.types.is_decimal(arrow_type)
+        and arrow_type.precision <= 38
+        and 0 <= arrow_type.scale <= arrow_type.precision
+    ):
+        return spark.DecimalType(arrow_type.precision, arrow_type.scale)
+    if pa.types.is_list(arrow_type):
+        return spark.ArrayType(_spark_type(arrow_type.value_type))
+    if pa.types.is_map(arrow_type):
+        return spark.MapType(_spark_type(arrow_type.key_type), _spark_type(arrow_type.item_type))
+    if pa.types.is_struct(arrow_type):
+        return spark.StructType(
+            [spark.StructField(field.name, _spark_type(field.type)) for field in arrow_type]
+        )
+    found = _SPARK_OF.get(arrow_type)
     if found is not None:
         return found()
-    if kind in _WIDER:
-        return _WIDER[kind]
-    if pa.types.is_timestamp(kind) and kind.tz:
+    if arrow_type in _WIDER:
+        return _WIDER[arrow_type]
+    if pa.types.is_timestamp(arrow_type) and arrow_type.tz:
         return spark.TimestampType()
-    raise InvalidInput(f"Spark has no type for {kind}; cast it in the query.")
+    raise InvalidInput(f"Spark has no type for {arrow_type}; cast it in the query.")

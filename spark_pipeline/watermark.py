@@ -24,7 +24,7 @@ def batch_watermark(frame: DataFrame, query_id: str) -> int | None:
         and of a query without one.
     """
     milliseconds = int(
-        _running(frame, query_id).getLatestExecutionContext().offsetSeqMetadata().batchWatermarkMs()
+        _running_query(frame, query_id).getLatestExecutionContext().offsetSeqMetadata().batchWatermarkMs()
     )
     return milliseconds * 1000 if milliseconds > 0 else None
 
@@ -36,10 +36,10 @@ def has_watermark(frame: DataFrame, query_id: str) -> bool:
         frame: A batch's frame, in `foreachBatch`.
         query_id: The query.
     """
-    return _declares_watermark(_running(frame, query_id).logicalPlan())
+    return _declares_watermark(_running_query(frame, query_id).logicalPlan())
 
 
-def _running(frame: DataFrame, query_id: str) -> Any:
+def _running_query(frame: DataFrame, query_id: str) -> Any:
     """Spark's own object of a query, which PySpark has no public way to from a batch."""
     machine: Any = frame.sparkSession._jvm  # noqa: SLF001
     uuid = machine.java.util.UUID.fromString(query_id)

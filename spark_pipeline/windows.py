@@ -20,7 +20,7 @@ def window_columns(window: str) -> tuple[str, str]:
     return f"{window}_start", f"{window}_end"
 
 
-def flattened(rows: DataFrame, store: str, window: str) -> DataFrame:
+def flatten_window(rows: DataFrame, store: str, window: str) -> DataFrame:
     """Rows whose window column has become two.
 
     Args:
@@ -36,25 +36,25 @@ def flattened(rows: DataFrame, store: str, window: str) -> DataFrame:
             f"Store {store}: the window column {window} is not exactly one of the columns "
             f"{', '.join(rows.columns)}."
         )
-    kind = rows.schema[window].dataType
-    if not isinstance(kind, StructType) or kind.names != ["start", "end"]:
+    data_type = rows.schema[window].dataType
+    if not isinstance(data_type, StructType) or data_type.names != ["start", "end"]:
         raise InvalidInput(
-            f"Store {store}: the window column {window} is {kind.simpleString()}, and not what Spark's "
+            f"Store {store}: the window column {window} is {data_type.simpleString()}, and not what Spark's "
             "window() makes."
         )
     start, end = (
-        F.col(_quoted(window)).getField(part).alias(name)
-        for part, name in zip(kind.names, window_columns(window), strict=True)
+        F.col(_quote(window)).getField(part).alias(name)
+        for part, name in zip(data_type.names, window_columns(window), strict=True)
     )
     return rows.select(
         *(
             column
             for name in rows.columns
-            for column in ((start, end) if name == window else (F.col(_quoted(name)),))
+            for column in ((start, end) if name == window else (F.col(_quote(name)),))
         )
     )
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     escaped = name.replace("`", "``")
     return f"`{escaped}`"

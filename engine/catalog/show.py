@@ -9,7 +9,7 @@ from dataclasses import asdict
 import pyarrow as pa
 
 from engine.errors import InvalidInput
-from engine.model.durations import duration_text
+from engine.model.durations import duration_in_words
 from engine.model.kinds import KeyValue, Kind, Merge, Session, Versioned
 from engine.model.schema import StoreDefinition, StoreName
 from engine.model.sql_types import sql_type
@@ -99,7 +99,7 @@ def _definition_rows(definition: StoreDefinition) -> dict[str, str | bool | None
         "partition_by": ", ".join(definition.partition_by),
         "retention": None
         if retention is None
-        else f"{duration_text(retention.microseconds)} by {retention.column or 'commit'}",
+        else f"{duration_in_words(retention.microseconds)} by {retention.column or 'commit'}",
         "is_global": behaviour.is_global,
         "in_memory": behaviour.in_memory,
     }
@@ -112,7 +112,7 @@ def _kind(kind: Kind) -> str:
         case Merge():
             return "merge"
         case Session():
-            return f"session, gap {duration_text(kind.gap_microseconds)}"
+            return f"session, gap {duration_in_words(kind.gap_microseconds)}"
         case Versioned():
             return f"versioned by {kind.valid_from}"
 
@@ -128,7 +128,7 @@ def describe_store(definition: StoreDefinition) -> pa.Table:
         if it has one, and what else it is for.
     """
     places = {name: f"PRI {place}" for place, name in enumerate(definition.key, 1)}
-    parts = _parts(definition)
+    parts = _column_roles(definition)
     rows = [
         (
             field.name,
@@ -142,7 +142,7 @@ def describe_store(definition: StoreDefinition) -> pa.Table:
     return _columns_table(rows)
 
 
-def _parts(definition: StoreDefinition) -> Mapping[str, Sequence[str]]:
+def _column_roles(definition: StoreDefinition) -> Mapping[str, Sequence[str]]:
     """The parts that columns play besides that in the key."""
     kind, retention = definition.behaviour.kind, definition.behaviour.retention
     parts: dict[str, list[str]] = defaultdict(list)
@@ -160,7 +160,7 @@ def _parts(definition: StoreDefinition) -> Mapping[str, Sequence[str]]:
     for column in kind.columns if isinstance(kind, Merge | Session) else ():
         parts[column.name].append(column.expression)
     if retention is not None and retention.column:
-        parts[retention.column].append(f"retention {duration_text(retention.microseconds)}")
+        parts[retention.column].append(f"retention {duration_in_words(retention.microseconds)}")
     return parts
 
 
@@ -176,16 +176,16 @@ def describe_schema(schema: pa.Schema) -> pa.Table:
     return _columns_table([(field.name, _type_name(field.type), "YES", None, None) for field in schema])
 
 
-def _type_name(kind: pa.DataType) -> str:
+def _type_name(arrow_type: pa.DataType) -> str:
     try:
-        return sql_type(kind)
+        return sql_type(arrow_type)
     except InvalidInput:
-        return str(kind).upper()
+        return str(arrow_type).upper()
 
 
 def _columns_table(rows: Sequence[tuple[str, str, str, str | None, str | None]]) -> pa.Table:
     return pa.Table.from_arrays(
-        [pa.array([row[place] for row in rows], pa.string()) for place in range(len(COLUMNS_SCHEMA))],
+        [pa.array([row[index] for row in rows], pa.string()) for index in range(len(COLUMNS_SCHEMA))],
         schema=COLUMNS_SCHEMA,
     )
 

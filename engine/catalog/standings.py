@@ -33,13 +33,16 @@ Definitions = Mapping[StoreName, StoreDefinition]
 
 
 def hosts_table(
-    uris: Mapping[HostName, str], standings: Mapping[HostName, HostStatus], definitions: Definitions, now: int
+    uris: Mapping[HostName, str],
+    host_statuses: Mapping[HostName, HostStatus],
+    definitions: Definitions,
+    now: int,
 ) -> pa.Table:
     """The hosts, a row for each of their store groups.
 
     Args:
         uris: Where each host is, as far as that is known.
-        standings: What is known of each of them, in the order of the rows.
+        host_statuses: What is known of each of them, in the order of the rows.
         definitions: The stores.
         now: The time, microseconds since 1970 UTC.
 
@@ -47,32 +50,32 @@ def hosts_table(
         A table of `HOSTS_SCHEMA`; a host that is not known to have any group has one row without a group.
         `partitions` counts what the host holds of the group's stores.
     """
-    newest = newest_epochs(standings.values())
+    newest = newest_epochs(host_statuses.values())
     rows = []
-    for name, standing in standings.items():
-        host = {"host": name, "uri": uris.get(name), "alive": standing.alive}
-        groups = {} if standing.report is None else standing.report.groups
+    for name, host_status in host_statuses.items():
+        host = {"host": name, "uri": uris.get(name), "alive": host_status.alive}
+        groups = {} if host_status.report is None else host_status.report.groups
         rows += [
             {
                 **host,
                 "store_group": group,
                 **progress(report, newest[group], now),
-                "partitions": _held(standing.report, group, definitions),
+                "partitions": _count_partitions(host_status.report, group, definitions),
             }
             for group, report in sorted(groups.items())
         ] or [host]
     return pa.Table.from_pylist(rows, HOSTS_SCHEMA)
 
 
-def newest_epochs(standings: Iterable[HostStatus]) -> Mapping[GroupName, Epoch]:
+def newest_epochs(host_statuses: Iterable[HostStatus]) -> Mapping[GroupName, Epoch]:
     """The newest epoch of each group that any host knows of.
 
     Args:
-        standings: What is known of the hosts.
+        host_statuses: What is known of the hosts.
     """
     newest: dict[GroupName, Epoch] = {}
-    for standing in standings:
-        for name, group in ({} if standing.report is None else standing.report.groups).items():
+    for host_status in host_statuses:
+        for name, group in ({} if host_status.report is None else host_status.report.groups).items():
             newest[name] = max(newest.get(name, Epoch(0)), group.newest_known)
     return newest
 
@@ -89,7 +92,7 @@ def progress(group: GroupReport, newest: Epoch, now: int) -> dict[str, Any]:
     return {"epoch": group.newest, "newest_epoch": max(newest, group.newest), "lag_seconds": lag}
 
 
-def _held(report: HostReport | None, group: GroupName, definitions: Definitions) -> int:
+def _count_partitions(report: HostReport | None, group: GroupName, definitions: Definitions) -> int:
     stores = {} if report is None else report.stores
     return sum(
         len(store.partitions)
@@ -158,7 +161,7 @@ def _status(
     ]
     missing = [number for number in range(definition.partitions) if number not in reached]
 
-    def once(counts: Iterable[int]) -> int:
+    def count_once(counts: Iterable[int]) -> int:
         return round(sum(counts) / max(1.0, copies))
 
     return StoreStatus(
@@ -167,16 +170,16 @@ def _status(
         epoch=epoch,
         newest_epoch=max(newest, epoch),
         lag_seconds=max(0.0, (now - min(behind)) / MICROSECONDS) if behind else 0.0,
-        rows=once(store.rows for store, _ in holders),
-        stored_rows=once(store.stored_rows for store, _ in holders),
-        bytes=once(store.bytes for store, _ in holders),
+        rows=count_once(store.rows for store, _ in holders),
+        stored_rows=count_once(store.stored_rows for store, _ in holders),
+        bytes=count_once(store.bytes for store, _ in holders),
         partitions=len(reached),
-        segments=once(store.segments for store, _ in holders),
-        problem=" ".join(filter(None, (_missing(missing), difficulty))),
+        segments=count_once(store.segments for store, _ in holders),
+        problem=" ".join(filter(None, (_missing_in_words(missing), difficulty))),
     )
 
 
-def _missing(numbers: list[int]) -> str:
+def _missing_in_words(numbers: list[int]) -> str:
     if not numbers:
         return ""
     more = len(numbers) - MOST_NUMBERS

@@ -13,11 +13,11 @@ from engine.changelog.codec import Tables
 from engine.changelog.commit import BEFORE_FIRST, Commit, DataFile
 from engine.changelog.definitions import Definitions
 from engine.changelog.epochs import Epochs
-from engine.changelog.frames import damaged
+from engine.changelog.frames import damage_error
 from engine.changelog.layout import FORMAT_PATH, LAYOUT_FORMAT, STORES_PATH
 from engine.changelog.migrations import Migration
 from engine.changelog.objects import Objects, open_objects
-from engine.changelog.sealed import sealed, unsealed
+from engine.changelog.sealed import seal, unseal
 from engine.changelog.snapshot import SnapshotRetention, oldest_kept
 from engine.changelog.snapshots import Snapshots
 from engine.changelog.switches import Switch, Switches
@@ -114,7 +114,7 @@ class Changelog:
             Unavailable: The changelog cannot be reached.
         """
         self.identity()
-        return self._stores.newest()
+        return self._stores.newest_definitions()
 
     def definition(self, store: StoreName) -> StoreDefinition | None:
         """What a store is now, migrations that no commit has taken up yet included; None if there is no such
@@ -135,7 +135,7 @@ class Changelog:
             Corrupt: A definition or a migration is damaged.
             Unavailable: The changelog cannot be reached.
         """
-        first = self._stores.created(store)
+        first = self._stores.first_definition(store)
         return () if first is None else self._stores.shapes(store, self._stores.generation(first.group))
 
     def generation(self, group: GroupName, known: int = 0) -> int:
@@ -163,7 +163,7 @@ class Changelog:
             Corrupt: A definition or a migration is damaged or missing.
             Unavailable: The changelog cannot be reached; what was read once is not read again.
         """
-        return self._stores.at(store, generation)
+        return self._stores.definition_at(store, generation)
 
     def create_store(self, definition: StoreDefinition) -> StoreDefinition:
         """Create a store, or find it there.
@@ -228,8 +228,8 @@ class Changelog:
             LimitExceeded: The disk is full.
         """
         check_name("store", name)
-        is_back = store == name and self._switches.newest(name).number > 0
-        if self._stores.created(store) is None and not is_back:
+        is_back = store == name and self._switches.newest_switch(name).number > 0
+        if self._stores.first_definition(store) is None and not is_back:
             raise NotFound(f"There is no store {store}: {name} keeps its meaning.")
         return self._switches.create(name, store)
 
@@ -243,12 +243,12 @@ class Changelog:
         """
         self.identity()
         paths = list(self._objects.list(STORES_PATH))
-        return self._stores.newest(paths), self._switches.among(paths)
+        return self._stores.newest_definitions(paths), self._switches.switched_names(paths)
 
     def groups(self) -> list[GroupName]:
         """The store groups that have a store, in order of name."""
         self.identity()
-        return sorted({definition.group for definition in self._stores.all_created()})
+        return sorted({definition.group for definition in self._stores.first_definitions()})
 
     def newest_epoch(self, group: GroupName, known: Epoch = BEFORE_FIRST) -> Epoch:
         """The newest committed epoch of a group; 0 before the first.
@@ -261,7 +261,7 @@ class Changelog:
         Raises:
             Unavailable: The changelog cannot be reached.
         """
-        return self._epochs(group).newest(known)
+        return self._epochs(group).newest_epoch(known)
 
     def read_commit(self, group: GroupName, epoch: Epoch) -> Commit | None:
         """The commit of an epoch; None while it is not committed. One request.
@@ -362,7 +362,7 @@ class Changelog:
         """
         epochs = self._epochs(group)
         generation = epochs.generation(0)
-        return epochs.stage(epoch, epochs.fitted(tables, generation), task, generation)
+        return epochs.stage(epoch, epochs.fit_tables(tables, generation), task, generation)
 
     def collect(self, group: GroupName) -> int:
         """Delete the data files that no commit names: those of crashed, fenced or repeated tasks. Safe at any
@@ -402,7 +402,7 @@ class Changelog:
             Unavailable: The changelog cannot be reached; what is left is found again by the next call.
         """
         epochs = self._epochs(group)
-        oldest = oldest_kept(epochs.snapshots.all(), retention, now)
+        oldest = oldest_kept(epochs.snapshots.readable_snapshots(), retention, now)
         if oldest is None:
             return Dropped(0, 0)
         # Snapshots go last: where the first epochs are gone, the snapshot that has their rows is there.
@@ -418,7 +418,7 @@ class Changelog:
         if self._identity is not None:
             return
         document = json.dumps({"format": LAYOUT_FORMAT, "identity": secrets.token_hex(16)}, indent=1)
-        marker = [pa.py_buffer(sealed(document.encode()))]
+        marker = [pa.py_buffer(seal(document.encode()))]
         if self._objects.create(FORMAT_PATH, marker) and self._objects.create(FORMAT_PATH, marker):
             raise Unsupported(
                 "This object store ignores the condition of create-only writes, which epochs rely on: use "
@@ -433,11 +433,11 @@ def _identity_of(data: bytes) -> str:
         document = json.loads(data)
         version, identity = document["format"], document["identity"]
     except (ValueError, KeyError, TypeError) as error:
-        raise damaged(what) from error
+        raise damage_error(what) from error
     if version != LAYOUT_FORMAT:
         raise Corrupt(
             f"The changelog has format {version!r}; this version reads format {LAYOUT_FORMAT}: upgrade "
             "livestate."
         )
-    unsealed(data, what)
+    unseal(data, what)
     return str(identity)

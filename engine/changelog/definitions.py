@@ -8,19 +8,19 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
-from engine.changelog.differences import as_created, is_as_reordered, refusal
+from engine.changelog.differences import is_as_reordered, new_store_definition, refusal
 from engine.changelog.layout import STORES_PATH, definition_path, is_definition
 from engine.changelog.migrations import Migration, Migrations
 from engine.changelog.objects import Objects
-from engine.changelog.sealed import sealed, unsealed
+from engine.changelog.sealed import seal, unseal
 from engine.errors import Corrupt, NotFound, Unavailable
-from engine.model.migration import Change, migrated
+from engine.model.migration import Change, migrate_definition
 from engine.model.schema import GroupName, StoreDefinition, StoreName
 
 _MAX_RACES = 100
 
 
-def lacks(store: StoreName) -> Corrupt:
+def missing_definition(store: StoreName) -> Corrupt:
     """The error for rows of a store that the changelog has no definition of."""
     return Corrupt(
         f"The changelog has rows of store {store} and no definition of it: restore the definition from a "
@@ -44,11 +44,11 @@ class Definitions:
         self._created: dict[str, StoreDefinition] = {}
         self._groups: dict[GroupName, Migrations] = {}
 
-    def created(self, store: StoreName) -> StoreDefinition | None:
+    def first_definition(self, store: StoreName) -> StoreDefinition | None:
         """What a store was at first; None if there is no such store."""
         return self._read(definition_path(store))
 
-    def all_created(self, paths: Iterable[str] | None = None) -> list[StoreDefinition]:
+    def first_definitions(self, paths: Iterable[str] | None = None) -> list[StoreDefinition]:
         """What all stores were at first.
 
         Args:
@@ -62,10 +62,10 @@ class Definitions:
         return [definition for definition in found if definition is not None]
 
     def generation(self, group: GroupName, known: int = 0) -> int:
-        """The number of a group's newest migration: see `Migrations.newest`."""
-        return self._migrations(group).newest(known)
+        """The number of a group's newest migration: see `Migrations.newest_number`."""
+        return self._migrations(group).newest_number(known)
 
-    def at(self, store: StoreName, generation: int) -> StoreDefinition | None:
+    def definition_at(self, store: StoreName, generation: int) -> StoreDefinition | None:
         """What a store is at a generation of its group; None if there is no such store."""
         shapes = self.shapes(store, generation)
         return shapes[-1] if shapes else None
@@ -74,25 +74,27 @@ class Definitions:
         """All that a store has been up to a generation of its group, oldest first; empty if there is no such
         store.
         """
-        first = self.created(store)
-        return () if first is None else (first, *self._migrations(first.group).of(store, generation))
+        first = self.first_definition(store)
+        return (
+            () if first is None else (first, *self._migrations(first.group).definitions_of(store, generation))
+        )
 
-    def newest(self, paths: Iterable[str] | None = None) -> dict[StoreName, StoreDefinition]:
+    def newest_definitions(self, paths: Iterable[str] | None = None) -> dict[StoreName, StoreDefinition]:
         """All stores as the newest migrations have them. One request a group.
 
         Args:
             paths: As in `all_created`.
         """
-        created = self.all_created(paths)
+        created = self.first_definitions(paths)
         generations = {group: self.generation(group) for group in {first.group for first in created}}
         return {first.name: self.shapes(first.name, generations[first.group])[-1] for first in created}
 
     def create(self, definition: StoreDefinition) -> StoreDefinition:
         """Create a store, or find it there: see `Changelog.create_store`."""
         self._objects.create(
-            definition_path(definition.name), [pa.py_buffer(sealed(as_created(definition).to_json()))]
+            definition_path(definition.name), [pa.py_buffer(seal(new_store_definition(definition).to_json()))]
         )
-        first = self.created(definition.name)
+        first = self.first_definition(definition.name)
         if first is None:
             raise Unavailable(
                 f"The definition of store {definition.name} was written and cannot be read: try again later."
@@ -108,12 +110,12 @@ class Definitions:
     def migrate(self, store: StoreName, changes: Sequence[Change]) -> Migration:
         """Change a store: see `Changelog.migrate_store`."""
         for _ in range(_MAX_RACES):
-            first = self.created(store)
+            first = self.first_definition(store)
             if first is None:
                 raise NotFound(f"There is no store {store} in the changelog.")
             generation = self.generation(first.group)
             before = self.shapes(store, generation)[-1]
-            after = migrated(before, changes, generation + 1)
+            after = migrate_definition(before, changes, generation + 1)
             if self._migrations(first.group).create(after):
                 return Migration(after.generation, before, after)
         raise Unavailable(f"Others keep migrating stores of the group of {store}: try again later.")
@@ -127,7 +129,7 @@ class Definitions:
             if data is None:
                 return None
             definition = StoreDefinition.from_json(
-                unsealed(data.to_pybytes(), "A store definition in the changelog")
+                unseal(data.to_pybytes(), "A store definition in the changelog")
             )
             if definition_path(definition.name) != path:
                 raise Corrupt(

@@ -8,16 +8,23 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from engine.errors import InvalidInput
-from engine.model.migration import AddColumn, Change, DropColumn, RenameColumn, WidenColumn, migrated
+from engine.model.migration import (
+    AddColumn,
+    Change,
+    DropColumn,
+    RenameColumn,
+    WidenColumn,
+    migrate_definition,
+)
 from engine.model.schema import StoreDefinition, define_store
-from engine.model.sql_types import quoted, sql_type
+from engine.model.sql_types import quote_identifier, sql_type
 
 
 def is_as_reordered(there: StoreDefinition, asked: StoreDefinition) -> bool:
     """Whether a store is what is asked for but for the order of its columns, which are found by name."""
     if sorted(there.row_schema.names) != sorted(asked.row_schema.names):
         return False
-    return as_created(
+    return new_store_definition(
         asked, pa.schema([asked.row_schema.field(name) for name in there.row_schema.names])
     ).is_as(there)
 
@@ -52,7 +59,7 @@ def refusal(there: StoreDefinition, asked: StoreDefinition) -> InvalidInput:
     )
 
 
-def as_created(definition: StoreDefinition, rows: pa.Schema | None = None) -> StoreDefinition:
+def new_store_definition(definition: StoreDefinition, rows: pa.Schema | None = None) -> StoreDefinition:
     """A definition as that of a new store, whatever migrations it has gone through.
 
     Args:
@@ -94,7 +101,9 @@ def _changes_by_position(there: StoreDefinition, asked: StoreDefinition) -> Sequ
 def _leads(there: StoreDefinition, changes: Sequence[Change], asked: StoreDefinition) -> bool:
     """Whether changes make a store what is asked for."""
     try:
-        return bool(changes) and is_as_reordered(migrated(there, changes, there.generation + 1), asked)
+        return bool(changes) and is_as_reordered(
+            migrate_definition(there, changes, there.generation + 1), asked
+        )
     except InvalidInput:
         return False
 
@@ -104,10 +113,10 @@ def _options(changes: Sequence[Change]) -> str:
     words = []
     for change in changes:
         match change:
-            case AddColumn(name, kind):
-                words += ["--add", f"{_shell_quoted_options(name)} {sql_type(kind)}"]
-            case WidenColumn(name, kind):
-                words += ["--widen", f"{_shell_quoted_options(name)}={sql_type(kind)}"]
+            case AddColumn(name, arrow_type):
+                words += ["--add", f"{_shell_quoted_options(name)} {sql_type(arrow_type)}"]
+            case WidenColumn(name, arrow_type):
+                words += ["--widen", f"{_shell_quoted_options(name)}={sql_type(arrow_type)}"]
             case DropColumn(name):
                 words += ["--drop", _shell_quoted_options(name)]
             case RenameColumn(name, to):
@@ -116,4 +125,4 @@ def _options(changes: Sequence[Change]) -> str:
 
 
 def _shell_quoted_options(name: str) -> str:
-    return name if name.isidentifier() else quoted(name)
+    return name if name.isidentifier() else quote_identifier(name)

@@ -19,10 +19,10 @@ from engine.changelog.codec import (
     describe,
     encode_commit,
     encode_slices,
-    with_tombstones,
+    schema_with_tombstones,
 )
 from engine.changelog.commit import BEFORE_FIRST, Commit, DataFile, Slice
-from engine.changelog.definitions import Definitions, lacks
+from engine.changelog.definitions import Definitions, missing_definition
 from engine.changelog.files import read_slices
 from engine.changelog.layout import commit_path, data_epoch, data_path, epoch_path, group_path, path_segment
 from engine.changelog.objects import Objects
@@ -51,7 +51,7 @@ class Epochs:
         self._stores = stores
         self._settled = Epoch(0)
 
-    def newest(self, known: Epoch = BEFORE_FIRST) -> Epoch:
+    def newest_epoch(self, known: Epoch = BEFORE_FIRST) -> Epoch:
         """The newest committed epoch.
 
         Epochs have no gaps, so existence tests find the end: steps that double, then halves. One test when
@@ -146,9 +146,9 @@ class Epochs:
         found = self.read(commit.epoch)
         return found is not None and found.nonce == commit.nonce
 
-    def storage_now(self) -> int:
+    def storage_time(self) -> int:
         """The time by the clock of the changelog's storage, microseconds since 1970 UTC."""
-        return self._objects.now()
+        return self._objects.current_time()
 
     def generation(self, known: int) -> int:
         """The generation of a commit that is created now: how many migrations there are, from a number of
@@ -156,7 +156,7 @@ class Epochs:
         """
         return self._stores.generation(self.group, known)
 
-    def fitted(self, tables: Tables, generation: int) -> Tables:
+    def fit_tables(self, tables: Tables, generation: int) -> Tables:
         """Rows in the shapes that their stores have at a generation: see `rows.fitted_tables`."""
         return fitted_tables(self.group, tables, lambda store: self._stores.shapes(store, generation))
 
@@ -204,9 +204,9 @@ class Epochs:
 
     def _shape(self, store: StoreName, generation: int) -> StoreDefinition:
         """What a store is at a generation."""
-        found = self._stores.at(store, generation)
+        found = self._stores.definition_at(store, generation)
         if found is None:
-            raise lacks(store)
+            raise missing_definition(store)
         return found
 
     def _contents(self, file: DataFile, wanted: Sequence[Slice], where: str) -> list[pa.Buffer]:
@@ -282,11 +282,14 @@ def _slices_table(batches: Sequence[pa.RecordBatch]) -> pa.Table:
     """
     schema = max((batch.schema for batch in batches), key=len)
     return pa.Table.from_batches(
-        [batch if len(batch.schema) == len(schema) else _with_no_tombstones(batch) for batch in batches],
+        [
+            batch if len(batch.schema) == len(schema) else _add_empty_tombstone_column(batch)
+            for batch in batches
+        ],
         schema,
     )
 
 
-def _with_no_tombstones(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _add_empty_tombstone_column(batch: pa.RecordBatch) -> pa.RecordBatch:
     none = pa.repeat(pa.scalar(False, pa.bool_()), batch.num_rows)
-    return pa.RecordBatch.from_arrays([*batch.columns, none], schema=with_tombstones(batch.schema))
+    return pa.RecordBatch.from_arrays([*batch.columns, none], schema=schema_with_tombstones(batch.schema))

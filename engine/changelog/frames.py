@@ -65,10 +65,10 @@ class Frame:
             Corrupt: The bytes do not begin with such a document, are damaged, or are of another format.
         """
         if data.size < _PREFIX.size:
-            raise damaged(what)
+            raise damage_error(what)
         magic, version, length, checksum = _PREFIX.unpack(data.slice(0, _PREFIX.size))
         if magic != self.magic:
-            raise damaged(what)
+            raise damage_error(what)
         if not 1 <= version <= NEWEST_FORMAT:
             raise Corrupt(
                 f"{what} has format {version}; this version reads up to {NEWEST_FORMAT}: upgrade livestate."
@@ -76,13 +76,13 @@ class Frame:
         end = _PREFIX.size + length
         text = data.slice(_PREFIX.size, length).to_pybytes() if end <= data.size else b""
         if len(text) != length or zlib.crc32(text) != checksum:
-            raise damaged(what)
+            raise damage_error(what)
         try:
             document = json.loads(text)
         except ValueError as error:
-            raise damaged(what) from error
+            raise damage_error(what) from error
         if not isinstance(document, dict) or version != format_of(document.get("generation", 0)):
-            raise damaged(what)
+            raise damage_error(what)
         return document, data.slice(end)
 
 
@@ -91,6 +91,6 @@ def format_of(generation: int) -> int:
     return 2 if generation else 1
 
 
-def damaged(what: str) -> Corrupt:
+def damage_error(what: str) -> Corrupt:
     """The error for a document that is not what was written."""
     return Corrupt(f"{what} is damaged: restore the changelog from a backup.")

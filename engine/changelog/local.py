@@ -132,8 +132,8 @@ class LocalObjects:
             with contextlib.suppress(OSError):
                 directory.rmdir()
 
-    def now(self) -> int:
-        """See `Objects.now`."""
+    def current_time(self) -> int:
+        """See `Objects.current_time`."""
         path = self.root / f"{CLOCK_PATH}.{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
         try:
             _make_directory(self.root)

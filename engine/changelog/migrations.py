@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from engine.changelog.layout import migration_path
 from engine.changelog.objects import Objects
-from engine.changelog.sealed import sealed, unsealed
+from engine.changelog.sealed import seal, unseal
 from engine.errors import Corrupt, Unavailable
 from engine.model.schema import GroupName, StoreDefinition, StoreName
 
@@ -48,7 +48,7 @@ class Migrations:
         self._newest = 0
         self._shapes: dict[int, StoreDefinition] = {}
 
-    def newest(self, known: int = 0) -> int:
+    def newest_number(self, known: int = 0) -> int:
         """The number of the newest migration there is; 0 before the first. One request where nothing is new.
 
         Args:
@@ -79,7 +79,7 @@ class Migrations:
             self._shapes[number] = found
         return self._shapes[number]
 
-    def of(self, store: StoreName, generation: int) -> list[StoreDefinition]:
+    def definitions_of(self, store: StoreName, generation: int) -> list[StoreDefinition]:
         """What migrations up to a generation have made of a store, oldest first; empty if none is of it."""
         return [shape for shape in map(self.read, range(1, generation + 1)) if shape.name == store]
 
@@ -99,7 +99,7 @@ class Migrations:
         """
         try:
             if self._objects.create(
-                migration_path(self.group, shape.generation), [pa.py_buffer(sealed(shape.to_json()))]
+                migration_path(self.group, shape.generation), [pa.py_buffer(seal(shape.to_json()))]
             ):
                 return True
         except Unavailable:
@@ -111,7 +111,7 @@ class Migrations:
         data = self._objects.get(migration_path(self.group, number))
         if data is None:
             return None
-        shape = StoreDefinition.from_json(unsealed(data.to_pybytes(), self._name(number)))
+        shape = StoreDefinition.from_json(unseal(data.to_pybytes(), self._name(number)))
         if (shape.group, shape.generation) != (self.group, number):
             raise Corrupt(
                 f"{self._name(number)} is that of {shape.generation} of store group {shape.group}: restore "

@@ -107,7 +107,7 @@ class Objects(Protocol):
     def delete(self, paths: Collection[str]) -> None:
         """Remove objects; those that do not exist are ignored."""
 
-    def now(self) -> int:
+    def current_time(self) -> int:
         """The time by the clock of whoever keeps the objects, microseconds since 1970 UTC; full seconds in
         some stores.
 
@@ -202,8 +202,8 @@ class RemoteObjects:
             with contextlib.suppress(FileNotFoundError):
                 _translate_errors(functools.partial(obstore.delete, self._store, path))
 
-    def now(self) -> int:
-        """See `Objects.now`."""
+    def current_time(self) -> int:
+        """See `Objects.current_time`."""
         path = f"{CLOCK_PATH}/{secrets.token_hex(8)}"
         self._put(path, [])
         written = _translate_errors(lambda: obstore.head(self._store, path))["last_modified"]

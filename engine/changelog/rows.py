@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.changelog.codec import Tables, with_tombstones
+from engine.changelog.codec import Tables, schema_with_tombstones
 from engine.errors import InvalidInput, LimitExceeded, NotFound
 from engine.model.columns import cast_exactly
 from engine.model.migration import convert_rows
@@ -94,17 +94,17 @@ def fitted_tables(
                     f"{partition}."
                 )
         fitted[store] = {
-            partition: _in_newest_shape(shapes, batch) for partition, batch in partitions.items()
+            partition: _convert_to_newest_shape(shapes, batch) for partition, batch in partitions.items()
         }
     return fitted
 
 
-def _in_newest_shape(shapes: Sequence[StoreDefinition], batch: pa.RecordBatch) -> pa.RecordBatch:
+def _convert_to_newest_shape(shapes: Sequence[StoreDefinition], batch: pa.RecordBatch) -> pa.RecordBatch:
     shape = next(
         (
             shape
             for shape in reversed(shapes)
-            if batch.schema in (shape.row_schema, with_tombstones(shape.row_schema))
+            if batch.schema in (shape.row_schema, schema_with_tombstones(shape.row_schema))
         ),
         None,
     )
@@ -145,11 +145,11 @@ def _mismatch(definition: StoreDefinition, schema: pa.Schema, batch_name: str) -
     )
 
 
-def _type_name(kind: pa.DataType) -> str:
+def _type_name(arrow_type: pa.DataType) -> str:
     try:
-        return sql_type(canonical_type(kind))
+        return sql_type(canonical_type(arrow_type))
     except InvalidInput:
-        return str(kind)
+        return str(arrow_type)
 
 
 def _canonical_column(
@@ -246,7 +246,7 @@ def _partition_batches(
     if batch.num_rows == 0:
         return {}
     if definition.partitions == 1:
-        return {PartitionId(0): _with_tombstone_column(batch, tombstones)}
+        return {PartitionId(0): _add_tombstone_column(batch, tombstones)}
     numbers = partition_of([batch.column(name) for name in definition.partition_by], definition.partitions)
     # numpy sorts 8- and 16-bit integers by radix, in linear time.
     order = np.argsort(numbers.astype(np.uint8 if definition.partitions <= 256 else np.uint16), kind="stable")
@@ -258,15 +258,15 @@ def _partition_batches(
     for partition, (count, end) in enumerate(zip(counts.tolist(), ends, strict=True)):
         if count:
             part = batch.slice(end - count, count)
-            placed[PartitionId(partition)] = _with_tombstone_column(
+            placed[PartitionId(partition)] = _add_tombstone_column(
                 part, None if flags is None else flags[end - count : end]
             )
     return placed
 
 
-def _with_tombstone_column(batch: pa.RecordBatch, tombstones: npt.NDArray[Any] | None) -> pa.RecordBatch:
+def _add_tombstone_column(batch: pa.RecordBatch, tombstones: npt.NDArray[Any] | None) -> pa.RecordBatch:
     if tombstones is None or not tombstones.any():
         return batch
     return pa.RecordBatch.from_arrays(
-        [*batch.columns, pa.array(tombstones, pa.bool_())], schema=with_tombstones(batch.schema)
+        [*batch.columns, pa.array(tombstones, pa.bool_())], schema=schema_with_tombstones(batch.schema)
     )

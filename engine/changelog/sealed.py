@@ -7,12 +7,12 @@ from __future__ import annotations
 import re
 import zlib
 
-from engine.changelog.frames import damaged
+from engine.changelog.frames import damage_error
 
 _CHECKSUM = re.compile(rb',\n "crc32": ([0-9]+)\n\}\Z')
 
 
-def sealed(document: bytes) -> bytes:
+def seal(document: bytes) -> bytes:
     """The stored form of a JSON object.
 
     Args:
@@ -21,8 +21,8 @@ def sealed(document: bytes) -> bytes:
     return document.removesuffix(b"}").rstrip() + f',\n "crc32": {zlib.crc32(document)}\n}}'.encode()
 
 
-def unsealed(data: bytes, what: str) -> bytes:
-    """What `sealed` was given.
+def unseal(data: bytes, what: str) -> bytes:
+    """What `seal` was given.
 
     Args:
         data: The stored form.
@@ -34,5 +34,5 @@ def unsealed(data: bytes, what: str) -> bytes:
     found = _CHECKSUM.search(data)
     document = data[: found.start()] + b"\n}" if found else b""
     if found is None or zlib.crc32(document) != int(found[1]):
-        raise damaged(what)
+        raise damage_error(what)
     return document

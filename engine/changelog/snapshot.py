@@ -89,7 +89,7 @@ class Snapshot:
         return self._homes.get((store, partition))
 
 
-def combined(
+def parts_covering(
     parts: Iterable[SnapshotPart], wanted: Collection[StorePartition]
 ) -> tuple[SnapshotPart, ...] | None:
     """Parts that together have all partitions.
@@ -129,7 +129,7 @@ class Mark:
     nbytes: int = 0
 
     @staticmethod
-    def of(snapshot: Snapshot | None) -> Mark:
+    def from_snapshot(snapshot: Snapshot | None) -> Mark:
         """The place of a snapshot; where the changelog begins, if there is none."""
         return Mark() if snapshot is None else Mark(snapshot.epoch, snapshot.written, snapshot.nbytes)
 

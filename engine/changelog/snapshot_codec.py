@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from engine.changelog.codec import describe, file_document, file_of, generation_document, generation_of
-from engine.changelog.frames import Frame, damaged
+from engine.changelog.frames import Frame, damage_error
 from engine.changelog.snapshot import Snapshot, SnapshotPart
 from engine.errors import Corrupt
 from engine.model.schema import Epoch, GroupName
@@ -64,7 +64,7 @@ def decode_snapshot(group: GroupName, epoch: Epoch, data: pa.Buffer) -> Snapshot
             generation=generation,
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise damaged(what) from error
+        raise damage_error(what) from error
     if (snapshot.group, snapshot.epoch) != (group, epoch):
         raise Corrupt(
             f"{what} is that of {describe(snapshot.group, snapshot.epoch)}: restore the changelog from a "
@@ -97,7 +97,7 @@ def decode_part(group: GroupName, epoch: Epoch, data: pa.Buffer) -> SnapshotPart
             raise Corrupt(f"{what} is of another one: restore the changelog from a backup.")
         return _part_of(document, generation_of(document))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise damaged(what) from error
+        raise damage_error(what) from error
 
 
 def _part_document(part: SnapshotPart) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def _part_document(part: SnapshotPart) -> dict[str, Any]:
         "stores": [
             {
                 "name": store,
-                "columns": [{"name": name, "type": kind} for name, kind in columns.items()],
+                "columns": [{"name": name, "type": type_name} for name, type_name in columns.items()],
                 "partitions": covers[store],
             }
             for store, columns in part.stores.items()
@@ -140,5 +140,5 @@ def _part_of(document: Mapping[str, Any], generation: int) -> SnapshotPart:
 def _decode_rows(frame: Frame, data: pa.Buffer, what: str) -> Mapping[str, Any]:
     document, rest = frame.decode(data, what)
     if rest.size:
-        raise damaged(what)
+        raise damage_error(what)
     return document

@@ -23,7 +23,14 @@ from engine.changelog.layout import (
     snapshots_path,
 )
 from engine.changelog.objects import Objects
-from engine.changelog.snapshot import MIB, Snapshot, SnapshotPart, StoredColumns, StorePartition, combined
+from engine.changelog.snapshot import (
+    MIB,
+    Snapshot,
+    SnapshotPart,
+    StoredColumns,
+    StorePartition,
+    parts_covering,
+)
 from engine.changelog.snapshot_codec import decode_part, decode_snapshot, encode_part, encode_snapshot
 from engine.errors import Corrupt, LivestateError
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
@@ -81,7 +88,7 @@ class Snapshots:
             known = self._known[epoch] = decode_snapshot(self.group, epoch, data)
         return known
 
-    def all(self) -> list[Snapshot]:
+    def readable_snapshots(self) -> list[Snapshot]:
         """All snapshots that can be read, in order of epoch. Damaged ones are left out: older ones, and the
         epochs after these, take their place.
         """
@@ -95,9 +102,9 @@ class Snapshots:
                 found += [] if snapshot is None else [snapshot]
         return found
 
-    def newest(self) -> Snapshot | None:
+    def newest_snapshot(self) -> Snapshot | None:
         """The newest snapshot that can be read; None if there is none."""
-        found = self.all()
+        found = self.readable_snapshots()
         return found[-1] if found else None
 
     def batches(
@@ -225,7 +232,7 @@ class Snapshots:
         there = self.epochs()
         if there and there[-1] >= commit.epoch:
             return commit.epoch in there
-        parts = combined(
+        parts = parts_covering(
             (part for part in self.parts(commit.epoch) if part.generation == commit.generation), wanted
         )
         if parts is None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from engine.changelog.layout import switch_number, switch_path, switches_path
 from engine.changelog.objects import Objects
-from engine.changelog.sealed import sealed, unsealed
+from engine.changelog.sealed import seal, unseal
 from engine.errors import Corrupt, Unavailable
 from engine.model.schema import StoreName
 
@@ -54,7 +54,7 @@ class Switches:
         self._objects = objects
         self._known: dict[str, Switch] = {}
 
-    def among(self, paths: Iterable[str]) -> dict[StoreName, StoreName]:
+    def switched_names(self, paths: Iterable[str]) -> dict[StoreName, StoreName]:
         """What names mean, of those that mean another store than that of the name.
 
         Args:
@@ -70,7 +70,7 @@ class Switches:
             if switch is not None and switch.store != switch.name
         }
 
-    def newest(self, name: StoreName) -> Switch:
+    def newest_switch(self, name: StoreName) -> Switch:
         """What a name means now."""
         numbers = filter(None, map(switch_number, self._objects.list(switches_path(name))))
         number = max(numbers, default=0)
@@ -91,12 +91,12 @@ class Switches:
             LimitExceeded: The disk is full.
         """
         for _ in range(_MAX_RACES):
-            before = self.newest(name)
+            before = self.newest_switch(name)
             if before.store == store:
                 return before
             switch = Switch(name, store, before.number + 1)
             document = json.dumps({"format": SWITCH_FORMAT, "name": name, "store": store}, indent=1).encode()
-            if self._objects.create(switch_path(name, switch.number), [pa.py_buffer(sealed(document))]):
+            if self._objects.create(switch_path(name, switch.number), [pa.py_buffer(seal(document))]):
                 return switch
         raise Unavailable(f"Others keep switching {name}: try again later.")
 
@@ -110,7 +110,7 @@ class Switches:
 
 
 def _switch_of(data: bytes, path: str) -> Switch:
-    document = unsealed(data, "A switch in the changelog")
+    document = unseal(data, "A switch in the changelog")
     try:
         fields = json.loads(document)
         version, name, store = fields["format"], StoreName(fields["name"]), StoreName(fields["store"])

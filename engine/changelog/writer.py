@@ -70,7 +70,7 @@ class ClockReading:
     storage: int
     at: float
 
-    def storage_at(self, at: float) -> int:
+    def storage_time_at(self, at: float) -> int:
         """What it says at another moment of the monotonic clock."""
         return self.storage + int((at - self.at) * 1_000_000)
 
@@ -114,7 +114,7 @@ class Writer:
             )
         newest = Epoch(0)
         for _ in range(_MAX_RACES):
-            newest = epochs.newest(newest)
+            newest = epochs.newest_epoch(newest)
             before = epochs.read(newest) if newest else None
             if newest and before is None:
                 newest = Epoch(0)  # snapshots have made it dispensable since it was found
@@ -122,7 +122,7 @@ class Writer:
             if before is not None and not take_over:
                 check_no_other_job(before, query_ids)
             if before is not None and before.cutoffs:
-                check_clock(_wall_clock(), epochs.storage_now())
+                check_clock(_wall_clock(), epochs.storage_time())
             generation = epochs.generation(before.generation if before else 0)
             fence = _next_commit(epochs, before, writer_id, (before.token if before else 0) + 1, generation)
             if epochs.create(fence):
@@ -148,7 +148,7 @@ class Writer:
         """The epoch to stage files for."""
         return Epoch(self._head.epoch + 1)
 
-    def committed(self, query_id: str, batch_id: int) -> Epoch | None:
+    def committed_epoch(self, query_id: str, batch_id: int) -> Epoch | None:
         """Whether a batch of a streaming query is in the changelog already.
 
         Args:
@@ -198,11 +198,11 @@ class Writer:
             LimitExceeded: The disk is full; nothing was committed.
         """
         with self._lock:
-            repeated = self._begin(query_id, batch_id)
+            repeated = self._find_committed_batch(query_id, batch_id)
             if repeated is not None:
                 return repeated
             generation = self._epochs.generation(self._head.generation)
-            fitted = self._epochs.fitted({**{store: {} for store in replaced}, **tables}, generation)
+            fitted = self._epochs.fit_tables({**{store: {} for store in replaced}, **tables}, generation)
             size = sum(
                 batch.nbytes + _SLICE_OVERHEAD
                 for partitions in fitted.values()
@@ -242,13 +242,13 @@ class Writer:
             LimitExceeded: As for `append`.
         """
         with self._lock:
-            repeated = self._begin(query_id, batch_id)
+            repeated = self._find_committed_batch(query_id, batch_id)
             if repeated is not None:
                 return repeated
             generation = self._epochs.generation(
                 max(self._head.generation, *(file.generation for file in files), 0)
             )
-            self._epochs.fitted({store: {} for store in replaced}, generation)
+            self._epochs.fit_tables({store: {} for store in replaced}, generation)
             strange = next((file for file in files if file.epoch != self.next_epoch or not file.name), None)
             if strange is not None:
                 raise InvalidInput(
@@ -257,13 +257,13 @@ class Writer:
                 )
             return self._commit(files, generation, query_id, batch_id, replaced, cutoffs)
 
-    def _begin(self, query_id: str | None, batch_id: int | None) -> Commit | None:
+    def _find_committed_batch(self, query_id: str | None, batch_id: int | None) -> Commit | None:
         """Check what every commit needs; returns the commit that holds the batch already, if any."""
         if self._fenced is not None:
             raise self._fenced
         if (query_id is None) != (batch_id is None):
             raise InvalidInput("A batch is named by a query id and a batch id together: give both or none.")
-        epoch = None if query_id is None or batch_id is None else self.committed(query_id, batch_id)
+        epoch = None if query_id is None or batch_id is None else self.committed_epoch(query_id, batch_id)
         if epoch is None:
             return None
         if epoch == self._head.epoch:
@@ -300,7 +300,7 @@ class Writer:
         if self._epochs.create(commit):
             self._head = commit
             return commit
-        return self._lost(commit)
+        return self._resolve_taken_epoch(commit)
 
     def _check_clocks(self, commit: Commit) -> None:
         """See that a commit lets go of no rows because of a clock that is wrong, or of an event of the
@@ -315,14 +315,14 @@ class Writer:
         before, now, at = self._head.cutoffs, _wall_clock(), time.monotonic()
         if self._reading is not None and at - self._reading.at < SECONDS_BETWEEN_CLOCK_READINGS:
             with suppress(InvalidInput):
-                check_clock(now, self._reading.storage_at(at))
-                check_cutoffs(before, commit.cutoffs, self._reading.storage_at(at))
+                check_clock(now, self._reading.storage_time_at(at))
+                check_cutoffs(before, commit.cutoffs, self._reading.storage_time_at(at))
                 return
-        self._reading = ClockReading(self._epochs.storage_now(), time.monotonic())
+        self._reading = ClockReading(self._epochs.storage_time(), time.monotonic())
         check_clock(_wall_clock(), self._reading.storage)
         check_cutoffs(before, commit.cutoffs, self._reading.storage)
 
-    def _lost(self, commit: Commit) -> Commit:
+    def _resolve_taken_epoch(self, commit: Commit) -> Commit:
         """The epoch has another commit: a newer writer's, or an earlier try of this writer's whose answer was
         lost.
 
@@ -330,7 +330,7 @@ class Writer:
         who they are.
         """
         found = self._epochs.read(
-            commit.epoch if self._epochs.holds(self._head.epoch) else self._epochs.newest()
+            commit.epoch if self._epochs.holds(self._head.epoch) else self._epochs.newest_epoch()
         )
         if found is None:
             raise Unavailable(

@@ -19,7 +19,7 @@ from engine.model.schema import PartitionId, StoreDefinition
 _SCORE_BYTES = 8
 
 
-def ranked(partition: PartitionId, partitions: int, hosts: Collection[HostName]) -> tuple[HostName, ...]:
+def rank_hosts(partition: PartitionId, partitions: int, hosts: Collection[HostName]) -> tuple[HostName, ...]:
     """All hosts in the order in which they should hold a partition.
 
     Args:
@@ -51,10 +51,10 @@ def replicas(
     Returns:
         The hosts, the preferred one first.
     """
-    return ranked(partition, partitions, hosts)[:replication]
+    return rank_hosts(partition, partitions, hosts)[:replication]
 
 
-def held_by(
+def held_partitions(
     host: HostName, partitions: int, hosts: Collection[HostName], replication: int
 ) -> tuple[PartitionId, ...]:
     """The partitions that a host holds of a store.
@@ -100,7 +100,7 @@ class Assignment:
         found = self._orders.get(partitions)
         if found is None:
             found = self._orders[partitions] = [
-                ranked(PartitionId(number), partitions, self.hosts) for number in range(partitions)
+                rank_hosts(PartitionId(number), partitions, self.hosts) for number in range(partitions)
             ]
         return found
 
@@ -110,7 +110,7 @@ class Assignment:
         """
         return self.order(definition.partitions)[partition][: self._copies(definition)]
 
-    def held(self, host: HostName, definition: StoreDefinition) -> tuple[PartitionId, ...]:
+    def held_partitions(self, host: HostName, definition: StoreDefinition) -> tuple[PartitionId, ...]:
         """The partitions of a store that a host holds, ascending; what `FollowerOptions.held` is made of."""
         order, copies = self.order(definition.partitions), self._copies(definition)
         return tuple(

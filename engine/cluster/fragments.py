@@ -73,7 +73,7 @@ class Peers(Protocol):
         anybody.
         """
 
-    def standings(self) -> Mapping[HostName, HostStatus]:
+    def host_statuses(self) -> Mapping[HostName, HostStatus]:
         """What is known of every host, those that are not alive as well."""
 
     def run(

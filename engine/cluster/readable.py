@@ -28,7 +28,7 @@ class PartitionSet:
         stores: The stores, in order of name.
         numbers: The partition numbers.
         held: Which of them each host has of all the stores, at some epoch; hosts without any are left out.
-        beside: Global stores, of which a host that reads some of this bundle reads all that is needed.
+        beside: Global stores, of which a host that reads some of this partition set reads all that is needed.
         is_beside: It is of such stores, and not placed by itself.
     """
 
@@ -44,17 +44,17 @@ class PartitionSet:
         """All stores that a host reads with it."""
         return (*self.stores, *self.beside)
 
-    def missing(self, hosts: Collection[HostName]) -> frozenset[PartitionId]:
+    def missing_numbers(self, hosts: Collection[HostName]) -> frozenset[PartitionId]:
         """The numbers that none of some hosts has."""
         return self.numbers.difference(*(held for host, held in self.held.items() if host in hosts))
 
 
-def bundles_of(
+def partition_sets_of(
     needs: Mapping[StoreName, Collection[PartitionId]],
     definitions: Mapping[StoreName, StoreDefinition],
     reports: Mapping[HostName, HostReport],
 ) -> tuple[PartitionSet, ...]:
-    """What a query needs, cut so that the partitions of a bundle are all needed of the same stores.
+    """What a query needs, cut so that the partitions of a partition set are all needed of the same stores.
 
     What is needed of global stores is read whole at every host that reads anything, so only hosts that have
     it count.
@@ -65,32 +65,35 @@ def bundles_of(
         reports: What hosts hold.
 
     Returns:
-        The bundles; every needed partition is in one of them.
+        The partition sets; every needed partition is in one of them.
     """
     read = {store: frozenset(numbers) for store, numbers in needs.items() if numbers}
     beside = {store: numbers for store, numbers in read.items() if definitions[store].behaviour.is_global}
     if not beside:
-        return _bundles(read, definitions, reports)
+        return _cut_into_sets(read, definitions, reports)
     able = {
         host: report
         for host, report in reports.items()
-        if all(_has(report, store, numbers) for store, numbers in beside.items())
+        if all(_holds_all(report, store, numbers) for store, numbers in beside.items())
     }
-    spread = _bundles(
+    spread = _cut_into_sets(
         {store: numbers for store, numbers in read.items() if store not in beside}, definitions, able
     )
-    bundles = (
-        *(replace(bundle, is_beside=bool(spread)) for bundle in _bundles(beside, definitions, able)),
+    partition_sets = (
+        *(
+            replace(partition_set, is_beside=bool(spread))
+            for partition_set in _cut_into_sets(beside, definitions, able)
+        ),
         *spread,
     )
-    return tuple(replace(bundle, beside=tuple(sorted(beside))) for bundle in bundles)
+    return tuple(replace(partition_set, beside=tuple(sorted(beside))) for partition_set in partition_sets)
 
 
-def _has(report: HostReport, store: StoreName, numbers: frozenset[PartitionId]) -> bool:
+def _holds_all(report: HostReport, store: StoreName, numbers: frozenset[PartitionId]) -> bool:
     return store in report.stores and numbers <= frozenset(report.stores[store].held)
 
 
-def _bundles(
+def _cut_into_sets(
     needs: Mapping[StoreName, frozenset[PartitionId]],
     definitions: Mapping[StoreName, StoreDefinition],
     reports: Mapping[HostName, HostReport],
@@ -101,7 +104,8 @@ def _bundles(
         for store in sorted(store for store in needs if definitions[store].partitions == count):
             parts = _refined_parts(parts, store, needs[store])
         found += [
-            PartitionSet(count, stores, numbers, _held(stores, numbers, reports)) for stores, numbers in parts
+            PartitionSet(count, stores, numbers, _numbers_by_host(stores, numbers, reports))
+            for stores, numbers in parts
         ]
     return tuple(found)
 
@@ -113,7 +117,7 @@ def _refined_parts(parts: Iterable[_Part], store: StoreName, numbers: frozenset[
     return [(stores, part) for stores, part in refined if part]
 
 
-def _held(
+def _numbers_by_host(
     stores: tuple[StoreName, ...], numbers: frozenset[PartitionId], reports: Mapping[HostName, HostReport]
 ) -> dict[HostName, frozenset[PartitionId]]:
     held: dict[HostName, frozenset[PartitionId]] = {}
@@ -132,14 +136,14 @@ class GroupReading:
     Attributes:
         group: The group.
         stores: The stores of it that the query needs partitions of, in order of name.
-        bundles: The bundles that such a store is in.
+        partition_sets: The partition sets that such a store is in.
         reports: How the group stands on each host.
         since: For each of the stores, the oldest epoch at which a host has all that it holds of it.
     """
 
     group: GroupName
     stores: tuple[StoreName, ...]
-    bundles: tuple[PartitionSet, ...]
+    partition_sets: tuple[PartitionSet, ...]
     reports: Mapping[HostName, GroupReport]
     since: Mapping[StoreName, Mapping[HostName, Epoch]]
 
@@ -181,7 +185,7 @@ class GroupReading:
             if epoch in report.committed and epoch >= since.get(host, epoch + 1)
         )
 
-    def hosts_on_the_way(self, epoch: Epoch) -> Hosts:
+    def hosts_behind(self, epoch: Epoch) -> Hosts:
         """The hosts that have not come to an epoch yet."""
         return frozenset(host for host, report in self.reports.items() if report.newest < epoch)
 
@@ -194,10 +198,10 @@ class GroupReading:
         """
         readers = {store: self.hosts_at(epoch, store) | others for store in self.stores}
         return not any(
-            bundle.missing(
-                frozenset.intersection(*(readers[store] for store in bundle.read if store in readers))
+            partition_set.missing_numbers(
+                frozenset.intersection(*(readers[store] for store in partition_set.read if store in readers))
             )
-            for bundle in self.bundles
+            for partition_set in self.partition_sets
         )
 
     def stale_seconds(self, epoch: Epoch, now: int) -> float:
@@ -234,7 +238,7 @@ def readings_of(
     needs: Mapping[StoreName, Collection[PartitionId]],
     definitions: Mapping[StoreName, StoreDefinition],
     reports: Mapping[HostName, HostReport],
-    bundles: tuple[PartitionSet, ...],
+    partition_sets: tuple[PartitionSet, ...],
 ) -> tuple[GroupReading, ...]:
     """The store groups that a query reads, in order of name.
 
@@ -242,7 +246,7 @@ def readings_of(
         needs: Partitions by store.
         definitions: The stores.
         reports: How hosts stand.
-        bundles: What `bundles_of` made of the needs.
+        partition_sets: What `partition_sets_of` made of the needs.
     """
     readings = []
     for group in sorted({definitions[store].group for store in needs}):
@@ -253,7 +257,11 @@ def readings_of(
             GroupReading(
                 group,
                 stores,
-                tuple(bundle for bundle in bundles if not set(stores).isdisjoint(bundle.read)),
+                tuple(
+                    partition_set
+                    for partition_set in partition_sets
+                    if not set(stores).isdisjoint(partition_set.read)
+                ),
                 {host: report.groups[group] for host, report in reports.items() if group in report.groups},
                 {
                     store: {

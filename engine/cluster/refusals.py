@@ -54,8 +54,8 @@ def outlook(report: GroupReport) -> str:
     return f"{far} and does not get on: {report.problem}" if report.problem else f"{far}: try again later."
 
 
-def no_partition(
-    bundle: PartitionSet,
+def refuse_partition(
+    partition_set: PartitionSet,
     missing: Collection[PartitionId],
     readings: Sequence[GroupReading],
     reports: Mapping[HostName, HostReport],
@@ -64,7 +64,7 @@ def no_partition(
     """The refusal of a query that needs a partition which no host has.
 
     Args:
-        bundle: What the partition belongs to.
+        partition_set: What the partition belongs to.
         missing: The numbers of it that no host has together with all that is read beside them; at least one.
         readings: The groups that are read.
         reports: Of every host that is alive.
@@ -78,16 +78,21 @@ def no_partition(
             if store in report.stores
             for number in report.stores[store].held
         }
-        for store in bundle.stores
+        for store in partition_set.stores
     }
     lacking, number = next(
-        ((store, number) for number in numbers for store in bundle.stores if number not in there[store]),
+        (
+            (store, number)
+            for number in numbers
+            for store in partition_set.stores
+            if number not in there[store]
+        ),
         (None, numbers[0]),
     )
     if lacking is None:
         return Unavailable(
-            f"Partition {number} of the stores {' and '.join(bundle.read)} is on no host together: try again "
-            "shortly."
+            f"Partition {number} of the stores {' and '.join(partition_set.read)} is on no host together: "
+            "try again shortly."
         )
     wanted = next(
         f"epoch {reading.newest_known} of group {reading.group}"
@@ -110,8 +115,8 @@ def no_partition(
             ".",
         )
         return Unavailable(
-            f"Partition {number} of store {lacking} is being rebuilt on {_place(host)}, on its way to "
-            f"{wanted}{far}"
+            f"Partition {number} of store {lacking} is being rebuilt on {_host_in_words(host)}, on its way "
+            f"to {wanted}{far}"
         )
     best = next(iter(order[number]), None)
     if best is None:
@@ -139,12 +144,14 @@ def _gap(reading: GroupReading, epoch: Epoch, others: Hosts = frozenset()) -> _G
     """The first partition that is needed and that no host has at an epoch; `others` count as if
     they had it.
     """
-    for bundle in reading.bundles:
-        stores = [store for store in bundle.read if store in reading.stores]
+    for partition_set in reading.partition_sets:
+        stores = [store for store in partition_set.read if store in reading.stores]
         able = frozenset.intersection(*(reading.hosts_at(epoch, store) | others for store in stores))
-        for number in sorted(bundle.missing(able)):
+        for number in sorted(partition_set.missing_numbers(able)):
             holders = [
-                host for host, held in bundle.held.items() if number in held and host in reading.reports
+                host
+                for host, held in partition_set.held.items()
+                if number in held and host in reading.reports
             ]
             host = max(holders, key=lambda holder: reading.reports[holder].newest, default=None)
             if host is not None:
@@ -152,18 +159,18 @@ def _gap(reading: GroupReading, epoch: Epoch, others: Hosts = frozenset()) -> _G
     return None
 
 
-def _place(host: HostName) -> str:
+def _host_in_words(host: HostName) -> str:
     return host if host == LONE_HOST else f"host {host}"
 
 
 def _lag_in_words(gap: _Gap, wanted: Epoch) -> str:
     return (
         f"Partition {gap.number} of store {gap.store} is at epoch {gap.report.newest} on "
-        f"{_place(gap.host)}, and epoch {wanted} is wanted"
+        f"{_host_in_words(gap.host)}, and epoch {wanted} is wanted"
     )
 
 
-def no_route(readings: Sequence[GroupReading]) -> Unavailable:
+def refuse_route(readings: Sequence[GroupReading]) -> Unavailable:
     """The refusal of a query whose groups can each be read, but whose hosts are behind in different ones."""
     groups = " and ".join(reading.group for reading in readings)
     gaps = ((_gap(reading, reading.epochs[0]), reading.epochs[0]) for reading in readings)
@@ -174,12 +181,12 @@ def no_route(readings: Sequence[GroupReading]) -> Unavailable:
     )
 
 
-def out_of_reach(reading: GroupReading, read_point: ReadPoint, now: int) -> tuple[LivestateError, bool]:
-    """The refusal of a query for whose wish a group has no epoch.
+def refuse_read_point(reading: GroupReading, read_point: ReadPoint, now: int) -> tuple[LivestateError, bool]:
+    """The refusal of a query for whose read point a group has no epoch.
 
     Args:
         reading: The group.
-        read_point: What is wished.
+        read_point: Which epochs it may read.
         now: The time, microseconds since 1970 UTC.
 
     Returns:
@@ -192,19 +199,20 @@ def out_of_reach(reading: GroupReading, read_point: ReadPoint, now: int) -> tupl
     generations = read_point.generations.get(reading.group)
     if (
         generations is not None
-        and (refused := _of_other_columns(reading, generations, read_point.of(reading.group))) is not None
+        and (refused := _refuse_other_columns(reading, generations, read_point.group_as_of(reading.group)))
+        is not None
     ):
         return refused
-    match read_point.of(reading.group):
+    match read_point.group_as_of(reading.group):
         case AsOfEpoch(epoch):
-            return _no_such_epoch(reading, epoch)
+            return _refuse_epoch(reading, epoch)
         case AsOfTimestamp() as moment:
-            return _no_such_moment(reading, moment)
+            return _refuse_moment(reading, moment)
         case _:
-            return _too_old(reading, read_point, now), True
+            return _refuse_staleness(reading, read_point, now), True
 
 
-def _of_other_columns(
+def _refuse_other_columns(
     reading: GroupReading, wanted: range, as_of: AsOf | None
 ) -> tuple[LivestateError, bool] | None:
     """The refusal of a statement whose columns are told, and those of the epoch that it asks for, or of the
@@ -240,18 +248,18 @@ def _of_other_columns(
     return None
 
 
-def _no_such_epoch(reading: GroupReading, epoch: Epoch) -> tuple[LivestateError, bool]:
+def _refuse_epoch(reading: GroupReading, epoch: Epoch) -> tuple[LivestateError, bool]:
     if epoch > reading.newest_known:
         return NotFound(
             f"Epoch {epoch} of group {reading.group} is not committed; the newest is {reading.newest_known}. "
             "To wait for an epoch, ask for min_epoch."
         ), False
-    gone = _gap(reading, epoch, reading.hosts_on_the_way(epoch))
+    gone = _gap(reading, epoch, reading.hosts_behind(epoch))
     if gone is not None:
         return NotFound(
             f"Epoch {epoch} of group {reading.group} is not retained: partition {gone.number} of store "
             f"{gone.store} can be read "
-            f"on {_place(gone.host)} at epochs {epochs_in_words(gone.report.committed)}."
+            f"on {_host_in_words(gone.host)} at epochs {epochs_in_words(gone.report.committed)}."
         ), False
     gap = _gap(reading, epoch)
     if gap is not None:
@@ -262,7 +270,7 @@ def _no_such_epoch(reading: GroupReading, epoch: Epoch) -> tuple[LivestateError,
     ), False
 
 
-def _no_such_moment(reading: GroupReading, moment: AsOfTimestamp) -> tuple[LivestateError, bool]:
+def _refuse_moment(reading: GroupReading, moment: AsOfTimestamp) -> tuple[LivestateError, bool]:
     epochs = [epoch for epoch in reading.epochs if reading.committed_at(epoch) <= moment.microseconds]
     if not epochs:
         oldest = AsOfTimestamp(reading.committed_at(reading.epochs[-1]))
@@ -283,14 +291,14 @@ def _no_such_moment(reading: GroupReading, moment: AsOfTimestamp) -> tuple[Lives
             ), True
     for epoch in epochs:
         gap = _gap(reading, epoch)
-        if gap is not None and reading.is_covered(epoch, reading.hosts_on_the_way(epoch)):
+        if gap is not None and reading.is_covered(epoch, reading.hosts_behind(epoch)):
             return Unavailable(f"{_lag_in_words(gap, epoch)}: try again shortly."), True
     return NotFound(
         f"No epoch of group {reading.group} as of {moment} is retained on all hosts that have its partitions."
     ), False
 
 
-def _too_old(reading: GroupReading, read_point: ReadPoint, now: int) -> Unavailable:
+def _refuse_staleness(reading: GroupReading, read_point: ReadPoint, now: int) -> Unavailable:
     covered = next((epoch for epoch in reading.epochs if reading.is_covered(epoch)), None)
     wanted = read_point.min_epoch or reading.epochs[0]
     if covered is None or covered < wanted:

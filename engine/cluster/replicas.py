@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from engine.cluster.readable import bundles_of, readings_of
+from engine.cluster.readable import partition_sets_of, readings_of
 from engine.cluster.reports import HostName, HostReport
 from engine.cluster.routing import Order
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
@@ -30,15 +30,15 @@ def readers(
         The hosts: those that should answer for the first of the partitions come first, in their order, and
         the others follow by name.
     """
-    bundles = bundles_of(needs, definitions, reports)
+    partition_sets = partition_sets_of(needs, definitions, reports)
     able = set(reports)
-    for bundle in bundles:
-        able = {host for host in able if len(bundle.held.get(host, ())) == len(bundle.numbers)}
-    for reading in readings_of(needs, definitions, reports, bundles):
+    for partition_set in partition_sets:
+        able = {host for host in able if len(partition_set.held.get(host, ())) == len(partition_set.numbers)}
+    for reading in readings_of(needs, definitions, reports, partition_sets):
         for store in reading.stores:
             able &= reading.hosts_at(epochs[reading.group], store)
     # Global stores are the same everywhere: what is read beside them says who is asked first.
-    spread = [bundle for bundle in bundles if not bundle.is_beside]
+    spread = [partition_set for partition_set in partition_sets if not partition_set.is_beside]
     preferred = order(spread[0].count)[min(spread[0].numbers)] if spread else ()
     first = [host for host in preferred if host in able]
     return (*first, *sorted(able.difference(first)))

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from engine.cluster.readable import GroupReading, Hosts, PartitionSet, bundles_of, readings_of
-from engine.cluster.refusals import no_partition, no_route, out_of_reach
+from engine.cluster.readable import GroupReading, Hosts, PartitionSet, partition_sets_of, readings_of
+from engine.cluster.refusals import refuse_partition, refuse_read_point, refuse_route
 from engine.cluster.reports import HostName, HostReport
 from engine.errors import InvalidInput, LivestateError
 from engine.model.read_point import NEWEST, AsOfEpoch, AsOfTimestamp, ReadPoint
@@ -71,7 +71,7 @@ def route(
 ) -> Route | NoRoute:
     """Choose one epoch for each store group, and a host for each partition.
 
-    Each group is read at the newest epoch that the wish allows and at which some host has each needed
+    Each group is read at the newest epoch that the read point allows and at which some host has each needed
     partition. Partitions of equal number, of stores with equally many partitions, are read at one host. One
     host that has everything answers alone, this one if it can; else every partition is read at the first of
     its hosts that has the epoch.
@@ -88,8 +88,8 @@ def route(
     Returns:
         The route; or why there is none.
     """
-    bundles = bundles_of(needs, definitions, reports)
-    readings = readings_of(needs, definitions, reports, bundles)
+    partition_sets = partition_sets_of(needs, definitions, reports)
+    readings = readings_of(needs, definitions, reports, partition_sets)
     if (
         isinstance(read_point.as_of_default, AsOfEpoch)
         and sum(reading.group not in read_point.as_of for reading in readings) > 1
@@ -102,20 +102,23 @@ def route(
             ),
             False,
         )
-    for bundle in bundles:
-        if missing := bundle.missing(bundle.held):
+    for partition_set in partition_sets:
+        if missing := partition_set.missing_numbers(partition_set.held):
             return NoRoute(
-                no_partition(bundle, missing, readings, reports, order(bundle.count)), may_come=True
+                refuse_partition(partition_set, missing, readings, reports, order(partition_set.count)),
+                may_come=True,
             )
     allowed: list[tuple[Epoch, ...]] = []
     for reading in readings:
         epochs = _allowed_epochs(reading, read_point, now)
         if not epochs or not any(reading.is_covered(epoch) for epoch in epochs):
-            return NoRoute(*out_of_reach(reading, read_point, now))
+            return NoRoute(*refuse_read_point(reading, read_point, now))
         allowed.append(epochs)
-    chosen = _choose(readings, allowed, {bundle: frozenset(bundle.held) for bundle in bundles})
+    chosen = _choose(
+        readings, allowed, {partition_set: frozenset(partition_set.held) for partition_set in partition_sets}
+    )
     if chosen is None:
-        return NoRoute(no_route(readings), may_come=True)
+        return NoRoute(refuse_route(readings), may_come=True)
     epochs_of, hosts_of = chosen
     return Route(
         {reading.group: epoch for reading, epoch in zip(readings, epochs_of, strict=True)},
@@ -124,7 +127,7 @@ def route(
             for reading, epoch in zip(readings, epochs_of, strict=True)
         },
         _shares(needs, hosts_of, here, order),
-        frozenset(store for bundle in bundles for store in bundle.beside),
+        frozenset(store for partition_set in partition_sets for store in partition_set.beside),
         {
             reading.group: reading.generation(epoch)
             for reading, epoch in zip(readings, epochs_of, strict=True)
@@ -133,8 +136,8 @@ def route(
 
 
 def _allowed_epochs(reading: GroupReading, read_point: ReadPoint, now: int) -> tuple[Epoch, ...]:
-    """The epochs that the wish allows and some host has, newest first; none where a better one is still to
-    come.
+    """The epochs that the read point allows and some host has, newest first; none where a better one is
+    still to come.
     """
     found = _allowed_in_time(reading, read_point, now)
     generations = read_point.generations.get(reading.group)
@@ -146,11 +149,11 @@ def _allowed_epochs(reading: GroupReading, read_point: ReadPoint, now: int) -> t
 
 
 def _allowed_in_time(reading: GroupReading, read_point: ReadPoint, now: int) -> tuple[Epoch, ...]:
-    match read_point.of(reading.group):
+    match read_point.group_as_of(reading.group):
         case AsOfEpoch(epoch):
             return (epoch,) if epoch in reading.epochs else ()
         case AsOfTimestamp(moment):
-            return _allowed_at(reading, moment)
+            return _epochs_as_of(reading, moment)
         case _:
             limit = read_point.max_staleness_seconds
             oldest = read_point.min_epoch or 0
@@ -160,7 +163,7 @@ def _allowed_in_time(reading: GroupReading, read_point: ReadPoint, now: int) -> 
             )
 
 
-def _allowed_at(reading: GroupReading, moment: int) -> tuple[Epoch, ...]:
+def _epochs_as_of(reading: GroupReading, moment: int) -> tuple[Epoch, ...]:
     """The epochs as of a moment; none while a host is on the way to a newer one that was
     committed by then.
     """
@@ -170,10 +173,10 @@ def _allowed_at(reading: GroupReading, moment: int) -> tuple[Epoch, ...]:
         for r in reading.reports.values()
     ):
         return ()
-    for place, epoch in enumerate(epochs):
+    for index, epoch in enumerate(epochs):
         if reading.is_covered(epoch):
-            return epochs[place:]
-        if reading.is_covered(epoch, reading.hosts_on_the_way(epoch)):
+            return epochs[index:]
+        if reading.is_covered(epoch, reading.hosts_behind(epoch)):
             return ()
     return ()
 
@@ -186,8 +189,8 @@ def _choose(
     allowed: Sequence[tuple[Epoch, ...]],
     hosts: Mapping[PartitionSet, Hosts],
 ) -> _Chosen | None:
-    """The newest epochs at which all bundles can be read, and by which hosts; the first group's epoch comes
-    first where they compete.
+    """The newest epochs at which all partition sets can be read, and by which hosts; the first group's epoch
+    comes first where they compete.
 
     A host can be behind in one group and not in another, so what one group allows depends on the others:
     every epoch is tried whose hosts are not among those of a newer one that led nowhere.
@@ -211,13 +214,13 @@ def _choose(
 def _hosts_that_have(
     hosts: Mapping[PartitionSet, Hosts], reading: GroupReading, readers: Mapping[StoreName, Hosts]
 ) -> dict[PartitionSet, Hosts] | None:
-    """The hosts that are left for each bundle; None where they do not have all of one."""
+    """The hosts that are left for each partition set; None where they do not have all of one."""
     left = dict(hosts)
-    for bundle in reading.bundles:
-        left[bundle] = left[bundle].intersection(
-            *(readers[store] for store in bundle.read if store in readers)
+    for partition_set in reading.partition_sets:
+        left[partition_set] = left[partition_set].intersection(
+            *(readers[store] for store in partition_set.read if store in readers)
         )
-        if bundle.missing(left[bundle]):
+        if partition_set.missing_numbers(left[partition_set]):
             return None
     return left
 
@@ -232,14 +235,16 @@ def _shares(
     if alone is not None:
         return {alone: {store: tuple(sorted(numbers)) for store, numbers in needs.items()}}
     placed: dict[HostName, dict[StoreName, tuple[PartitionId, ...]]] = {}
-    beside = {store: tuple(sorted(needs[store])) for bundle in hosts_of for store in bundle.beside}
-    for bundle, hosts in hosts_of.items():
-        if bundle.is_beside:
+    beside = {
+        store: tuple(sorted(needs[store])) for partition_set in hosts_of for store in partition_set.beside
+    }
+    for partition_set, hosts in hosts_of.items():
+        if partition_set.is_beside:
             continue
-        for host, numbers in _spread(bundle, hosts, order).items():
+        for host, numbers in _assign_numbers(partition_set, hosts, order).items():
             stores = placed.setdefault(host, dict.fromkeys(needs, ()) | beside)
-            for store in bundle.stores:
-                # A store can be in several bundles, of different numbers.
+            for store in partition_set.stores:
+                # A store can be in several partition sets, of different numbers.
                 stores[store] = tuple(sorted((*stores[store], *numbers))) if stores[store] else numbers
     return placed
 
@@ -251,25 +256,29 @@ def _host_of_everything(
     partition; None if there is none.
     """
     able: Hosts | None = None
-    for bundle, hosts in hosts_of.items():
-        whole = frozenset(host for host in hosts if len(bundle.held[host]) == len(bundle.numbers))
+    for partition_set, hosts in hosts_of.items():
+        whole = frozenset(
+            host for host in hosts if len(partition_set.held[host]) == len(partition_set.numbers)
+        )
         able = whole if able is None else able & whole
     if able is None or here in able:
         return here
-    bundle = next(bundle for bundle in hosts_of if not bundle.is_beside)
-    preferred = order(bundle.count)[min(bundle.numbers)]
+    partition_set = next(partition_set for partition_set in hosts_of if not partition_set.is_beside)
+    preferred = order(partition_set.count)[min(partition_set.numbers)]
     return next((host for host in preferred if host in able), min(able, default=None))
 
 
-def _spread(bundle: PartitionSet, hosts: Hosts, order: Order) -> dict[HostName, tuple[PartitionId, ...]]:
+def _assign_numbers(
+    partition_set: PartitionSet, hosts: Hosts, order: Order
+) -> dict[HostName, tuple[PartitionId, ...]]:
     """The numbers that each host reads, ascending: a number is read at the first host that should answer for
     it and can.
     """
-    held = {host: bundle.held[host] for host in hosts if host in bundle.held}
-    preferred, others = order(bundle.count), sorted(held)
+    held = {host: partition_set.held[host] for host in hosts if host in partition_set.held}
+    preferred, others = order(partition_set.count), sorted(held)
     found: dict[HostName, list[PartitionId]] = {host: [] for host in others}
     nothing = frozenset[PartitionId]()
-    for number in sorted(bundle.numbers):
+    for number in sorted(partition_set.numbers):
         best = preferred[number]
         # Nearly always the first one can, and this loop runs for every partition of a store.
         host = (

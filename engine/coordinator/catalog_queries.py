@@ -20,15 +20,15 @@ from engine.catalog.standings import HOSTS_SCHEMA, hosts_table, store_statuses
 from engine.coordinator.deployment_hosts import DeploymentHosts
 from engine.scan import StoreSource, StoreStatus
 from engine.sql.bind import BoundStatement
-from engine.sql.parse import Kind
+from engine.sql.parse import StatementClass
 
-CATALOG_SCHEMAS: Mapping[Kind, pa.Schema] = {
-    Kind.SHOW_TABLES: TABLES_SCHEMA,
-    Kind.SHOW_STORES: STORES_SCHEMA,
-    Kind.SHOW_HOSTS: HOSTS_SCHEMA,
-    Kind.DESCRIBE: COLUMNS_SCHEMA,
-    Kind.EXPLAIN: PLAN_SCHEMA,
-    Kind.EXPLAIN_ANALYZE: PLAN_SCHEMA,
+CATALOG_SCHEMAS: Mapping[StatementClass, pa.Schema] = {
+    StatementClass.SHOW_TABLES: TABLES_SCHEMA,
+    StatementClass.SHOW_STORES: STORES_SCHEMA,
+    StatementClass.SHOW_HOSTS: HOSTS_SCHEMA,
+    StatementClass.DESCRIBE: COLUMNS_SCHEMA,
+    StatementClass.EXPLAIN: PLAN_SCHEMA,
+    StatementClass.EXPLAIN_ANALYZE: PLAN_SCHEMA,
 }
 """The schema of the result of each kind of statement that is no query."""
 
@@ -57,15 +57,15 @@ class CatalogQueries:
         Raises:
             Unavailable: There is nothing that could have stores; the message says what is missing.
         """
-        match bound.kind:
-            case Kind.SHOW_TABLES:
+        match bound.statement_class:
+            case StatementClass.SHOW_TABLES:
                 return show_tables(self._source.tables())
-            case Kind.SHOW_STORES:
+            case StatementClass.SHOW_STORES:
                 return show_stores(self._store_statuses(), self._source.definitions(), self._source.tables())
-            case Kind.SHOW_HOSTS:
-                standings = self._cluster.peers.standings()
-                return hosts_table(self._cluster.uris, standings, self._source.definitions(), _microseconds())
-            case Kind.DESCRIBE if bound.described is not None:
+            case StatementClass.SHOW_HOSTS:
+                statuses = self._cluster.peers.host_statuses()
+                return hosts_table(self._cluster.uris, statuses, self._source.definitions(), _microseconds())
+            case StatementClass.DESCRIBE if bound.described is not None:
                 return describe_store(bound.described)
             case _:
                 return None

@@ -19,7 +19,7 @@ from engine.errors import LivestateError, NotFound, Unavailable
 from engine.exec.fallbacks import Fallback, log_fallback
 from engine.exec.local_executor import LocalExecutor
 from engine.model.read_point import NEWEST
-from engine.plan.placement import kept_partitions, united
+from engine.plan.placement import kept_partitions, unite_partitions
 from engine.scan import BuildingError
 from engine.statements.pin import MigratedError, Pin
 from engine.statements.request import REFUSED_LIMIT, Request
@@ -129,7 +129,7 @@ class Coordinator:
         kept = kept_partitions(plan.runs.bound.references, plan.runs.predicates, query.arguments)
         context = FragmentContext(query.arguments, route, self._cluster.here, query.deadline)
         shares = {
-            each.fragment.name: context.shares(each.text, united(each.fragment.references, kept))
+            each.fragment.name: context.shares(each.text, unite_partitions(each.fragment.references, kept))
             for each in plan.fragments
         }
         return scattered_lines(plan, query.arguments, kept, shares)

@@ -20,7 +20,7 @@ from engine.coordinator.fragment_context import FragmentContext
 from engine.coordinator.plan_cache import Definitions, PlanCache
 from engine.coordinator.router import Router
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition
-from engine.plan.placement import Partitions, kept_partitions, united
+from engine.plan.placement import Partitions, kept_partitions, unite_partitions
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Divider:
             return Division(route.epochs, plan.schema, None)
         if plan.runs is not query.statement:
             kept = kept_partitions(plan.runs.bound.references, plan.runs.predicates, query.arguments)
-        needs = united(fragment.fragment.references, kept)
+        needs = unite_partitions(fragment.fragment.references, kept)
         context = FragmentContext(query.arguments, route, self._cluster.here, query.deadline)
         shares = _shares({name: needs[name] for name in fragment.text.stores}, route, query.definitions)
         pieces = tuple(

@@ -12,7 +12,7 @@ from engine.cluster.routing import Route
 from engine.coordinator.distributed_query import DistributedQuery
 from engine.coordinator.fragment_context import FragmentContext
 from engine.coordinator.plan_cache import ReadyFragment, ReadyPlan
-from engine.plan.placement import kept_partitions, united
+from engine.plan.placement import kept_partitions, unite_partitions
 from engine.plan.plans import CountPlan
 
 Endpoints = Mapping[HostName, FragmentRequest]
@@ -37,7 +37,7 @@ def endpoints_of(query: DistributedQuery, plan: ReadyPlan, route: Route, here: H
         return None
     kept = kept_partitions(plan.runs.bound.references, plan.runs.predicates, query.arguments)
     context = FragmentContext(query.arguments, route, here, query.deadline)
-    shares = context.shares(last.text, united(last.fragment.references, kept))
+    shares = context.shares(last.text, unite_partitions(last.fragment.references, kept))
     return {host: context.request(last.text, share, {}) for host, share in shares.items()}
 
 

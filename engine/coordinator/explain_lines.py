@@ -12,7 +12,7 @@ from engine.coordinator.result_metadata import DISTRIBUTED, moved_bytes
 from engine.model.schema import PartitionId
 from engine.plan.explain import explain_pruned
 from engine.plan.placement import Partitions
-from engine.plan.plans import wanted
+from engine.plan.plans import wanted_rows
 from engine.plan.query_text import QueryText
 from engine.plan.split.explain import explain_split
 from engine.plan.statement import ReadyStatement
@@ -72,7 +72,9 @@ def _stores(
 ) -> list[str]:
     lines: list[str] = []
     for reference, predicate in zip(statement.bound.references, statement.predicates, strict=True):
-        lines += explain_pruned(reference, wanted(predicate, reference, arguments), len(kept[reference.scan]))
+        lines += explain_pruned(
+            reference, wanted_rows(predicate, reference, arguments), len(kept[reference.scan])
+        )
     return lines
 
 

@@ -54,7 +54,7 @@ class FragmentContext:
             name: tables[name] if name in tables else pa.Table.from_batches([lists[name]])
             for name in sorted(text.tables)
         }
-        values = [self.arguments.parameters[place] for place in text.places]
+        values = [self.arguments.parameters[place] for place in text.parameter_indexes]
         names = [str(number) for number in range(1, len(values) + 1)]
         parameters = pa.record_batch([pa.repeat(value, 1) for value in values], names) if values else None
         # Without partitions any epoch will do, and this host need not have that of the others.

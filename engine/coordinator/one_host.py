@@ -31,7 +31,7 @@ class _NoPeers:
         """What this host has."""
         return {HERE: HostReport(HERE, *self._source.report())}
 
-    def standings(self) -> Mapping[HostName, HostStatus]:
+    def host_statuses(self) -> Mapping[HostName, HostStatus]:
         """How this host stands."""
         return {host: HostStatus(alive=True, report=report) for host, report in self.reports().items()}
 

@@ -203,7 +203,11 @@ class PlanCache:
             text = _whole_text(statement)
             inputs = {name: bound.list_schemas[name] for name in text.tables}
             found = self._fragments.bind(
-                text.sql, bound.definitions, inputs, [types[place] for place in text.places], request.deadline
+                text.sql,
+                bound.definitions,
+                inputs,
+                [types[place] for place in text.parameter_indexes],
+                request.deadline,
             )
         except PLAN_REFUSALS as error:
             log_fallback(Fallback.SPLIT, error)

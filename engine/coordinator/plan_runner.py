@@ -31,7 +31,7 @@ from engine.errors import Defect
 from engine.exec.engine_query import python_values
 from engine.exec.query_options import QueryOptions
 from engine.exec.query_result import QueryResult
-from engine.plan.placement import kept_partitions, united
+from engine.plan.placement import kept_partitions, unite_partitions
 from engine.plan.plans import CountPlan
 from engine.plan.query_text import QueryText
 from engine.plan.values import Arguments
@@ -133,7 +133,9 @@ class PlanRunner:
         if plan.runs is not query.statement:
             kept = kept_partitions(plan.runs.bound.references, plan.runs.predicates, query.arguments)
         context = FragmentContext(query.arguments, route, self._here, query.deadline)
-        needs = {each.fragment.name: united(each.fragment.references, kept) for each in plan.fragments}
+        needs = {
+            each.fragment.name: unite_partitions(each.fragment.references, kept) for each in plan.fragments
+        }
         with ExitStack() as resources:
             runs = self._running.begin(query.deadline, resources)
             reservation = self._memory.reservation()
@@ -179,7 +181,9 @@ class PlanRunner:
     ) -> EngineRows:
         """Begin a merge, once all that it reads is here, or on its way."""
         tables = self._tables_of_merge(query, plan, merge, scatter)
-        values = python_values(Arguments(tuple(query.arguments.parameters[place] for place in merge.places)))
+        values = python_values(
+            Arguments(tuple(query.arguments.parameters[place] for place in merge.parameter_indexes))
+        )
         try:
             return self._engine.run(merge.sql, tables, values, query.deadline)
         except BindingError as error:

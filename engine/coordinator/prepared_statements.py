@@ -21,7 +21,7 @@ from engine.plan.plans import EnginePlan
 from engine.plan.statement import ReadyStatement
 from engine.plan.values import Arguments
 from engine.scan import StoreSource
-from engine.sql.parse import Kind
+from engine.sql.parse import StatementClass
 from engine.statements.request import Request
 from engine.statements.statement_cache import MAX_CACHED_LENGTH, LeastRecentlyUsed
 from engine.statements.texts import ExpectedShapes, Texts
@@ -116,7 +116,7 @@ class PreparedStatements:
         known = self._find(sql, dialect, read_point)
         if known is not None and expected_shapes in (None, known.shapes):
             return known
-        ready, read_point = self._texts.ready(sql, dialect, read_point, deadline)
+        ready, read_point = self._texts.ready_text(sql, dialect, read_point, deadline)
         deadline.check()
         arguments = Arguments(lists=ready.lists)
         newest = self.rebind_for_epochs(
@@ -128,7 +128,7 @@ class PreparedStatements:
             if request is not newest:
                 self._router.check_readable(self._query_of(request))
         statement = request.statement
-        is_typed = statement.bound.kind is Kind.QUERY and statement.has_fixed_columns
+        is_typed = statement.bound.statement_class is StatementClass.QUERY and statement.has_fixed_columns
         prepared = PreparedStatement(
             sql,
             self._schema(request),
@@ -174,9 +174,9 @@ class PreparedStatements:
 
     def _schema(self, request: Request) -> pa.Schema:
         """The schema of a statement's result."""
-        kind, plan = request.statement.bound.kind, request.statement.plan
-        if kind is not Kind.QUERY:
-            return CATALOG_SCHEMAS[kind]
+        statement_class, plan = request.statement.bound.statement_class, request.statement.plan
+        if statement_class is not StatementClass.QUERY:
+            return CATALOG_SCHEMAS[statement_class]
         if plan is None or isinstance(plan, EnginePlan):
             return self.query_schema(request)
         return plan.schema

@@ -20,7 +20,7 @@ from engine.coordinator.routes import Routes
 from engine.errors import Unavailable
 from engine.exec.requests import Requests
 from engine.model.schema import StoreDefinition, StoreName
-from engine.plan.placement import Kept, Partitions, all_partitions, kept_partitions, united
+from engine.plan.placement import Kept, Partitions, all_partitions, kept_partitions, unite_partitions
 from engine.plan.split.sizes import Sizes
 from engine.scan import StoreSource
 from engine.statements.shapes import Generations, Shapes
@@ -94,7 +94,9 @@ class Router:
             kept = kept_partitions(
                 query.statement.bound.references, query.statement.predicates, query.arguments
             )
-            needs = _all_partitions(query) if whole else united(query.statement.bound.references, kept)
+            needs = (
+                _all_partitions(query) if whole else unite_partitions(query.statement.bound.references, kept)
+            )
             route = self._routes.find(needs, query.definitions, query.read_point, query.deadline)
             if self.fits(query.statement.bound.definitions, route):
                 return RoutedQuery(query, kept, needs, route)

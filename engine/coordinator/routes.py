@@ -205,4 +205,4 @@ def _size_of(definition: StoreDefinition, reports: Reports) -> StoreSize | None:
         return None
     return StoreSize(
         round(sum(each.rows for each in held) / copies), round(sum(each.bytes for each in held) / copies)
-    ).rounded()
+    ).round_up()

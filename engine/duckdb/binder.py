@@ -17,8 +17,8 @@ from engine.duckdb.growth import needs_worker
 from engine.duckdb.results import check_types, known_type, result_schema
 from engine.duckdb.worker_messages import BindJob, encode_rows
 from engine.duckdb.worker_pool import WORKERS, WorkerPool, bound_columns
-from engine.model.sql_types import quoted, sql_type
-from engine.plan.query_text import ReadColumn, typed
+from engine.model.sql_types import quote_identifier, sql_type
+from engine.plan.query_text import ReadColumn, cast_text
 from engine.scan import LIVE_COLUMN
 from engine.sql.bind import CATALOG, SCHEMA, StoreReference
 
@@ -121,7 +121,7 @@ class Binder:
 
     def _arrow_schema(self, columns: Sequence[ReadColumn]) -> pa.Schema:
         """The schema that the engine gives to columns of these types."""
-        nulls = ", ".join(typed("NULL", column.type) for column in columns)
+        nulls = ", ".join(cast_text("NULL", column.type) for column in columns)
         with self._lock:
             try:
                 with self._database.sql(f"SELECT {nulls}").to_arrow_reader(1) as reader:
@@ -132,8 +132,10 @@ class Binder:
     def _create(self, tables: Mapping[str, pa.Schema]) -> None:
         for name, schema in tables.items():
             if self._tables.get(name.lower()) != schema:
-                columns = ", ".join(f"{quoted(field.name)} {sql_type(field.type)}" for field in schema)
-                self._database.execute(f"CREATE OR REPLACE TABLE {quoted(name)} ({columns})")
+                columns = ", ".join(
+                    f"{quote_identifier(field.name)} {sql_type(field.type)}" for field in schema
+                )
+                self._database.execute(f"CREATE OR REPLACE TABLE {quote_identifier(name)} ({columns})")
                 self._tables[name.lower()] = schema
 
     def close(self) -> None:
@@ -159,12 +161,13 @@ def over_empty_stores(sql: str, references: Iterable[StoreReference]) -> tuple[s
         name = f"store {reference.definition.name.encode().hex()}"
         tables[name] = reference.definition.schema
         sql = sql.replace(
-            quoted(reference.scan), _only_columns(reference, name) if has_row_numbers else quoted(name)
+            quote_identifier(reference.scan),
+            _only_columns(reference, name) if has_row_numbers else quote_identifier(name),
         )
     return sql, tables
 
 
 def _only_columns(reference: StoreReference, name: str) -> str:
     """A table without what it has besides its columns."""
-    columns = ", ".join(map(quoted, reference.columns)) or f"CAST(1 AS UTINYINT) AS {LIVE_COLUMN}"
-    return f"(SELECT {columns} FROM {quoted(name)})"
+    columns = ", ".join(map(quote_identifier, reference.columns)) or f"CAST(1 AS UTINYINT) AS {LIVE_COLUMN}"
+    return f"(SELECT {columns} FROM {quote_identifier(name)})"

@@ -26,7 +26,7 @@ from engine.duckdb.spill import SpillDirectory
 from engine.duckdb.worker_messages import EngineSettings, RunJob
 from engine.duckdb.worker_pool import WORKERS, Stream, WorkerPool, WorkerRows
 from engine.errors import InvalidInput, LivestateError
-from engine.model.sql_types import quoted
+from engine.model.sql_types import quote_identifier
 from engine.plan.query_text import ReadColumn
 from engine.scan import LIVE_COLUMN, Scan
 
@@ -166,7 +166,7 @@ def with_live_rows(sql: str, scans: Mapping[str, pa.Schema]) -> str:
     """
     for name, schema in scans.items():
         if LIVE_COLUMN in schema.names:
-            columns = ", ".join(quoted(column) for column in schema.names if column != LIVE_COLUMN)
+            columns = ", ".join(quote_identifier(column) for column in schema.names if column != LIVE_COLUMN)
             sql = sql.replace(
                 f'"{name}"', f'(SELECT {columns or LIVE_COLUMN} FROM "{name}" WHERE {LIVE_COLUMN} = 1)'
             )

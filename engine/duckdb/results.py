@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pyarrow as pa
 
 from engine.errors import InvalidInput, Unsupported
-from engine.model.sql_types import arrow_type, canonical_type
+from engine.model.sql_types import canonical_type, parse_sql_type
 
 _OPAQUE_TYPES = frozenset({"BIT", "TIME WITH TIME ZONE", "GEOMETRY", "VARIANT", "BIGNUM"})
 
@@ -81,7 +81,7 @@ def known_type(kind: str) -> pa.DataType | None:
     if kind == "HUGEINT":
         return pa.decimal128(38, 0)
     try:
-        return arrow_type(kind)
+        return parse_sql_type(kind)
     except InvalidInput:
         return None
 

@@ -27,7 +27,7 @@ from engine.errors import InvalidInput, LivestateError
 from engine.model.schema import StoreName
 from engine.model.sql_types import sql_type
 from engine.plan.explain import ReadExplained
-from engine.plan.plans import wanted
+from engine.plan.plans import wanted_rows
 from engine.plan.query_text import ReadColumn, text_over_scans
 from engine.plan.statement import ReadyStatement
 from engine.plan.values import Arguments
@@ -105,7 +105,7 @@ def reads_of(
     """
     found = []
     for reference, predicate in zip(statement.bound.references, statement.predicates, strict=True):
-        needed = wanted(predicate, reference, arguments)
+        needed = wanted_rows(predicate, reference, arguments)
         view = views[reference.definition.name]
         scan = None if _asks_for_whole_keys(reference, needed) else view.scan(reference.columns, needed)
         found.append(

@@ -17,7 +17,7 @@ from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.plans import EnginePlan
 from engine.plan.statement import ReadyStatement
 from engine.sql.literals import LiftedText, LiteralList
-from engine.sql.parse import Kind
+from engine.sql.parse import StatementClass
 from engine.sql.text import SourceText
 from engine.statements.deep_stack import ready_statement
 from engine.statements.statement_cache import LeastRecentlyUsed
@@ -106,7 +106,7 @@ def _statement(
     )
     ready = ready_statement(LiftedText(SourceText(sql, sql), lists), "duckdb", definitions)
     slots = ready.bound.parameters
-    if ready.bound.kind is not Kind.QUERY:
+    if ready.bound.statement_class is not StatementClass.QUERY:
         raise InvalidInput("A fragment must be a query.")
     if len(slots) != len(parameters):
         raise InvalidInput(

@@ -32,7 +32,7 @@ from engine.plan.plans import CountPlan, EnginePlan, RowsPlan, lookup_points
 from engine.plan.statement import ReadyStatement
 from engine.scan import StoreSource
 from engine.sql.columns import has_columns_of_rows
-from engine.sql.diagnose import located
+from engine.sql.diagnose import diagnose
 from engine.statements.pin import Pin, Views, check_shapes
 from engine.statements.request import REFUSED_LIMIT, Request
 from engine.statements.statement_cache import ReadyText
@@ -111,7 +111,7 @@ class LocalExecutor:
             view = views[lookup.definition.name]
             if view.definition.generation != lookup.definition.generation:
                 check_shapes(views, stores)
-            row = view.row(key, lookup.places, lookup.schema)
+            row = view.row(key, lookup.column_indexes, lookup.schema)
             metadata = lookup_metadata(view, 0 if row is None else 1, time.perf_counter() - started)
         return QueryResult(lookup.schema, metadata, lookup.schema.empty_table() if row is None else row)
 
@@ -148,7 +148,12 @@ class LocalExecutor:
         planned = time.perf_counter()
         with self._views(request) as views:
             table = lookup_rows(
-                views[plan.reference.definition.name], plan.columns, plan.places, plan.schema, points, limit
+                views[plan.reference.definition.name],
+                plan.columns,
+                plan.column_indexes,
+                plan.schema,
+                points,
+                limit,
             )
             steps = {"plan": planned - request.started, "read": time.perf_counter() - planned}
             metadata = metadata_of("lookup", views, (), request.seconds(**steps), rows_read=table.num_rows)
@@ -165,7 +170,7 @@ class LocalExecutor:
             views = resources.enter_context(self._views(request))
             scan = views[plan.reference.definition.name].scan(plan.columns)
             metadata = metadata_of("rows", views, (scan.statistics,), request.seconds())
-            batches = _check_time(live_rows(scan, plan.places, plan.schema, limit), request.deadline)
+            batches = _check_time(live_rows(scan, plan.column_indexes, plan.schema, limit), request.deadline)
             kept = resources.pop_all()
         return QueryResult(plan.schema, metadata, sliced(batches, self._batch_bytes), kept.close)
 
@@ -297,6 +302,6 @@ def _read_all_columns(request: Request, error: BindingError) -> ReadyStatement:
 
 
 def _refusal(ready: ReadyText, error: BindingError) -> LivestateError:
-    return located(
+    return diagnose(
         ready.statement.bound, error.failure.message, error.failure.name, error.near, error.failure.subtype
     )

@@ -18,10 +18,10 @@ from engine.model.read_point import ReadPoint
 from engine.model.schema import GroupName
 from engine.plan.arguments import parameter_values
 from engine.plan.values import Arguments
-from engine.sql.parse import Kind
+from engine.sql.parse import StatementClass
 from engine.statements.request import Request
 from engine.statements.statement_cache import ReadyText
-from engine.statements.texts import ExpectedShapes, Texts, outdated
+from engine.statements.texts import ExpectedShapes, Texts, refuse_outdated
 
 _MEANS_NOTHING = (InvalidInput, NotFound, Unsupported)
 """How a text is refused that says nothing of the stores as they are."""
@@ -66,7 +66,7 @@ class Requests:
             LivestateError: It is not valid, as kind and message say.
         """
         started = time.perf_counter()
-        ready, resolved = self._texts.ready(text, dialect, read_point, deadline)
+        ready, resolved = self._texts.ready_text(text, dialect, read_point, deadline)
         deadline.check()
         arguments = Arguments(parameter_values(ready.statement.bound.parameters, parameters), ready.lists)
         request = Request(
@@ -98,20 +98,20 @@ class Requests:
         statement = request.statement
         if (
             expected_shapes == statement.bound.shapes
-            or statement.bound.kind is not Kind.QUERY
+            or statement.bound.statement_class is not StatementClass.QUERY
             or not statement.has_fixed_columns
         ):
             return request
-        ready = self._texts.with_expected_shapes(
+        ready = self._texts.rebind_as_expected(
             request.ready, request.dialect, expected_shapes, request.deadline
         )
         if ready is None:
-            raise outdated(expected_shapes, statement.bound)
+            raise refuse_outdated(expected_shapes, statement.bound)
         before = _replace_text(request, ready)
         if self._columns(before) == self._columns(request):
             return request
         if ready.statement.bound.stores != statement.bound.stores:
-            raise outdated(expected_shapes, statement.bound)
+            raise refuse_outdated(expected_shapes, statement.bound)
         return before
 
     def has_same_columns(self, other: Request, request: Request) -> bool:
@@ -151,11 +151,11 @@ class Requests:
         """
         try:
             found = _replace_text(
-                request, self._texts.in_shapes(request.ready, request.dialect, generations, request.deadline)
+                request, self._texts.rebind_at(request.ready, request.dialect, generations, request.deadline)
             )
             self._local.bind(found)
         except _MEANS_NOTHING:
-            if any(request.read_point.of(group) is not None for group in generations):
+            if any(request.read_point.group_as_of(group) is not None for group in generations):
                 raise
             return None
         return found
@@ -163,8 +163,9 @@ class Requests:
 
 def _replace_text(request: Request, ready: ReadyText) -> Request:
     """A request whose text was bound again."""
-    statement, kind = ready.statement, request.statement.bound.kind
-    if statement.bound.kind is not kind:
-        ready = replace(ready, statement=replace(statement, bound=replace(statement.bound, kind=kind)))
+    statement, wanted = ready.statement, request.statement.bound.statement_class
+    if statement.bound.statement_class is not wanted:
+        bound = replace(statement.bound, statement_class=wanted)
+        ready = replace(ready, statement=replace(statement, bound=bound))
     values = () if request.given is None else parameter_values(statement.bound.parameters, request.given)
     return replace(request, ready=ready, arguments=Arguments(values, ready.lists))

@@ -40,30 +40,30 @@ class Column:
     default: str | None = None
     older: tuple[tuple[int, pa.DataType], ...] = ()
 
-    def default_value(self, kind: pa.DataType) -> pa.Scalar:
+    def default_value(self, arrow_type: pa.DataType) -> pa.Scalar:
         """The value of rows that lack the column.
 
         Args:
-            kind: The column's type.
+            arrow_type: The column's type.
         """
-        return value_of(self.default, kind)
+        return value_of(self.default, arrow_type)
 
-    def source(self, numbers: Collection[int], kind: pa.DataType) -> tuple[int, pa.DataType] | None:
+    def source(self, numbers: Collection[int], arrow_type: pa.DataType) -> tuple[int, pa.DataType] | None:
         """Where stored rows have the column's values.
 
         Args:
             numbers: The columns that they have.
-            kind: The column's type.
+            arrow_type: The column's type.
 
         Returns:
             Number and type of a stored column; None where they lack it, so that its value is the default.
         """
-        return next((each for each in ((self.number, kind), *self.older) if each[0] in numbers), None)
+        return next((each for each in ((self.number, arrow_type), *self.older) if each[0] in numbers), None)
 
     def read(
         self,
         numbers: Collection[int],
-        kind: pa.DataType,
+        arrow_type: pa.DataType,
         rows: int,
         stored: Callable[[int, pa.DataType], pa.Array],
     ) -> pa.Array:
@@ -71,16 +71,16 @@ class Column:
 
         Args:
             numbers: The columns that they have.
-            kind: The column's type.
+            arrow_type: The column's type.
             rows: How many they are.
             stored: Gives a stored column by its number and type.
         """
-        found = self.source(numbers, kind)
+        found = self.source(numbers, arrow_type)
         if found is None:
-            return pa.repeat(self.default_value(kind), rows)
+            return pa.repeat(self.default_value(arrow_type), rows)
         number, stored_kind = found
         values = stored(number, stored_kind)
-        return values if stored_kind == kind else cast_exactly(values, kind)
+        return values if stored_kind == arrow_type else cast_exactly(values, arrow_type)
 
 
 def columns_as_created(count: int) -> tuple[Column, ...]:
@@ -88,24 +88,24 @@ def columns_as_created(count: int) -> tuple[Column, ...]:
     return tuple(Column(number) for number in range(count))
 
 
-def value_of(text: str | None, kind: pa.DataType) -> pa.Scalar:
+def value_of(text: str | None, arrow_type: pa.DataType) -> pa.Scalar:
     """A value that was given as text.
 
     Args:
         text: As SQL's casts read it; None for NULL.
-        kind: Its type.
+        arrow_type: Its type.
 
     Raises:
         InvalidInput: The text is no value of the type, or values of the type have no text.
     """
     if text is None:
-        return pa.scalar(None, kind)
-    if pa.types.is_nested(kind):
-        raise InvalidInput(f"A column of type {sql_type(kind)} has no default other than NULL.")
+        return pa.scalar(None, arrow_type)
+    if pa.types.is_nested(arrow_type):
+        raise InvalidInput(f"A column of type {sql_type(arrow_type)} has no default other than NULL.")
     try:
-        return pa.scalar(text).cast(kind)
+        return pa.scalar(text).cast(arrow_type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise InvalidInput(f"{text!r} is no {sql_type(kind)}.") from error
+        raise InvalidInput(f"{text!r} is no {sql_type(arrow_type)}.") from error
 
 
 def text_of(value: pa.Scalar) -> str | None:
@@ -115,18 +115,18 @@ def text_of(value: pa.Scalar) -> str | None:
 
 
 def cast_exactly(
-    column: pa.ChunkedArray | pa.Array | pa.Scalar, kind: pa.DataType
+    column: pa.ChunkedArray | pa.Array | pa.Scalar, arrow_type: pa.DataType
 ) -> pa.ChunkedArray | pa.Array | pa.Scalar:
     """Cast values that all are values of another type, too.
 
     Raises:
         pa.ArrowInvalid: One of them is none.
     """
-    if pa.types.is_integer(column.type) and pa.types.is_decimal(kind):
+    if pa.types.is_integer(column.type) and pa.types.is_decimal(arrow_type):
         # Arrow asks for room for every integer of the width; room for those that are there is asked by the
         # second cast.
-        column = column.cast(pa.decimal128(MAX_DECIMAL_DIGITS, kind.scale))
-    return column.cast(kind)
+        column = column.cast(pa.decimal128(MAX_DECIMAL_DIGITS, arrow_type.scale))
+    return column.cast(arrow_type)
 
 
 def widens(source: pa.DataType, target: pa.DataType) -> bool:

@@ -26,13 +26,13 @@ def microseconds_of_duration(duration: str | dt.timedelta) -> int:
         return duration // dt.timedelta(microseconds=1)
     # A plain number, say, is told what it lacks.
     text = str(duration)
-    parts, place = [], 0
-    while place < len(text.rstrip()):
-        part = _PART.match(text, place)
+    parts, offset = [], 0
+    while offset < len(text.rstrip()):
+        part = _PART.match(text, offset)
         if part is None:
             raise _unknown_duration(text)
         parts.append(float(part[1]) * _seconds(part[2].lower(), text))
-        place = part.end()
+        offset = part.end()
     if not parts:
         raise _unknown_duration(text)
     try:
@@ -43,7 +43,7 @@ def microseconds_of_duration(duration: str | dt.timedelta) -> int:
         raise InvalidInput(f"{text!r} is too long a time.") from error
 
 
-def duration_text(microseconds: int) -> str:
+def duration_in_words(microseconds: int) -> str:
     """A length of time as people write it, such as "1 hour 30 minutes"; `microseconds_of_duration` reads it
     back.
 

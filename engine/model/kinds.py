@@ -22,7 +22,7 @@ from typing import Any
 import pyarrow as pa
 
 from engine.errors import InvalidInput
-from engine.model.durations import duration_text
+from engine.model.durations import duration_in_words
 from engine.model.sql_types import sql_type
 
 RESERVED_PREFIX = "__"
@@ -82,7 +82,7 @@ class MergedColumn:
             return (self.name, f"{hidden}_at")
         return (f"{hidden}_sketch",) if self.function in SKETCHES else (self.name,)
 
-    def kind(self, rows: pa.Schema) -> pa.DataType:
+    def arrow_type(self, rows: pa.Schema) -> pa.DataType:
         """Arrow type of the finished value.
 
         Args:
@@ -252,7 +252,7 @@ class Behaviour:
         words = [_kind_text(self.kind)]
         if self.retention is not None:
             words.append(
-                f"RETENTION {duration_text(self.retention.microseconds)} BY "
+                f"RETENTION {duration_in_words(self.retention.microseconds)} BY "
                 f"{self.retention.column or 'COMMIT'}"
             )
         words += [
@@ -332,7 +332,9 @@ def schemas_of(rows: pa.Schema, behaviour: Behaviour) -> Schemas:
     if isinstance(kind, Merge | Session):
         merged = {name for column in kind.columns for name in column.partials}
         plain = [column for column in rows if column.name not in merged]
-        visible = pa.schema([*plain, *(pa.field(column.name, column.kind(rows)) for column in kind.columns)])
+        visible = pa.schema(
+            [*plain, *(pa.field(column.name, column.arrow_type(rows)) for column in kind.columns)]
+        )
     elif isinstance(kind, Versioned):
         visible = rows.append(pa.field(kind.valid_to, rows.field(kind.valid_from).type))
     hidden = [column for column in rows if column.name not in visible.names]
@@ -432,18 +434,18 @@ def _check_column(store: str, rows: pa.Schema, column: MergedColumn) -> None:
             f"Store {store}: the merged column {column.name} is folded from {', '.join(missing)}, which the "
             "rows lack."
         )
-    kinds = [rows.field(name).type for name in column.partials]
-    if column.function in SKETCHES and not pa.types.is_binary(kinds[0]):
+    types = [rows.field(name).type for name in column.partials]
+    if column.function in SKETCHES and not pa.types.is_binary(types[0]):
         raise InvalidInput(
-            f"Store {store}: {column.partials[0]} is {sql_type(kinds[0])}, and a sketch is BLOB."
+            f"Store {store}: {column.partials[0]} is {sql_type(types[0])}, and a sketch is BLOB."
         )
-    if column.function in (Function.SUM, Function.AVG) and not _is_number(kinds[0]):
-        raise InvalidInput(f"Store {store}: {column.partials[0]} is {sql_type(kinds[0])}, which has no sum.")
+    if column.function in (Function.SUM, Function.AVG) and not _is_number(types[0]):
+        raise InvalidInput(f"Store {store}: {column.partials[0]} is {sql_type(types[0])}, which has no sum.")
     counts = {Function.COUNT: 0, Function.AVG: 1}
-    if column.function in counts and not pa.types.is_int64(kinds[counts[column.function]]):
+    if column.function in counts and not pa.types.is_int64(types[counts[column.function]]):
         raise InvalidInput(
             f"Store {store}: {column.partials[counts[column.function]]} is "
-            f"{sql_type(kinds[counts[column.function]])}, and a count is BIGINT."
+            f"{sql_type(types[counts[column.function]])}, and a count is BIGINT."
         )
     if column.function in (Function.MIN, Function.MAX):
         _check_ordered(store, rows, column.name, column.function)
@@ -466,10 +468,10 @@ def _check_retention(store: str, visible: pa.Schema, retention: Retention) -> No
 def _check_timestamp(store: str, schema: pa.Schema, name: str, *, or_date: bool = False) -> None:
     if name not in schema.names:
         raise InvalidInput(f"Store {store}: there is no column {name} among {', '.join(schema.names)}.")
-    kind = schema.field(name).type
-    if not (pa.types.is_timestamp(kind) or (or_date and pa.types.is_date32(kind))):
+    arrow_type = schema.field(name).type
+    if not (pa.types.is_timestamp(arrow_type) or (or_date and pa.types.is_date32(arrow_type))):
         raise InvalidInput(
-            f"Store {store}: {name} is {sql_type(kind)}, and has to be a "
+            f"Store {store}: {name} is {sql_type(arrow_type)}, and has to be a "
             f"TIMESTAMP{' or DATE' if or_date else ''}."
         )
 
@@ -479,13 +481,15 @@ def _check_ordered(store: str, rows: pa.Schema, name: str, what: str) -> None:
         raise InvalidInput(
             f"Store {store}: there is no column {name} for {what} among {', '.join(rows.names)}."
         )
-    kind = rows.field(name).type
-    if pa.types.is_nested(kind):
-        raise InvalidInput(f"Store {store}: {name} is {sql_type(kind)}, which has no order for {what}.")
+    arrow_type = rows.field(name).type
+    if pa.types.is_nested(arrow_type):
+        raise InvalidInput(f"Store {store}: {name} is {sql_type(arrow_type)}, which has no order for {what}.")
 
 
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+def _is_number(arrow_type: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(arrow_type) or pa.types.is_floating(arrow_type) or pa.types.is_decimal(arrow_type)
+    )
 
 
 def _kind_document(kind: Kind) -> dict[str, Any]:
@@ -524,7 +528,7 @@ def _kind_text(kind: Kind) -> str:
         return f"VERSIONED BY {kind.valid_from}"
     merged = ", ".join(column.describe() for column in kind.columns)
     return (
-        f"SESSIONS GAP {duration_text(kind.gap_microseconds)} MERGE ({merged})"
+        f"SESSIONS GAP {duration_in_words(kind.gap_microseconds)} MERGE ({merged})"
         if isinstance(kind, Session)
         else f"MERGE ({merged})"
     )

@@ -17,7 +17,7 @@ from engine.errors import InvalidInput
 from engine.model.columns import MAX_COLUMN_NUMBER, Column, cast_exactly, text_of, value_of, widens
 from engine.model.kinds import RESERVED_PREFIX, Behaviour, KeyValue, Merge, Session, Versioned
 from engine.model.schema import TOMBSTONE_COLUMN, StoreDefinition, define_store
-from engine.model.sql_types import arrow_type, sql_type
+from engine.model.sql_types import parse_sql_type, sql_type
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,12 @@ class AddColumn:
 
     Attributes:
         name: Its name.
-        kind: Its canonical type.
+        arrow_type: Its canonical type.
         default: Its value in rows that were written before, as text; None for NULL.
     """
 
     name: str
-    kind: pa.DataType
+    arrow_type: pa.DataType
     default: str | None = None
 
 
@@ -55,7 +55,7 @@ class WidenColumn:
     """A type that has all values of the one before, and more."""
 
     name: str
-    kind: pa.DataType
+    arrow_type: pa.DataType
 
 
 Change = AddColumn | DropColumn | RenameColumn | WidenColumn
@@ -91,8 +91,8 @@ def parse_changes(
         for old, new in (_equation(text, "--rename old=new") for text in rename)
     ]
     widened = [
-        WidenColumn(name, arrow_type(kind))
-        for name, kind in (_equation(text, "--widen column=BIGINT") for text in widen)
+        WidenColumn(name, parse_sql_type(type_name))
+        for name, type_name in (_equation(text, "--widen column=BIGINT") for text in widen)
     ]
     return (
         *renamed,
@@ -123,7 +123,7 @@ def _parse_added_column(text: str) -> AddColumn:
         if len(default) < 2 or not default.endswith("'"):
             raise InvalidInput(f"The default {default} lacks a quotation mark.")
         default = default[1:-1].replace("''", "'")
-    return AddColumn(_name(found), arrow_type(found["kind"]), default)
+    return AddColumn(_name(found), parse_sql_type(found["kind"]), default)
 
 
 def _unquoted_name(text: str) -> str:
@@ -166,7 +166,7 @@ class _Draft:
                 self._check_of_no_use(name, "dropped")
                 del self.fields[name], self.columns[name]
             case RenameColumn(name, to):
-                self._check_there(name)
+                self._check_exists(name)
                 self._check_free(to)
                 self._rename(name, to)
             case WidenColumn(name, kind):
@@ -174,24 +174,24 @@ class _Draft:
                 self._widen(name, kind)
 
     def _rename(self, name: str, to: str) -> None:
-        self.fields = {to if each == name else each: kind for each, kind in self.fields.items()}
+        self.fields = {to if each == name else each: arrow_type for each, arrow_type in self.fields.items()}
         self.columns = {to if each == name else each: column for each, column in self.columns.items()}
         self.key = [to if each == name else each for each in self.key]
         self.behaviour = _rename_in_behaviour(self.behaviour, name, to)
 
-    def _widen(self, name: str, kind: pa.DataType) -> None:
+    def _widen(self, name: str, arrow_type: pa.DataType) -> None:
         narrow, column = self.fields[name], self.columns[name]
-        if not widens(narrow, kind):
+        if not widens(narrow, arrow_type):
             raise InvalidInput(
-                f"{name} is {sql_type(narrow)}, and {sql_type(kind)} does not have all of its values"
+                f"{name} is {sql_type(narrow)}, and {sql_type(arrow_type)} does not have all of its values"
             )
         default = (
             column.default
             if column.default is None
-            else text_of(cast_exactly(column.default_value(narrow), kind))
+            else text_of(cast_exactly(column.default_value(narrow), arrow_type))
         )
         self.columns[name] = Column(self._number(), default, ((column.number, narrow), *column.older))
-        self.fields[name] = kind
+        self.fields[name] = arrow_type
 
     def _number(self) -> int:
         number = self.next_column
@@ -200,7 +200,7 @@ class _Draft:
         self.next_column += 1
         return number
 
-    def _check_there(self, name: str) -> None:
+    def _check_exists(self, name: str) -> None:
         if name not in self.fields:
             is_made = name in self.columns and not name.startswith(RESERVED_PREFIX)
             raise InvalidInput(
@@ -215,7 +215,7 @@ class _Draft:
 
     def _check_of_no_use(self, name: str, what: str) -> None:
         """Refuse changes to columns that say which rows are there, and where."""
-        self._check_there(name)
+        self._check_exists(name)
         if name in self.key:
             raise InvalidInput(f"{name} is in the key, which places rows and cannot be {what}")
         if name in _columns_in_use(self.behaviour):
@@ -261,7 +261,9 @@ def _rename_in_behaviour(behaviour: Behaviour, name: str, to: str) -> Behaviour:
     return replace(behaviour, kind=kind, retention=retention)
 
 
-def migrated(definition: StoreDefinition, changes: Sequence[Change], generation: int) -> StoreDefinition:
+def migrate_definition(
+    definition: StoreDefinition, changes: Sequence[Change], generation: int
+) -> StoreDefinition:
     """What becomes of a store.
 
     Args:
@@ -305,15 +307,15 @@ def _requested_columns(definition: StoreDefinition, changes: Sequence[Change]) -
     key = list(definition.key)
     for change in changes:
         match change:
-            case AddColumn(name, kind) | WidenColumn(name, kind):
-                fields[name] = kind
+            case AddColumn(name, arrow_type) | WidenColumn(name, arrow_type):
+                fields[name] = arrow_type
             case DropColumn(name):
                 fields.pop(name, None)
                 key = [each for each in key if each != name]
             case RenameColumn(name, to):
-                fields = {to if each == name else each: kind for each, kind in fields.items()}
+                fields = {to if each == name else each: arrow_type for each, arrow_type in fields.items()}
                 key = [to if each == name else each for each in key]
-    columns = ", ".join(f"{name} {sql_type(kind)}" for name, kind in fields.items())
+    columns = ", ".join(f"{name} {sql_type(arrow_type)}" for name, arrow_type in fields.items())
     return f"{definition.name} ({columns}) KEY ({', '.join(key)})"
 
 
@@ -333,10 +335,10 @@ def convert_rows(rows: pa.RecordBatch, source: StoreDefinition, target: StoreDef
     """
     if source.generation == target.generation:
         return rows
-    places = {source.column(field.name).number: place for place, field in enumerate(source.row_schema)}
+    indexes = {source.column(field.name).number: index for index, field in enumerate(source.row_schema)}
     columns = [
         target.column(field.name).read(
-            places, field.type, rows.num_rows, lambda number, kind: rows.column(places[number])
+            indexes, field.type, rows.num_rows, lambda number, kind: rows.column(indexes[number])
         )
         for field in target.row_schema
     ]

@@ -76,23 +76,29 @@ def partition_of(keys: Sequence[pa.Array | pa.ChunkedArray], partitions: int) ->
     Raises:
         InvalidInput: A column's type cannot place rows: floating point and nested types.
     """
-    columns = [_contiguous(key) for key in keys]
+    columns = [_hash_input(key) for key in keys]
     if len(columns[0]) <= _SCALAR_ROWS:
         return np.array([h % partitions for h in _scalar_hashes(columns)], dtype=np.int32)
     return _remainder(_vector_hashes(columns).view(np.int32), partitions)
 
 
-def value_partitioner(kind: pa.DataType, partitions: int) -> Callable[[Any], PartitionId]:
+def value_partitioner(arrow_type: pa.DataType, partitions: int) -> Callable[[Any], PartitionId]:
     """`partition_of` for one value after the other of a column of integers or strings.
 
     Args:
-        kind: An integer type or `string`.
+        arrow_type: An integer type or `string`.
         partitions: How many partitions there are.
 
     Returns:
         A function that takes an `int` within the range of the type, or a `str`.
     """
-    value_hash = _text_hash if pa.types.is_string(kind) else _long_hash if kind in _LONG_TYPES else _int_hash
+    value_hash = (
+        _text_hash
+        if pa.types.is_string(arrow_type)
+        else _long_hash
+        if arrow_type in _LONG_TYPES
+        else _int_hash
+    )
 
     def partition(value: Any) -> PartitionId:
         found = value_hash(value, _SEED)
@@ -121,7 +127,7 @@ def partitions_of(
     return frozenset(PartitionId(number) for number in set(placed.tolist()))
 
 
-def _contiguous(key: pa.Array | pa.ChunkedArray) -> pa.Array:
+def _hash_input(key: pa.Array | pa.ChunkedArray) -> pa.Array:
     """One array, with what Spark hashes in place of decimals."""
     column = key.combine_chunks() if isinstance(key, pa.ChunkedArray) else key
     if not pa.types.is_decimal128(column.type):
@@ -166,10 +172,10 @@ def _remainder(hashes: npt.NDArray[np.int32], partitions: int) -> npt.NDArray[np
     return np.subtract(hashes, quotient, out=quotient)
 
 
-def _cannot_place(kind: pa.DataType) -> InvalidInput:
+def _cannot_place(arrow_type: pa.DataType) -> InvalidInput:
     return InvalidInput(
-        f"Values of the Arrow type {kind} cannot place rows in partitions; use integers, decimals, strings, "
-        "binary, booleans, dates or timestamps."
+        f"Values of the Arrow type {arrow_type} cannot place rows in partitions; use integers, decimals, "
+        "strings, binary, booleans, dates or timestamps."
     )
 
 
@@ -180,23 +186,23 @@ def _scalar_hashes(columns: Sequence[pa.Array]) -> Iterator[int]:
     """Signed 32-bit hashes of the rows."""
     hashes = [_SEED] * len(columns[0])
     for column in columns:
-        kind = column.type
-        if kind in _LONG_TYPES:
+        arrow_type = column.type
+        if arrow_type in _LONG_TYPES:
             hashes = [
                 h if v is None else _long_hash(v, h) for v, h in zip(_integers(column), hashes, strict=True)
             ]
-        elif kind in _INT_TYPES:
+        elif arrow_type in _INT_TYPES:
             hashes = [
                 h if v is None else _int_hash(v, h) for v, h in zip(_integers(column), hashes, strict=True)
             ]
-        elif kind in _BYTES_TYPES:
+        elif arrow_type in _BYTES_TYPES:
             values = [value.as_buffer() for value in column]
             hashes = [
                 h if v is None else _bytes_hash(v.to_pybytes(), h)
                 for v, h in zip(values, hashes, strict=True)
             ]
         else:
-            raise _cannot_place(kind)
+            raise _cannot_place(arrow_type)
     return (h - (1 << 32) if h >> 31 else h for h in hashes)
 
 
@@ -285,11 +291,13 @@ def _fixed_width(column: pa.Array) -> npt.NDArray[np.generic]:
     """The values of a column of integers, booleans, dates or timestamps, without a copy where they have bytes
     of their own; any value where null.
     """
-    kind = column.type
-    if pa.types.is_boolean(kind):
-        column, kind = column.cast(pa.uint8()), pa.uint8()
+    arrow_type = column.type
+    if pa.types.is_boolean(arrow_type):
+        column, arrow_type = column.cast(pa.uint8()), pa.uint8()
     dtype = (
-        np.dtype(f"i{kind.byte_width}") if pa.types.is_temporal(kind) else np.dtype(kind.to_pandas_dtype())
+        np.dtype(f"i{arrow_type.byte_width}")
+        if pa.types.is_temporal(arrow_type)
+        else np.dtype(arrow_type.to_pandas_dtype())
     )
     values: npt.NDArray[np.generic] = np.frombuffer(column.buffers()[1], dtype=dtype)
     return values[column.offset : column.offset + len(column)]
@@ -299,8 +307,8 @@ def _int_hasher(values: npt.NDArray[np.generic]) -> _Hasher:
     def fold(start: int, stop: int, hashes: _Words) -> None:
         words = values[start:stop].astype(np.int32).view(np.uint32)
         scratch = np.empty_like(words)
-        _mix_in(words, hashes, scratch)
-        _finish_in(hashes, np.uint32(4), scratch)
+        _mix_hashes(words, hashes, scratch)
+        _finish_hashes(hashes, np.uint32(4), scratch)
 
     return fold
 
@@ -311,8 +319,8 @@ def _long_hasher(values: npt.NDArray[np.generic]) -> _Hasher:
     def fold(start: int, stop: int, hashes: _Words) -> None:
         scratch = np.empty(stop - start, dtype=np.uint32)
         for half in (0, 1):
-            _mix_in(halves[start:stop, half].copy(), hashes, scratch)
-        _finish_in(hashes, np.uint32(8), scratch)
+            _mix_hashes(halves[start:stop, half].copy(), hashes, scratch)
+        _finish_hashes(hashes, np.uint32(8), scratch)
 
     return fold
 
@@ -338,7 +346,7 @@ def _bytes_hasher(column: pa.Array) -> _Hasher:
         begins, lengths, sorted_hashes = begins[order], lengths[order], hashes[order]
         by_hand = _mix_words(windows, begins, lengths, sorted_hashes)
         _mix_tails(data, begins[by_hand:], lengths[by_hand:], sorted_hashes[by_hand:])
-        _finish_in(sorted_hashes, lengths.view(np.uint32), np.empty_like(sorted_hashes))
+        _finish_hashes(sorted_hashes, lengths.view(np.uint32), np.empty_like(sorted_hashes))
         for row in range(by_hand):
             value = data[begins[row] : begins[row] + lengths[row]].tobytes()
             sorted_hashes[row] = _bytes_hash(value, int(hashes[order[row]]))
@@ -364,7 +372,7 @@ def _mix_words(
         if active < _FEW_LONG_STRINGS:
             return active
         words = windows[begins[:active] + 4 * position]
-        _mix_in(words, hashes[:active], scratch[:active])
+        _mix_hashes(words, hashes[:active], scratch[:active])
     return 0
 
 
@@ -376,11 +384,11 @@ def _mix_tails(
         rows = np.flatnonzero((lengths & 3) > position)
         tail = data[begins[rows] + (lengths[rows] & ~3) + position].view(np.int8)
         some = hashes[rows]
-        _mix_in(tail.astype(np.int32).view(np.uint32), some, np.empty_like(some))
+        _mix_hashes(tail.astype(np.int32).view(np.uint32), some, np.empty_like(some))
         hashes[rows] = some
 
 
-def _mix_in(words: _Words, hashes: _Words, scratch: _Words) -> None:
+def _mix_hashes(words: _Words, hashes: _Words, scratch: _Words) -> None:
     """Fold one word a row into the hashes, in place; `words` and `scratch` are overwritten."""
     np.multiply(words, np.uint32(_C1), out=words)
     _rotate(words, 15, scratch)
@@ -397,7 +405,7 @@ def _rotate(values: _Words, bits: int, scratch: _Words) -> None:
     np.bitwise_or(values, scratch, out=values)
 
 
-def _finish_in(hashes: _Words, lengths: _Words | np.uint32, scratch: _Words) -> None:
+def _finish_hashes(hashes: _Words, lengths: _Words | np.uint32, scratch: _Words) -> None:
     np.bitwise_xor(hashes, lengths, out=hashes)
     for shift, factor in ((16, _F1), (13, _F2)):
         np.right_shift(hashes, np.uint32(shift), out=scratch)

@@ -47,8 +47,8 @@ AsOf = AsOfEpoch | AsOfTimestamp
 
 @dataclass(frozen=True)
 class ReadPoint:
-    """Which epochs a query may read. Without any wish that is, for each group, the newest that all partitions
-    have which it needs.
+    """Which epochs a query may read. Without any limit that is, for each group, the newest that all
+    partitions have which it needs.
 
     Attributes:
         min_epoch: Oldest epoch that will do, of every group that the query reads; it is waited for. Whoever
@@ -60,7 +60,7 @@ class ReadPoint:
         as_of_default: The same for all groups that `as_of` does not name. An epoch can be meant by one group
             only.
         generations: How many migrations of a group may be in effect, where the columns of an answer are told
-            already. Clients do not wish so.
+            already. Clients do not ask for it.
     """
 
     min_epoch: Epoch | None = None
@@ -69,7 +69,7 @@ class ReadPoint:
     as_of_default: AsOf | None = None
     generations: Mapping[GroupName, range] = field(default_factory=dict)
 
-    def of(self, group: GroupName) -> AsOf | None:
+    def group_as_of(self, group: GroupName) -> AsOf | None:
         """What to read of a group; None for the newest within the limits."""
         return self.as_of.get(group, self.as_of_default)
 

@@ -26,7 +26,7 @@ from engine.model.kinds import (
     schemas_of,
     time_of,
 )
-from engine.model.sql_types import arrow_type, canonical_type, sql_type
+from engine.model.sql_types import canonical_type, parse_sql_type, sql_type
 
 StoreName = NewType("StoreName", str)
 GroupName = NewType("GroupName", str)
@@ -88,8 +88,8 @@ class StoreDefinition:
 
     def column(self, name: str) -> Column:
         """A stored column by its name."""
-        place: int = self.stored_schema.get_field_index(name)
-        return self.columns[place]
+        index: int = self.stored_schema.get_field_index(name)
+        return self.columns[index]
 
     @property
     def key_schema(self) -> pa.Schema:
@@ -143,9 +143,9 @@ class StoreDefinition:
         Raises:
             Corrupt: The bytes are no definition, or of a format that this version does not know.
         """
-        document = _to_document(data)
+        document = _parse_document(data)
         try:
-            schema = pa.schema([pa.field(c["name"], arrow_type(c["type"])) for c in document["columns"]])
+            schema = pa.schema([pa.field(c["name"], parse_sql_type(c["type"])) for c in document["columns"]])
             definition = define_store(
                 document["name"],
                 schema,
@@ -185,13 +185,14 @@ def time_in_key(definition: StoreDefinition) -> str:
     times = (
         name
         for name in behind
-        if pa.types.is_timestamp(kind := definition.schema.field(name).type) or pa.types.is_date32(kind)
+        if pa.types.is_timestamp(arrow_type := definition.schema.field(name).type)
+        or pa.types.is_date32(arrow_type)
     )
     return next(times, "")
 
 
 def _column_document(column: Column) -> dict[str, Any]:
-    older = [[number, sql_type(kind)] for number, kind in column.older]
+    older = [[number, sql_type(arrow_type)] for number, arrow_type in column.older]
     return {
         "number": column.number,
         **({} if column.default is None else {"default": column.default}),
@@ -205,7 +206,7 @@ def _with_column_numbers(definition: StoreDefinition, document: Mapping[str, Any
         Column(
             int(entry["number"]),
             entry.get("default"),
-            tuple((int(number), arrow_type(kind)) for number, kind in entry.get("older", ())),
+            tuple((int(number), parse_sql_type(type_name)) for number, type_name in entry.get("older", ())),
         )
         for entry in stored
     )
@@ -219,7 +220,7 @@ def _with_column_numbers(definition: StoreDefinition, document: Mapping[str, Any
     )
 
 
-def _to_document(data: bytes) -> Mapping[str, Any]:
+def _parse_document(data: bytes) -> Mapping[str, Any]:
     try:
         document = json.loads(data)
     except ValueError as error:
@@ -292,7 +293,7 @@ def define_store(
         raise InvalidInput(
             f"Store {name}: partitions must be a whole number from 1 to {MAX_PARTITIONS}, not {partitions!r}."
         )
-    rows = _canonical(name, schema, whole_key)
+    rows = _canonical_schema(name, schema, whole_key)
     check_behaviour(name, rows, whole_key, behaviour)
     schemas = schemas_of(rows, behaviour)
     definition = StoreDefinition(
@@ -312,7 +313,7 @@ def define_store(
     return definition
 
 
-def _canonical(store: str, schema: pa.Schema, key: Sequence[str]) -> pa.Schema:
+def _canonical_schema(store: str, schema: pa.Schema, key: Sequence[str]) -> pa.Schema:
     fields = []
     for field in schema:
         try:
@@ -379,9 +380,9 @@ def _check_key(store: str, schema: pa.Schema, key: Sequence[str]) -> None:
 
 def _check_key_types(definition: StoreDefinition) -> None:
     for name in definition.key:
-        kind = definition.schema.field(name).type
-        if pa.types.is_floating(kind) or pa.types.is_nested(kind):
+        arrow_type = definition.schema.field(name).type
+        if pa.types.is_floating(arrow_type) or pa.types.is_nested(arrow_type):
             raise InvalidInput(
-                f"Store {definition.name}: {name} is {sql_type(kind)}, which cannot be a key; "
+                f"Store {definition.name}: {name} is {sql_type(arrow_type)}, which cannot be a key; "
                 "use integers, VARCHAR, BLOB, BOOLEAN, DATE, TIMESTAMP or DECIMAL."
             )

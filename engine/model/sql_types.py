@@ -31,16 +31,16 @@ _ARROW_OF: dict[str, pa.DataType] = {
     "TIMESTAMP": pa.timestamp("us"),
     "TIMESTAMP WITH TIME ZONE": pa.timestamp("us", "UTC"),
 }
-_SQL_OF = {kind: name for name, kind in _ARROW_OF.items()}
+_SQL_OF = {arrow_type: name for name, arrow_type in _ARROW_OF.items()}
 MAX_DEPTH = 32
 MAX_DECIMAL_DIGITS = 38
 
 
-def sql_type(kind: pa.DataType) -> str:
+def sql_type(arrow_type: pa.DataType) -> str:
     """The SQL name of a canonical Arrow type.
 
     Args:
-        kind: A type that `canonical_type` returned.
+        arrow_type: A type that `canonical_type` returned.
 
     Returns:
         DuckDB's name, such as `BIGINT`, `DECIMAL(10,2)`, `STRUCT("a" BIGINT)`, `VARCHAR[]` or `MAP(VARCHAR,
@@ -49,29 +49,31 @@ def sql_type(kind: pa.DataType) -> str:
     Raises:
         InvalidInput: The type has no canonical form.
     """
-    if kind in _SQL_OF:
-        return _SQL_OF[kind]
-    if pa.types.is_decimal(kind):
-        return f"DECIMAL({kind.precision},{kind.scale})"
-    if pa.types.is_list(kind):
-        return f"{sql_type(kind.value_type)}[]"
-    if pa.types.is_struct(kind):
-        return "STRUCT(" + ", ".join(f"{quoted(f.name)} {sql_type(f.type)}" for f in kind) + ")"
-    if pa.types.is_map(kind):
-        return f"MAP({sql_type(kind.key_type)}, {sql_type(kind.item_type)})"
-    raise InvalidInput(f"The Arrow type {kind} is not a value type of a store.")
+    if arrow_type in _SQL_OF:
+        return _SQL_OF[arrow_type]
+    if pa.types.is_decimal(arrow_type):
+        return f"DECIMAL({arrow_type.precision},{arrow_type.scale})"
+    if pa.types.is_list(arrow_type):
+        return f"{sql_type(arrow_type.value_type)}[]"
+    if pa.types.is_struct(arrow_type):
+        return (
+            "STRUCT(" + ", ".join(f"{quote_identifier(f.name)} {sql_type(f.type)}" for f in arrow_type) + ")"
+        )
+    if pa.types.is_map(arrow_type):
+        return f"MAP({sql_type(arrow_type.key_type)}, {sql_type(arrow_type.item_type)})"
+    raise InvalidInput(f"The Arrow type {arrow_type} is not a value type of a store.")
 
 
-def quoted(name: str) -> str:
+def quote_identifier(name: str) -> str:
     """A name as SQL has it, in double quotation marks."""
     return '"' + name.replace('"', '""') + '"'
 
 
-def canonical_type(kind: pa.DataType, depth: int = 0) -> pa.DataType:
+def canonical_type(arrow_type: pa.DataType, depth: int = 0) -> pa.DataType:
     """The one Arrow type that a store uses for values of a type.
 
     Args:
-        kind: Any Arrow type.
+        arrow_type: Any Arrow type.
         depth: How deep in a nested type this is; the outermost is 0.
 
     Returns:
@@ -82,59 +84,67 @@ def canonical_type(kind: pa.DataType, depth: int = 0) -> pa.DataType:
     """
     if depth > MAX_DEPTH:
         raise InvalidInput(f"Types nested deeper than {MAX_DEPTH} levels are not supported.")
-    if kind in _SQL_OF:
-        return kind
+    if arrow_type in _SQL_OF:
+        return arrow_type
     for matches, make in _CANONICAL:
-        if matches(kind):
-            return make(kind, depth)
+        if matches(arrow_type):
+            return make(arrow_type, depth)
     raise InvalidInput(
-        f"The Arrow type {kind} is not supported; cast it to one of {', '.join(_ARROW_OF)}, DECIMAL, a list, "
-        "a struct or a map."
+        f"The Arrow type {arrow_type} is not supported; cast it to one of {', '.join(_ARROW_OF)}, DECIMAL, "
+        "a list, a struct or a map."
     )
 
 
-def _decimal(kind: pa.DataType, depth: int) -> pa.DataType:
-    if kind.precision > MAX_DECIMAL_DIGITS or not 0 <= kind.scale <= kind.precision:
+def _decimal(arrow_type: pa.DataType, depth: int) -> pa.DataType:
+    if arrow_type.precision > MAX_DECIMAL_DIGITS or not 0 <= arrow_type.scale <= arrow_type.precision:
         raise InvalidInput(
-            f"{kind} is out of range: a decimal has at most {MAX_DECIMAL_DIGITS} digits and a scale from 0 "
-            "to its precision."
+            f"{arrow_type} is out of range: a decimal has at most {MAX_DECIMAL_DIGITS} digits and a scale "
+            "from 0 to its precision."
         )
-    return pa.decimal128(kind.precision, kind.scale)
+    return pa.decimal128(arrow_type.precision, arrow_type.scale)
 
 
-def _timestamp(kind: pa.DataType, depth: int) -> pa.DataType:
-    return pa.timestamp("us", "UTC" if kind.tz else None)
+def _timestamp(arrow_type: pa.DataType, depth: int) -> pa.DataType:
+    return pa.timestamp("us", "UTC" if arrow_type.tz else None)
 
 
-def _list(kind: pa.DataType, depth: int) -> pa.DataType:
-    return pa.list_(pa.field("item", canonical_type(kind.value_type, depth + 1)))
+def _list(arrow_type: pa.DataType, depth: int) -> pa.DataType:
+    return pa.list_(pa.field("item", canonical_type(arrow_type.value_type, depth + 1)))
 
 
-def _struct(kind: pa.DataType, depth: int) -> pa.DataType:
-    if not kind.num_fields:
+def _struct(arrow_type: pa.DataType, depth: int) -> pa.DataType:
+    if not arrow_type.num_fields:
         raise InvalidInput("A struct without fields is not supported.")
-    names = [f.name.lower() for f in kind]
+    names = [f.name.lower() for f in arrow_type]
     if len(set(names)) != len(names):
-        raise InvalidInput(f"The struct {kind} has two fields of one name.")
-    return pa.struct([pa.field(f.name, canonical_type(f.type, depth + 1)) for f in kind])
+        raise InvalidInput(f"The struct {arrow_type} has two fields of one name.")
+    return pa.struct([pa.field(f.name, canonical_type(f.type, depth + 1)) for f in arrow_type])
 
 
-def _map(kind: pa.DataType, depth: int) -> pa.DataType:
-    return pa.map_(canonical_type(kind.key_type, depth + 1), canonical_type(kind.item_type, depth + 1))
-
-
-def _is_any_string(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
-def _is_any_binary(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind) or pa.types.is_fixed_size_binary(kind)
+def _map(arrow_type: pa.DataType, depth: int) -> pa.DataType:
+    return pa.map_(
+        canonical_type(arrow_type.key_type, depth + 1), canonical_type(arrow_type.item_type, depth + 1)
     )
 
 
-def _is_any_list(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+def _is_any_string(arrow_type: pa.DataType) -> bool:
+    return bool(pa.types.is_large_string(arrow_type) or pa.types.is_string_view(arrow_type))
+
+
+def _is_any_binary(arrow_type: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_large_binary(arrow_type)
+        or pa.types.is_binary_view(arrow_type)
+        or pa.types.is_fixed_size_binary(arrow_type)
+    )
+
+
+def _is_any_list(arrow_type: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_list(arrow_type)
+        or pa.types.is_large_list(arrow_type)
+        or pa.types.is_fixed_size_list(arrow_type)
+    )
 
 
 _CANONICAL: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType, int], pa.DataType]], ...] = (
@@ -151,23 +161,23 @@ _CANONICAL: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType, in
 )
 
 
-def arrow_type(text: str) -> pa.DataType:
+def parse_sql_type(text: str) -> pa.DataType:
     """The canonical Arrow type of an SQL type name that `sql_type` made.
 
     Args:
         text: Such as `BIGINT`, `DECIMAL(10,2)` or `STRUCT("a" BIGINT, "b" VARCHAR[])`; in small letters, too.
 
     Returns:
-        The canonical type: `arrow_type(sql_type(t)) == t`.
+        The canonical type: `parse_sql_type(sql_type(t)) == t`.
 
     Raises:
         InvalidInput: The text is no type name.
     """
     text = _QUOTED_OR_NOT.sub(lambda part: part[0] if part[0].startswith('"') else part[0].upper(), text)
-    kind, rest = _parse(text, 0)
+    arrow_type, rest = _parse(text, 0)
     if rest.strip():
         raise InvalidInput(f"The type {text!r} is not understood from {rest.strip()!r} on.")
-    return canonical_type(kind)
+    return canonical_type(arrow_type)
 
 
 _QUOTED_OR_NOT = re.compile(r'"(?:[^"]|"")*"|[^"]+')
@@ -179,10 +189,10 @@ _FIELD = re.compile(r'\s*"((?:[^"]|"")*)"\s')
 def _parse(text: str, depth: int) -> tuple[pa.DataType, str]:
     if depth > MAX_DEPTH:
         raise InvalidInput(f"Types nested deeper than {MAX_DEPTH} levels are not supported.")
-    kind, rest = _parse_element(text, depth)
+    arrow_type, rest = _parse_element(text, depth)
     while rest.startswith("[]"):
-        kind, rest = pa.list_(pa.field("item", kind)), rest[2:]
-    return kind, rest
+        arrow_type, rest = pa.list_(pa.field("item", arrow_type)), rest[2:]
+    return arrow_type, rest
 
 
 def _parse_element(text: str, depth: int) -> tuple[pa.DataType, str]:
@@ -213,8 +223,8 @@ def _parse_struct(text: str, depth: int) -> tuple[pa.DataType, str]:
         found = _FIELD.match(text)
         if not found:
             raise InvalidInput(f"A struct field needs a quoted name at {text!r}.")
-        kind, text = _parse(text[found.end() :], depth + 1)
-        fields.append(pa.field(found[1].replace('""', '"'), kind))
+        arrow_type, text = _parse(text[found.end() :], depth + 1)
+        fields.append(pa.field(found[1].replace('""', '"'), arrow_type))
         if text.lstrip().startswith(")"):
             return pa.struct(fields), _expect(text, ")")
         text = _expect(text, ",")

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from engine.errors import InvalidInput
 from engine.model.sql_types import canonical_type, sql_type
-from engine.sql.literals import Shape
+from engine.sql.literals import Template
 from engine.sql.parameters import ParameterSlot
 
 DEFAULT_TYPE = pa.string()
@@ -44,16 +44,16 @@ def suggested_types(slots: Sequence[ParameterSlot]) -> tuple[pa.DataType, ...]:
     return tuple(_suggested_type(slot.type) for slot in slots)
 
 
-def _suggested_type(kind: pa.DataType | None) -> pa.DataType:
-    if kind is None:
+def _suggested_type(arrow_type: pa.DataType | None) -> pa.DataType:
+    if arrow_type is None:
         return DEFAULT_TYPE
-    if pa.types.is_list(kind):
-        return pa.list_(pa.field("item", _suggested_type(kind.value_type)))
-    if pa.types.is_uint64(kind):
+    if pa.types.is_list(arrow_type):
+        return pa.list_(pa.field("item", _suggested_type(arrow_type.value_type)))
+    if pa.types.is_uint64(arrow_type):
         return UNSIGNED_TYPE
-    if pa.types.is_integer(kind):
+    if pa.types.is_integer(arrow_type):
         return pa.int64()
-    return pa.float64() if pa.types.is_floating(kind) else kind
+    return pa.float64() if pa.types.is_floating(arrow_type) else arrow_type
 
 
 def parameter_values(slots: Sequence[ParameterSlot], given: pa.RecordBatch | None) -> tuple[pa.Scalar, ...]:
@@ -82,7 +82,7 @@ def parameter_values(slots: Sequence[ParameterSlot], given: pa.RecordBatch | Non
         and set(given.schema.names) == {slot.name for slot in slots}
     )
     return tuple(
-        _value(slot, given.column(slot.name if by_name else place)[0]) for place, slot in enumerate(slots)
+        _value(slot, given.column(slot.name if by_name else index)[0]) for index, slot in enumerate(slots)
     )
 
 
@@ -91,7 +91,7 @@ def _value(slot: ParameterSlot, value: pa.Scalar) -> pa.Scalar:
         return value
     if pa.types.is_null(value.type):
         return pa.scalar(None, slot.type or DEFAULT_TYPE)
-    value = _canonical(slot, value)
+    value = _canonical_value(slot, value)
     if slot.type is None or slot.is_cast or _family(value.type) == _family(slot.type):
         # A value keeps its own type: converted to the one of its place it could be rounded.
         return value
@@ -102,14 +102,14 @@ def _value(slot: ParameterSlot, value: pa.Scalar) -> pa.Scalar:
     raise InvalidInput(f"Parameter {slot.name} must be {sql_type(slot.type)}, not {sql_type(value.type)}.")
 
 
-def _announced_text(kind: pa.DataType) -> pa.DataType | None:
+def _announced_text(arrow_type: pa.DataType) -> pa.DataType | None:
     """The type of the texts that may stand for moments, as drivers must write them that do not say which zone
     theirs are of.
     """
-    if pa.types.is_list(kind):
-        item = _announced_text(kind.value_type)
+    if pa.types.is_list(arrow_type):
+        item = _announced_text(arrow_type.value_type)
         return None if item is None else pa.list_(pa.field("item", item))
-    return pa.string() if pa.types.is_timestamp(kind) and kind.tz is not None else None
+    return pa.string() if pa.types.is_timestamp(arrow_type) and arrow_type.tz is not None else None
 
 
 def _instants(slot: ParameterSlot, value: Any) -> Any:
@@ -130,10 +130,10 @@ def _instants(slot: ParameterSlot, value: Any) -> Any:
     )
 
 
-def _canonical(slot: ParameterSlot, value: pa.Scalar) -> pa.Scalar:
+def _canonical_value(slot: ParameterSlot, value: pa.Scalar) -> pa.Scalar:
     try:
-        kind = canonical_type(value.type)
-        return value if value.type == kind else pc.cast(value, kind)
+        arrow_type = canonical_type(value.type)
+        return value if value.type == arrow_type else pc.cast(value, arrow_type)
     except InvalidInput as error:
         raise InvalidInput(f"Parameter {slot.name}: {error.message}") from error
     except pa.ArrowException as error:
@@ -142,34 +142,36 @@ def _canonical(slot: ParameterSlot, value: pa.Scalar) -> pa.Scalar:
         ) from error
 
 
-def _family(kind: pa.DataType) -> str:
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+def _family(arrow_type: pa.DataType) -> str:
+    if pa.types.is_integer(arrow_type) or pa.types.is_floating(arrow_type) or pa.types.is_decimal(arrow_type):
         return "number"
-    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+    if pa.types.is_date(arrow_type) or pa.types.is_timestamp(arrow_type):
         return "time"
-    if pa.types.is_list(kind):
-        return f"list of {_family(kind.value_type)}"
-    return str(kind)
+    if pa.types.is_list(arrow_type):
+        return f"list of {_family(arrow_type.value_type)}"
+    return str(arrow_type)
 
 
-def shape_values(slots: Sequence[ParameterSlot], shape: Shape) -> tuple[pa.Scalar, ...] | None:
-    """The literals of a short statement as values of the parameters of its shape.
+def template_values(slots: Sequence[ParameterSlot], template: Template) -> tuple[pa.Scalar, ...] | None:
+    """The literals of a short statement as values of the parameters of its template.
 
     Args:
-        slots: Parameters of the shape; all have types.
-        shape: The statement's shape.
+        slots: Parameters of the template; all have types.
+        template: The statement's template.
 
     Returns:
         The values; None where a literal is not plainly one of its parameter's type, so that the engine would
         convert it.
     """
     values = []
-    for slot, value in zip(slots, shape.values, strict=True):
-        kind = slot.type
-        if not (pa.types.is_integer(kind) if isinstance(value, int) else pa.types.is_string(kind)):
+    for slot, value in zip(slots, template.values, strict=True):
+        arrow_type = slot.type
+        if not (
+            pa.types.is_integer(arrow_type) if isinstance(value, int) else pa.types.is_string(arrow_type)
+        ):
             return None
         try:
-            values.append(pa.scalar(value, kind))
+            values.append(pa.scalar(value, arrow_type))
         except (OverflowError, pa.ArrowInvalid):
             return None
     return tuple(values)

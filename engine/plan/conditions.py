@@ -61,7 +61,7 @@ _SELECT_PARTS = frozenset(
 _TABLE_PARTS = frozenset({"this", "alias"})
 _FILTER_PARTS = frozenset({"expressions", "from_", "where"})
 _SIDES_THAT_DROP = ("", "LEFT")
-_FILTERING_KINDS = ("", "INNER", "CROSS", "SEMI")
+_FILTERING_JOINS = ("", "INNER", "CROSS", "SEMI")
 
 
 def conditions(bound: BoundStatement) -> tuple[Predicate, ...]:
@@ -76,12 +76,12 @@ def conditions(bound: BoundStatement) -> tuple[Predicate, ...]:
     if bound.tree is None:
         return ()
     lists = bound.list_schemas
-    places = {reference.scan: place for place, reference in enumerate(bound.references)}
-    found: list[Predicate] = [OPAQUE] * len(places)
+    indexes = {reference.scan: index for index, reference in enumerate(bound.references)}
+    found: list[Predicate] = [OPAQUE] * len(indexes)
     for select in bound.tree.find_all(exp.Select):
-        clause = _FromClause(select, bound.references, places, lists)
-        for place, predicate in clause.conditions():
-            found[place] = predicate if found[place] == OPAQUE else AllOf((found[place], predicate))
+        clause = _FromClause(select, bound.references, indexes, lists)
+        for index, predicate in clause.conditions():
+            found[index] = predicate if found[index] == OPAQUE else AllOf((found[index], predicate))
     return tuple(found)
 
 
@@ -118,12 +118,12 @@ class _FromClause:
         self,
         select: exp.Select,
         references: Sequence[StoreReference],
-        places: Mapping[str, int],
+        indexes: Mapping[str, int],
         lists: Mapping[str, pa.Schema],
     ) -> None:
         self._select = select
         self._references = references
-        self._places = places
+        self._indexes = indexes
         self._lists = lists
         self._sources = self._read_sources()
 
@@ -159,10 +159,10 @@ class _FromClause:
             and {name for name, value in node.args.items() if value} <= _TABLE_PARTS
         ):
             renamed = bool(node.args.get("alias") and node.args["alias"].args.get("columns"))
-            place = self._places.get(node.name)
-            if place is not None and not renamed:
-                names = frozenset(name.lower() for name in self._references[place].definition.schema.names)
-                return _Source(node, alias, place, names, join, order)
+            index = self._indexes.get(node.name)
+            if index is not None and not renamed:
+                names = frozenset(name.lower() for name in self._references[index].definition.schema.names)
+                return _Source(node, alias, index, names, join, order)
         filtered = self._filtered_store(node)
         if filtered is not None:
             return _Source(node, alias, *filtered, join, order)
@@ -190,19 +190,19 @@ class _FromClause:
             select.args["from_"].this,
             bool(node.args.get("alias") and node.args["alias"].args.get("columns")),
         )
-        place = (
-            self._places.get(table.name)
+        index = (
+            self._indexes.get(table.name)
             if isinstance(table, exp.Table) and _arguments_in_use(table) <= _TABLE_PARTS
             else None
         )
-        if place is None or renamed or (table.args.get("alias") and table.args["alias"].args.get("columns")):
+        if index is None or renamed or (table.args.get("alias") and table.args["alias"].args.get("columns")):
             return None
-        stored = frozenset(name.lower() for name in self._references[place].definition.schema.names)
+        stored = frozenset(name.lower() for name in self._references[index].definition.schema.names)
         names = [_plain_column(output, table.alias_or_name.lower()) for output in select.expressions]
         if names == ["*"]:
-            return place, stored
+            return index, stored
         picked = frozenset(name for name in names if name is not None)
-        return (place, picked) if len(picked) == len(names) and picked <= stored else None
+        return (index, picked) if len(picked) == len(names) and picked <= stored else None
 
     def _constants(
         self, node: exp.Expr
@@ -232,7 +232,7 @@ class _FromClause:
                 return None
             labels = _labels(names, width)
             return {
-                label: [row[place] for row in rows if row is not None] for place, label in enumerate(labels)
+                label: [row[index] for row in rows if row is not None] for index, label in enumerate(labels)
             }, None
         listed = listed_name(query, self._lists)
         return None if listed is None else (None, (listed, tuple(_listed_labels(names, self._lists[listed]))))
@@ -256,10 +256,10 @@ class _FromClause:
         if where is not None and not hidden:
             yield from _split(where.this)
         for order, join in enumerate(self._joins(), 1):
-            side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
+            side, variant = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
             on = join.args.get("on")
             right = order == source.order and side in _SIDES_THAT_DROP
-            left = order > source.order and side == "" and kind in _FILTERING_KINDS and not hidden
+            left = order > source.order and side == "" and variant in _FILTERING_JOINS and not hidden
             if on is not None and (right or left):
                 yield from _split(on)
 
@@ -278,7 +278,7 @@ class _FromClause:
                 if pair is not None:
                     pairs.setdefault(*pair)
             pairs.update({name: name for name in self._using_columns(source, constants) if name not in pairs})
-            columns = tuple(self._actual(source, name) for name in pairs)
+            columns = tuple(self._actual_name(source, name) for name in pairs)
             if not pairs:
                 continue
             if constants.listed is not None:
@@ -296,9 +296,9 @@ class _FromClause:
         join = self._sources[1].join
         if join is None:
             return []
-        side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
+        side, variant = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
         dropped = (
-            (side in _SIDES_THAT_DROP) if source.order == 1 else (side == "" and kind in _FILTERING_KINDS)
+            (side in _SIDES_THAT_DROP) if source.order == 1 else (side == "" and variant in _FILTERING_JOINS)
         )
         names = [name.name.lower() for name in join.args.get("using") or ()]
         known = (source.columns or frozenset()) & (constants.columns or frozenset())
@@ -317,7 +317,7 @@ class _FromClause:
                     return column.lower(), constant.lower()
         return None
 
-    def _actual(self, source: _Source, lowered: str) -> str:
+    def _actual_name(self, source: _Source, lowered: str) -> str:
         assert source.reference is not None
         names: list[str] = self._references[source.reference].definition.schema.names
         return next(name for name in names if name.lower() == lowered)
@@ -334,7 +334,7 @@ class _FromClause:
         )
         if not certain:
             return None
-        return parts[-1] if source.reference is None else self._actual(source, parts[-1])
+        return parts[-1] if source.reference is None else self._actual_name(source, parts[-1])
 
     def _qualifies(self, qualifier: str, source: _Source) -> bool:
         """A qualifier means a source if no other one has that name, and no column that could be a struct of
@@ -413,12 +413,12 @@ def _cte_of(table: exp.Table) -> exp.CTE | None:
 
 def _labels(names: Sequence[str], width: int) -> list[str]:
     """Column names of VALUES: those that its alias gives, then `col<n>`."""
-    return [names[place] if place < len(names) else f"col{place}" for place in range(width)]
+    return [names[index] if index < len(names) else f"col{index}" for index in range(width)]
 
 
 def _listed_labels(names: Sequence[str], listed: pa.Schema) -> list[str]:
     """Column names of a table that is read as it is: those that its alias gives, then its own."""
-    return [names[place] if place < len(names) else name.lower() for place, name in enumerate(listed.names)]
+    return [names[index] if index < len(names) else name.lower() for index, name in enumerate(listed.names)]
 
 
 def _operands(row: exp.Expr) -> list[Operand] | None:

@@ -20,7 +20,7 @@ from engine.plan.predicates import (
     Predicate,
     StartsWith,
 )
-from engine.plan.values import UNKNOWN, Arguments, coerced, stays_apart
+from engine.plan.values import UNKNOWN, Arguments, coerce_constants, stays_apart
 from engine.scan import Interval
 
 _LAST = 0x10FFFF
@@ -52,7 +52,7 @@ class IntervalFinder:
         for column, interval in self._conjuncts(predicate):
             found[column] = _intersection(found[column], interval) if column in found else interval
         kept = (
-            (column, _comparable(interval, self._schema.field(column).type))
+            (column, _comparable_interval(interval, self._schema.field(column).type))
             for column, interval in found.items()
         )
         return {column: interval for column, interval in kept if interval is not None}
@@ -72,8 +72,8 @@ class IntervalFinder:
         return self._membership(predicate)
 
     def _interval_of_comparison(self, predicate: Compare) -> Interval | None:
-        kind = self._schema.field(predicate.column).type
-        value = exact_operand(predicate.operand, kind, self._parameters)
+        arrow_type = self._schema.field(predicate.column).type
+        value = exact_operand(predicate.operand, arrow_type, self._parameters)
         if value is UNKNOWN or value is None:
             return None
         floating = None if predicate.beside is None else floating_type(predicate.beside, self._parameters)
@@ -92,13 +92,13 @@ class IntervalFinder:
                 return Interval(low=value)
 
     def _interval_of_prefix(self, predicate: StartsWith) -> Interval | None:
-        kind = self._schema.field(predicate.column).type
-        if not pa.types.is_string(kind) or not predicate.prefix:
+        arrow_type = self._schema.field(predicate.column).type
+        if not pa.types.is_string(arrow_type) or not predicate.prefix:
             return None
         end = successor(predicate.prefix)
         return Interval(
-            low=pa.scalar(predicate.prefix, kind),
-            high=None if end is None else pa.scalar(end, kind),
+            low=pa.scalar(predicate.prefix, arrow_type),
+            high=None if end is None else pa.scalar(end, arrow_type),
             high_open=True,
         )
 
@@ -106,26 +106,28 @@ class IntervalFinder:
         """Every member lies between the smallest and the greatest, column by column."""
         found: list[tuple[str, Interval]] = []
         if isinstance(predicate, IsAmong):
-            for place, column in enumerate(predicate.columns):
-                kind = self._schema.field(column).type
-                values = exact_operands([row[place] for row in predicate.rows], kind, self._parameters)
-                if values is not UNKNOWN and _is_ordered(kind):
-                    found += _hull(column, pa.array([value for value in values if value is not None], kind))
+            for index, column in enumerate(predicate.columns):
+                arrow_type = self._schema.field(column).type
+                values = exact_operands([row[index] for row in predicate.rows], arrow_type, self._parameters)
+                if values is not UNKNOWN and _is_ordered(arrow_type):
+                    found += _hull(
+                        column, pa.array([value for value in values if value is not None], arrow_type)
+                    )
         elif isinstance(predicate, IsListed):
             for column, array in zip(
                 predicate.columns, listed_values(predicate, self._arguments).columns, strict=True
             ):
                 found += self._hull_of(column, array)
         elif isinstance(predicate, IsAnyOf):
-            value = self._parameters[predicate.parameter.place]
+            value = self._parameters[predicate.parameter.index]
             if pa.types.is_list(value.type) and value.is_valid:
                 found += self._hull_of(predicate.column, value.values)
         return found
 
     def _hull_of(self, column: str, values: pa.Array) -> list[tuple[str, Interval]]:
-        kind = self._schema.field(column).type
-        members = coerced(values, kind)
-        return [] if members is UNKNOWN or not _is_ordered(kind) else _hull(column, members)
+        arrow_type = self._schema.field(column).type
+        members = coerce_constants(values, arrow_type)
+        return [] if members is UNKNOWN or not _is_ordered(arrow_type) else _hull(column, members)
 
 
 def _hull(column: str, members: pa.Array) -> list[tuple[str, Interval]]:
@@ -135,8 +137,10 @@ def _hull(column: str, members: pa.Array) -> list[tuple[str, Interval]]:
     return [(column, Interval(low=bounds["min"], high=bounds["max"]))]
 
 
-def _is_ordered(kind: pa.DataType) -> bool:
-    return not (pa.types.is_boolean(kind) or pa.types.is_nested(kind) or pa.types.is_floating(kind))
+def _is_ordered(arrow_type: pa.DataType) -> bool:
+    return not (
+        pa.types.is_boolean(arrow_type) or pa.types.is_nested(arrow_type) or pa.types.is_floating(arrow_type)
+    )
 
 
 def _intersection(one: Interval, other: Interval) -> Interval:
@@ -157,21 +161,21 @@ def _is_above(one: pa.Scalar, other: pa.Scalar) -> bool:
     return bool(pc.greater(one, other).as_py())
 
 
-def _comparable(interval: Interval, kind: pa.DataType) -> Interval | None:
+def _comparable_interval(interval: Interval, arrow_type: pa.DataType) -> Interval | None:
     """An interval that means the same whichever way floats are ordered.
 
     The engine sorts NaN above all numbers, IEEE 754 and Arrow compare it with nothing. NaN meets no upper
     bound in either order, but does meet a lower bound alone in the engine's, so such an interval is dropped.
     And -0.0 equals 0.0 in the engine, so a bound of zero is widened to take both in.
     """
-    if not pa.types.is_floating(kind):
+    if not pa.types.is_floating(arrow_type):
         return interval
     low, high = interval.low, interval.high
     if high is None:
         return None
     if low is not None and low.as_py() == 0:
-        low = pa.scalar(-0.0, kind)
-    return replace(interval, low=low, high=pa.scalar(0.0, kind) if high.as_py() == 0 else high)
+        low = pa.scalar(-0.0, arrow_type)
+    return replace(interval, low=low, high=pa.scalar(0.0, arrow_type) if high.as_py() == 0 else high)
 
 
 def successor(prefix: str) -> str | None:

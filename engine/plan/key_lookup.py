@@ -25,12 +25,12 @@ class KeyLookup:
 
     Attributes:
         definition: The store.
-        places: For each column of the result, its place in the store's schema.
+        column_indexes: For each column of the result, its index in the store's schema.
         schema: Schema of the result.
     """
 
     definition: StoreDefinition
-    places: tuple[int, ...]
+    column_indexes: tuple[int, ...]
     schema: pa.Schema
 
     @cached_property
@@ -86,10 +86,10 @@ def key_lookup(plan: Plan | None, parameters: tuple[ParameterSlot, ...]) -> KeyL
         or definition.key != (predicate.column,)
     ):
         return None
-    kind = definition.key_schema.field(0).type
+    arrow_type = definition.key_schema.field(0).type
     if not isinstance(predicate.operand, Parameter) or not (
-        pa.types.is_integer(kind) or pa.types.is_string(kind)
+        pa.types.is_integer(arrow_type) or pa.types.is_string(arrow_type)
     ):
         return None
-    places = tuple(definition.schema.get_field_index(output.column) for output in plan.outputs)
-    return KeyLookup(definition, places, plan.schema)
+    column_indexes = tuple(definition.schema.get_field_index(output.column) for output in plan.outputs)
+    return KeyLookup(definition, column_indexes, plan.schema)

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from engine.model.partitioning import partitions_of
 from engine.model.schema import PartitionId, StoreDefinition, StoreName
-from engine.plan.plans import wanted
+from engine.plan.plans import wanted_rows
 from engine.plan.predicates import Predicate
 from engine.plan.values import Arguments
 from engine.scan import Interval, RowFilter
@@ -48,12 +48,12 @@ def kept_partitions(
     """
     kept = {}
     for reference, predicate in zip(references, predicates, strict=True):
-        found = _partitions_of(reference.definition, wanted(predicate, reference, arguments))
+        found = _partitions_of(reference.definition, wanted_rows(predicate, reference, arguments))
         kept[reference.scan] = all_partitions(reference.definition) if found is None else found
     return kept
 
 
-def united(references: Sequence[StoreReference], kept: Kept) -> Partitions:
+def unite_partitions(references: Sequence[StoreReference], kept: Kept) -> Partitions:
     """The partitions that some references need together.
 
     Args:
@@ -109,20 +109,24 @@ def _points(definition: StoreDefinition, needed: RowFilter) -> pa.RecordBatch | 
     return reduce(_product, sets) if size <= MOST_ENUMERATED else None
 
 
-def _interval_values(interval: Interval | None, kind: pa.DataType) -> pa.Array | None:
+def _interval_values(interval: Interval | None, arrow_type: pa.DataType) -> pa.Array | None:
     """All values of a short interval; None where it is long, open at an end, or not of integers or dates."""
     if (
         interval is None
         or interval.low is None
         or interval.high is None
-        or not (pa.types.is_integer(kind) or pa.types.is_date32(kind))
+        or not (pa.types.is_integer(arrow_type) or pa.types.is_date32(arrow_type))
     ):
         return None
     low, high = _number(interval.low) + interval.low_open, _number(interval.high) - interval.high_open
     if high - low >= MOST_ENUMERATED:
         return None
     numbers = list(range(low, high + 1))
-    return pa.array(numbers, pa.int32()).cast(kind) if pa.types.is_date32(kind) else pa.array(numbers, kind)
+    return (
+        pa.array(numbers, pa.int32()).cast(arrow_type)
+        if pa.types.is_date32(arrow_type)
+        else pa.array(numbers, arrow_type)
+    )
 
 
 def _number(value: pa.Scalar) -> int:

@@ -1,7 +1,7 @@
 """How a statement is answered: three kinds of plan, and which of them a statement gets.
 
 A plan is made once for a statement and used for any parameters; what depends on parameters is computed in
-`wanted`.
+`wanted_rows`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class RowsPlan:
         return tuple(dict.fromkeys(output.column for output in self.outputs))
 
     @cached_property
-    def places(self) -> tuple[int, ...]:
+    def column_indexes(self) -> tuple[int, ...]:
         """For each column of the result, its place in `columns`."""
         columns = self.columns
         return tuple(columns.index(output.column) for output in self.outputs)
@@ -111,7 +111,7 @@ def plan(bound: BoundStatement) -> Plan:
 
     Returns:
         The plan. `RowsPlan` may still need the engine: its predicate must turn out to be points (see
-        `wanted`).
+        `wanted_rows`).
     """
     return _count_plan(bound) or _rows_plan(bound) or EnginePlan(bound, conditions(bound))
 
@@ -247,7 +247,7 @@ def _has_opaque(predicate: Predicate) -> bool:
     return predicate == OPAQUE if parts is None else any(_has_opaque(part) for part in parts)
 
 
-def wanted(predicate: Predicate, reference: StoreReference, arguments: Arguments) -> RowFilter:
+def wanted_rows(predicate: Predicate, reference: StoreReference, arguments: Arguments) -> RowFilter:
     """Which rows of a reference a query can need.
 
     Args:

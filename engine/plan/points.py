@@ -17,9 +17,9 @@ from engine.plan.values import (
     Operand,
     Parameter,
     Unknown,
-    coerced,
+    coerce_constants,
     constant_of,
-    exact,
+    exact_value,
     stays_apart,
 )
 
@@ -89,7 +89,7 @@ class PointFinder:
                 break
             used.append(chosen)
             pinned.update(chosen.rows.schema.names)
-        leading = self._leading(pinned)
+        leading = self._leading_columns(pinned)
         if not leading:
             return None
         rows = reduce(_product, (each.rows for each in used))
@@ -114,7 +114,7 @@ class PointFinder:
             return None
         return min(fitting, key=lambda each: int(each.rows.num_rows))
 
-    def _leading(self, pinned: set[str]) -> list[str]:
+    def _leading_columns(self, pinned: set[str]) -> list[str]:
         leading = []
         for column in self._key:
             if column not in pinned:
@@ -173,16 +173,18 @@ class PointFinder:
     def _tuples_among(self, columns: tuple[str, ...], rows: tuple[tuple[Operand, ...], ...]) -> Tuples | None:
         if not all(column in self._key for column in columns):
             return None
-        kinds = [self._schema.field(column).type for column in columns]
+        types = [self._schema.field(column).type for column in columns]
         found: list[Sequence[pa.Scalar | None]] = []
-        for place, kind in enumerate(kinds):
-            values = exact_operands([row[place] for row in rows], kind, self._parameters)
+        for index, arrow_type in enumerate(types):
+            values = exact_operands([row[index] for row in rows], arrow_type, self._parameters)
             if values is UNKNOWN:
                 return None
             found.append(values)
         # A row with NULL equals nothing.
         kept = [row for row in zip(*found, strict=True) if all(value is not None for value in row)]
-        arrays = [pa.array([row[place] for row in kept], kind) for place, kind in enumerate(kinds)]
+        arrays = [
+            pa.array([row[index] for row in kept], arrow_type) for index, arrow_type in enumerate(types)
+        ]
         return Tuples(pa.RecordBatch.from_arrays(arrays, names=list(columns)), complete=True)
 
     def _tuples_of_list(self, columns: tuple[str, ...], values: pa.RecordBatch) -> Tuples | None:
@@ -191,7 +193,7 @@ class PointFinder:
         if any(array.null_count for array in values.columns):
             values = values.filter(_all_valid(values))
         arrays = [
-            coerced(array, self._schema.field(column).type)
+            coerce_constants(array, self._schema.field(column).type)
             for column, array in zip(columns, values.columns, strict=True)
         ]
         known = [array for array in arrays if array is not UNKNOWN]
@@ -200,10 +202,10 @@ class PointFinder:
         return Tuples(pa.RecordBatch.from_arrays(known, names=list(columns)), complete=True)
 
     def _any_of(self, predicate: IsAnyOf) -> Tuples | None:
-        value = self._parameters[predicate.parameter.place]
+        value = self._parameters[predicate.parameter.index]
         if predicate.column not in self._key or not pa.types.is_list(value.type) or not value.is_valid:
             return None
-        items = coerced(value.values, self._schema.field(predicate.column).type)
+        items = coerce_constants(value.values, self._schema.field(predicate.column).type)
         if items is UNKNOWN:
             return None
         return Tuples(pa.RecordBatch.from_arrays([items], names=[predicate.column]), complete=True)
@@ -220,33 +222,33 @@ def listed_values(predicate: IsListed, arguments: Arguments) -> pa.RecordBatch:
         One column for each of the predicate's columns.
     """
     rows = arguments.lists[predicate.list_name]
-    return rows.select(list(predicate.places))
+    return rows.select(list(predicate.column_indexes))
 
 
 def exact_operand(
-    operand: Operand, kind: pa.DataType, parameters: Sequence[pa.Scalar]
+    operand: Operand, arrow_type: pa.DataType, parameters: Sequence[pa.Scalar]
 ) -> pa.Scalar | Unknown | None:
     """An operand as a value of a column's type.
 
     Args:
         operand: Constant or parameter.
-        kind: Canonical type of the column.
+        arrow_type: Canonical type of the column.
         parameters: Values of the parameters, of canonical types.
 
     Returns:
         As `engine.plan.values.exact`.
     """
     if isinstance(operand, Parameter):
-        value = parameters[operand.place]
-        if value.type == kind and not pa.types.is_floating(kind):
+        value = parameters[operand.index]
+        if value.type == arrow_type and not pa.types.is_floating(arrow_type):
             return value if value.is_valid else None
         constant = constant_of(value)
-        return UNKNOWN if constant is UNKNOWN else exact(constant, kind)
-    return exact(operand, kind)
+        return UNKNOWN if constant is UNKNOWN else exact_value(constant, arrow_type)
+    return exact_value(operand, arrow_type)
 
 
 def exact_operands(
-    operands: Sequence[Operand], kind: pa.DataType, parameters: Sequence[pa.Scalar]
+    operands: Sequence[Operand], arrow_type: pa.DataType, parameters: Sequence[pa.Scalar]
 ) -> Sequence[pa.Scalar | None] | Unknown:
     """Operands that a column is compared with at once, as values of its type.
 
@@ -254,15 +256,15 @@ def exact_operands(
 
     Args:
         operands: Constants and parameters.
-        kind: Canonical type of the column.
+        arrow_type: Canonical type of the column.
         parameters: Values of the parameters, of canonical types.
 
     Returns:
-        A value for each, as `exact` gives it; UNKNOWN where one of them is.
+        A value for each, as `exact_value` gives it; UNKNOWN where one of them is.
     """
     values: list[pa.Scalar | None] = []
     for operand in operands:
-        value = exact_operand(operand, kind, parameters)
+        value = exact_operand(operand, arrow_type, parameters)
         if value is UNKNOWN:
             return UNKNOWN
         values.append(value)
@@ -279,8 +281,8 @@ def floating_type(operand: Operand | Unknown, parameters: Sequence[pa.Scalar]) -
     """
     if operand is UNKNOWN:
         return pa.float32()
-    kind = parameters[operand.place].type if isinstance(operand, Parameter) else None
-    return kind if kind is not None and pa.types.is_floating(kind) else None
+    arrow_type = parameters[operand.index].type if isinstance(operand, Parameter) else None
+    return arrow_type if arrow_type is not None and pa.types.is_floating(arrow_type) else None
 
 
 def _all_valid(values: pa.RecordBatch) -> pa.Array:

@@ -52,11 +52,11 @@ class IsAmong:
 
 @dataclass(frozen=True)
 class IsListed:
-    """`(columns)` equal a row of a long literal list, in those of its columns that `places` names."""
+    """`(columns)` equal a row of a long literal list, in those of its columns that `column_indexes` names."""
 
     columns: tuple[str, ...]
     list_name: str
-    places: tuple[int, ...]
+    column_indexes: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -162,12 +162,12 @@ def _comparison(node: exp.Expr, resolve: ColumnResolver) -> Predicate:
     if column is None:
         return OPAQUE
     if isinstance(other, exp.Any):
-        return _any(column, other) if straight is Comparison.EQUAL else OPAQUE
+        return _any_predicate(column, other) if straight is Comparison.EQUAL else OPAQUE
     operand = operand_of(other)
     return OPAQUE if operand is UNKNOWN else Compare(column, comparison, operand)
 
 
-def _any(column: str, node: exp.Any) -> Predicate:
+def _any_predicate(column: str, node: exp.Any) -> Predicate:
     operand = operand_of(node.this)
     return IsAnyOf(column, operand) if isinstance(operand, Parameter) else OPAQUE
 
@@ -329,15 +329,15 @@ def _cast(node: exp.Cast) -> Operand | Unknown:
     """
     if {name for name, value in node.args.items() if value} - {"this", "to", "_type"}:
         return UNKNOWN
-    kind, inner = node.args["to"].sql(dialect="duckdb"), node.this
+    type_name, inner = node.args["to"].sql(dialect="duckdb"), node.this
     if not isinstance(inner, exp.Literal) or not inner.is_string:
         return UNKNOWN
     text = str(inner.this)
     value: dt.date | dt.datetime | str | Unknown = UNKNOWN
-    if kind == "DATE":
+    if type_name == "DATE":
         value = parse_date(text)
-    elif kind in {"TIMESTAMP", "TIMESTAMPTZ"}:
-        value = parse_timestamp(text, zoned=kind == "TIMESTAMPTZ")
-    elif kind in {"TEXT", "VARCHAR"}:
+    elif type_name in {"TIMESTAMP", "TIMESTAMPTZ"}:
+        value = parse_timestamp(text, zoned=type_name == "TIMESTAMPTZ")
+    elif type_name in {"TEXT", "VARCHAR"}:
         value = text
     return UNKNOWN if value is UNKNOWN else Constant(value, literal=False)

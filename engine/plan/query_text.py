@@ -18,9 +18,9 @@ from sqlglot.errors import ErrorLevel, UnsupportedError
 
 from engine.errors import InvalidInput, Unsupported
 from engine.model.schema import StoreName
-from engine.model.sql_types import quoted, sql_type
+from engine.model.sql_types import quote_identifier, sql_type
 from engine.sql.bind import StoreReference
-from engine.sql.parameters import with_types
+from engine.sql.parameters import fix_types
 
 _LOSSY = re.compile(
     r'HUGEINT|TIMESTAMP_S|TIMESTAMP_MS|ENUM|UUID|JSON|UNION|BIGNUM|VARIANT|BIT|"NULL"|\[\d+\]', re.IGNORECASE
@@ -39,13 +39,13 @@ class QueryText:
 
     Attributes:
         sql: One query in DuckDB's dialect; its parameters are `$1`, `$2`, ….
-        places: For each of its parameters, the place of that parameter in the statement.
+        parameter_indexes: For each of its parameters, the index of that parameter in the statement.
         tables: Names of the inputs and lists that it reads.
         stores: Names of the stores that it reads.
     """
 
     sql: str
-    places: tuple[int, ...]
+    parameter_indexes: tuple[int, ...]
     tables: frozenset[str]
     stores: frozenset[StoreName]
 
@@ -89,13 +89,13 @@ def text_over_scans(tree: exp.Expr, types: Sequence[pa.DataType | None], *, cons
         return _sql(tree)
     copy = tree.copy()
     for mark in list(copy.find_all(exp.Placeholder)):
-        kind = types[int(mark.name) - 1]
+        arrow_type = types[int(mark.name) - 1]
         null = (
             exp.null()
-            if kind is None
-            else exp.Cast(this=exp.null(), to=exp.DataType.build(sql_type(kind), dialect="duckdb"))
+            if arrow_type is None
+            else exp.Cast(this=exp.null(), to=exp.DataType.build(sql_type(arrow_type), dialect="duckdb"))
         )
-        mark.replace(null if constants or kind is None else exp.Subquery(this=exp.select(null)))
+        mark.replace(null if constants or arrow_type is None else exp.Subquery(this=exp.select(null)))
     return _sql(copy)
 
 
@@ -122,15 +122,15 @@ def fragment_text(
         Unsupported: It has something that cannot be written down for the engine.
         InvalidInput: It nests too deeply.
     """
-    sql, places, read = _text_with_types(tree, over_scans, tables, lists)
+    sql, parameter_indexes, read = _text_with_types(tree, over_scans, tables, lists)
     stores = set()
     for reference in references:
-        scan = quoted(reference.scan)
+        scan = quote_identifier(reference.scan)
         if scan in sql:
             stores.add(reference.definition.name)
             # With its schema a name is never that of a common table expression.
-            sql = sql.replace(scan, ".".join(map(quoted, reference.table)))
-    return QueryText(sql, places, read, frozenset(stores))
+            sql = sql.replace(scan, ".".join(map(quote_identifier, reference.table)))
+    return QueryText(sql, parameter_indexes, read, frozenset(stores))
 
 
 def merge_text(
@@ -158,14 +158,16 @@ def merge_text(
         Unsupported: It has something that cannot be written down for the engine.
         InvalidInput: It nests too deeply.
     """
-    sql, places, read = _text_with_types(with_types(tree, types), plain, tables, lists)
-    return QueryText(sql if outputs is None else _given_types(sql, outputs), places, read, frozenset())
+    sql, parameter_indexes, read = _text_with_types(fix_types(tree, types), plain, tables, lists)
+    return QueryText(
+        sql if outputs is None else _given_types(sql, outputs), parameter_indexes, read, frozenset()
+    )
 
 
 def _text_with_types(
     tree: exp.Expr, plain: str, tables: Mapping[str, Sequence[ReadColumn]], lists: Sequence[str]
 ) -> tuple[str, tuple[int, ...], frozenset[str]]:
-    """A query that reads tables with the types of their origin; the old places of its parameters; and which
+    """A query that reads tables with the types of their origin; the old indexes of its parameters; and which
     of the tables it reads.
     """
     known = {*tables, *lists}
@@ -185,12 +187,12 @@ def _given_types(sql: str, outputs: Sequence[ReadColumn]) -> str:
     order of rows.
     """
     columns = ", ".join(
-        f"{typed(quoted(f'c{place}'), column.type)} AS {quoted(column.name)}"
-        for place, column in enumerate(outputs)
+        f"{cast_text(quote_identifier(f'c{index}'), column.type)} AS {quote_identifier(column.name)}"
+        for index, column in enumerate(outputs)
     )
     return (
         f"SELECT {columns} FROM ({sql}) AS "
-        f"merged({', '.join(quoted(f'c{place}') for place in range(len(outputs)))})"
+        f"merged({', '.join(quote_identifier(f'c{index}') for index in range(len(outputs)))})"
     )
 
 
@@ -214,26 +216,26 @@ def _restore_types(tree: exp.Expr, tables: Mapping[str, Sequence[ReadColumn]]) -
 
 def _with_types_restored(name: str, columns: Sequence[ReadColumn]) -> str:
     outputs = ", ".join(
-        quoted(column.name)
+        quote_identifier(column.name)
         if column.survives
-        else f"{typed(quoted(column.name), column.type)} AS {quoted(column.name)}"
+        else f"{cast_text(quote_identifier(column.name), column.type)} AS {quote_identifier(column.name)}"
         for column in columns
     )
-    return f"SELECT {outputs} FROM {quoted(name)}"
+    return f"SELECT {outputs} FROM {quote_identifier(name)}"
 
 
-def typed(expression: str, kind: str) -> str:
+def cast_text(expression: str, type_name: str) -> str:
     """An expression as a value of a type that the engine named."""
-    return "NULL" if kind == _NULL else f"CAST({expression} AS {kind})"
+    return "NULL" if type_name == _NULL else f"CAST({expression} AS {type_name})"
 
 
 def _renumbered_text(tree: exp.Expr) -> tuple[str, tuple[int, ...]]:
-    """The text of a query with its parameters numbered from 1, and the old place of each."""
+    """The text of a query with its parameters numbered from 1, and the old index of each."""
     marks = list(tree.find_all(exp.Placeholder))
-    places = sorted({int(mark.name) - 1 for mark in marks})
+    parameter_indexes = sorted({int(mark.name) - 1 for mark in marks})
     for mark in marks:
-        mark.set("this", str(places.index(int(mark.name) - 1) + 1))
-    return _sql(tree), tuple(places)
+        mark.set("this", str(parameter_indexes.index(int(mark.name) - 1) + 1))
+    return _sql(tree), tuple(parameter_indexes)
 
 
 def _sql(tree: exp.Expr) -> str:

@@ -19,11 +19,11 @@ from engine.plan.predicates import OPAQUE, Predicate
 from engine.sql.bind import BoundStatement, bind
 from engine.sql.literals import LiftedText
 from engine.sql.output_names import holds_unnamed
-from engine.sql.parameters import with_types
-from engine.sql.parse import Kind, parse, without_places
+from engine.sql.parameters import fix_types
+from engine.sql.parse import StatementClass, copy_without_positions, parse
 from engine.sql.versions import NO_MOMENTS, Moments
 
-_QUERIES = frozenset({Kind.QUERY, Kind.EXPLAIN, Kind.EXPLAIN_ANALYZE})
+_QUERIES = frozenset({StatementClass.QUERY, StatementClass.EXPLAIN, StatementClass.EXPLAIN_ANALYZE})
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,11 @@ class ReadyStatement:
     @cached_property
     def key_lookup(self) -> KeyLookup | None:
         """The statement as a lookup of one row by its only parameter; None if it is anything else."""
-        return key_lookup(self.plan, self.bound.parameters) if self.bound.kind is Kind.QUERY else None
+        return (
+            key_lookup(self.plan, self.bound.parameters)
+            if self.bound.statement_class is StatementClass.QUERY
+            else None
+        )
 
     def engine_sql(self, types: tuple[pa.DataType | None, ...]) -> str:
         """Text for the engine.
@@ -91,7 +95,7 @@ def _engine_sql(bound: BoundStatement, types: tuple[pa.DataType | None, ...]) ->
     if bound.tree is None:
         return ""
     try:
-        tree = with_types(without_places(bound.tree), types)
+        tree = fix_types(copy_without_positions(bound.tree), types)
         return str(tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE, copy=False))
     except UnsupportedError as error:
         raise Unsupported(f"The statement has something that the engine lacks: {error}") from error
@@ -126,7 +130,9 @@ def make_ready(
         bound = bind(parse(lifted, dialect), lifted.lists, tables, all_columns=all_columns, moments=moments)
     except RecursionError as error:
         raise InvalidInput("The statement nests too deeply.") from error
-    if bound.kind not in _QUERIES and not (bound.kind is Kind.DESCRIBE and bound.tree is not None):
+    if bound.statement_class not in _QUERIES and not (
+        bound.statement_class is StatementClass.DESCRIBE and bound.tree is not None
+    ):
         return ReadyStatement(bound, None, "")
     types = suggested_types(bound.parameters)
     return ReadyStatement(bound, plan(bound), _engine_sql(bound, types), types)
@@ -163,15 +169,15 @@ def lists_fit(bound: BoundStatement) -> bool:
     return seen == set(bound.list_schemas)
 
 
-def _fits(bound: BoundStatement, node: exp.Expr, kind: pa.DataType) -> bool:
+def _fits(bound: BoundStatement, node: exp.Expr, arrow_type: pa.DataType) -> bool:
     if not isinstance(node, exp.Column):
         return False
-    kinds = [
+    types = [
         field.type
         for reference in bound.references
         if not node.table or node.table.lower() == reference.alias.lower()
         for field in reference.definition.schema
         if field.name.lower() == node.name.lower()
     ]
-    same = pa.types.is_string if pa.types.is_string(kind) else pa.types.is_integer
-    return bool(kinds) and all(same(found) for found in kinds)
+    same = pa.types.is_string if pa.types.is_string(arrow_type) else pa.types.is_integer
+    return bool(types) and all(same(found) for found in types)

@@ -61,10 +61,10 @@ class Parameter:
     """A parameter of a statement.
 
     Attributes:
-        place: Its number less one.
+        index: Its number less one.
     """
 
-    place: int
+    index: int
 
 
 Operand = Constant | Parameter
@@ -93,9 +93,9 @@ def constant_of(value: pa.Scalar) -> Constant | Unknown:
         The constant; UNKNOWN for values that are not compared exactly here (NaN, infinity, FLOAT, nested
         types).
     """
-    kind = value.type
+    arrow_type = value.type
     # The engine compares numbers with a FLOAT in few bits.
-    if pa.types.is_nested(kind) or pa.types.is_null(kind) or pa.types.is_float32(kind):
+    if pa.types.is_nested(arrow_type) or pa.types.is_null(arrow_type) or pa.types.is_float32(arrow_type):
         return UNKNOWN if value.is_valid else Constant(None, literal=False)
     try:
         constant = Constant(value.as_py(), literal=False)
@@ -105,12 +105,12 @@ def constant_of(value: pa.Scalar) -> Constant | Unknown:
     return UNKNOWN if isinstance(constant.value, float) and not isfinite(constant.value) else constant
 
 
-def exact(constant: Constant, kind: pa.DataType) -> pa.Scalar | Unknown | None:
+def exact_value(constant: Constant, arrow_type: pa.DataType) -> pa.Scalar | Unknown | None:
     """A constant as a value of a column's type.
 
     Args:
         constant: What the column is compared with.
-        kind: Canonical type of the column.
+        arrow_type: Canonical type of the column.
 
     Returns:
         The scalar; None for NULL, which no comparison matches; UNKNOWN where an exact value is not certain.
@@ -118,24 +118,24 @@ def exact(constant: Constant, kind: pa.DataType) -> pa.Scalar | Unknown | None:
     value = constant.value
     if value is None:
         return None
-    converted = _python_value(value, constant.literal, kind)
+    converted = _python_value(value, constant.literal, arrow_type)
     if converted is UNKNOWN:
         return UNKNOWN
     try:
-        return pa.scalar(converted, kind)
+        return pa.scalar(converted, arrow_type)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         # The value is outside the range of the column's type: the engine compares in a wider type.
         return UNKNOWN
 
 
-def stays_apart(value: pa.Scalar, kind: pa.DataType) -> bool:
+def stays_apart(value: pa.Scalar, arrow_type: pa.DataType) -> bool:
     """Whether a number, compared as a floating point type, differs from all other values of its own type.
 
     Args:
-        value: A value that `exact` gave.
-        kind: float64 or float32.
+        value: A value that `exact_value` gave.
+        arrow_type: float64 or float32.
     """
-    is_double = pa.types.is_float64(kind)
+    is_double = pa.types.is_float64(arrow_type)
     if pa.types.is_integer(value.type):
         return bool(abs(value.as_py()) < (_EXACT_DOUBLE if is_double else _EXACT_FLOAT))
     return bool(
@@ -144,52 +144,56 @@ def stays_apart(value: pa.Scalar, kind: pa.DataType) -> bool:
     )
 
 
-def _python_value(value: Any, literal: bool, kind: pa.DataType) -> Any:
-    if pa.types.is_boolean(kind):
+def _python_value(value: Any, literal: bool, arrow_type: pa.DataType) -> Any:
+    if pa.types.is_boolean(arrow_type):
         return value if isinstance(value, bool) else UNKNOWN
     if isinstance(value, bool):
         return UNKNOWN
-    if pa.types.is_string(kind):
+    if pa.types.is_string(arrow_type):
         return value if isinstance(value, str) else UNKNOWN
-    if pa.types.is_binary(kind):
+    if pa.types.is_binary(arrow_type):
         return value if isinstance(value, bytes) else UNKNOWN
-    if pa.types.is_date(kind):
+    if pa.types.is_date(arrow_type):
         return _date(value, literal)
-    if pa.types.is_timestamp(kind):
-        return _timestamp(value, literal, zoned=kind.tz is not None)
-    return _number(value, kind)
+    if pa.types.is_timestamp(arrow_type):
+        return _timestamp(value, literal, zoned=arrow_type.tz is not None)
+    return _number(value, arrow_type)
 
 
-def _number(value: Any, kind: pa.DataType) -> Any:
+def _number(value: Any, arrow_type: pa.DataType) -> Any:
     if isinstance(value, float):
-        return _value_of_float(value, kind)
-    if pa.types.is_integer(kind):
+        return _value_of_float(value, arrow_type)
+    if pa.types.is_integer(arrow_type):
         whole = isinstance(value, int) or (
             isinstance(value, Decimal) and value.is_finite() and value == int(value)
         )
         return int(value) if whole else UNKNOWN
-    if pa.types.is_decimal(kind):
-        return _decimal(value, kind)
-    return _float(value, kind) if pa.types.is_floating(kind) else UNKNOWN
+    if pa.types.is_decimal(arrow_type):
+        return _decimal(value, arrow_type)
+    return _float(value, arrow_type) if pa.types.is_floating(arrow_type) else UNKNOWN
 
 
-def _value_of_float(value: float, kind: pa.DataType) -> Any:
+def _value_of_float(value: float, arrow_type: pa.DataType) -> Any:
     """A DOUBLE, with which the engine compares numbers as DOUBLE.
 
     It is a value of the column's type where that, read as DOUBLE, is this value and no other one of the
     column is.
     """
-    if pa.types.is_integer(kind):
+    if pa.types.is_integer(arrow_type):
         return int(value) if value.is_integer() and abs(value) < _EXACT_DOUBLE else UNKNOWN
-    if pa.types.is_decimal(kind):
-        if kind.precision > _DOUBLE_DIGITS or abs(value) >= 10**kind.precision:
+    if pa.types.is_decimal(arrow_type):
+        if arrow_type.precision > _DOUBLE_DIGITS or abs(value) >= 10**arrow_type.precision:
             return UNKNOWN
-        rounded = round(Decimal(value), kind.scale)
-        return _decimal(rounded, kind) if float(rounded) == value else UNKNOWN
-    return value if pa.types.is_floating(kind) and pa.scalar(value, kind).as_py() == value else UNKNOWN
+        rounded = round(Decimal(value), arrow_type.scale)
+        return _decimal(rounded, arrow_type) if float(rounded) == value else UNKNOWN
+    return (
+        value
+        if pa.types.is_floating(arrow_type) and pa.scalar(value, arrow_type).as_py() == value
+        else UNKNOWN
+    )
 
 
-def _decimal(value: Any, kind: pa.DataType) -> Any:
+def _decimal(value: Any, arrow_type: pa.DataType) -> Any:
     if not isinstance(value, int | Decimal):
         return UNKNOWN
     number = Decimal(value)
@@ -199,19 +203,21 @@ def _decimal(value: Any, kind: pa.DataType) -> Any:
     scale = max(-digits.exponent, 0)
     whole = len(digits.digits) + digits.exponent
     # A constant that fits into the column's type is cast to it; a wider one would widen the comparison.
-    if scale > kind.scale or whole > kind.precision - kind.scale:
+    if scale > arrow_type.scale or whole > arrow_type.precision - arrow_type.scale:
         return UNKNOWN
     return number
 
 
-def _float(value: Any, kind: pa.DataType) -> Any:
+def _float(value: Any, arrow_type: pa.DataType) -> Any:
     if not isinstance(value, int | Decimal):
         return UNKNOWN
     number = Decimal(value)
-    if not number.is_finite() or abs(number) > (_EXACT_DOUBLE if pa.types.is_float64(kind) else _EXACT_FLOAT):
+    if not number.is_finite() or abs(number) > (
+        _EXACT_DOUBLE if pa.types.is_float64(arrow_type) else _EXACT_FLOAT
+    ):
         return UNKNOWN
     nearest = float(number)
-    stored = pa.scalar(nearest, kind).as_py()
+    stored = pa.scalar(nearest, arrow_type).as_py()
     return nearest if Decimal(stored) == number else UNKNOWN
 
 
@@ -281,22 +287,27 @@ def _parse_or_unknown(parse: Any, text: str) -> Any:
         return UNKNOWN
 
 
-def coerced(values: pa.Array, kind: pa.DataType) -> pa.Array | Unknown:
+def coerce_constants(values: pa.Array, arrow_type: pa.DataType) -> pa.Array | Unknown:
     """Many constants at once as values of a column's type.
 
     Args:
         values: Integers or strings as `engine.sql.literals` lifts them, or a list parameter's items.
-        kind: Canonical type of the column.
+        arrow_type: Canonical type of the column.
 
     Returns:
         The values without NULLs, which match nothing; UNKNOWN where exact values are not certain.
     """
     source = values.type
-    same = source == kind or (pa.types.is_integer(source) and pa.types.is_integer(kind))
-    if not same or pa.types.is_floating(kind) or pa.types.is_nested(kind) or canonical_type(source) != source:
+    same = source == arrow_type or (pa.types.is_integer(source) and pa.types.is_integer(arrow_type))
+    if (
+        not same
+        or pa.types.is_floating(arrow_type)
+        or pa.types.is_nested(arrow_type)
+        or canonical_type(source) != source
+    ):
         return UNKNOWN
     try:
-        return values.drop_null().cast(kind)
+        return values.drop_null().cast(arrow_type)
     except pa.ArrowInvalid:
         # Some are outside the range of the column's type.
         return UNKNOWN

@@ -151,16 +151,18 @@ def _partials(column: MergedColumn, events: dict[str, pa.Array], rows: int) -> S
     return [summed, counted] if column.function is Function.AVG else [summed]
 
 
-def _sum_type(column: MergedColumn, kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_decimal(kind):
-        return pa.decimal128(min(kind.precision + _DIGITS_FOR_SUMS, MAX_DECIMAL_DIGITS), kind.scale)
-    if pa.types.is_uint64(kind):
+def _sum_type(column: MergedColumn, arrow_type: pa.DataType) -> pa.DataType:
+    if pa.types.is_decimal(arrow_type):
+        return pa.decimal128(
+            min(arrow_type.precision + _DIGITS_FOR_SUMS, MAX_DECIMAL_DIGITS), arrow_type.scale
+        )
+    if pa.types.is_uint64(arrow_type):
         return pa.decimal128(MAX_DECIMAL_DIGITS, 0)
-    if pa.types.is_integer(kind):
+    if pa.types.is_integer(arrow_type):
         return pa.int64()
-    if pa.types.is_floating(kind):
+    if pa.types.is_floating(arrow_type):
         return pa.float64()
-    raise InvalidInput(f"{column.of} is {sql_type(kind)}, which has no sum.")
+    raise InvalidInput(f"{column.of} is {sql_type(arrow_type)}, which has no sum.")
 
 
 def _sketches(
@@ -185,20 +187,21 @@ def _distinct(column: MergedColumn, values: pa.Array) -> bytes:
     """A HyperLogLog sketch. Integers, dates, timestamps and booleans count as integers, as the sink has Spark
     take them.
     """
-    kind = values.type
-    if pa.types.is_date(kind):
+    arrow_type = values.type
+    if pa.types.is_date(arrow_type):
         values = values.cast(pa.int32())
-    elif pa.types.is_temporal(kind):
+    elif pa.types.is_temporal(arrow_type):
         values = values.cast(pa.int64())
-    elif pa.types.is_uint64(kind):
+    elif pa.types.is_uint64(arrow_type):
         values = values.view(
             pa.int64()
         )  # sketches take no larger integers, and tell the same values apart by the same bits
-    elif pa.types.is_boolean(kind):
+    elif pa.types.is_boolean(arrow_type):
         values = values.cast(pa.int8())
-    elif not (pa.types.is_integer(kind) or pa.types.is_string(kind)):
+    elif not (pa.types.is_integer(arrow_type) or pa.types.is_string(arrow_type)):
         raise InvalidInput(
-            f"{column.of} is {sql_type(kind)}, whose distinct values are not counted; cast it to VARCHAR."
+            f"{column.of} is {sql_type(arrow_type)}, whose distinct values are not counted; cast it to "
+            "VARCHAR."
         )
     made = hll_sketch(LG_REGISTERS, tgt_hll_type.HLL_8)
     for value in pc.unique(values).to_pylist():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from engine.changelog import Changelog
-from engine.changelog.definitions import lacks
+from engine.changelog.definitions import missing_definition
 from engine.model.schema import PartitionId, StoreDefinition, StoreName
 from engine.replica.partition_keys import Definitions
 
@@ -59,7 +59,7 @@ class GroupDefinitions:
         """
         found = self._changelog.definition_at(store, generation)
         if found is None:
-            raise lacks(store)
+            raise missing_definition(store)
         return found
 
     def open_stores(self, generation: int) -> Definitions:

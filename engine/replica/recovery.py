@@ -54,7 +54,7 @@ def restore(
                 "is the right changelog."
             )
         return None
-    later = [snapshot for snapshot in reversed(snapshots.all()) if snapshot.epoch > epoch]
+    later = [snapshot for snapshot in reversed(snapshots.readable_snapshots()) if snapshot.epoch > epoch]
     if not (is_blocked or _is_better(changelog, group, epoch, later)):
         return None
     for snapshot in later:

@@ -78,9 +78,9 @@ class Schedule:
         if not self._after_bytes:
             return False
         if self._mark is None:
-            self._mark = Mark.of(self._snapshots.newest())
+            self._mark = Mark.from_snapshot(self._snapshots.newest_snapshot())
         if is_due(self._mark, commit, self._after_bytes):
-            self._mark = Mark.of(self._snapshots.newest())
+            self._mark = Mark.from_snapshot(self._snapshots.newest_snapshot())
         return is_due(self._mark, commit, self._after_bytes)
 
 

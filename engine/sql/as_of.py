@@ -132,14 +132,14 @@ def take_as_of(text: str, dialect: str = "duckdb") -> AsOfText:
 
 def _number_parameters(text: str, tokens: re.Pattern[str]) -> str:
     """A text with numbers for its parameter marks."""
-    places = [
+    offsets = [
         found.start() for found in _tokens(text, tokens) if found.lastgroup == "other" and found[0] == "?"
     ]
     parts = [
         f"{text[start + 1 : stop]}${number}"
-        for number, (start, stop) in enumerate(pairwise([-1, *places]), 1)
+        for number, (start, stop) in enumerate(pairwise([-1, *offsets]), 1)
     ]
-    return "".join([*parts, text[places[-1] + 1 :]]) if places else text
+    return "".join([*parts, text[offsets[-1] + 1 :]]) if offsets else text
 
 
 def _tokens(text: str, tokens: re.Pattern[str]) -> Iterator[re.Match[str]]:
@@ -207,12 +207,12 @@ class _Taker:
         for found in _tokens(self._text, tokens):
             # What belongs to a clause was taken with it.
             if found.start() >= end and found.lastgroup == "clause":
-                end = self._take(found)
+                end = self._take_clause(found)
             elif found.start() >= end:
-                self._see(found)
+                self._read_token(found)
         return AsOfText("".join([*self._parts, self._text[self._copied :]]), tuple(self._clauses))
 
-    def _see(self, found: re.Match[str]) -> None:
+    def _read_token(self, found: re.Match[str]) -> None:
         level = self._levels[-1]
         match found.lastgroup:
             case "word":
@@ -232,7 +232,7 @@ class _Taker:
             case _:
                 level.tail.append(None)
 
-    def _take(self, found: re.Match[str]) -> int:
+    def _take_clause(self, found: re.Match[str]) -> int:
         """Take a clause out; returns where to go on."""
         level = self._levels[-1]
         as_of, end = self._read_moment(found)
@@ -280,12 +280,12 @@ class _Taker:
         return closing.end()
 
 
-def _is_end(text: str, place: int) -> bool:
+def _is_end(text: str, offset: int) -> bool:
     """Whether nothing stands behind a place but blanks, comments and semicolons."""
-    place = blanks_end(text, place)
-    while text.startswith(";", place):
-        place = blanks_end(text, place + 1)
-    return place == len(text)
+    offset = blanks_end(text, offset)
+    while text.startswith(";", offset):
+        offset = blanks_end(text, offset + 1)
+    return offset == len(text)
 
 
 def _epoch(digits: str) -> AsOfEpoch:
@@ -377,23 +377,23 @@ def _groups_of(
     return groups
 
 
-def without_moments(
+def drop_version_moments(
     read_point: ReadPoint, references: Sequence[StoreReference]
 ) -> dict[GroupName, AsOf | None]:
-    """What to read of groups by a session's wish, whose moments are no epochs where all that is read of a
-    group are versions.
+    """What to read of groups by a session's read point, whose moments are no epochs where all that is read
+    of a group are versions.
 
     Args:
-        read_point: The wish.
+        read_point: The session's.
         references: Where a statement reads stores.
 
     Returns:
-        The wish for each group that has one of its own, or is to be read at its newest epoch in spite of the
-        session's moment.
+        What to read of each group that has an `as_of` of its own, or is to be read at its newest epoch
+        in spite of the session's moment.
     """
     by_epoch = {each.definition.group for each in references if not each.is_held}
     groups = {each.definition.group for each in references} - by_epoch
     return {
         **read_point.as_of,
-        **{group: None for group in groups if isinstance(read_point.of(group), AsOfTimestamp)},
+        **{group: None for group in groups if isinstance(read_point.group_as_of(group), AsOfTimestamp)},
     }

@@ -18,11 +18,11 @@ from engine.errors import NotFound, Unsupported
 from engine.model.schema import StoreDefinition, StoreName
 from engine.sql.columns import ALL_COLUMNS, needed_columns
 from engine.sql.literals import LiteralList
-from engine.sql.output_names import name_outputs_over
+from engine.sql.output_names import name_outputs_of_queries
 from engine.sql.parameters import ParameterSlot, bind_parameters
-from engine.sql.parse import Kind, ParsedStatement
+from engine.sql.parse import ParsedStatement, StatementClass
 from engine.sql.text import SourceText, did_you_mean, offset_of
-from engine.sql.versions import HISTORY, NO_MOMENTS, Moments, is_versioned, read_at, with_times
+from engine.sql.versions import HISTORY, NO_MOMENTS, Moments, add_time_columns, is_versioned, read_at
 
 CATALOG = "livestate"
 SCHEMA = "main"
@@ -76,7 +76,7 @@ class BoundStatement:
     """A statement whose names are known.
 
     Attributes:
-        kind: What it asks for.
+        statement_class: What it asks for.
         source: The text, for places in errors.
         tree: The tree, reading scans; None for SHOW and for DESCRIBE of a store. Never changed.
         references: Where stores are read.
@@ -85,7 +85,7 @@ class BoundStatement:
         described: The store that DESCRIBE names.
     """
 
-    kind: Kind
+    statement_class: StatementClass
     source: SourceText
     tree: exp.Expr | None
     references: tuple[StoreReference, ...] = ()
@@ -148,29 +148,33 @@ def bind(
         Unsupported: A table is read in a way that stores cannot be.
     """
     if parsed.tree is None:
-        return BoundStatement(parsed.kind, parsed.source, None)
+        return BoundStatement(parsed.statement_class, parsed.source, None)
     names = _StoreNames(tables, parsed.source)
     if isinstance(parsed.tree, exp.Summarize) and isinstance(parsed.tree.this, exp.Table):
         parsed.tree.set("this", exp.select("*").from_(parsed.tree.this))
-    if parsed.kind is Kind.DESCRIBE and isinstance(parsed.tree, exp.Table):
-        return BoundStatement(parsed.kind, parsed.source, None, described=names.find(parsed.tree)[1])
+    if parsed.statement_class is StatementClass.DESCRIBE and isinstance(parsed.tree, exp.Table):
+        return BoundStatement(
+            parsed.statement_class, parsed.source, None, described=names.find(parsed.tree)[1]
+        )
     listed = {entry.name: entry.rows.schema for entry in lists}
     found = [(table, *names.find(table)) for table in _store_tables(parsed.tree, listed)]
     wanted = needed_columns(parsed.tree, [(table, definition) for table, _, definition in found])
-    name_outputs_over(table for table, _, _ in found)
+    name_outputs_of_queries(table for table, _, _ in found)
     prefix = _unused_prefix(parsed.source.text)
     places = [
         (name, definition.group, _offset_in_text(parsed.source, table)) for table, name, definition in found
     ]
     references = []
-    for number, ((table, name, definition), moment) in enumerate(zip(found, moments.at(places), strict=True)):
+    for number, ((table, name, definition), moment) in enumerate(
+        zip(found, moments.moments_of(places), strict=True)
+    ):
         columns = (
             tuple(definition.schema.names)
             if all_columns or wanted[number] is ALL_COLUMNS
             else tuple(wanted[number])
         )
         is_held = is_versioned(definition) and table.db.lower() != HISTORY
-        columns = with_times(columns, definition) if is_held else columns
+        columns = add_time_columns(columns, definition) if is_held else columns
         references.append(
             StoreReference(f"{prefix}{number}", table.alias_or_name, definition, columns, is_held, name)
         )
@@ -179,7 +183,9 @@ def bind(
             read_at(table, references[-1].alias, definition, moment)
     _drop_schema_qualifiers(parsed.tree, references)
     parameters = bind_parameters(parsed.source, parsed.tree, references)
-    return BoundStatement(parsed.kind, parsed.source, parsed.tree, tuple(references), parameters, listed)
+    return BoundStatement(
+        parsed.statement_class, parsed.source, parsed.tree, tuple(references), parameters, listed
+    )
 
 
 class _StoreNames:
@@ -193,7 +199,7 @@ class _StoreNames:
         """A name as it is written among all names, and the store that it means."""
         schema = table.db.lower() or SCHEMA
         if schema not in (SCHEMA, HISTORY) or (table.catalog and table.catalog.lower() != CATALOG):
-            raise self._not_found(
+            raise self._not_found_error(
                 table,
                 (
                     f"There is no schema {'.'.join(part for part in (table.catalog, table.db) if part)}: "
@@ -203,7 +209,7 @@ class _StoreNames:
         name = self._store_name(table)
         found = self._tables[name]
         if schema == HISTORY and not is_versioned(found):
-            raise self._not_found(
+            raise self._not_found_error(
                 table, f"The store {name} keeps no versions, so it has no history: ask {SCHEMA}.{name}."
             )
         return name, found
@@ -216,17 +222,17 @@ class _StoreNames:
         if len(matches) == 1:
             return matches[0]
         if matches:
-            raise self._not_found(
+            raise self._not_found_error(
                 table,
                 (
                     f"The name {name} could be any of the stores {', '.join(sorted(matches))}: quote it as "
                     "it is written."
                 ),
             )
-        raise self._not_found(table, f"There is no store {name}.{did_you_mean(name, self._tables)}")
+        raise self._not_found_error(table, f"There is no store {name}.{did_you_mean(name, self._tables)}")
 
-    def _not_found(self, table: exp.Table, message: str) -> NotFound:
-        return self._source.not_found(message, offset_of(table))
+    def _not_found_error(self, table: exp.Table, message: str) -> NotFound:
+        return self._source.not_found_error(message, offset_of(table))
 
 
 def _store_tables(tree: exp.Expr, listed: Collection[str]) -> Iterator[exp.Table]:
@@ -261,8 +267,8 @@ def _is_cte(table: exp.Table) -> bool:
         if clause is not None:
             visible = list(clause.expressions)
             if child is clause:
-                place = next(index for index, cte in enumerate(visible) if cte is inside)
-                visible = visible[: place + 1] if clause.args.get("recursive") else visible[:place]
+                index = next(index for index, cte in enumerate(visible) if cte is inside)
+                visible = visible[: index + 1] if clause.args.get("recursive") else visible[:index]
             if any(cte.alias.lower() == name for cte in visible):
                 return True
         child, node = node, node.parent

@@ -33,7 +33,7 @@ def needed_columns(
         For each reference, column names in the store's order, or `ALL_COLUMNS`.
     """
     uses = _Uses(tree)
-    return [uses.of(table, definition) for table, definition in tables]
+    return [uses.columns_of(table, definition) for table, definition in tables]
 
 
 def has_columns_of_rows(tree: exp.Expr | None) -> bool:
@@ -107,7 +107,7 @@ class _Uses:
         if select is not None and not (star.parent is select and _only_asks_for_rows(select)):
             self._star_selects.add(id(select))
 
-    def of(self, table: exp.Table, definition: StoreDefinition) -> tuple[str, ...]:
+    def columns_of(self, table: exp.Table, definition: StoreDefinition) -> tuple[str, ...]:
         alias = table.alias_or_name.lower()
         renamed = table.args.get("alias") is not None and table.args["alias"].args.get("columns")
         select = table.find_ancestor(exp.Select)

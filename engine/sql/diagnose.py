@@ -15,7 +15,7 @@ _ADVICE = re.compile(r" *Use \"?SET .*")
 """Settings are locked, so advice to change one helps nobody."""
 
 
-def located(bound: BoundStatement, message: str, name: str, near: str, subtype: str) -> LivestateError:
+def diagnose(bound: BoundStatement, message: str, name: str, near: str, subtype: str) -> LivestateError:
     """The error for a statement that the engine refuses.
 
     Args:
@@ -33,20 +33,24 @@ def located(bound: BoundStatement, message: str, name: str, near: str, subtype: 
             reference.scan, reference.alias
         )
     message = _ADVICE.sub("", message.split("\n", 1)[0]).strip()
-    place = None if bound.tree is None else _place(bound.tree, name) or _place(bound.tree, near.strip("\"'"))
+    offset = (
+        None
+        if bound.tree is None
+        else _find_name(bound.tree, name) or _find_name(bound.tree, near.strip("\"'"))
+    )
     unknown = _unknown_column(bound)
     if unknown is not None:
         column, names = unknown
-        return bound.source.not_found(
+        return bound.source.not_found_error(
             f"There is no column {column.name} in {column.table}.{did_you_mean(column.name, names)}",
             offset_of(column.this),
         )
     if subtype == "COLUMN_NOT_FOUND":
         known = [column for reference in bound.references for column in reference.definition.schema.names]
-        return bound.source.not_found(f"There is no column {name}.{did_you_mean(name, known)}", place)
+        return bound.source.not_found_error(f"There is no column {name}.{did_you_mean(name, known)}", offset)
     if subtype == "MISSING_ENTRY" and _is_function(bound.tree, name):
-        return bound.source.not_found(f"There is no function {name}.", place)
-    return bound.source.error(message if message.endswith((".", "!", "?")) else f"{message}.", place)
+        return bound.source.not_found_error(f"There is no function {name}.", offset)
+    return bound.source.error(message if message.endswith((".", "!", "?")) else f"{message}.", offset)
 
 
 def _unknown_column(bound: BoundStatement) -> tuple[exp.Column, list[str]] | None:
@@ -65,7 +69,7 @@ def _unknown_column(bound: BoundStatement) -> tuple[exp.Column, list[str]] | Non
     return None
 
 
-def _place(tree: exp.Expr, name: str) -> int | None:
+def _find_name(tree: exp.Expr, name: str) -> int | None:
     """The first place of a name: of a column before that of anything else."""
     lowered = name.lower()
     if not lowered:
@@ -74,8 +78,8 @@ def _place(tree: exp.Expr, name: str) -> int | None:
     others = [offset_of(node) for node in tree.find_all(exp.Identifier) if node.name.lower() == lowered]
     calls = [offset_of(node) for node in tree.find_all(exp.Func) if function_name(node) == lowered]
     literals = [offset_of(node) for node in tree.find_all(exp.Literal) if node.name == name]
-    for places in (columns, others, calls, literals):
-        found = [place for place in places if place is not None]
+    for offsets in (columns, others, calls, literals):
+        found = [offset for offset in offsets if offset is not None]
         if found:
             return min(found)
     return None

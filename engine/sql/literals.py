@@ -5,8 +5,8 @@ therefore lifted: the text keeps a reference to a table, and regular expressions
 values. Whatever is not plainly such a list stays in the text, so lifting never changes what a statement
 means.
 
-Short statements have a shape: their text with `$1`, `$2`, … for the literals. Statements of one shape share a
-plan.
+Short statements have a template: their text with `$1`, `$2`, … for the literals. Statements of one template
+share a plan.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from engine.sql.literal_values import integer_list, integer_rows, list_values, r
 from engine.sql.text import Segment, SourceText
 
 MIN_LIST_LENGTH = 64
-MAX_SHAPE_LENGTH = 4000
+MAX_TEMPLATE_LENGTH = 4000
 LIST_PREFIX = "__list_"
 
 _STRING = r"'[^']*(?:''[^']*)*'"
@@ -66,7 +66,7 @@ _VALUES_FORMS: tuple[_Form, ...] = ((_INTEGER_ROWS, integer_rows), (_ROWS, row_v
 """What a list may look like and what reads its values; lists of nothing but integers, the most frequent ones,
 are read in a third of the time.
 """
-_SHAPE = re.compile(
+_TEMPLATE = re.compile(
     r"""("[^"]*(?:""[^"]*)*")
     |'([^']*(?:''[^']*)*)'
     |((?:(?<=[=<>(,])|(?<=[=<>(,][ ]))-[0-9]+(?![\w.])|(?<![\w$.])[0-9]+(?![\w.]))
@@ -200,7 +200,7 @@ class _Lifter:
 
 
 @dataclass(frozen=True)
-class Shape:
+class Template:
     """A short text with its literals taken out.
 
     Attributes:
@@ -216,50 +216,50 @@ class _StrangeTextError(Exception):
     """The text has something in it that this module does not read."""
 
 
-def shape_of(text: str) -> Shape | None:
-    """The shape of a short text in DuckDB's dialect.
+def template_of(text: str) -> Template | None:
+    """The template of a short text in DuckDB's dialect.
 
     Args:
         text: What the user wrote.
 
     Returns:
-        The shape; None for a text that is long, has parameters, comments or strings of other forms, or no
+        The template; None for a text that is long, has parameters, comments or strings of other forms, or no
         literal at all.
     """
-    if len(text) > MAX_SHAPE_LENGTH:
+    if len(text) > MAX_TEMPLATE_LENGTH:
         return None
     values: list[int | str] = []
 
     def replacement(found: re.Match[str]) -> str:
-        kind = found.lastindex
-        if kind == 1:
+        group = found.lastindex
+        if group == 1:
             return found[0]
-        if kind == 4:
+        if group == 4:
             raise _StrangeTextError
-        values.append(int(found[3]) if kind == 3 else found[2].replace("''", "'"))
+        values.append(int(found[3]) if group == 3 else found[2].replace("''", "'"))
         return f" ${len(values)} "
 
     try:
-        shaped = _SHAPE.sub(replacement, text)
+        replaced = _TEMPLATE.sub(replacement, text)
     except _StrangeTextError:
         return None
-    return Shape(shaped, tuple(values)) if values else None
+    return Template(replaced, tuple(values)) if values else None
 
 
-def likely_shape(text: str) -> Shape | None:
-    """The shape of a text whose only literal is its end, behind `=`, without a look at what is before: a
-    guess, a tenth of the work of `shape_of`.
+def likely_template(text: str) -> Template | None:
+    """The template of a text whose only literal is its end, behind `=`, without a look at what is before: a
+    guess, a tenth of the work of `template_of`.
 
-    Shapes have no literals, so if the guess is the shape of some text, nothing in it is one, and it is the
-    shape of this text too.
+    Templates have no literals, so if the guess is the template of some text, nothing in it is one, and it is
+    the template of this text too.
 
     Args:
         text: What the user wrote.
 
     Returns:
-        What may be the shape; None for a text that ends in anything but a whole number or a string.
+        What may be the template; None for a text that ends in anything but a whole number or a string.
     """
-    if len(text) > MAX_SHAPE_LENGTH:
+    if len(text) > MAX_TEMPLATE_LENGTH:
         return None
     head, equals, tail = text.rpartition("=")
     literal = tail.strip()
@@ -273,4 +273,4 @@ def likely_shape(text: str) -> Shape | None:
         value = literal[1:-1]
     else:
         return None
-    return Shape(f"{head}={tail.replace(literal, ' $1 ')}", (value,))
+    return Template(f"{head}={tail.replace(literal, ' $1 ')}", (value,))

@@ -43,7 +43,7 @@ def _is_derived(output: exp.Expr) -> bool:
     return _STANDS_IN in output.meta or not isinstance(output, exp.Alias | exp.Column | exp.Star)
 
 
-def name_outputs_over(tables: Iterable[exp.Table]) -> None:
+def name_outputs_of_queries(tables: Iterable[exp.Table]) -> None:
     """Give outputs that hold a whole query their text for a name, so that nothing put in place of its tables
     gets into the name.
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from engine.errors import InvalidInput, LimitExceeded
-from engine.model.sql_types import arrow_type, sql_type
+from engine.model.sql_types import parse_sql_type, sql_type
 from engine.sql.text import SourceText
 
 if TYPE_CHECKING:
@@ -120,14 +120,14 @@ def _suggested_type(mark: exp.Expr, references: Sequence[StoreReference]) -> pa.
     if isinstance(parent, exp.Like | exp.ILike | exp.StartsWith):
         return pa.string()
     if isinstance(parent, exp.Any) and isinstance(parent.parent, _COMPARISONS):
-        return _list_of(_type_of(_other(parent.parent, parent), references))
+        return _list_of(_type_of(_other_side(parent.parent, parent), references))
     if isinstance(parent, _COMPARISONS):
-        return _type_of(_other(parent, node), references)
+        return _type_of(_other_side(parent, node), references)
     if isinstance(parent, exp.Between):
         return _type_of(parent.this, references)
     if isinstance(parent, exp.In):
-        kind = _type_of(parent.this, references)
-        return _list_of(kind) if parent.args.get("field") is node else kind
+        arrow_type = _type_of(parent.this, references)
+        return _list_of(arrow_type) if parent.args.get("field") is node else arrow_type
     if isinstance(parent, exp.Tuple):
         return _tuple_member(parent, node, references)
     return None
@@ -139,7 +139,7 @@ def _tuple_member(row: exp.Tuple, node: exp.Expr, references: Sequence[StoreRefe
     against = (
         around.this
         if isinstance(around, exp.In)
-        else _other(around, row)
+        else _other_side(around, row)
         if isinstance(around, _COMPARISONS)
         else None
     )
@@ -148,7 +148,7 @@ def _tuple_member(row: exp.Tuple, node: exp.Expr, references: Sequence[StoreRefe
     return None
 
 
-def _other(parent: exp.Expr, side: exp.Expr) -> exp.Expr | None:
+def _other_side(parent: exp.Expr, side: exp.Expr) -> exp.Expr | None:
     found: exp.Expr | None = parent.args.get("expression") if parent.this is side else parent.this
     return found
 
@@ -162,20 +162,20 @@ def _type_of(node: exp.Expr | None, references: Sequence[StoreReference]) -> pa.
         return pa.int64()
     if not isinstance(node, exp.Column):
         return None
-    kinds = {
+    types = {
         field.type
         for reference in references
         if not node.table or node.table.lower() == reference.alias.lower()
         for field in reference.definition.schema
         if field.name.lower() == node.name.lower()
     }
-    return kinds.pop() if len(kinds) == 1 else None
+    return types.pop() if len(types) == 1 else None
 
 
 def _declared_type(kind: exp.Expr) -> pa.DataType | None:
     text = kind.sql(dialect="duckdb")
     try:
-        return arrow_type(
+        return parse_sql_type(
             "TIMESTAMP WITH TIME ZONE"
             if text == "TIMESTAMPTZ"
             else {"TEXT": "VARCHAR", "INT": "INTEGER"}.get(text, text)
@@ -184,11 +184,11 @@ def _declared_type(kind: exp.Expr) -> pa.DataType | None:
         return None
 
 
-def _list_of(kind: pa.DataType | None) -> pa.DataType | None:
-    return None if kind is None else pa.list_(pa.field("item", kind))
+def _list_of(arrow_type: pa.DataType | None) -> pa.DataType | None:
+    return None if arrow_type is None else pa.list_(pa.field("item", arrow_type))
 
 
-def with_types(tree: exp.Expr, types: Sequence[pa.DataType | None]) -> exp.Expr:
+def fix_types(tree: exp.Expr, types: Sequence[pa.DataType | None]) -> exp.Expr:
     """A statement whose parameters have fixed types.
 
     Args:
@@ -202,7 +202,9 @@ def with_types(tree: exp.Expr, types: Sequence[pa.DataType | None]) -> exp.Expr:
         return tree
     typed = tree.copy()
     for mark in list(typed.find_all(exp.Placeholder)):
-        kind = types[int(mark.name) - 1]
-        if kind is not None:
-            mark.replace(exp.Cast(this=mark.copy(), to=exp.DataType.build(sql_type(kind), dialect="duckdb")))
+        arrow_type = types[int(mark.name) - 1]
+        if arrow_type is not None:
+            mark.replace(
+                exp.Cast(this=mark.copy(), to=exp.DataType.build(sql_type(arrow_type), dialect="duckdb"))
+            )
     return typed

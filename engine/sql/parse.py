@@ -74,7 +74,7 @@ _REFUSED_NODES = (
 )
 
 
-class Kind(Enum):
+class StatementClass(Enum):
     """What a statement asks for."""
 
     QUERY = "query"
@@ -91,13 +91,13 @@ class ParsedStatement:
     """A statement that was checked to do nothing but read.
 
     Attributes:
-        kind: What it asks for.
+        statement_class: What it asks for.
         source: The text of `tree`, for places in errors.
         tree: The query (SELECT, VALUES, set operation, SUMMARIZE) or the table to describe; None for SHOW.
             Never changed.
     """
 
-    kind: Kind
+    statement_class: StatementClass
     source: SourceText
     tree: exp.Expr | None
 
@@ -120,10 +120,10 @@ def parse(lifted: LiftedText, dialect: str) -> ParsedStatement:
     source = lifted.source
     begin = blanks_end(source.text, 0)
     if show := _SHOW.fullmatch(source.text, begin):
-        return ParsedStatement(Kind(f"show {show[1].lower()}"), source, None)
-    kind, body = Kind.QUERY, source.text
+        return ParsedStatement(StatementClass(f"show {show[1].lower()}"), source, None)
+    statement_class, body = StatementClass.QUERY, source.text
     if explain := _EXPLAIN.match(body, begin):
-        kind = Kind.EXPLAIN_ANALYZE if explain[1] else Kind.EXPLAIN
+        statement_class = StatementClass.EXPLAIN_ANALYZE if explain[1] else StatementClass.EXPLAIN
         # Blanks keep the places of what follows.
         body = " " * explain.end() + body[explain.end() :]
     _check_characters(source)
@@ -131,11 +131,11 @@ def parse(lifted: LiftedText, dialect: str) -> ParsedStatement:
     _check_size(source, body)
     tree = _tree(source, body, dialect)
     if isinstance(tree, exp.Describe):
-        if kind is not Kind.QUERY:
+        if statement_class is not StatementClass.QUERY:
             raise Unsupported("EXPLAIN of DESCRIBE is not supported: explain the query itself.")
-        kind, tree = Kind.DESCRIBE, tree.this
+        statement_class, tree = StatementClass.DESCRIBE, tree.this
     _check_tree(source, tree)
-    return ParsedStatement(kind, source, tree)
+    return ParsedStatement(statement_class, source, tree)
 
 
 def _check_characters(source: SourceText) -> None:
@@ -335,7 +335,7 @@ def _check_table_function(source: SourceText, node: exp.Expr) -> None:
         )
 
 
-def without_places(tree: exp.Expr) -> exp.Expr:
+def copy_without_positions(tree: exp.Expr) -> exp.Expr:
     """A copy of a tree that does not know its places in the text: to copy these takes longer than to copy the
     tree itself.
 
@@ -370,7 +370,7 @@ def _child(
     return copy
 
 
-def with_children(node: exp.Expr, replace: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
+def replace_children(node: exp.Expr, replace: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
     """A node of the same kind whose children are replaced; without its place in the text, and its comments.
 
     Args:

@@ -77,7 +77,7 @@ class SourceText:
         place = self.position(offset)
         return InvalidInput(self._message_with_snippet(message, place), place)
 
-    def not_found(self, message: str, offset: int | None) -> NotFound:
+    def not_found_error(self, message: str, offset: int | None) -> NotFound:
         """Like `error`, for a name that does not exist."""
         if offset is None:
             return NotFound(message)

@@ -194,7 +194,7 @@ def _check(source: SourceText, tokens: Sequence[Token]) -> None:
         )
     counts = _Counts()
     for token in tokens:
-        counts.see(token)
+        counts.count(token)
         refusal = counts.refusal()
         if refusal is not None:
             raise source.error(refusal, token.start)
@@ -210,25 +210,25 @@ class _Counts:
         self._structs: list[int] = []  # the depths of open brackets of struct types
         self._before = self._twice_before = TokenType.SEMICOLON
 
-    def see(self, token: Token) -> None:
+    def count(self, token: Token) -> None:
         """Count a token."""
-        kind, before = token.token_type, self._before
-        self._chain += (before, kind) in _CHAINS
-        if kind in _OPERANDS and not (kind is TokenType.VAR and token.text.upper() == "IF"):
+        token_type, before = token.token_type, self._before
+        self._chain += (before, token_type) in _CHAINS
+        if token_type in _OPERANDS and not (token_type is TokenType.VAR and token.text.upper() == "IF"):
             self._operators = 0
-        elif kind not in _OPENING:
+        elif token_type not in _OPENING:
             self._operators += 1
-        if kind in _OPENING:
+        if token_type in _OPENING:
             self._depth += 1
             if before in _STRUCT_TYPES:
                 self._structs.append(self._depth)
-        elif kind in _CLOSING:
+        elif token_type in _CLOSING:
             if self._structs and self._structs[-1] == self._depth:
                 self._structs.pop()
             self._depth -= 1
-        elif kind in _KEYWORDS:
-            self._see_keyword(kind)
-        self._twice_before, self._before = before, kind
+        elif token_type in _KEYWORDS:
+            self._see_keyword(token_type)
+        self._twice_before, self._before = before, token_type
 
     def _see_keyword(self, kind: TokenType) -> None:
         if kind in _TABLES:

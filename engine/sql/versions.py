@@ -69,7 +69,7 @@ class Moments:
     default: AsOfTimestamp | None = None
 
     @staticmethod
-    def of(clauses: Sequence[AsOfClause], read_point: ReadPoint) -> Moments:
+    def from_clauses(clauses: Sequence[AsOfClause], read_point: ReadPoint) -> Moments:
         """The moments among what is asked for; epochs are none.
 
         Args:
@@ -86,7 +86,7 @@ class Moments:
             tuple(clause for clause in clauses if isinstance(clause.as_of, Moment)), groups, default
         )
 
-    def at(self, tables: Sequence[tuple[StoreName, GroupName, int]]) -> list[Moment | None]:
+    def moments_of(self, tables: Sequence[tuple[StoreName, GroupName, int]]) -> list[Moment | None]:
         """The moment for each place where a store is read.
 
         Args:
@@ -125,7 +125,7 @@ def is_versioned(definition: StoreDefinition) -> bool:
     return isinstance(definition.behaviour.kind, Versioned)
 
 
-def with_times(columns: Sequence[str], definition: StoreDefinition) -> tuple[str, ...]:
+def add_time_columns(columns: Sequence[str], definition: StoreDefinition) -> tuple[str, ...]:
     """Columns of a versioned store, and those that say when a row holds, in the store's order."""
     kind = definition.behaviour.kind
     assert isinstance(kind, Versioned)
@@ -170,12 +170,12 @@ def _holds(name: str, definition: StoreDefinition, moment: Moment | None) -> exp
     return exp.And(this=begun, expression=exp.Paren(this=exp.Or(this=ends_later, expression=is_newest)))
 
 
-def _value(moment: Moment, kind: pa.DataType) -> exp.Expr:
+def _value(moment: Moment, arrow_type: pa.DataType) -> exp.Expr:
     """A moment as a constant of a timestamp column's type; without a time zone it is UTC."""
     if isinstance(moment, AsOfParameter):
         return exp.Placeholder(this=moment.name)
     text = str(moment)
     return exp.cast(
-        exp.Literal.string(text if kind.tz is not None else text.removesuffix("+00:00")),
-        "TIMESTAMP" if kind.tz is None else "TIMESTAMPTZ",
+        exp.Literal.string(text if arrow_type.tz is not None else text.removesuffix("+00:00")),
+        "TIMESTAMP" if arrow_type.tz is None else "TIMESTAMPTZ",
     )

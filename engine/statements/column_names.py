@@ -22,7 +22,7 @@ from engine.sql.bind import BoundStatement
 from engine.sql.columns import has_columns_of_rows
 from engine.sql.lexer import blanks_end
 from engine.sql.output_names import has_derived_names
-from engine.sql.parse import Kind
+from engine.sql.parse import StatementClass
 
 _log = logging.getLogger(__name__)
 _DESCRIBE = re.compile(r"(?:DESCRIBE|DESC)\b", re.IGNORECASE)
@@ -38,7 +38,7 @@ class ColumnNames:
     def __init__(self, binder: Binder) -> None:
         self._binder = binder
 
-    def of(self, bound: BoundStatement, dialect: str, deadline: Deadline) -> tuple[str, ...] | None:
+    def names_of(self, bound: BoundStatement, dialect: str, deadline: Deadline) -> tuple[str, ...] | None:
         """The names of a query's columns.
 
         Args:
@@ -52,14 +52,14 @@ class ColumnNames:
         """
         if (
             dialect != "duckdb"
-            or bound.kind not in (Kind.QUERY, Kind.DESCRIBE)
+            or bound.statement_class not in (StatementClass.QUERY, StatementClass.DESCRIBE)
             or not has_derived_names(bound.tree)
             or has_columns_of_rows(bound.tree)
         ):
             return None
         described = (
             _DESCRIBE.match(bound.source.text, blanks_end(bound.source.text, 0))
-            if bound.kind is Kind.DESCRIBE
+            if bound.statement_class is StatementClass.DESCRIBE
             else None
         )
         text = bound.source.text[described.end() :] if described else bound.source.text
@@ -94,25 +94,25 @@ def _values(
     types.
     """
     values = {
-        slot.name: value_of(kind)
-        for slot, kind in zip(bound.parameters, suggested_types(bound.parameters), strict=True)
+        slot.name: value_of(arrow_type)
+        for slot, arrow_type in zip(bound.parameters, suggested_types(bound.parameters), strict=True)
     }
     return list(values.values()) if all(name.isdigit() for name in values) else values
 
 
-def _null(kind: pa.DataType) -> None:
+def _null(arrow_type: pa.DataType) -> None:
     """What fits nearly every function."""
 
 
-def _sample(kind: pa.DataType) -> object:
+def _sample(arrow_type: pa.DataType) -> object:
     """Some value of a type."""
-    if pa.types.is_nested(kind):
+    if pa.types.is_nested(arrow_type):
         return []
     text = (
         "2000-01-01"
-        if pa.types.is_temporal(kind)
+        if pa.types.is_temporal(arrow_type)
         else ""
-        if pa.types.is_string(kind) or pa.types.is_binary(kind)
+        if pa.types.is_string(arrow_type) or pa.types.is_binary(arrow_type)
         else "0"
     )
-    return pa.scalar(text).cast(kind).as_py()
+    return pa.scalar(text).cast(arrow_type).as_py()

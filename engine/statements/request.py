@@ -72,7 +72,7 @@ def limit_of(operand: Operand | None, arguments: Arguments) -> int | None:
     """How many rows at most; None for all, and `REFUSED_LIMIT` for what the engine must judge."""
     if operand is None:
         return None
-    value = arguments.parameters[operand.place].as_py() if isinstance(operand, Parameter) else operand.value
+    value = arguments.parameters[operand.index].as_py() if isinstance(operand, Parameter) else operand.value
     if value is None:
         return None
     return value if isinstance(value, int) and value >= 0 else REFUSED_LIMIT

@@ -16,7 +16,7 @@ from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.plans import RowsPlan
 from engine.plan.statement import ReadyStatement, lists_fit
 from engine.sql.literals import LiftedText, lift
-from engine.sql.parse import Kind
+from engine.sql.parse import StatementClass
 from engine.sql.versions import NO_MOMENTS, Moments
 from engine.statements.column_names import ColumnNames
 from engine.statements.deep_stack import ready_statement
@@ -61,7 +61,7 @@ Tables = Mapping[StoreName, StoreDefinition]
 
 @dataclass(frozen=True, eq=False)
 class _NoLookup:
-    """Kept for a shape that is no lookup.
+    """Kept for a template that is no lookup.
 
     Attributes:
         tables: What names meant when that was found.
@@ -101,9 +101,9 @@ class StatementCache:
     def __init__(self, size: int, names: ColumnNames) -> None:
         self._names = names
         self._texts: LeastRecentlyUsed[ReadyStatement] = LeastRecentlyUsed(size)
-        self._shapes: LeastRecentlyUsed[ReadyStatement | _NoLookup] = LeastRecentlyUsed(size)
+        self._templates: LeastRecentlyUsed[ReadyStatement | _NoLookup] = LeastRecentlyUsed(size)
 
-    def ready(
+    def ready_text(
         self,
         text: str,
         dialect: str,
@@ -128,25 +128,25 @@ class StatementCache:
         Raises:
             LivestateError: As `ready_statement`.
         """
-        known = self.known(text, dialect, tables) if moments == NO_MOMENTS and not shapes else None
+        known = self.known_statement(text, dialect, tables) if moments == NO_MOMENTS and not shapes else None
         if known is not None:
             return ReadyText(text, known, {})
         lifted = lift(text, dialect)
         lists = {entry.name: entry.rows for entry in lifted.lists}
-        kept = self._kept(lifted, dialect, tables, (moments, shapes), deadline)
+        kept = self._find_or_make(lifted, dialect, tables, (moments, shapes), deadline)
         if lists and not lists_fit(kept.bound):
             lifted, lists = lift(text, dialect, lists=False), {}
-            kept = self._kept(lifted, dialect, tables, (moments, shapes), deadline)
+            kept = self._find_or_make(lifted, dialect, tables, (moments, shapes), deadline)
         return ReadyText(text, kept, lists, moments)
 
-    def known(self, text: str, dialect: str, tables: Tables) -> ReadyStatement | None:
+    def known_statement(self, text: str, dialect: str, tables: Tables) -> ReadyStatement | None:
         """The statement of a text without long lists, if it is ready already."""
         if len(text) > MAX_CACHED_LENGTH:
             return None
         found = self._texts.get((text, dialect))
         return found if found is not None and found.is_current(tables) else None
 
-    def _kept(
+    def _find_or_make(
         self,
         lifted: LiftedText,
         dialect: str,
@@ -154,11 +154,13 @@ class StatementCache:
         apart: tuple[Moments, Hashable],
         deadline: Deadline,
     ) -> ReadyStatement:
-        kinds = tuple(tuple(str(kind) for kind in entry.rows.schema.types) for entry in lifted.lists)
+        list_types = tuple(
+            tuple(str(arrow_type) for arrow_type in entry.rows.schema.types) for entry in lifted.lists
+        )
         # Texts with lists share what is made of the text without them; others are found before anything is
         # lifted.
         key: tuple[Hashable, ...] = (
-            (lifted.source.text, dialect, kinds) if kinds else (lifted.source.original, dialect)
+            (lifted.source.text, dialect, list_types) if list_types else (lifted.source.original, dialect)
         )
         moments, _ = apart
         if apart != (NO_MOMENTS, ()):
@@ -167,40 +169,40 @@ class StatementCache:
         if found is not None and found.is_current(tables):
             return found
         made = ready_statement(lifted, dialect, tables, moments=moments)
-        made = replace(made, names=self._names.of(made.bound, dialect, deadline))
+        made = replace(made, names=self._names.names_of(made.bound, dialect, deadline))
         # What DESCRIBE says of a store is not told by references; a query without any means the same whatever
         # stores there are.
         if len(lifted.source.text) <= MAX_CACHED_LENGTH and made.bound.tree is not None:
             self._texts.put(key, made)
         return made
 
-    def shaped(self, shape: str, tables: Tables) -> ReadyStatement | None:
-        """The lookup that all short texts of a shape share, if it is known."""
-        found = self._shapes.get(shape)
+    def known_lookup(self, template: str, tables: Tables) -> ReadyStatement | None:
+        """The lookup that all short texts of a template share, if it is known."""
+        found = self._templates.get(template)
         return found if isinstance(found, ReadyStatement) and found.is_current(tables) else None
 
-    def learn_shape(self, shape: str, literals: int, tables: Tables) -> None:
-        """Make a shape's statement ready, and keep it if it is a lookup by its literals.
+    def learn_template(self, template: str, literals: int, tables: Tables) -> None:
+        """Make a template's statement ready, and keep it if it is a lookup by its literals.
 
-        The shape is a statement with a parameter for each literal. If it is a lookup, its literals are values
-        that key columns are compared with, or a LIMIT, and nothing else about it can depend on them.
+        The template is a statement with a parameter for each literal. If it is a lookup, its literals are
+        values that key columns are compared with, or a LIMIT, and nothing else about it can depend on them.
 
         Args:
-            shape: Text of the shape.
+            template: Text of the template.
             literals: How many literals it has.
             tables: The store that each name means.
         """
-        found = self._shapes.get(shape)
+        found = self._templates.get(template)
         if not (isinstance(found, _NoLookup) and found.tables is tables):
-            self._shapes.put(shape, _lookup_of(shape, literals, tables) or _NoLookup(tables))
+            self._templates.put(template, _lookup_of(template, literals, tables) or _NoLookup(tables))
 
 
-def _lookup_of(shape: str, literals: int, tables: Tables) -> ReadyStatement | None:
+def _lookup_of(template: str, literals: int, tables: Tables) -> ReadyStatement | None:
     try:
-        made = ready_statement(lift(shape, "duckdb", lists=False), "duckdb", tables)
+        made = ready_statement(lift(template, "duckdb", lists=False), "duckdb", tables)
     except LivestateError:
         return None
     slots = made.bound.parameters
     lookup = isinstance(made.plan, RowsPlan) and made.plan.predicate is not None
     typed = len(slots) == literals and all(slot.type is not None for slot in slots)
-    return made if made.bound.kind is Kind.QUERY and lookup and typed else None
+    return made if made.bound.statement_class is StatementClass.QUERY and lookup and typed else None

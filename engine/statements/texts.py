@@ -13,9 +13,9 @@ from engine.model.read_point import ReadPoint
 from engine.model.schema import GroupName, StoreDefinition, StoreName
 from engine.plan.statement import ReadyStatement
 from engine.scan import StoreSource
-from engine.sql.as_of import AsOfText, resolve_as_of, take_as_of, without_moments
+from engine.sql.as_of import AsOfText, drop_version_moments, resolve_as_of, take_as_of
 from engine.sql.bind import BoundStatement, TableShape
-from engine.sql.literals import likely_shape
+from engine.sql.literals import likely_template
 from engine.sql.text import SourceText
 from engine.sql.versions import NO_MOMENTS, Moments, is_versioned
 from engine.statements.statement_cache import ReadyText, StatementCache, Tables
@@ -38,7 +38,7 @@ class Texts:
         self._statements = statements
         self._max_sql_bytes = max_sql_bytes
 
-    def ready(
+    def ready_text(
         self, text: str, dialect: str, read_point: ReadPoint, deadline: Deadline
     ) -> tuple[ReadyText, ReadPoint]:
         """Make a text ready. All its names are looked up at one moment.
@@ -50,7 +50,7 @@ class Texts:
             deadline: When the statement must end.
 
         Returns:
-            The statement without the epochs that its text asks for, and these in its wish.
+            The statement without the epochs that its text asks for, and these in its read point.
 
         Raises:
             LivestateError: The text is not valid, as kind and message say.
@@ -59,14 +59,14 @@ class Texts:
         tables = self._source.tables()
         taken = take_as_of(text, dialect)
         moments = _moments(taken, read_point, tables)
-        ready = self._statements.ready(taken.text, dialect, tables, deadline, moments)
+        ready = self._statements.ready_text(taken.text, dialect, tables, deadline, moments)
         references = ready.statement.bound.references
         if not taken.clauses and moments == NO_MOMENTS:
             return ready, read_point
         as_of = resolve_as_of(SourceText(taken.marked, taken.marked), taken.clauses, references)
-        return ready, replace(read_point, as_of={**without_moments(read_point, references), **as_of})
+        return ready, replace(read_point, as_of={**drop_version_moments(read_point, references), **as_of})
 
-    def in_shapes(
+    def rebind_at(
         self, ready: ReadyText, dialect: str, generations: Mapping[GroupName, int], deadline: Deadline
     ) -> ReadyText:
         """A text with what its stores are where other numbers of migrations are in effect. Its names mean the
@@ -82,14 +82,14 @@ class Texts:
             LivestateError: The text is not valid there, or it is not known what the stores are there.
         """
         stores = self._source.definitions_of(generations)
-        return self._again(
+        return self._rebind(
             ready,
             dialect,
             {name: stores[definition.name] for name, definition in ready.statement.bound.tables.items()},
             deadline,
         )
 
-    def with_expected_shapes(
+    def rebind_as_expected(
         self, ready: ReadyText, dialect: str, expected_shapes: ExpectedShapes, deadline: Deadline
     ) -> ReadyText | None:
         """A text with what its names once meant.
@@ -124,13 +124,13 @@ class Texts:
                     f"The changelog does not say what store {shape.store} was when the statement was "
                     "prepared: prepare it again."
                 ) from error
-        return self._again(ready, dialect, tables, deadline)
+        return self._rebind(ready, dialect, tables, deadline)
 
-    def _again(self, ready: ReadyText, dialect: str, tables: Tables, deadline: Deadline) -> ReadyText:
+    def _rebind(self, ready: ReadyText, dialect: str, tables: Tables, deadline: Deadline) -> ReadyText:
         shapes = tuple(
             (name, definition.name, definition.generation) for name, definition in sorted(tables.items())
         )
-        return self._statements.ready(ready.text, dialect, tables, deadline, ready.moments, shapes)
+        return self._statements.ready_text(ready.text, dialect, tables, deadline, ready.moments, shapes)
 
     def _check_length(self, text: str) -> None:
         limit = self._max_sql_bytes
@@ -140,7 +140,7 @@ class Texts:
                 "parameters."
             )
 
-    def with_literal(self, text: str, dialect: str) -> tuple[ReadyStatement, object] | None:
+    def lookup_by_literal(self, text: str, dialect: str) -> tuple[ReadyStatement, object] | None:
         """A lookup of one row by its key, of a text with one literal, if its like was made ready before.
 
         Args:
@@ -150,13 +150,13 @@ class Texts:
         Returns:
             The lookup, whose only parameter is the key, and the literal; None for any other text.
         """
-        shape = likely_shape(text) if dialect == "duckdb" else None
-        if shape is None:
+        template = likely_template(text) if dialect == "duckdb" else None
+        if template is None:
             return None
-        known = self._statements.shaped(shape.text, self._source.tables())
-        return None if known is None or known.key_lookup is None else (known, shape.values[0])
+        known = self._statements.known_lookup(template.text, self._source.tables())
+        return None if known is None or known.key_lookup is None else (known, template.values[0])
 
-    def with_parameter(
+    def lookup_by_parameter(
         self, text: str, dialect: str, parameters: pa.RecordBatch | Sequence[object]
     ) -> tuple[ReadyStatement, object] | None:
         """A lookup of one row by its key, of a text with one parameter, if it was made ready before.
@@ -169,7 +169,7 @@ class Texts:
         Returns:
             The lookup, and the parameter's value; None for anything else.
         """
-        known = self._statements.known(text, dialect, self._source.tables())
+        known = self._statements.known_statement(text, dialect, self._source.tables())
         lookup = None if known is None else known.key_lookup
         if known is None or lookup is None:
             return None
@@ -184,7 +184,7 @@ class Texts:
         return (known, column[0].as_py()) if is_fitting else None
 
 
-def outdated(expected_shapes: ExpectedShapes, bound: BoundStatement) -> InvalidInput:
+def refuse_outdated(expected_shapes: ExpectedShapes, bound: BoundStatement) -> InvalidInput:
     """The refusal of a statement whose columns are others than were told.
 
     Args:
@@ -207,7 +207,7 @@ def _moments(taken: AsOfText, read_point: ReadPoint, tables: Tables) -> Moments:
     """The moments that matter for versioned stores; none where none of these is named, so that the statement
     is shared with other moments.
     """
-    moments = Moments.of(taken.clauses, read_point)
+    moments = Moments.from_clauses(taken.clauses, read_point)
     if moments == NO_MOMENTS:
         return moments
     text = taken.text.lower()

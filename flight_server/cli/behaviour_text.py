@@ -90,12 +90,12 @@ class BehaviourText:
 
     def _kind(self, store: str) -> Kind | None:
         """The kind that the options make; None if none of them is given."""
-        kinds = {
+        options = {
             "--order-by": self.order_by,
             "--valid-from": self.valid_from,
             "--merge or --gap": self.merge or self.gap,
         }
-        given = [option for option, value in kinds.items() if value]
+        given = [option for option, value in options.items() if value]
         if len(given) > 1:
             raise InvalidInput(
                 f"Store {store}: {' and '.join(given)} make stores of different kinds; give one of them."
@@ -125,7 +125,7 @@ def merged_column(text: str) -> MergedColumn:
         raise InvalidInput(
             f"{text!r} is no merged column; write it as total=sum(amount) or title=last(title by played_at)."
         )
-    name, of, by = (_unquoted(found[part]) for part in ("name", "of", "by"))
+    name, of, by = (_unquote(found[part]) for part in ("name", "of", "by"))
     try:
         function = Function(found["function"].lower())
     except ValueError as error:
@@ -150,7 +150,7 @@ def merged_column(text: str) -> MergedColumn:
     return MergedColumn(name, function, of, by, ranks)
 
 
-def _unquoted(name: str | None) -> str:
+def _unquote(name: str | None) -> str:
     return (name or "").strip('"')
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from engine.model.sql_types import quoted
+from engine.model.sql_types import quote_identifier
 
 KEYWORDS = (
     *(
@@ -101,17 +101,17 @@ class Completion:
     Attributes:
         text: What replaces the last `replaces` characters.
         replaces: How many characters before the cursor it replaces.
-        kind: What it is, for the eye: `store`, a column's type, or nothing.
+        description: What it is, for the eye: `store`, a column's type, or nothing.
     """
 
     text: str
     replaces: int
-    kind: str = ""
+    description: str = ""
 
 
-def quoted_if_needed(name: str) -> str:
+def quote_if_needed(name: str) -> str:
     """A name as SQL has it: in double quotes unless it is a plain one."""
-    return name if _PLAIN_NAME.match(name) else quoted(name)
+    return name if _PLAIN_NAME.match(name) else quote_identifier(name)
 
 
 def completions(before: str, whole: str, catalog: Catalog) -> Iterator[Completion]:
@@ -128,23 +128,23 @@ def completions(before: str, whole: str, catalog: Catalog) -> Iterator[Completio
         the cursor.
     """
     if re.fullmatch(r"\s*\\\w*", before):
-        yield from _matching(((command, "") for command in COMMANDS), before.lstrip())
+        yield from _completions_of(((command, "") for command in COMMANDS), before.lstrip())
         return
     found = _WORD.search(before)
     if found is None:
         return
     word, sources = found["word"], _sources(whole, catalog)
     if found["qualifier"]:
-        yield from _matching(
-            _named(catalog.columns.get(sources.get(_bare(found["qualifier"]), ""), ())), word
+        yield from _completions_of(
+            _quote_names(catalog.columns.get(sources.get(_store_key(found["qualifier"]), ""), ())), word
         )
     elif _STORE_WANTED.search(before[: found.start()]):
-        yield from _matching(_stores(catalog), word)
+        yield from _completions_of(_stores(catalog), word)
     elif word:
         known = (column for store in dict.fromkeys(sources.values()) for column in catalog.columns[store])
-        yield from _matching(_named(known), word)
-        yield from _matching(_stores(catalog), word)
-        yield from _matching(((keyword, "") for keyword in KEYWORDS), word)
+        yield from _completions_of(_quote_names(known), word)
+        yield from _completions_of(_stores(catalog), word)
+        yield from _completions_of(((keyword, "") for keyword in KEYWORDS), word)
 
 
 def _sources(sql: str, catalog: Catalog) -> dict[str, str]:
@@ -152,28 +152,28 @@ def _sources(sql: str, catalog: Catalog) -> dict[str, str]:
     stores = {store.lower(): store for store in catalog.columns}
     sources: dict[str, str] = {}
     for found in _SOURCE.finditer(sql):
-        store = stores.get(_bare(found[1]))
+        store = stores.get(_store_key(found[1]))
         if store is not None:
-            sources[_bare(found[1])] = store
+            sources[_store_key(found[1])] = store
             if found[2]:
-                sources[_bare(found[2])] = store
+                sources[_store_key(found[2])] = store
     return sources
 
 
-def _bare(name: str) -> str:
+def _store_key(name: str) -> str:
     return (name[1:-1].replace('""', '"') if name.startswith('"') else name).lower()
 
 
 def _stores(catalog: Catalog) -> Iterator[tuple[str, str]]:
-    return ((quoted_if_needed(store), "store") for store in sorted(catalog.columns))
+    return ((quote_if_needed(store), "store") for store in sorted(catalog.columns))
 
 
-def _named(columns: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    return ((quoted_if_needed(name), kind) for name, kind in columns)
+def _quote_names(columns: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    return ((quote_if_needed(name), description) for name, description in columns)
 
 
-def _matching(candidates: Iterable[tuple[str, str]], word: str) -> Iterator[Completion]:
+def _completions_of(candidates: Iterable[tuple[str, str]], word: str) -> Iterator[Completion]:
     typed = word.lstrip('"').lower()
-    for text, kind in dict.fromkeys(candidates):
+    for text, description in dict.fromkeys(candidates):
         if text.lstrip('"').lower().startswith(typed) and text != word:
-            yield Completion(text, len(word), kind)
+            yield Completion(text, len(word), description)

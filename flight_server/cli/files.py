@@ -96,7 +96,9 @@ def _first_line(error: Exception) -> str:
 def _open_parquet(file: Path) -> RowFile:
     reader = pq.ParquetFile(file)
     return RowFile(
-        reader.schema_arrow, reader.metadata.num_rows, _translated(file, reader.iter_batches(_READ_ROWS))
+        reader.schema_arrow,
+        reader.metadata.num_rows,
+        _translate_errors(file, reader.iter_batches(_READ_ROWS)),
     )
 
 
@@ -107,14 +109,14 @@ def _open_arrow(file: Path) -> RowFile:
         return RowFile(
             reader.schema,
             None,
-            _translated(file, (reader.get_batch(i) for i in range(reader.num_record_batches))),
+            _translate_errors(file, (reader.get_batch(i) for i in range(reader.num_record_batches))),
         )
     source.seek(0)
     stream = pa.ipc.open_stream(source)
-    return RowFile(stream.schema, None, _translated(file, iter(stream)))
+    return RowFile(stream.schema, None, _translate_errors(file, iter(stream)))
 
 
-def _translated(file: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _translate_errors(file: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same batches; what is wrong with the file is said in the words of livestate."""
     rows = 0
     while True:
@@ -211,8 +213,8 @@ def _misfit(
     rows = 0
     names = _csv_names(file)
     for batch in _csv_reader(file, dict.fromkeys(names, pa.string()), _ShortRow()):
-        for name, kind in {**inferred, **given}.items():
-            place = _first_that_fails(batch.column(name), kind) if name in names else None
+        for name, arrow_type in {**inferred, **given}.items():
+            place = _first_that_fails(batch.column(name), arrow_type) if name in names else None
             if place is not None:
                 remedy = (
                     "correct it"
@@ -222,17 +224,17 @@ def _misfit(
                 value = batch.column(name)[place].as_py()
                 return InvalidInput(
                     f"{file.name}, row {rows + place + 1:,}, column {name}: {value!r} is not a "
-                    f"{_type_name(kind)}; {remedy}."
+                    f"{_type_name(arrow_type)}; {remedy}."
                 )
         rows += batch.num_rows
     return None
 
 
-def _type_name(kind: pa.DataType) -> str:
+def _type_name(arrow_type: pa.DataType) -> str:
     try:
-        return sql_type(canonical_type(kind))
+        return sql_type(canonical_type(arrow_type))
     except InvalidInput:
-        return str(kind)
+        return str(arrow_type)
 
 
 def _csv_names(file: Path) -> list[str]:
@@ -240,20 +242,22 @@ def _csv_names(file: Path) -> list[str]:
         return list(reader.schema.names)
 
 
-def _first_that_fails(column: pa.Array, kind: pa.DataType) -> int | None:
+def _first_that_fails(column: pa.Array, arrow_type: pa.DataType) -> int | None:
     """The first value that cannot become a type, by halving; None if all can."""
-    if _becomes(column, kind):
+    if _can_become(column, arrow_type):
         return None
     low, high = 0, len(column)
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if _becomes(column.slice(low, middle - low), kind) else (low, middle)
+        low, high = (
+            (middle, high) if _can_become(column.slice(low, middle - low), arrow_type) else (low, middle)
+        )
     return low
 
 
-def _becomes(column: pa.Array, kind: pa.DataType) -> bool:
+def _can_become(column: pa.Array, arrow_type: pa.DataType) -> bool:
     try:
-        column.cast(kind)
+        column.cast(arrow_type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return False
     return True

@@ -14,7 +14,7 @@ from engine.changelog import Changelog, StoreAppender, open_appender
 from engine.errors import InvalidInput, LivestateError
 from engine.model.kinds import PLAIN, Kind, Merge, Session, time_of
 from engine.model.schema import Epoch, StoreDefinition, StoreName, define_store
-from engine.model.sql_types import arrow_type
+from engine.model.sql_types import parse_sql_type
 from engine.producers.partial_rows import partial_rows, session_fragments
 from flight_server.cli.behaviour_text import BehaviourText
 from flight_server.cli.files import FileFormat, format_of, open_rows
@@ -104,7 +104,7 @@ def load_file(
         Unavailable: The changelog cannot be reached.
         LimitExceeded: The disk is full.
     """
-    there = _there(changelog, file, options)
+    there = _existing_store(changelog, file, options)
     rows = open_rows(file, format_of(file, options.format), _csv_types(there, options))
     definition = _definition(there, rows.schema, options)
     progress = Progress(total=rows.rows)
@@ -157,7 +157,7 @@ def epochs(batches: Iterable[pa.RecordBatch], most_rows: int) -> Iterator[pa.Tab
         yield pa.Table.from_batches(held)
 
 
-def _there(changelog: Changelog, file: Path, options: LoadOptions) -> StoreDefinition | None:
+def _existing_store(changelog: Changelog, file: Path, options: LoadOptions) -> StoreDefinition | None:
     """The store as it is; of the shapes that migrations have given it the newest that has the
     file's columns.
     """
@@ -175,7 +175,7 @@ def _csv_types(there: StoreDefinition | None, options: LoadOptions) -> dict[str,
         if there is None
         else {f.name: f.type for f in _file_schema(there) if not pa.types.is_nested(f.type)}
     )
-    return known | {name: arrow_type(text) for name, text in options.types.items()}
+    return known | {name: parse_sql_type(text) for name, text in options.types.items()}
 
 
 def _file_schema(there: StoreDefinition) -> pa.Schema:

@@ -14,7 +14,7 @@ from flight_server.cli.render import human_seconds, terminal
 
 
 @contextmanager
-def progress_shown(store: str) -> Iterator[Callable[[Progress], None]]:
+def show_progress(store: str) -> Iterator[Callable[[Progress], None]]:
     """Show a bar while rows are loaded, at a terminal, and one line at the end, anywhere.
 
     Args:

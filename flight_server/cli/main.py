@@ -127,10 +127,10 @@ class _ColumnType(click.ParamType[tuple[str, str]]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, str]:
-        column, equals, kind = value.partition("=")
-        if not (column and equals and kind):
+        column, equals, type_name = value.partition("=")
+        if not (column and equals and type_name):
             self.fail(f"{value!r} is not like price=DECIMAL(10,2).", param, ctx)
-        return column, kind
+        return column, type_name
 
 
 def _token(file: Path | None) -> str | None:
@@ -317,10 +317,10 @@ def serve(token_file: Path | None, supervised: bool, **given: Any) -> None:
       file:///var/lib/livestate --data /var/lib/livestate-hosts
     """
     from flight_server.host.arrow_pool import limit_arrow_pool  # noqa: PLC0415  only this needs it
-    from flight_server.host.stop_signals import stop_signals_blocked  # noqa: PLC0415  likewise
+    from flight_server.host.stop_signals import block_stop_signals  # noqa: PLC0415  likewise
 
     # Before imports start threads.
-    with stop_signals_blocked(), _failures():
+    with block_stop_signals(), _failures():
         limit_arrow_pool()
         from flight_server.host import process  # noqa: PLC0415  it imports all of the engine
         from flight_server.host.serving import ServeArguments, host_options  # noqa: PLC0415  likewise
@@ -351,7 +351,7 @@ def serve(token_file: Path | None, supervised: bool, **given: Any) -> None:
 @_takes_connection(_uri_option)
 @click.option(
     "--format",
-    "kind",
+    "output_format",
     type=click.Choice(["table", "csv", "json", "arrow"]),
     default="table",
     show_default=True,
@@ -387,7 +387,7 @@ def sql(
     statement: str | None,
     source: IO[str] | None,
     connection: ConnectionOptions,
-    kind: str,
+    output_format: str,
     max_rows: int,
     dialect: str,
     timeout: float | None,
@@ -419,14 +419,14 @@ def sql(
     text = statement if statement is not None else _read(source)
     if not text.strip():
         raise click.UsageError("There is no SQL: give it as an argument, with --file, or on standard input.")
-    if kind == "arrow" and sys.stdout.isatty():
+    if output_format == "arrow" and sys.stdout.isatty():
         raise click.UsageError("Arrow data is not for a terminal: send it to a file or a program.")
     with (
         _failures(),
         _interrupts_end_the_process(),
         _sql_client(connection, dialect, timeout, min_epoch, max_staleness, as_of) as client,
     ):
-        _query(client, text, kind, max_rows)
+        _query(client, text, output_format, max_rows)
 
 
 def _sql_client(
@@ -462,12 +462,12 @@ def _prompt(client: Client, max_rows: int) -> None:
     run_prompt(client, terminal(), max_rows)
 
 
-def _query(client: Client, text: str, kind: str, max_rows: int) -> None:
+def _query(client: Client, text: str, output_format: str, max_rows: int) -> None:
     from flight_server.cli import render  # noqa: PLC0415  it imports pyarrow
 
     rows = client.query(text)
-    if kind != "table":
-        render.WRITERS[kind](rows.schema, rows, sys.stdout.buffer)
+    if output_format != "table":
+        render.WRITERS[output_format](rows.schema, rows, sys.stdout.buffer)
         return
     console = render.terminal()
     table, more = render.first_rows(rows, rows.schema, max_rows)
@@ -513,10 +513,10 @@ def stores(connection: ConnectionOptions) -> None:
     with _failures(), Client(connection) as client:
         from engine.errors import Unsupported  # noqa: PLC0415  only this needs it
         from flight_server.cli.render import terminal  # noqa: PLC0415  it imports pyarrow
-        from flight_server.cli.stores import replicas_shown, stores_table  # noqa: PLC0415  likewise
+        from flight_server.cli.stores import render_replicas, stores_table  # noqa: PLC0415  likewise
 
         try:
-            shown = replicas_shown(client.replicas(), client.stores())
+            shown = render_replicas(client.replicas(), client.stores())
         except Unsupported:
             # A host of no deployment holds everything by itself.
             shown = stores_table(client.stores())
@@ -539,12 +539,12 @@ def hosts(connection: ConnectionOptions) -> None:
     with _failures(), Client(connection) as client:
         from engine.errors import Unsupported  # noqa: PLC0415  only this needs it
         from flight_server.cli.render import terminal  # noqa: PLC0415  it imports pyarrow
-        from flight_server.cli.stores import hosts_shown  # noqa: PLC0415  likewise
+        from flight_server.cli.stores import render_hosts  # noqa: PLC0415  likewise
 
         try:
-            terminal().print(hosts_shown(client.hosts()))
+            terminal().print(render_hosts(client.hosts()))
         except Unsupported as alone:
-            terminal().print(hosts_shown(client.query("SHOW HOSTS").read_all()))
+            terminal().print(render_hosts(client.query("SHOW HOSTS").read_all()))
             click.echo(
                 f"{alone.message} Several hosts answer as one with livestate serve --processes N, or with "
                 "--deployment FILE."
@@ -572,7 +572,7 @@ def hosts(connection: ConnectionOptions) -> None:
 )
 @click.option(
     "--format",
-    "kind",
+    "file_format",
     type=click.Choice(["parquet", "csv", "arrow"]),
     help="Format of the file; its name tells by default.",
 )
@@ -637,7 +637,7 @@ def hosts(connection: ConnectionOptions) -> None:
     help="Load although a job writes the store's group; it has to be started again then.",
 )
 def load(
-    store: str, file: Path, changelog: str, kind: Any, types: Sequence[tuple[str, str]], **given: Any
+    store: str, file: Path, changelog: str, file_format: Any, types: Sequence[tuple[str, str]], **given: Any
 ) -> None:
     """Load FILE (Parquet, CSV or Arrow) into STORE, which is created on first use.
 
@@ -661,11 +661,11 @@ def load(
     from engine.changelog import Changelog  # noqa: PLC0415  it imports pyarrow and obstore
     from flight_server.cli.behaviour_text import BehaviourText  # noqa: PLC0415  likewise
     from flight_server.cli.load import LoadOptions, load_file  # noqa: PLC0415  likewise
-    from flight_server.cli.load_progress import progress_shown  # noqa: PLC0415  it imports rich
+    from flight_server.cli.load_progress import show_progress  # noqa: PLC0415  it imports rich
 
     behaviour = BehaviourText(**{name: given.pop(name) for name in BehaviourText.__dataclass_fields__})
-    options = LoadOptions(store, format=kind, types=dict(types), behaviour=behaviour, **given)
-    with _failures(), progress_shown(store) as report:
+    options = LoadOptions(store, format=file_format, types=dict(types), behaviour=behaviour, **given)
+    with _failures(), show_progress(store) as report:
         load_file(Changelog.open(changelog), file, options, report)
 
 

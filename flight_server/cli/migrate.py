@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from engine.changelog import Changelog
 from engine.errors import NotFound
-from engine.model.migration import Change, migrated, parse_changes
+from engine.model.migration import Change, migrate_definition, parse_changes
 from engine.model.schema import Epoch, GroupName, StoreDefinition, StoreName
 
 _LOOK_SECONDS = 0.1
@@ -76,7 +76,7 @@ def migrate(changelog: Changelog, options: MigrateOptions, say: Callable[[str], 
         )
     epoch = changelog.newest_epoch(there.group)
     if options.dry_run:
-        changed = migrated(there, options.changes, changelog.generation(there.group) + 1)
+        changed = migrate_definition(there, options.changes, changelog.generation(there.group) + 1)
         _show(there, changed, say)
         say("Nothing was changed: this was a dry run.")
         return
@@ -89,7 +89,7 @@ def migrate(changelog: Changelog, options: MigrateOptions, say: Callable[[str], 
         # An earlier migration may be in effect since the newest epoch.
         epoch = Epoch(max(epoch - 1, 0))
         say(f"is:  {there.describe()}")
-    found = _taken_up(changelog, there.group, epoch, number, options.wait)
+    found = _wait_until_in_effect(changelog, there.group, epoch, number, options.wait)
     if found is not None:
         say(f"In effect at epoch {found:,} of store group {there.group}.")
     elif options.take_over:
@@ -108,7 +108,7 @@ def _show(before: StoreDefinition, after: StoreDefinition, say: Callable[[str], 
     say(f"is:  {after.describe()}")
 
 
-def _taken_up(
+def _wait_until_in_effect(
     changelog: Changelog, group: GroupName, epoch: Epoch, generation: int, seconds: float
 ) -> Epoch | None:
     """The first epoch after another one that has a generation, once it is there; None if it does not come in

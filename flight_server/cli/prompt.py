@@ -23,7 +23,7 @@ from prompt_toolkit.lexers import PygmentsLexer
 from pygments.lexers.sql import SqlLexer  # type: ignore[import-untyped]  # pygments has no types
 
 from engine.errors import LivestateError
-from flight_server.cli.completion import Catalog, completions, quoted_if_needed
+from flight_server.cli.completion import Catalog, completions, quote_if_needed
 from flight_server.cli.render import error_lines, first_rows, human_seconds, result_table
 from flight_server.cli.sql_text import is_complete, split_statements
 from flight_server.cli.stores import stores_table
@@ -131,7 +131,7 @@ def read_catalog(client: Client) -> Catalog:
     """
     columns: dict[str, Sequence[tuple[str, str]]] = {}
     for store in client.stores()["store"].to_pylist():
-        described = client.query(f"DESCRIBE {quoted_if_needed(store)}").read_all()
+        described = client.query(f"DESCRIBE {quote_if_needed(store)}").read_all()
         columns[store] = list(zip(described[0].to_pylist(), described[1].to_pylist(), strict=True))
     return Catalog(columns)
 
@@ -268,7 +268,7 @@ class _Completer(Completer):
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Choice]:
         for found in completions(document.text_before_cursor, document.text, self._prompt.catalog):
-            yield Choice(found.text, -found.replaces, display_meta=found.kind)
+            yield Choice(found.text, -found.replaces, display_meta=found.description)
 
 
 def history_file(environment: Mapping[str, str] = os.environ) -> Path:

@@ -45,8 +45,8 @@ def write_csv(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: IO[byte
     """
     text_schema = pa.schema(
         [
-            pa.field(name, _text_type(kind))
-            for name, kind in zip(_distinct(schema.names), schema.types, strict=True)
+            pa.field(name, _text_type(arrow_type))
+            for name, arrow_type in zip(_distinct(schema.names), schema.types, strict=True)
         ]
     )
     rows = 0
@@ -147,11 +147,13 @@ def result_table(rows: pa.Table, width: int) -> RenderableType:
     """
     cells = [[display_text(value) for value in column.to_pylist()] for column in rows.columns]
     if rows.num_columns * NARROWEST_COLUMN > width and rows.num_rows:
-        return _stacked(rows.schema.names, cells)
+        return _stack_rows(rows.schema.names, cells)
     table = new_table()
-    for name, kind in zip(rows.schema.names, rows.schema.types, strict=True):
+    for name, arrow_type in zip(rows.schema.names, rows.schema.types, strict=True):
         table.add_column(
-            _plain(printable(name)), justify="right" if _is_number(kind) else "left", overflow="fold"
+            _plain_text(escape_unprintable(name)),
+            justify="right" if _is_number(arrow_type) else "left",
+            overflow="fold",
         )
     for values in zip(*cells, strict=True):
         table.add_row(*(_cell(value) for value in values))
@@ -166,7 +168,7 @@ def new_table() -> Table:
     return Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
 
 
-def _stacked(names: Sequence[str], cells: Sequence[Sequence[str | None]]) -> RenderableType:
+def _stack_rows(names: Sequence[str], cells: Sequence[Sequence[str | None]]) -> RenderableType:
     from rich.console import Group  # noqa: PLC0415  rich is imported when something is shown
     from rich.table import Table  # noqa: PLC0415  likewise
 
@@ -174,16 +176,16 @@ def _stacked(names: Sequence[str], cells: Sequence[Sequence[str | None]]) -> Ren
     for number, values in enumerate(zip(*cells, strict=True), start=1):
         grid = Table.grid(padding=(0, 2))
         for name, value in zip(names, values, strict=True):
-            grid.add_row(_plain(printable(name), "bold"), _cell(value))
-        shown += [_plain(f"row {number}", "dim"), grid]
+            grid.add_row(_plain_text(escape_unprintable(name), "bold"), _cell(value))
+        shown += [_plain_text(f"row {number}", "dim"), grid]
     return Group(*shown)
 
 
 def _cell(value: str | None) -> RenderableType:
-    return _plain(NULL_TEXT, "dim italic") if value is None else _plain(value)
+    return _plain_text(NULL_TEXT, "dim italic") if value is None else _plain_text(value)
 
 
-def _plain(text: str, style: str = "") -> RenderableType:
+def _plain_text(text: str, style: str = "") -> RenderableType:
     from rich.text import Text  # noqa: PLC0415  rich is imported when something is shown
 
     return Text(text, style=style)
@@ -203,16 +205,16 @@ def display_text(value: Any) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return printable(value)
+        return escape_unprintable(value)
     if isinstance(value, dt.datetime):
         return value.isoformat(sep=" ").replace("+00:00", "Z")
     if isinstance(value, float):
         return f"{value:.12g}"
     plain = _json_value(value)
-    return printable(plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False))
+    return escape_unprintable(plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False))
 
 
-def printable(text: str) -> str:
+def escape_unprintable(text: str) -> str:
     r"""A text without control characters: they become escapes such as `\n`."""
     if text.isprintable():
         return text
@@ -240,8 +242,8 @@ def _json_value(value: Any) -> Any:
             return str(value)
 
 
-def _text_type(kind: pa.DataType) -> pa.DataType:
-    return pa.string() if pa.types.is_nested(kind) or pa.types.is_binary(kind) else kind
+def _text_type(arrow_type: pa.DataType) -> pa.DataType:
+    return pa.string() if pa.types.is_nested(arrow_type) or pa.types.is_binary(arrow_type) else arrow_type
 
 
 def _text_column(column: pa.Array) -> pa.Array:
@@ -266,8 +268,10 @@ def _distinct(names: Sequence[str]) -> list[str]:
     return distinct
 
 
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+def _is_number(arrow_type: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(arrow_type) or pa.types.is_floating(arrow_type) or pa.types.is_decimal(arrow_type)
+    )
 
 
 def error_lines(error: LivestateError) -> list[str]:
@@ -280,7 +284,7 @@ def error_lines(error: LivestateError) -> list[str]:
     Returns:
         Lines without line ends and control characters.
     """
-    return [printable(line) for line in f"Error: {error.message}".split("\n")]
+    return [escape_unprintable(line) for line in f"Error: {error.message}".split("\n")]
 
 
 def human_bytes(count: float) -> str:

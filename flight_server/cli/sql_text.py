@@ -36,7 +36,7 @@ def split_statements(text: str) -> tuple[list[str], str]:
             statements.append(text[start : piece.start()].strip())
             start = piece.end()
     rest = text[start:].strip()
-    return [statement for statement in statements if _without_comments(statement)], rest if _without_comments(
+    return [statement for statement in statements if _strip_comments(statement)], rest if _strip_comments(
         rest
     ) else ""
 
@@ -58,7 +58,7 @@ def is_complete(text: str) -> bool:
     return bool(statements) and not rest
 
 
-def _without_comments(text: str) -> str:
+def _strip_comments(text: str) -> str:
     return "".join(
         piece[0] for piece in _PIECE.finditer(text) if not piece[0].startswith(("--", "/*"))
     ).strip()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from rich.console import Group
 
-from flight_server.cli.render import human_bytes, human_seconds, new_table, printable
+from flight_server.cli.render import escape_unprintable, human_bytes, human_seconds, new_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -29,20 +29,20 @@ def stores_table(status: pa.Table) -> RenderableType:
     if not status.num_rows:
         return _NO_STORES
     rows = status.to_pylist()
-    table = _headed(("store", "group"), ("rows", "bytes", "partitions", "segments", "epoch", "lag"))
+    table = _empty_table(("store", "group"), ("rows", "bytes", "partitions", "segments", "epoch", "lag"))
     problems = any(row["problem"] for row in rows)
     if problems:
         table.add_column("problem", style="red", overflow="fold")
     for row in rows:
-        table.add_row(*_cells(row), *([printable(row["problem"])] if problems else []))
+        table.add_row(*_cells(row), *([escape_unprintable(row["problem"])] if problems else []))
     return Group(_definitions(rows), "", table)
 
 
 def _definitions(rows: Sequence[dict[str, Any]]) -> Table:
     """What the stores are; how they stand would not fit beside it."""
     is_switched = any(row["sql_names"] != row["store"] for row in rows)
-    table = _headed(
-        ("store", *(["in SQL"] if is_switched else []), "kind", "key", "placed by", "retention"), ()
+    table = _empty_table(
+        ("store", *(["in SQL"] if is_switched else []), "kind", "key", "partition by", "retention"), ()
     )
     for row in rows:
         held = "".join(
@@ -57,11 +57,11 @@ def _definitions(rows: Sequence[dict[str, Any]]) -> Table:
             row["partition_by"],
             row["retention"] or "for ever",
         )
-        table.add_row(*(printable(cell) for cell in cells))
+        table.add_row(*(escape_unprintable(cell) for cell in cells))
     return table
 
 
-def _headed(texts: Sequence[str], figures: Sequence[str]) -> Table:
+def _empty_table(texts: Sequence[str], figures: Sequence[str]) -> Table:
     """An empty table with columns of texts, and behind them columns of figures."""
     table = new_table()
     for heading in texts:
@@ -84,8 +84,8 @@ def _lag(row: dict[str, Any]) -> str:
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     return (
-        printable(row["store"]),
-        printable(row["store_group"]),
+        escape_unprintable(row["store"]),
+        escape_unprintable(row["store_group"]),
         f"{row['rows']:,}",
         human_bytes(row["bytes"]),
         f"{row['partitions']:,}",
@@ -95,7 +95,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def replicas_shown(replicas: pa.Table, status: pa.Table) -> RenderableType:
+def render_replicas(replicas: pa.Table, status: pa.Table) -> RenderableType:
     """The stores of a deployment for a terminal, with a line for each host that holds some of their
     partitions.
 
@@ -108,13 +108,15 @@ def replicas_shown(replicas: pa.Table, status: pa.Table) -> RenderableType:
     """
     if not replicas.num_rows:
         return _NO_STORES
-    table = _headed(("store", "group", "host", "partitions"), ("moving", "rows", "bytes", "epoch", "lag"))
+    table = _empty_table(
+        ("store", "group", "host", "partitions"), ("moving", "rows", "bytes", "epoch", "lag")
+    )
     for row in replicas.to_pylist():
         moves = [f"{row[name]} {name}" for name in ("coming", "leaving") if row[name]]
         table.add_row(
-            printable(row["store"]),
-            printable(row["store_group"]),
-            printable(row["host"]) + ("" if row["alive"] else " (away)"),
+            escape_unprintable(row["store"]),
+            escape_unprintable(row["store_group"]),
+            escape_unprintable(row["host"]) + ("" if row["alive"] else " (away)"),
             number_ranges(row["partitions"]),
             ", ".join(moves) or "none",
             "" if row["rows"] is None else f"{row['rows']:,}",
@@ -125,7 +127,7 @@ def replicas_shown(replicas: pa.Table, status: pa.Table) -> RenderableType:
     return Group(_definitions(status.to_pylist()), "", table)
 
 
-def hosts_shown(hosts: pa.Table) -> RenderableType:
+def render_hosts(hosts: pa.Table) -> RenderableType:
     """The hosts of a deployment for a terminal, with a line for each of their store groups.
 
     Args:
@@ -134,13 +136,13 @@ def hosts_shown(hosts: pa.Table) -> RenderableType:
     Returns:
         What a rich console prints.
     """
-    table = _headed(("host", "uri", "alive", "group"), ("partitions", "epoch", "lag"))
+    table = _empty_table(("host", "uri", "alive", "group"), ("partitions", "epoch", "lag"))
     for row in hosts.to_pylist():
         table.add_row(
-            printable(row["host"]),
-            printable(row["uri"] or ""),
+            escape_unprintable(row["host"]),
+            escape_unprintable(row["uri"] or ""),
             "yes" if row["alive"] else "no",
-            printable(row["store_group"] or ""),
+            escape_unprintable(row["store_group"] or ""),
             "" if row["partitions"] is None else f"{row['partitions']:,}",
             "" if row["epoch"] is None else f"{row['epoch']:,}",
             _lag(row),

@@ -109,7 +109,7 @@ class Client:
             sql, self.dialect, self.timeout_seconds, call_id=call_id, read_point=self.read_point
         )
         if parameters:
-            statement = statement.bound(_parameter_batch(parameters))
+            statement = statement.bind(_parameter_batch(parameters))
         return Rows(self._connection.rows(statement.to_bytes()))
 
     def cancel(self, call_id: bytes) -> None:
@@ -192,7 +192,10 @@ class Client:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self.close()
 

@@ -57,7 +57,7 @@ class _Trailers(flight.ClientMiddlewareFactory):  # type: ignore[misc] # pyarrow
         self._calls.latest = Trailer()
         return self._calls.latest  # type: ignore[no-any-return]
 
-    def latest(self) -> Trailer | None:
+    def latest_trailer(self) -> Trailer | None:
         return getattr(self._calls, "latest", None)
 
 
@@ -88,7 +88,7 @@ class RowStream:
             LivestateError: The call failed underway, by its kind.
         """
         while True:
-            with self._connection.translated(self._trailer):
+            with self._connection.translate_errors(self._trailer):
                 try:
                     chunk = self._reader.read_chunk()
                 except StopIteration:
@@ -130,7 +130,7 @@ class Connection:
         self._headers = (
             [(b"authorization", b"Bearer " + options.token.encode())] if options.token is not None else []
         )
-        self._call_options = self._timed(options.call_seconds)
+        self._call_options = self._options_with_timeout(options.call_seconds)
         self._trailers = _Trailers()
         try:
             self._client: flight.FlightClient | None = flight.connect(
@@ -148,7 +148,10 @@ class Connection:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -170,9 +173,9 @@ class Connection:
         Args:
             seconds: How long; None: as long as the connection's options allow.
         """
-        return self._call_options if seconds is None else self._timed(seconds)
+        return self._call_options if seconds is None else self._options_with_timeout(seconds)
 
-    def _timed(self, seconds: float | None) -> flight.FlightCallOptions:
+    def _options_with_timeout(self, seconds: float | None) -> flight.FlightCallOptions:
         return flight.FlightCallOptions(timeout=seconds, headers=self._headers)
 
     def act(self, name: str, body: bytes, seconds: float | None = None) -> list[bytes]:
@@ -190,7 +193,7 @@ class Connection:
             HostLostError: The host does not answer.
             LivestateError: What it said, by its kind.
         """
-        with self.translated():
+        with self.translate_errors():
             return [
                 result.body.to_pybytes()
                 for result in self.client.do_action(flight.Action(name, body), self.call_options(seconds))
@@ -199,17 +202,17 @@ class Connection:
     def info(self, command: bytes, seconds: float | None = None) -> flight.FlightInfo:
         """Have a command planned; arguments and errors as those of `act`."""
         descriptor = flight.FlightDescriptor.for_command(command)
-        with self.translated():
+        with self.translate_errors():
             return self.client.get_flight_info(descriptor, self.call_options(seconds))
 
     def rows(self, ticket: bytes, seconds: float | None = None) -> RowStream:
         """Begin to read rows. It returns when the first are there; arguments and errors as those of `act`."""
-        with self.translated():
+        with self.translate_errors():
             reader = self.client.do_get(flight.Ticket(ticket), self.call_options(seconds))
             return RowStream(self, reader, self.latest_trailer())
 
     @contextmanager
-    def translated(self, trailer: Trailer | None = None) -> Iterator[None]:
+    def translate_errors(self, trailer: Trailer | None = None) -> Iterator[None]:
         """Turn what pyarrow raises inside into an error of the kind that the host meant.
 
         Args:
@@ -223,9 +226,9 @@ class Connection:
             yield
         except FLIGHT_FAILURES as error:
             call = trailer if trailer is not None else self.latest_trailer()
-            raise self._meant(error, call.detail if call is not None else None) from error
+            raise self._translate_error(error, call.detail if call is not None else None) from error
 
-    def _meant(self, error: Exception, detail: bytes | None) -> LivestateError:
+    def _translate_error(self, error: Exception, detail: bytes | None) -> LivestateError:
         if detail is not None or is_word_of_caller(error):
             return livestate_error(error, detail)
         return HostLostError(
@@ -235,7 +238,7 @@ class Connection:
 
     def latest_trailer(self) -> Trailer | None:
         """Of the call that this thread began last; None before the first."""
-        return self._trailers.latest()
+        return self._trailers.latest_trailer()
 
     def close(self) -> None:
         """Begin no more calls. May be called again, and by any thread."""

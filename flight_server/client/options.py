@@ -95,9 +95,9 @@ class ConnectionOptions:
     @property
     def hosts(self) -> tuple[ConnectionOptions, ...]:
         """The options of each host alone."""
-        return tuple(self.at(uri) for uri in self.uris)
+        return tuple(self.with_uri(uri) for uri in self.uris)
 
-    def at(self, uri: str) -> ConnectionOptions:
+    def with_uri(self, uri: str) -> ConnectionOptions:
         """The same options for a host elsewhere.
 
         Args:

@@ -107,24 +107,24 @@ class Host:
         _check(self._options)
         with ExitStack() as unless_started:
             unless_started.callback(self.stop)
-            self._lock = _locked(self._options.data)
+            self._lock = _lock_directory(self._options.data)
             changelog = Changelog.open(self._options.changelog, dict(self._options.changelog_options))
             self._follower = Follower(changelog, self._options.data, _follower_options(self._options))
             self._follower.start()
-            self._cluster = self._joined(self._follower, changelog)
+            self._cluster = self._make_cluster(self._follower, changelog)
             self._service = QueryService(
                 self._follower,
                 _query_options(self._options),
-                None if self._cluster is None else self._cluster.for_queries(),
+                None if self._cluster is None else self._cluster.coordinator_view(),
             )
             self._server = self._listen(self._follower, self._service)
             if self._cluster is not None:
-                self._follower.on_change(self._cluster.peers.report_changed)
+                self._follower.on_change(self._cluster.peers.announce_change)
                 self._cluster.start()
             unless_started.pop_all()
         return int(self._server.port)
 
-    def _joined(self, follower: Follower, changelog: Changelog) -> ClusterHost | None:
+    def _make_cluster(self, follower: Follower, changelog: Changelog) -> ClusterHost | None:
         options = self._options
         if options.deployment is None:
             return None
@@ -140,7 +140,7 @@ class Host:
                 _uri(options, options.port),
                 service,
                 follower.notify,
-                ready=self.ready,
+                ready=self.is_ready,
                 token=options.token,
                 tls_certificates=[(options.tls_certificate, options.tls_key)]
                 if options.tls_certificate
@@ -165,7 +165,7 @@ class Host:
             raise Unavailable("The host is not started.")
         return _uri(self._options, self._server.port)
 
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         """Whether the host has caught up with the changelog once: as `Follower.has_caught_up`."""
         return self._follower is not None and self._follower.has_caught_up
 
@@ -179,7 +179,7 @@ class Host:
             DeadlineExceeded: It is not ready by then.
         """
         deadline = time.monotonic() + timeout_seconds
-        while not self.ready():
+        while not self.is_ready():
             if time.monotonic() > deadline:
                 raise DeadlineExceeded(
                     f"The host did not catch up with the changelog within {timeout_seconds:g} seconds."
@@ -246,7 +246,7 @@ def _follower_options(options: HostOptions) -> FollowerOptions:
         return options.follower
     name, assignment = options.deployment.host(options.name).name, options.deployment.assignment
     snapshots = replace(options.follower.snapshots, rank=partial(assignment.rank, name))
-    return replace(options.follower, held=partial(assignment.held, name), snapshots=snapshots)
+    return replace(options.follower, held=partial(assignment.held_partitions, name), snapshots=snapshots)
 
 
 def _query_options(options: HostOptions) -> QueryOptions:
@@ -268,7 +268,7 @@ def _is_loopback(address: str) -> bool:
         return address == "localhost"
 
 
-def _locked(directory: Path) -> BufferedWriter:
+def _lock_directory(directory: Path) -> BufferedWriter:
     try:
         directory.mkdir(parents=True, exist_ok=True)
         lock = (directory / LOCK_FILE).open("ab")

@@ -98,7 +98,7 @@ class Launcher:
                 received = signal.sigtimedwait(_SIGNALS, wait)
                 if received is not None and received.si_signo != signal.SIGCHLD:
                     return
-                self._bury()
+                self._reap_children()
         finally:
             self._stop()
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -152,7 +152,7 @@ class Launcher:
                 f"{', '.join(e.uri for e in self._deployment.hosts)}"
             )
 
-    def _bury(self) -> None:
+    def _reap_children(self) -> None:
         """See who died, and when to start it again."""
         for child in self._children:
             code = None if child.process is None or child.start_at is not None else child.process.poll()
@@ -165,8 +165,8 @@ class Launcher:
             if time.monotonic() - child.started > HEALTHY_SECONDS:
                 child.pause = LEAST_PAUSE_SECONDS
             self._say(
-                f"Host {child.entry.name} ended unexpectedly with {_ended(code)}; it is started again in "
-                f"{child.pause:g} s."
+                f"Host {child.entry.name} ended unexpectedly with {_exit_in_words(code)}; it is started "
+                f"again in {child.pause:g} s."
             )
             child.start_at = time.monotonic() + child.pause
             child.pause = min(2 * child.pause, LONGEST_PAUSE_SECONDS)
@@ -189,7 +189,7 @@ class Launcher:
                 child.speaker.join(STOP_SECONDS)
 
 
-def _ended(code: int) -> str:
+def _exit_in_words(code: int) -> str:
     return f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"
 
 

@@ -28,14 +28,14 @@ def free_ports(address: str, preferred: int, count: int) -> Sequence[int]:
     """
     first = preferred
     for _ in range(_TRIES):
-        found = _bound(address, first, count)
+        found = _bind_ports(address, first, count)
         if found is not None:
             return found
         first = 0
     raise Unavailable(f"There are no {count} free ports in a row on {address}.")
 
 
-def _bound(address: str, first: int, count: int) -> Sequence[int] | None:
+def _bind_ports(address: str, first: int, count: int) -> Sequence[int] | None:
     """The ports from `first`, 0 for any, if all of them can be bound."""
     with ExitStack() as probes:
         for offset in range(count):

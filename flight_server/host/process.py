@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from flight_server.host.arrow_pool import is_limited
 from flight_server.host.host import Host, HostOptions
-from flight_server.host.stop_signals import STOP_SIGNALS, stop_signals_blocked
+from flight_server.host.stop_signals import STOP_SIGNALS, block_stop_signals
 
 SWITCH_INTERVAL_SECONDS = 1e-4
 """How long a thread keeps the interpreter while others wait; Python's own choice is 5 ms.
@@ -83,7 +83,7 @@ def serve(options: HostOptions, started: Callable[[Host], None], *, supervised: 
     Raises:
         LivestateError: The host could not start, by kind.
     """
-    with stop_signals_blocked():
+    with block_stop_signals():
         _serve(options, started, supervised=supervised)
 
 

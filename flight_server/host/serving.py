@@ -248,7 +248,7 @@ def local_deployment(given: ServeArguments) -> Deployment:
         raise InvalidInput("Give the processes a --changelog and a --data directory.")
     ports = _ports(given)
     scheme = "grpc" if given.tls_certificate is None else "grpc+tls"
-    address = _reachable(given.address or LOOPBACK)
+    address = _reachable_address(given.address or LOOPBACK)
     hosts = tuple(
         HostEntry(
             HostName(str(number)),
@@ -273,7 +273,7 @@ def _ports(given: ServeArguments) -> Sequence[int]:
     return range(first, first + given.processes)
 
 
-def _reachable(address: str) -> str:
+def _reachable_address(address: str) -> str:
     """An address under which a process that listens on all interfaces is reached from this machine."""
     try:
         number = ipaddress.ip_address(address)

@@ -12,7 +12,7 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 @contextmanager
-def stop_signals_blocked() -> Iterator[None]:
+def block_stop_signals() -> Iterator[None]:
     """A context in which signals that end a process wait until they are asked for. For the main thread.
 
     A handler could run in the midst of anything, and one that sets an Event waits for ever if it interrupts

@@ -53,7 +53,7 @@ class ClusterHost:
         """Talk to nobody any more. May be called again."""
         self.peers.stop()
 
-    def for_queries(self) -> DeploymentHosts:
+    def coordinator_view(self) -> DeploymentHosts:
         """The deployment as a coordinator sees it."""
         return DeploymentHosts(self.peers, self._here, self._deployment.assignment.order, self.uris)
 
@@ -64,11 +64,11 @@ class ClusterHost:
     def hosts(self) -> pa.Table:
         """How the hosts stand: a table of `engine.catalog.standings.HOSTS_SCHEMA`."""
         return hosts_table(
-            self.uris, self.peers.standings(), self._source.definitions(), time.time_ns() // 1000
+            self.uris, self.peers.host_statuses(), self._source.definitions(), time.time_ns() // 1000
         )
 
     def replicas(self) -> pa.Table:
         """Who holds what: a table of `flight_server.peers.host_tables.REPLICAS_SCHEMA`."""
         return replicas_table(
-            self._deployment, self.peers.standings(), self._source.definitions(), time.time_ns() // 1000
+            self._deployment, self.peers.host_statuses(), self._source.definitions(), time.time_ns() // 1000
         )

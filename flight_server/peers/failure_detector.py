@@ -45,7 +45,7 @@ class FailureDetector:
         self._dead_after_seconds = dead_after_seconds
         self._contacts: dict[HostName, Contact] = {}
 
-    def heard(self, sent: SentReport, now: float, *, answered: bool) -> bool:
+    def note_report(self, sent: SentReport, now: float, *, answered: bool) -> bool:
         """Take note of a report.
 
         Args:
@@ -75,7 +75,7 @@ class FailureDetector:
             or (not overtaken and known.sent.report != sent.report)
         )
 
-    def lost(self, host: HostName) -> None:
+    def note_lost(self, host: HostName) -> None:
         """Take note that a host could not be reached."""
         contact = self._contacts.get(host)
         if contact is not None:
@@ -90,7 +90,7 @@ class FailureDetector:
                 "deployment file."
             )
 
-    def alive(self, now: float) -> Mapping[HostName, HostReport]:
+    def reports_of_alive(self, now: float) -> Mapping[HostName, HostReport]:
         """The newest report of every other host that is alive.
 
         Args:
@@ -116,7 +116,7 @@ class FailureDetector:
             else 0.0
         )
 
-    def last_heard(self, host: HostName) -> Contact | None:
+    def contact(self, host: HostName) -> Contact | None:
         """What is known of a host, alive or not; None if it was never heard of."""
         return self._contacts.get(host)
 

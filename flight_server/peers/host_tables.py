@@ -32,7 +32,7 @@ REPLICAS_SCHEMA = pa.schema(
 
 def replicas_table(
     deployment: Deployment,
-    standings: Mapping[HostName, HostStatus],
+    host_statuses: Mapping[HostName, HostStatus],
     definitions: Mapping[StoreName, StoreDefinition],
     now: int,
 ) -> pa.Table:
@@ -40,7 +40,7 @@ def replicas_table(
 
     Args:
         deployment: Says who should.
-        standings: What is known of each host.
+        host_statuses: What is known of each host.
         definitions: The stores.
         now: The time, microseconds since 1970 UTC.
 
@@ -48,12 +48,12 @@ def replicas_table(
         A table of `REPLICAS_SCHEMA`, a row for each store and host that holds, or should hold, something of
         it. `coming` and `leaving` count partitions that it does not hold yet, and those that it still holds.
     """
-    newest = newest_epochs(standings.values())
+    newest = newest_epochs(host_statuses.values())
     rows = [
         row
         for _, definition in sorted(definitions.items())
         for entry in deployment.hosts
-        for row in _replica_rows(deployment, entry.name, standings[entry.name], definition, newest, now)
+        for row in _replica_rows(deployment, entry.name, host_statuses[entry.name], definition, newest, now)
     ]
     return pa.Table.from_pylist(rows, REPLICAS_SCHEMA)
 
@@ -61,14 +61,14 @@ def replicas_table(
 def _replica_rows(
     deployment: Deployment,
     host: HostName,
-    standing: HostStatus,
+    host_status: HostStatus,
     definition: StoreDefinition,
     newest: Mapping[GroupName, Epoch],
     now: int,
 ) -> Iterator[dict[str, Any]]:
-    assigned = set(deployment.assignment.held(host, definition))
-    store = None if standing.report is None else standing.report.stores.get(definition.name)
-    group = None if standing.report is None else standing.report.groups.get(definition.group)
+    assigned = set(deployment.assignment.held_partitions(host, definition))
+    store = None if host_status.report is None else host_status.report.stores.get(definition.name)
+    group = None if host_status.report is None else host_status.report.groups.get(definition.group)
     held: Sequence[PartitionId] = () if store is None else store.partitions
     if not assigned and not held:
         return
@@ -76,7 +76,7 @@ def _replica_rows(
         "store": definition.name,
         "store_group": definition.group,
         "host": host,
-        "alive": standing.alive,
+        "alive": host_status.alive,
         "partitions": list(held),
         "coming": len(assigned.difference(held)),
         "leaving": len(set(held) - assigned),

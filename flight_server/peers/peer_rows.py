@@ -20,7 +20,7 @@ from engine.errors import Cancelled, DeadlineExceeded, LivestateError, Unauthent
 from flight_server.client.connection import FLIGHT_FAILURES, Trailer
 from flight_server.wire.boundary import livestate_error
 from flight_server.wire.fragments import UPLOAD_SCHEMA, upload_pieces
-from flight_server.wire.repeated import decoded, decoded_schema
+from flight_server.wire.repeated import decode, decoded_schema
 from flight_server.wire.tickets import METADATA_KEY
 
 
@@ -76,9 +76,9 @@ class PeerRows:
                 unsent = self._send(inputs)
                 schema = self._reader.schema
             except FLIGHT_FAILURES as error:
-                raise self._failed(error) from error
+                raise self._end_with(error) from error
             if unsent is not None:
-                raise self._failed(unsent) from unsent
+                raise self._end_with(unsent) from unsent
         self._metadata = json.loads((schema.metadata or {}).get(METADATA_KEY, b"{}"))
         self._schema = decoded_schema(schema)
 
@@ -115,7 +115,7 @@ class PeerRows:
             with self._busy:
                 if self._ended:
                     if self._cancelled:
-                        raise _taken_back()
+                        raise _cancelled_error()
                     return
                 try:
                     chunk = self._reader.read_chunk()
@@ -123,9 +123,9 @@ class PeerRows:
                     self._end()
                     return
                 except FLIGHT_FAILURES as error:
-                    raise self._failed(error) from error
+                    raise self._end_with(error) from error
             self.nbytes += chunk.data.nbytes
-            yield decoded(chunk.data, self.schema)
+            yield decode(chunk.data, self.schema)
 
     def close(self) -> None:
         """Tell the host that no more rows are wanted. May be called again, and from any thread."""
@@ -154,12 +154,12 @@ class PeerRows:
             # Left to the destructor, Arrow would report the end of a cancelled call on standard error.
             self._writer.close()
 
-    def _failed(self, error: Exception) -> LivestateError:
+    def _end_with(self, error: Exception) -> LivestateError:
         """What to raise for a failure of the exchange, which is over with it."""
         self._reader.cancel()
         self._end()
         if self._cancelled:
-            return _taken_back()
+            return _cancelled_error()
         if self._gone is not None:
             return self._gone
         if is_lost(error, self._trailer):
@@ -171,7 +171,7 @@ class PeerRows:
         self.close()
 
 
-def _taken_back() -> Cancelled:
+def _cancelled_error() -> Cancelled:
     return Cancelled("The fragment was cancelled.")
 
 

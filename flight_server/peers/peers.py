@@ -79,7 +79,7 @@ class _Peer:
         self._lock = threading.Lock()
         # Weak: rows that are forgotten end themselves.
         self._under_way: WeakSet[PeerRows] = WeakSet()
-        self._connection = Connection(options.connection.at(uri), channel=PEER_CHANNEL_OPTIONS)
+        self._connection = Connection(options.connection.with_uri(uri), channel=PEER_CHANNEL_OPTIONS)
 
     def begin(self, request: FragmentRequest) -> PeerRows:
         """Begin a fragment there; `open` comes next."""
@@ -88,7 +88,7 @@ class _Peer:
             if request.timeout_seconds is None
             else request.timeout_seconds + self._options.hop_grace_seconds
         )
-        command = flight.FlightDescriptor.for_command(FragmentTicket.of(request).to_bytes())
+        command = flight.FlightDescriptor.for_command(FragmentTicket.from_request(request).to_bytes())
         try:
             writer, reader = self._connection.client.do_exchange(
                 command, self._connection.call_options(timeout)
@@ -160,7 +160,7 @@ class FlightPeers:
         self._options = options or PeerOptions()
         self._clock = clock
         self._peers = {
-            name: _Peer(name, uri, self._options, partial(self._lose, name))
+            name: _Peer(name, uri, self._options, partial(self._note_lost, name))
             for name, uri in hosts.items()
             if name != here
         }
@@ -203,7 +203,7 @@ class FlightPeers:
         """As `Peers.reports`."""
         with self._changed:
             self._seen.changes = self._changes
-            others = self._contacts.alive(self._clock())
+            others = self._contacts.reports_of_alive(self._clock())
         return {self._here: self._own_report(), **others}
 
     def run(
@@ -224,11 +224,11 @@ class FlightPeers:
                 and not self._stopping
             )
 
-    def standings(self) -> Mapping[HostName, HostStatus]:
+    def host_statuses(self) -> Mapping[HostName, HostStatus]:
         """What is known of every host of the deployment, this one among them."""
         with self._changed:
             now = self._clock()
-            heard = {name: self._contacts.last_heard(name) for name in self._peers}
+            heard = {name: self._contacts.contact(name) for name in self._peers}
             others = {
                 name: HostStatus(
                     self._contacts.is_alive(name, now), None if each is None else each.sent.report
@@ -239,7 +239,7 @@ class FlightPeers:
 
     # ---- reports
 
-    def report_changed(self) -> None:
+    def announce_change(self) -> None:
         """Take note that this host stands differently now, and tell the others soon. Returns at once."""
         with self._changed:
             self._own_changes += 1
@@ -258,14 +258,14 @@ class FlightPeers:
         Raises:
             InvalidInput: It is no report, or not of another host of this deployment.
         """
-        self._heard(parse_report(body), answered=False)
+        self._note_report(parse_report(body), answered=False)
         return self.own_bytes()
 
-    def _lose(self, host: HostName) -> None:
+    def _note_lost(self, host: HostName) -> None:
         with self._changed:
-            self._contacts.lost(host)
+            self._contacts.note_lost(host)
 
-    def _heard(self, sent: SentReport, *, answered: bool) -> None:
+    def _note_report(self, sent: SentReport, *, answered: bool) -> None:
         changelog = self._changelog()
         if sent.changelog and changelog and sent.changelog != changelog:
             raise InvalidInput(
@@ -273,7 +273,7 @@ class FlightPeers:
                 "the same deployment file."
             )
         with self._changed:
-            if self._contacts.heard(sent, self._clock(), answered=answered):
+            if self._contacts.note_report(sent, self._clock(), answered=answered):
                 self._changes += 1
                 self._changed.notify_all()
 
@@ -311,7 +311,7 @@ class FlightPeers:
         complaint = ""
         while not self._stopping:
             with self._changed:
-                expected_shapes: int | None = self._own_changes
+                reported_changes: int | None = self._own_changes
             try:
                 self._exchange_reports(peer)
                 complaint = ""
@@ -327,24 +327,24 @@ class FlightPeers:
                         exc_info=None if is_expected else error,
                     )
                 complaint = str(error)
-                expected_shapes = None
-            self._rest(expected_shapes)
+                reported_changes = None
+            self._wait_for_news(reported_changes)
 
     def _exchange_reports(self, peer: _Peer) -> None:
         try:
-            self._heard(
+            self._note_report(
                 parse_report(peer.report(self.own_bytes(), self._report_timeout(peer.name))), answered=True
             )
         except BaseException:
             self._give_up_if_dead(peer)
             raise
 
-    def _rest(self, expected_shapes: int | None) -> None:
+    def _wait_for_news(self, reported_changes: int | None) -> None:
         """Wait for the next heartbeat; or, if it is said what the other host was told, for anything new."""
         with self._changed:
             self._changed.wait_for(
                 lambda: (
-                    self._stopping or (expected_shapes is not None and self._own_changes != expected_shapes)
+                    self._stopping or (reported_changes is not None and self._own_changes != reported_changes)
                 ),
                 self._options.heartbeat_seconds,
             )

@@ -72,12 +72,12 @@ class Actions:
             "livestate.report": self._report,
             "livestate.hosts": self._hosts,
             "livestate.replicas": self._replicas,
-            "BeginTransaction": _refused(_NO_TRANSACTIONS),
-            "EndTransaction": _refused(_NO_TRANSACTIONS),
-            "BeginSavepoint": _refused(_NO_TRANSACTIONS),
-            "EndSavepoint": _refused(_NO_TRANSACTIONS),
-            "CreatePreparedSubstraitPlan": _refused("livestate takes SQL, not Substrait plans."),
-            "RenewFlightEndpoint": _refused(
+            "BeginTransaction": _refusing_handler(_NO_TRANSACTIONS),
+            "EndTransaction": _refusing_handler(_NO_TRANSACTIONS),
+            "BeginSavepoint": _refusing_handler(_NO_TRANSACTIONS),
+            "EndSavepoint": _refusing_handler(_NO_TRANSACTIONS),
+            "CreatePreparedSubstraitPlan": _refusing_handler("livestate takes SQL, not Substrait plans."),
+            "RenewFlightEndpoint": _refusing_handler(
                 "livestate's tickets do not expire, so there is nothing to renew."
             ),
         }
@@ -107,15 +107,15 @@ class Actions:
         return handler(context, body)
 
     def _create_prepared(self, context: Any, body: bytes) -> Iterable[bytes]:
-        message = _expected("ActionCreatePreparedStatementRequest", body)
-        return [pack(self._statements.prepare(self._statements.from_query(context, message)))]
+        message = _unpack_expected("ActionCreatePreparedStatementRequest", body)
+        return [pack(self._statements.prepare(self._statements.statement_of_query(context, message)))]
 
     def _close_prepared(self, context: Any, body: bytes) -> Iterable[bytes]:
-        self._statements.from_handle(_expected("ActionClosePreparedStatementRequest", body))
+        self._statements.statement_of_handle(_unpack_expected("ActionClosePreparedStatementRequest", body))
         return []
 
     def _cancel_query(self, context: Any, body: bytes) -> Iterable[bytes]:
-        self._cancel(_expected("ActionCancelQueryRequest", body).info)
+        self._cancel(_unpack_expected("ActionCancelQueryRequest", body).info)
         return [pack(new("ActionCancelQueryResult", result=_CANCELLING))]
 
     def _cancel_flight_info(self, context: Any, body: bytes) -> Iterable[bytes]:
@@ -139,7 +139,7 @@ class Actions:
         options, errors = caller_options(context), {}
         for name, value in parse("SetSessionOptionsRequest", body).session_options.items():
             try:
-                options = self._changed(options, name, _option(value))
+                options = self._change_option(options, name, _option(value))
             except NotFound:
                 errors[name] = new("SetSessionOptionsError", value=_INVALID_NAME)
             except LivestateError:
@@ -147,7 +147,7 @@ class Actions:
         context.add_header("set-cookie", options.to_cookie())
         return [new("SetSessionOptionsResult", errors=errors).SerializeToString()]
 
-    def _changed(self, options: SessionOptions, name: str, value: object) -> SessionOptions:
+    def _change_option(self, options: SessionOptions, name: str, value: object) -> SessionOptions:
         if name == "timeout":
             return replace(options, timeout_seconds=checked_timeout(_number(value)))
         if name == "parallel_endpoints":
@@ -268,14 +268,14 @@ def _table_bytes(table: pa.Table) -> bytes:
     return bytes(sink.getvalue())
 
 
-def _refused(message: str) -> Callable[[Any, bytes], Iterable[bytes]]:
+def _refusing_handler(message: str) -> Callable[[Any, bytes], Iterable[bytes]]:
     def refuse(context: Any, body: bytes) -> Iterable[bytes]:
         raise Unsupported(message)
 
     return refuse
 
 
-def _expected(name: str, body: bytes) -> Message:
+def _unpack_expected(name: str, body: bytes) -> Message:
     found, message = unpack(body)
     if found != name:
         raise InvalidInput(f"The action's body is a {found}; it must be a {name}.")
@@ -283,8 +283,8 @@ def _expected(name: str, body: bytes) -> Message:
 
 
 def _option(value: Message) -> object:
-    kind = value.WhichOneof("option_value")
-    return None if kind is None else getattr(value, kind)
+    field = value.WhichOneof("option_value")
+    return None if field is None else getattr(value, field)
 
 
 def _number(value: object) -> object:

@@ -23,7 +23,7 @@ class Call:
         self._ended = ended
         self._cancelled = False
 
-    def cancelled(self) -> bool:
+    def is_cancelled(self) -> bool:
         """Whether nobody wants the result any more: the client is gone, ran out of time, or said so. From any
         thread.
         """
@@ -36,7 +36,7 @@ class Call:
         Raises:
             Cancelled: It is not.
         """
-        if self.cancelled():
+        if self.is_cancelled():
             raise Cancelled("The query was cancelled.")
 
     def cancel(self) -> None:

@@ -29,47 +29,49 @@ MAX_PATTERN_LENGTH = 1000
 _PATTERN_PART = re.compile(r"\\.|.", re.DOTALL)
 
 
-def _required(name: str, kind: pa.DataType) -> pa.Field:
-    return pa.field(name, kind, nullable=False)
+def _required_field(name: str, arrow_type: pa.DataType) -> pa.Field:
+    return pa.field(name, arrow_type, nullable=False)
 
 
-CATALOGS = pa.schema([_required("catalog_name", pa.string())])
-DB_SCHEMAS = pa.schema([pa.field("catalog_name", pa.string()), _required("db_schema_name", pa.string())])
+CATALOGS = pa.schema([_required_field("catalog_name", pa.string())])
+DB_SCHEMAS = pa.schema(
+    [pa.field("catalog_name", pa.string()), _required_field("db_schema_name", pa.string())]
+)
 TABLES = pa.schema(
     [
         pa.field("catalog_name", pa.string()),
         pa.field("db_schema_name", pa.string()),
-        _required("table_name", pa.string()),
-        _required("table_type", pa.string()),
+        _required_field("table_name", pa.string()),
+        _required_field("table_type", pa.string()),
     ]
 )
-TABLES_WITH_SCHEMA = TABLES.append(_required("table_schema", pa.binary()))
-TABLE_TYPES = pa.schema([_required("table_type", pa.string())])
+TABLES_WITH_SCHEMA = TABLES.append(_required_field("table_schema", pa.binary()))
+TABLE_TYPES = pa.schema([_required_field("table_type", pa.string())])
 PRIMARY_KEYS = pa.schema(
     [
         pa.field("catalog_name", pa.string()),
         pa.field("db_schema_name", pa.string()),
-        _required("table_name", pa.string()),
-        _required("column_name", pa.string()),
+        _required_field("table_name", pa.string()),
+        _required_field("column_name", pa.string()),
         pa.field("key_name", pa.string()),
-        _required("key_sequence", pa.int32()),
+        _required_field("key_sequence", pa.int32()),
     ]
 )
 FOREIGN_KEYS = pa.schema(
     [
         pa.field("pk_catalog_name", pa.string()),
         pa.field("pk_db_schema_name", pa.string()),
-        _required("pk_table_name", pa.string()),
-        _required("pk_column_name", pa.string()),
+        _required_field("pk_table_name", pa.string()),
+        _required_field("pk_column_name", pa.string()),
         pa.field("fk_catalog_name", pa.string()),
         pa.field("fk_db_schema_name", pa.string()),
-        _required("fk_table_name", pa.string()),
-        _required("fk_column_name", pa.string()),
-        _required("key_sequence", pa.int32()),
+        _required_field("fk_table_name", pa.string()),
+        _required_field("fk_column_name", pa.string()),
+        _required_field("key_sequence", pa.int32()),
         pa.field("fk_key_name", pa.string()),
         pa.field("pk_key_name", pa.string()),
-        _required("update_rule", pa.uint8()),
-        _required("delete_rule", pa.uint8()),
+        _required_field("update_rule", pa.uint8()),
+        _required_field("delete_rule", pa.uint8()),
     ]
 )
 
@@ -107,7 +109,7 @@ def command_table(name: str, command: Message, source: StoreSource) -> pa.Table 
 def _rows(schema: pa.Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
     return pa.table(
-        [pa.array(values, kind.type) for values, kind in zip(columns, schema, strict=True)], schema=schema
+        [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)], schema=schema
     )
 
 
@@ -125,7 +127,7 @@ def _wanted_schemas(command: Message, source: StoreSource) -> list[str]:
     return [
         schema
         for schema in (*there, DB_SCHEMA)
-        if _in_catalog(command) and _matches(command, "db_schema_filter_pattern", schema)
+        if _is_in_catalog(command) and _matches(command, "db_schema_filter_pattern", schema)
     ]
 
 
@@ -155,7 +157,7 @@ def _wanted_tables(command: Message, source: StoreSource) -> Iterator[tuple[str,
                 yield schema, name, definition
 
 
-def _in_catalog(command: Message) -> bool:
+def _is_in_catalog(command: Message) -> bool:
     return not command.HasField("catalog") or command.catalog == CATALOG
 
 
@@ -239,7 +241,7 @@ def _primary_keys(command: Message, source: StoreSource) -> pa.Table:
     schema = command.db_schema if command.HasField("db_schema") else DB_SCHEMA
     if (
         definition is None
-        or not _in_catalog(command)
+        or not _is_in_catalog(command)
         or not (schema == DB_SCHEMA or (schema == HISTORY and is_versioned(definition)))
     ):
         return _rows(PRIMARY_KEYS, [])

@@ -86,8 +86,10 @@ class Fragments:
         call = self._calls.begin(ticket.call_id, context)
         with ExitStack() as unless_answered:
             unless_answered.callback(call.end)
-            with self._endpoint_slots.taken(ticket.request.timeout_seconds) as waited:
-                result = self._runner.execute_fragment(_later(ticket.request, waited, call), call.cancelled)
+            with self._endpoint_slots.occupy(ticket.request.timeout_seconds) as waited:
+                result = self._runner.execute_fragment(
+                    _shorten_timeout(ticket.request, waited, call), call.is_cancelled
+                )
                 stream = result_stream(result, call, context)
             unless_answered.pop_all()
         return stream
@@ -134,16 +136,16 @@ class Fragments:
         reader: flight.MetadataRecordBatchReader,
         writer: flight.MetadataRecordBatchWriter,
     ) -> None:
-        request = _later(ticket.request, slot.waited, call)
+        request = _shorten_timeout(ticket.request, slot.waited, call)
         if ticket.inputs:
-            request = self._with_inputs(request, slot, upload, call, reader)
-        with self._runner.execute_fragment(request, call.cancelled) as result:
+            request = self._receive_inputs(request, slot, upload, call, reader)
+        with self._runner.execute_fragment(request, call.is_cancelled) as result:
             first = _first_rows(result)
             # Whoever reads slowly from here on holds up nobody else.
             slot.give()
             _write(result, first, call, writer)
 
-    def _with_inputs(
+    def _receive_inputs(
         self,
         request: FragmentRequest,
         slot: HeldSlot,
@@ -165,10 +167,10 @@ class Fragments:
 
             inputs = upload.read(reader, check)
             arrival.complete()
-        return replace(_later(request, time.monotonic() - begun, call), inputs=inputs)
+        return replace(_shorten_timeout(request, time.monotonic() - begun, call), inputs=inputs)
 
 
-def _later(request: FragmentRequest, seconds: float, call: Call) -> FragmentRequest:
+def _shorten_timeout(request: FragmentRequest, seconds: float, call: Call) -> FragmentRequest:
     """A request with what is left of its time after a wait."""
     if not seconds:
         return request
@@ -191,19 +193,19 @@ def _write(
     result: QueryResult, first: Sequence[pa.RecordBatch], call: Call, writer: flight.MetadataRecordBatchWriter
 ) -> None:
     schema = result.schema.with_metadata({METADATA_KEY: result.metadata.to_json()})
-    repeated = Repeated.of(schema, first)
-    _to_peer(lambda: writer.begin(repeated.schema, options=WRITE_OPTIONS))
-    for batch in chain(first, _wanted(result, call)):
-        _to_peer(lambda batch=batch: writer.write_batch(repeated.encoded(batch)))  # type: ignore[misc] # mypy gives lambdas with defaults no type
+    repeated = Repeated.from_sample(schema, first)
+    _send_to_peer(lambda: writer.begin(repeated.schema, options=WRITE_OPTIONS))
+    for batch in chain(first, _cancellable_batches(result, call)):
+        _send_to_peer(lambda batch=batch: writer.write_batch(repeated.encode(batch)))  # type: ignore[misc] # mypy gives lambdas with defaults no type
 
 
-def _wanted(result: QueryResult, call: Call) -> Iterator[pa.RecordBatch]:
+def _cancellable_batches(result: QueryResult, call: Call) -> Iterator[pa.RecordBatch]:
     for batch in result:
         call.check()
         yield batch
 
 
-def _to_peer(write: Callable[[], None]) -> None:
+def _send_to_peer(write: Callable[[], None]) -> None:
     try:
         write()
     except (flight.FlightError, pa.ArrowException, OSError) as error:

@@ -115,7 +115,7 @@ class Slots:
                 self._idle -= 1
 
     @contextmanager
-    def taken(self, timeout_seconds: float | None = None) -> Iterator[float]:
+    def occupy(self, timeout_seconds: float | None = None) -> Iterator[float]:
         """Hold a slot.
 
         Args:
@@ -135,7 +135,7 @@ class Slots:
             self.give()
 
     def take(self, timeout_seconds: float | None = None) -> float:
-        """Take a slot, to be given back by `give`; otherwise as `taken`."""
+        """Take a slot, to be given back by `give`; otherwise as `occupy`."""
         with self._lock:
             if self._free and not self._closed:
                 # Nobody waits while a slot is free.
@@ -146,7 +146,7 @@ class Slots:
 
     def hold(self, timeout_seconds: float | None = None) -> HeldSlot:
         """Take a slot that several threads may give back, and that its holder can do without for a while;
-        otherwise as `taken`.
+        otherwise as `occupy`.
         """
         return HeldSlot(self, self.take(timeout_seconds))
 
@@ -178,10 +178,11 @@ class Slots:
 
     def _line_up(self) -> threading.Event:
         if self._closed:
-            raise _stopping()
+            raise _stopping_error()
         if len(self._waiting) >= self._max_waiting:
             raise LimitExceeded(
-                f"{self._busy()}, and {self._max_waiting} more wait: ask again later, or another host."
+                f"{self._load_in_words()}, and {self._max_waiting} more wait: ask again later, or another "
+                "host."
             )
         place = threading.Event()
         self._waiting[place] = None
@@ -194,14 +195,14 @@ class Slots:
             if place in self._waiting:
                 del self._waiting[place]
                 raise LimitExceeded(
-                    f"{self._busy()}, and none ended within {timeout_seconds:g} s: ask again later, ask "
-                    "another host, or raise the limit."
+                    f"{self._load_in_words()}, and none ended within {timeout_seconds:g} s: ask again later, "
+                    "ask another host, or raise the limit."
                 )
             if self._closed:
-                raise _stopping()
+                raise _stopping_error()
         return time.monotonic() - begun
 
-    def _busy(self) -> str:
+    def _load_in_words(self) -> str:
         return f"The host works on {self._limit} requests of this kind at once ({self._name})"
 
 
@@ -247,5 +248,5 @@ class HeldSlot:
         self.give()
 
 
-def _stopping() -> Unavailable:
+def _stopping_error() -> Unavailable:
     return Unavailable("The host is stopping; ask again later, or another host.")

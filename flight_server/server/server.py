@@ -25,7 +25,7 @@ from flight_server.server.limits import ServerLimits
 from flight_server.server.results import WRITE_OPTIONS
 from flight_server.server.sessions import MIDDLEWARE, CallerFactory, OpenHandshake
 from flight_server.server.statements import Statements
-from flight_server.wire.boundary import guarded
+from flight_server.wire.boundary import guard_rpc
 from flight_server.wire.fragments import FRAGMENT_MARK, parse_fragment
 from flight_server.wire.messages import unpack
 from flight_server.wire.tickets import Command, parse_json_command, parse_ticket
@@ -37,7 +37,7 @@ _READ_ONLY = (
 _QUERY, _PREPARED_QUERY = "CommandStatementQuery", "CommandPreparedStatementQuery"
 
 
-def _ready() -> bool:
+def _always_ready() -> bool:
     return True
 
 
@@ -64,7 +64,7 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
         service: QueryService,
         notify: Callable[[GroupName | None], None],
         *,
-        ready: Callable[[], bool] = _ready,
+        ready: Callable[[], bool] = _always_ready,
         token: str | None = None,
         tls_certificates: Sequence[tuple[bytes, bytes]] = (),
         limits: ServerLimits | None = None,
@@ -117,7 +117,7 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
         self._arrivals.close()
         return True
 
-    @guarded
+    @guard_rpc
     def get_flight_info(self, context: Any, descriptor: flight.FlightDescriptor) -> flight.FlightInfo:
         """Plan a statement or a catalog command."""
         body = _command(descriptor)
@@ -130,22 +130,24 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
             return self._statements.flight_info(message.prepared_statement_handle, descriptor)
         if name == _QUERY:
             return self._statements.flight_info(
-                self._statements.from_query(context, message).to_bytes(), descriptor
+                self._statements.statement_of_query(context, message).to_bytes(), descriptor
             )
         schema = _catalog_schema(name, message)
         return flight.FlightInfo(schema, descriptor, [flight.FlightEndpoint(Command(body).to_bytes(), [])])
 
-    @guarded
+    @guard_rpc
     def get_schema(self, context: Any, descriptor: flight.FlightDescriptor) -> flight.SchemaResult:
         """Say what the result of a statement or a catalog command looks like."""
         name, message = unpack(_command(descriptor))
         if name == _PREPARED_QUERY:
-            return flight.SchemaResult(self._statements.schema(self._statements.from_handle(message)))
+            return flight.SchemaResult(self._statements.schema(self._statements.statement_of_handle(message)))
         if name == _QUERY:
-            return flight.SchemaResult(self._statements.schema(self._statements.from_query(context, message)))
+            return flight.SchemaResult(
+                self._statements.schema(self._statements.statement_of_query(context, message))
+            )
         return flight.SchemaResult(_catalog_schema(name, message))
 
-    @guarded
+    @guard_rpc
     def do_get(self, context: Any, ticket: flight.Ticket) -> flight.FlightDataStream:
         """Run a statement, a fragment or a catalog command."""
         body = ticket.ticket
@@ -160,7 +162,7 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
             raise _refusal(name)
         return flight.RecordBatchStream(table, WRITE_OPTIONS)
 
-    @guarded
+    @guard_rpc
     def do_put(
         self,
         context: Any,
@@ -172,25 +174,25 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
         name, message = unpack(_command(descriptor))
         if name != _PREPARED_QUERY:
             raise _refusal(name)
-        answer = self._statements.bind(self._statements.from_handle(message), reader)
+        answer = self._statements.bind(self._statements.statement_of_handle(message), reader)
         writer.write(pa.py_buffer(answer.SerializeToString()))
 
-    @guarded
+    @guard_rpc
     def do_action(self, context: Any, action: flight.Action) -> Iterable[bytes]:
         """Do one of `flight_server.server.actions`."""
         return self._actions.run(context, action.type, action.body.to_pybytes())
 
-    @guarded
+    @guard_rpc
     def list_actions(self, context: Any) -> Iterable[tuple[str, str]]:
         """Name the actions."""
         return [(name, "") for name in self._actions.names()]
 
-    @guarded
+    @guard_rpc
     def list_flights(self, context: Any, criteria: bytes) -> Iterable[flight.FlightInfo]:
         """Refuse: Flight SQL has catalog commands for that."""
         raise Unsupported("Ask for the stores with Flight SQL's GetTables, or with SHOW STORES.")
 
-    @guarded
+    @guard_rpc
     def do_exchange(
         self,
         context: Any,

@@ -85,7 +85,7 @@ class SessionOptions:
         )
 
     def with_read_point(self, name: str, value: object) -> SessionOptions:
-        """The same with another wish.
+        """The same with one limit of the read point changed.
 
         Args:
             name: `min_epoch`, `max_staleness` or `as_of`.
@@ -199,7 +199,7 @@ def caller_options(context: Any) -> SessionOptions:
     caller = context.get_middleware(MIDDLEWARE)
     if caller is None:
         return _DEFAULTS
-    options = _from_cookies(caller.headers.get("cookie", ()))
+    options = _read_cookies(caller.headers.get("cookie", ()))
     for dialect in caller.headers.get(DIALECT_HEADER, ()):
         options = replace(options, dialect=dialect)
     for text in caller.headers.get(TIMEOUT_HEADER, ()):
@@ -234,16 +234,16 @@ def _seconds(text: str) -> float | None:
         raise InvalidInput(f"The header {TIMEOUT_HEADER} must be a number of seconds above 0.") from error
 
 
-def _from_cookies(headers: list[str]) -> SessionOptions:
+def _read_cookies(headers: list[str]) -> SessionOptions:
     for header in headers:
         for cookie in header.split(";"):
             name, _, value = cookie.strip().partition("=")
             if name == COOKIE and value:
-                return _from_cookie(value)
+                return _parse_cookie(value)
     return _DEFAULTS
 
 
-def _from_cookie(value: str) -> SessionOptions:
+def _parse_cookie(value: str) -> SessionOptions:
     try:
         document = json.loads(base64.urlsafe_b64decode(value + "=" * (-len(value) % 4)))
         dialect, timeout, parallel, *read_point = (document[name] for name in _COOKIE_FIELDS)

@@ -52,7 +52,7 @@ def engine_session(statement: Statement) -> Session:
         statement: Any.
 
     Returns:
-        Its dialect, time limit and wish.
+        Its dialect, time limit and read point.
     """
     if not statement.dialect and statement.timeout_seconds is None and statement.read_point is NEWEST:
         return DEFAULT_SESSION
@@ -98,7 +98,7 @@ class Statements:
         """The empty statement with the caller's session options."""
         return caller_options(context).statement("")
 
-    def from_query(self, context: Any, message: Message) -> Statement:
+    def statement_of_query(self, context: Any, message: Message) -> Statement:
         """The statement of a message that has SQL text: a query, or one to prepare.
 
         Raises:
@@ -111,7 +111,7 @@ class Statements:
             )
         return caller_options(context).statement(message.query)
 
-    def from_handle(self, message: Message) -> Statement:
+    def statement_of_handle(self, message: Message) -> Statement:
         """The statement of a message that has a prepared-statement handle.
 
         Raises:
@@ -126,9 +126,9 @@ class Statements:
             InvalidInput: It is another one than was told when the statement was prepared.
             LivestateError: The statement cannot run, by kind.
         """
-        return self._prepared(statement).schema
+        return self._prepared_statement(statement).schema
 
-    def _prepared(self, statement: Statement) -> PreparedStatement:
+    def _prepared_statement(self, statement: Statement) -> PreparedStatement:
         return self._service.prepare(statement.sql, engine_session(statement), statement.expected_shapes)
 
     def flight_info(self, handle: bytes, descriptor: flight.FlightDescriptor) -> flight.FlightInfo:
@@ -146,16 +146,18 @@ class Statements:
             LivestateError: The statement cannot run, by kind.
         """
         statement = parse_handle(handle)
-        prepared = self._prepared(statement)
+        prepared = self._prepared_statement(statement)
         if len(handle) > MAX_ECHOED_BYTES:
             descriptor = flight.FlightDescriptor.for_command(b"")
         expected_shapes = prepared.shapes if statement.expected_shapes is None else None
-        endpoints = self._parallel(statement, prepared) or [
+        endpoints = self._parallel_endpoints(statement, prepared) or [
             flight.FlightEndpoint(execution_ticket(handle, expected_shapes), [])
         ]
         return flight.FlightInfo(prepared.schema, descriptor, endpoints)
 
-    def _parallel(self, statement: Statement, prepared: PreparedStatement) -> list[flight.FlightEndpoint]:
+    def _parallel_endpoints(
+        self, statement: Statement, prepared: PreparedStatement
+    ) -> list[flight.FlightEndpoint]:
         """An endpoint for each host that has rows of the answer; none where one host has to give it."""
         if not (statement.parallel and self._uris):
             return []
@@ -165,7 +167,7 @@ class Statements:
         )
         return [
             flight.FlightEndpoint(
-                FragmentTicket.of(request, os.urandom(CALL_ID_BYTES)).to_bytes(),
+                FragmentTicket.from_request(request, os.urandom(CALL_ID_BYTES)).to_bytes(),
                 [flight.Location(self._uris[host])],
             )
             for host, request in fragments.items()
@@ -188,10 +190,10 @@ class Statements:
             LivestateError: The statement cannot run, by kind.
         """
         statement = command.request.statement
-        values = self._typed(command.request)
-        statement = statement if values is None else statement.bound(values)
+        values = self._typed_parameters(command.request)
+        statement = statement if values is None else statement.bind(values)
         if not command.by_partition:
-            prepared = self._prepared(statement)
+            prepared = self._prepared_statement(statement)
             endpoint = flight.FlightEndpoint(execution_ticket(statement.to_bytes(), prepared.shapes), [])
             return flight.FlightInfo(prepared.schema, descriptor, [endpoint])
         division = self._service.divide(statement.sql, values, engine_session(statement))
@@ -203,15 +205,15 @@ class Statements:
                 flight.FlightEndpoint(execution_ticket(pinned.to_bytes(), None), list(self._uris.values()))
             ]
         else:
-            endpoints = [self._piece(piece) for piece in division.pieces]
+            endpoints = [self._piece_endpoint(piece) for piece in division.pieces]
         return flight.FlightInfo(
             schema, descriptor, endpoints, app_metadata=json.dumps({"epochs": dict(division.epochs)})
         )
 
-    def _piece(self, piece: Piece) -> flight.FlightEndpoint:
+    def _piece_endpoint(self, piece: Piece) -> flight.FlightEndpoint:
         locations = [self._uris[host] for host in piece.hosts if host in self._uris]
         return flight.FlightEndpoint(
-            FragmentTicket.of(piece.request, os.urandom(CALL_ID_BYTES)).to_bytes(), locations
+            FragmentTicket.from_request(piece.request, os.urandom(CALL_ID_BYTES)).to_bytes(), locations
         )
 
     def run(self, statement: Statement | JsonStatement, context: Any) -> flight.FlightDataStream:
@@ -243,7 +245,7 @@ class Statements:
         with self._slots.hold(statement.timeout_seconds) as slot:
             if slot.waited:
                 call.check()
-                statement = statement.later(slot.waited)
+                statement = statement.shorten_timeout(slot.waited)
             result = (
                 self._json_result(statement, call, slot)
                 if isinstance(statement, JsonStatement)
@@ -259,26 +261,28 @@ class Statements:
                 session.dialect,
                 [given.value],
                 session,
-                call.cancelled,
+                call.is_cancelled,
                 statement.expected_shapes,
             )
             if found is not None:
                 return found
         values = None if given is None else given.batch()
         return self._service.execute(
-            statement.sql, values, session, call.cancelled, statement.expected_shapes, slot
+            statement.sql, values, session, call.is_cancelled, statement.expected_shapes, slot
         )
 
     def _json_result(self, request: JsonStatement, call: Call, slot: HeldSlot) -> QueryResult:
         statement, given = request.statement, request.parameters
         session = engine_session(statement)
         if given and not isinstance(given, Mapping) and statement.read_point is NEWEST:
-            found = self._service.row(statement.sql, session.dialect, given, session, call.cancelled)
+            found = self._service.row(statement.sql, session.dialect, given, session, call.is_cancelled)
             if found is not None:
                 return found
-        return self._service.execute(statement.sql, self._typed(request), session, call.cancelled, slot=slot)
+        return self._service.execute(
+            statement.sql, self._typed_parameters(request), session, call.is_cancelled, slot=slot
+        )
 
-    def _typed(self, request: JsonStatement) -> pa.RecordBatch | None:
+    def _typed_parameters(self, request: JsonStatement) -> pa.RecordBatch | None:
         if not request.parameters:
             return None
         given = request.parameters
@@ -345,7 +349,7 @@ class Statements:
             Arrival(self._arrivals, seconds, slot.give) as arrival,
         ):
             values = bound_row(reader, arrival.check)
-        bound = statement if values is None else statement.bound(values)
+        bound = statement if values is None else statement.bind(values)
         return new("DoPutPreparedStatementResult", prepared_statement_handle=bound.to_bytes())
 
 

@@ -45,7 +45,9 @@ def bound_row(reader: flight.MetadataRecordBatchReader, check: Callable[[], None
         if found is None or not found.num_columns:
             return None
         found.validate(full=True)
-        return pa.RecordBatch.from_arrays([_plain(column) for column in found.columns], found.schema.names)
+        return pa.RecordBatch.from_arrays(
+            [_plain_column(column) for column in found.columns], found.schema.names
+        )
     except MemoryError as error:
         raise InvalidInput(_TOO_LARGE) from error
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -65,35 +67,37 @@ def _check_schema(schema: pa.Schema) -> None:
             )
 
 
-def _can_be_bound(kind: pa.DataType) -> bool:
+def _can_be_bound(arrow_type: pa.DataType) -> bool:
     """Whether values of a type have bytes of their own, or one row of them does;
     `flight_server.wire.ipc_bytes` says why.
     """
-    if pa.types.is_dictionary(kind):
-        return _has_own_bytes(kind.value_type)
-    return pa.types.is_null(kind) or _has_own_bytes(kind)
+    if pa.types.is_dictionary(arrow_type):
+        return _has_own_bytes(arrow_type.value_type)
+    return pa.types.is_null(arrow_type) or _has_own_bytes(arrow_type)
 
 
-def _has_own_bytes(kind: pa.DataType, depth: int = 0) -> bool:
-    if depth > MAX_NESTING or isinstance(kind, pa.BaseExtensionType):
+def _has_own_bytes(arrow_type: pa.DataType, depth: int = 0) -> bool:
+    if depth > MAX_NESTING or isinstance(arrow_type, pa.BaseExtensionType):
         return False
-    if pa.types.is_null(kind) or pa.types.is_dictionary(kind):
+    if pa.types.is_null(arrow_type) or pa.types.is_dictionary(arrow_type):
         return False
     if (
-        kind.id in _WITHOUT_ARRAYS
-        or pa.types.is_run_end_encoded(kind)
-        or pa.types.is_union(kind)
-        or pa.types.is_list_view(kind)
-        or pa.types.is_large_list_view(kind)
+        arrow_type.id in _WITHOUT_ARRAYS
+        or pa.types.is_run_end_encoded(arrow_type)
+        or pa.types.is_union(arrow_type)
+        or pa.types.is_list_view(arrow_type)
+        or pa.types.is_large_list_view(arrow_type)
     ):
         return False
-    if pa.types.is_fixed_size_list(kind) and not kind.list_size:
+    if pa.types.is_fixed_size_list(arrow_type) and not arrow_type.list_size:
         return False
-    if pa.types.is_fixed_size_binary(kind):
-        return bool(kind.byte_width)
-    if pa.types.is_struct(kind) and not kind.num_fields:
+    if pa.types.is_fixed_size_binary(arrow_type):
+        return bool(arrow_type.byte_width)
+    if pa.types.is_struct(arrow_type) and not arrow_type.num_fields:
         return False
-    return all(_has_own_bytes(kind.field(place).type, depth + 1) for place in range(kind.num_fields))
+    return all(
+        _has_own_bytes(arrow_type.field(place).type, depth + 1) for place in range(arrow_type.num_fields)
+    )
 
 
 def _one_row(reader: flight.MetadataRecordBatchReader, check: Callable[[], None]) -> pa.RecordBatch | None:
@@ -119,54 +123,56 @@ def _buffer_bytes(column: pa.Array) -> int:
     return own + (_buffer_bytes(column.dictionary) if pa.types.is_dictionary(column.type) else 0)
 
 
-def _plain(column: pa.Array) -> pa.Array:
+def _plain_column(column: pa.Array) -> pa.Array:
     """A column of one row as a handle carries it."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    kind = _plain_type(column.type)
-    if kind == column.type:
+    arrow_type = _plain_type(column.type)
+    if arrow_type == column.type:
         return column
     if sum(_view_bytes(column)) > MAX_PARAMETER_BYTES:
         raise InvalidInput(_TOO_LARGE)
-    return column.cast(kind)
+    return column.cast(arrow_type)
 
 
-def _plain_type(kind: pa.DataType) -> pa.DataType:
+def _plain_type(arrow_type: pa.DataType) -> pa.DataType:
     """The type without views."""
-    if pa.types.is_string_view(kind):
+    if pa.types.is_string_view(arrow_type):
         return pa.string()
-    if pa.types.is_binary_view(kind):
+    if pa.types.is_binary_view(arrow_type):
         return pa.binary()
-    if pa.types.is_map(kind):
-        return pa.map_(_plain_type(kind.key_type), _plain_type(kind.item_type))
-    if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_plain_type(field.type)) for field in kind])
-    if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_plain_type(kind.value_type)))
-    if pa.types.is_large_list(kind):
-        return pa.large_list(kind.value_field.with_type(_plain_type(kind.value_type)))
-    if pa.types.is_fixed_size_list(kind):
-        return pa.list_(kind.value_field.with_type(_plain_type(kind.value_type)), kind.list_size)
-    return kind
+    if pa.types.is_map(arrow_type):
+        return pa.map_(_plain_type(arrow_type.key_type), _plain_type(arrow_type.item_type))
+    if pa.types.is_struct(arrow_type):
+        return pa.struct([field.with_type(_plain_type(field.type)) for field in arrow_type])
+    if pa.types.is_list(arrow_type):
+        return pa.list_(arrow_type.value_field.with_type(_plain_type(arrow_type.value_type)))
+    if pa.types.is_large_list(arrow_type):
+        return pa.large_list(arrow_type.value_field.with_type(_plain_type(arrow_type.value_type)))
+    if pa.types.is_fixed_size_list(arrow_type):
+        return pa.list_(
+            arrow_type.value_field.with_type(_plain_type(arrow_type.value_type)), arrow_type.list_size
+        )
+    return arrow_type
 
 
 def _view_bytes(array: pa.Array) -> Iterator[int]:
     """What the views in an array become, each with all of what it shows."""
-    kind = array.type
+    arrow_type = array.type
     if not len(array):
         return
-    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+    if pa.types.is_string_view(arrow_type) or pa.types.is_binary_view(arrow_type):
         # A view is 16 bytes, of which the first four are the length of what it shows. Arrow has no function
         # for it.
         sizes = np.frombuffer(array.buffers()[1], np.int32)[:: _VIEW_BYTES // 4][
             array.offset : array.offset + len(array)
         ]
         yield int(sizes[array.is_valid().to_numpy(zero_copy_only=False)].sum(dtype=np.int64))
-    elif pa.types.is_struct(kind):
-        for place in range(kind.num_fields):
+    elif pa.types.is_struct(arrow_type):
+        for place in range(arrow_type.num_fields):
             yield from _view_bytes(array.field(place))
-    elif pa.types.is_map(kind):
+    elif pa.types.is_map(arrow_type):
         yield from _view_bytes(array.keys)
         yield from _view_bytes(array.items)
-    elif kind.num_fields:
+    elif arrow_type.num_fields:
         yield from _view_bytes(array.values)

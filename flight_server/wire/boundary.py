@@ -101,7 +101,9 @@ _WIRE: Mapping[type[LivestateError], Callable[[str], Exception]] = {
     Corrupt: flight.FlightInternalError,
     Defect: flight.FlightInternalError,
 }
-_KINDS: Mapping[str, type[LivestateError]] = {kind.__name__: kind for kind in (*_WIRE, LivestateError)}
+_KINDS: Mapping[str, type[LivestateError]] = {
+    error_class.__name__: error_class for error_class in (*_WIRE, LivestateError)
+}
 """All kinds that errors have on the wire. It is closed: what else comes from there names no class."""
 
 
@@ -123,7 +125,10 @@ def wire_error(
         The exception to raise, `from None`.
     """
     if isinstance(error, LivestateError):
-        make = next((_WIRE[kind] for kind in type(error).__mro__ if kind in _WIRE), flight.FlightServerError)
+        make = next(
+            (_WIRE[error_class] for error_class in type(error).__mro__ if error_class in _WIRE),
+            flight.FlightServerError,
+        )
         known = error
     else:
         incident = uuid.uuid4().hex[:12]
@@ -138,10 +143,10 @@ def wire_error(
     if not flight_errors and issubclass(cast("type[Exception]", make), flight.FlightError):
         make = UnknownError
     # pyarrow puts ". Detail: …" behind every message.
-    return make(_shortened(known.message).rstrip("."))
+    return make(_shorten(known.message).rstrip("."))
 
 
-def _shortened(message: str) -> str:
+def _shorten(message: str) -> str:
     return message if len(message) <= MAX_MESSAGE_CHARACTERS else message[:MAX_MESSAGE_CHARACTERS] + "…"
 
 
@@ -154,7 +159,7 @@ def error_detail(error: LivestateError) -> bytes:
     Returns:
         UTF-8 JSON: `kind`, `message`, and for SQL errors `position` with `offset`, `line` and `column`.
     """
-    document: dict[str, Any] = {"kind": kind_name(error), "message": _shortened(error.message)}
+    document: dict[str, Any] = {"kind": kind_name(error), "message": _shorten(error.message)}
     if isinstance(error, InvalidInput) and error.position is not None:
         document["position"] = {
             "offset": error.position.offset,
@@ -166,7 +171,9 @@ def error_detail(error: LivestateError) -> bytes:
 
 def kind_name(error: LivestateError) -> str:
     """The name of an error's kind. A finer class is its owner's alone; others know the kinds."""
-    return next((kind for kind in type(error).__mro__ if kind in _WIRE), LivestateError).__name__
+    return next(
+        (error_class for error_class in type(error).__mro__ if error_class in _WIRE), LivestateError
+    ).__name__
 
 
 def error_of_kind(name: str, message: str) -> LivestateError:
@@ -191,17 +198,17 @@ def livestate_error(error: Exception, detail: bytes | None) -> LivestateError:
         An error of the kind that the server raised; without a trailer, of the kind nearest to the exception's
         class.
     """
-    document = _document(detail)
-    kind = _KINDS.get(str(document.get("kind")))
-    if kind is None:
-        return _by_class(error)
+    document = _parse_document(detail)
+    error_class = _KINDS.get(str(document.get("kind")))
+    if error_class is None:
+        return _error_by_class(error)
     message = str(document.get("message"))
-    if issubclass(kind, InvalidInput):
-        return InvalidInput(message, _position(document.get("position")))
-    return kind(message)
+    if issubclass(error_class, InvalidInput):
+        return InvalidInput(message, _parse_position(document.get("position")))
+    return error_class(message)
 
 
-def _document(detail: bytes | None) -> Mapping[str, Any]:
+def _parse_document(detail: bytes | None) -> Mapping[str, Any]:
     try:
         document = json.loads(detail or b"{}")
     except ValueError:
@@ -209,7 +216,7 @@ def _document(detail: bytes | None) -> Mapping[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def _position(document: object) -> Position | None:
+def _parse_position(document: object) -> Position | None:
     if not isinstance(document, dict) or not all(
         isinstance(document.get(name), int) for name in ("offset", "line", "column")
     ):
@@ -229,9 +236,11 @@ _BY_CLASS: tuple[tuple[type[Exception], type[LivestateError]], ...] = (
 )
 
 
-def _by_class(error: Exception) -> LivestateError:
-    kind = next((kind for raised, kind in _BY_CLASS if isinstance(error, raised)), LivestateError)
-    return kind(plain_message(error))
+def _error_by_class(error: Exception) -> LivestateError:
+    error_class = next(
+        (error_class for raised, error_class in _BY_CLASS if isinstance(error, raised)), LivestateError
+    )
+    return error_class(plain_message(error))
 
 
 def plain_message(error: Exception) -> str:
@@ -254,10 +263,10 @@ def is_word_of_caller(error: Exception) -> bool:
     Args:
         error: What pyarrow's Flight client raised.
     """
-    return isinstance(_by_class(error), _OF_THE_CALLER)
+    return isinstance(_error_by_class(error), _OF_THE_CALLER)
 
 
-def guarded(
+def guard_rpc(
     method: Callable[Concatenate[_Server, Any, _Arguments], _Result],
 ) -> Callable[Concatenate[_Server, Any, _Arguments], _Result]:
     """Decorate a method that serves an RPC: whatever it raises leaves as `wire_error` makes it.

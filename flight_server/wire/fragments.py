@@ -55,7 +55,7 @@ class FragmentTicket:
     call_id: bytes = b""
 
     @staticmethod
-    def of(request: FragmentRequest, call_id: bytes = b"") -> FragmentTicket:
+    def from_request(request: FragmentRequest, call_id: bytes = b"") -> FragmentTicket:
         """The ticket of a request.
 
         Args:
@@ -87,7 +87,7 @@ class FragmentTicket:
             generations=request.generations,
         )
         if request.parameters is not None:
-            packed = Parameters.of(request.parameters)
+            packed = Parameters.from_batch(request.parameters)
             message.parameter_schema, message.parameter_row = packed.schema, packed.row
         return FRAGMENT_MARK + bytes(message.SerializeToString())
 
@@ -179,17 +179,17 @@ def upload_pieces(inputs: Mapping[str, pa.Table]) -> Iterator[pa.Buffer]:
         Pieces.
     """
     for number, table in enumerate(inputs.values()):
-        for part in _parts(table):
-            yield _piece(number, part)
+        for part in _cut_table(table):
+            yield _encode_piece(number, part)
 
 
-def _parts(table: pa.Table) -> Iterator[pa.Table]:
+def _cut_table(table: pa.Table) -> Iterator[pa.Table]:
     rows = max(1, PIECE_BYTES * table.num_rows // max(1, table.nbytes))
     for begin in range(0, max(1, table.num_rows), rows):
         yield table.slice(begin, rows)
 
 
-def _piece(number: int, part: pa.Table) -> pa.Buffer:
+def _encode_piece(number: int, part: pa.Table) -> pa.Buffer:
     sink = pa.BufferOutputStream()
     sink.write(_NUMBER.pack(number))
     with pa.ipc.new_stream(sink, part.schema) as writer:
@@ -286,7 +286,7 @@ class Upload:
         check()
         if not all(pieces):
             raise InvalidInput("The upload lacks an input that the fragment names.")
-        return {name: _whole(name, tables) for name, tables in zip(self._names, pieces, strict=True)}
+        return {name: _join_pieces(name, tables) for name, tables in zip(self._names, pieces, strict=True)}
 
     def _add(self, chunk: flight.FlightStreamChunk) -> None:
         if chunk.data is not None or chunk.app_metadata is None or chunk.app_metadata.size < _NUMBER.size:
@@ -296,7 +296,7 @@ class Upload:
         if not 0 <= number < len(self._names):
             raise InvalidInput(_DAMAGED_INPUT)
         self._take(piece.size)
-        table = _read_piece(piece.slice(_NUMBER.size))
+        table = _decode_piece(piece.slice(_NUMBER.size))
         with self._lock:
             if self._is_open:
                 self._pieces[number].append(table)
@@ -324,14 +324,14 @@ class Upload:
         self.close()
 
 
-def _read_piece(piece: pa.Buffer) -> pa.Table:
+def _decode_piece(piece: pa.Buffer) -> pa.Table:
     try:
         return read_table(piece)
     except NotPlainError as error:
         raise InvalidInput(f"The inputs of the fragment cannot be read: {error}.") from error
 
 
-def _whole(name: str, pieces: Sequence[pa.Table]) -> pa.Table:
+def _join_pieces(name: str, pieces: Sequence[pa.Table]) -> pa.Table:
     if not all(piece.schema.equals(pieces[0].schema) for piece in pieces):
         raise InvalidInput(f"The pieces of the input {name!r} have different columns.")
     return pa.concat_tables(pieces)

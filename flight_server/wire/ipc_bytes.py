@@ -182,7 +182,7 @@ def _only_message(stream: memoryview) -> _Message:
 
 
 def _message(metadata: memoryview) -> _Message:
-    root = _Table(metadata, _at(metadata, "<I", 0))
+    root = _Table(metadata, _read_number(metadata, "<I", 0))
     # Arrow copies these while it opens the message.
     if root.has(4):
         raise NotPlainError("they have metadata of their own")
@@ -249,25 +249,25 @@ def _field_bytes(field: _Table, depth: int, *, allows_null: bool) -> Iterator[in
     str(name, "utf-8")
     yield _LEAST_FIELD_BYTES + len(name)
     yield from _metadata_bytes(field, 6)
-    kind = field.scalar(2, "<B")
-    if kind == _TIMESTAMP:
+    type_code = field.scalar(2, "<B")
+    if type_code == _TIMESTAMP:
         yield len(field.table(3).text(1))
-    _check_type(field, kind, allows_null=allows_null)
+    _check_type(field, type_code, allows_null=allows_null)
     for child in field.tables(5):
         yield from _field_bytes(child, depth + 1, allows_null=False)
 
 
-def _check_type(field: _Table, kind: int, *, allows_null: bool) -> None:
+def _check_type(field: _Table, type_code: int, *, allows_null: bool) -> None:
     children = any(True for _ in field.tables(5))
     plain = (
-        (kind in _SCALARS and not children)
-        or (kind in _NESTED and children)
-        or (kind == _FIXED_BINARY and not children and field.table(3).scalar(0, "<i") > 0)
-        or (kind == _NULL and not children and allows_null)
+        (type_code in _SCALARS and not children)
+        or (type_code in _NESTED and children)
+        or (type_code == _FIXED_BINARY and not children and field.table(3).scalar(0, "<i") > 0)
+        or (type_code == _NULL and not children and allows_null)
     )
-    if kind == _FIXED_LIST:
+    if type_code == _FIXED_LIST:
         plain = plain and field.table(3).scalar(0, "<i") > 0
-    if kind == _INTERVAL:
+    if type_code == _INTERVAL:
         plain = plain and field.table(3).scalar(0, "<h") == _MONTH_DAY_NANO
     if field.has(4) or not plain:
         raise NotPlainError("they have a type that no host sends")
@@ -284,11 +284,11 @@ def _metadata_bytes(table: _Table, place: int) -> Iterator[int]:
 # ---- flatbuffers
 
 
-def _at(data: memoryview, kind: str, begin: int) -> int:
+def _read_number(data: memoryview, number_format: str, begin: int) -> int:
     """The number at a place."""
     if begin < 0:
         raise NotPlainError(_DAMAGED)
-    return int(struct.unpack_from(kind, data, begin)[0])
+    return int(struct.unpack_from(number_format, data, begin)[0])
 
 
 class _Table:
@@ -306,28 +306,28 @@ class _Table:
     def __init__(self, data: memoryview, begin: int) -> None:
         self.data = data
         self._begin = begin
-        fields = begin - _at(data, "<i", begin)
-        self._fields = data[fields : fields + _at(data, "<H", fields)]
+        fields = begin - _read_number(data, "<i", begin)
+        self._fields = data[fields : fields + _read_number(data, "<H", fields)]
 
-    def _place(self, place: int) -> int:
+    def _field_offset(self, place: int) -> int:
         """Where a field is; 0 if it is not there."""
         begin = 4 + 2 * place
-        offset = _at(self._fields, "<H", begin) if begin + 2 <= len(self._fields) else 0
+        offset = _read_number(self._fields, "<H", begin) if begin + 2 <= len(self._fields) else 0
         return offset and self._begin + offset
 
     def _target(self, place: int) -> int:
         """Where a field of another size is; 0 if it is not there."""
-        found = self._place(place)
-        return found and found + _at(self.data, "<I", found)
+        found = self._field_offset(place)
+        return found and found + _read_number(self.data, "<I", found)
 
     def has(self, place: int) -> bool:
         """Whether a field is there."""
-        return self._place(place) != 0
+        return self._field_offset(place) != 0
 
-    def scalar(self, place: int, kind: str) -> int:
+    def scalar(self, place: int, number_format: str) -> int:
         """A field that is a number; 0 if it is not there."""
-        found = self._place(place)
-        return found and _at(self.data, kind, found)
+        found = self._field_offset(place)
+        return found and _read_number(self.data, number_format, found)
 
     def table(self, place: int) -> _Table:
         """A field that is a table, or the member of a union."""
@@ -336,20 +336,20 @@ class _Table:
     def text(self, place: int) -> memoryview:
         """A field that is a text, in UTF-8; empty if it is not there."""
         found = self._target(place)
-        return self._bytes(found + 4, _at(self.data, "<I", found)) if found else self.data[:0]
+        return self._bytes(found + 4, _read_number(self.data, "<I", found)) if found else self.data[:0]
 
     def tables(self, place: int) -> Iterator[_Table]:
         """A field that is a vector of tables."""
         found = self._target(place)
-        for number in range(_at(self.data, "<I", found) if found else 0):
+        for number in range(_read_number(self.data, "<I", found) if found else 0):
             entry = found + 4 + 4 * number
-            yield _Table(self.data, entry + _at(self.data, "<I", entry))
+            yield _Table(self.data, entry + _read_number(self.data, "<I", entry))
 
     def numbers(self, place: int) -> memoryview:
         """A field that is a vector of structs of two 64-bit numbers each, one number after the other."""
         found = self._target(place)
         return (
-            self._bytes(found + 4, 16 * _at(self.data, "<I", found)).cast("q")
+            self._bytes(found + 4, 16 * _read_number(self.data, "<I", found)).cast("q")
             if found
             else self.data[:0].cast("q")
         )

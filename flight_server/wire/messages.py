@@ -135,14 +135,14 @@ _SCALARS = {
 
 def _add_field(message: Any, line: str) -> None:
     declaration, number = line.split(" = ")
-    *label, kind, name = declaration.split(" ")
+    *label, type_name, name = declaration.split(" ")
     field = message.field.add(name=name, number=int(number), label=_Field.LABEL_OPTIONAL)
     if label == ["map"]:
         entry = message.nested_type.add(name="".join(word.capitalize() for word in name.split("_")) + "Entry")
         entry.options.map_entry = True
         _add_field(entry, "string key = 1")
-        _add_field(entry, f"{kind} value = 2")
-        kind = f"{message.name}.{entry.name}"
+        _add_field(entry, f"{type_name} value = 2")
+        type_name = f"{message.name}.{entry.name}"
     if label in (["map"], ["repeated"]):
         field.label = _Field.LABEL_REPEATED
     if label == ["optional"]:
@@ -154,10 +154,10 @@ def _add_field(message: Any, line: str) -> None:
         field.oneof_index = 0
         if not message.oneof_decl:
             message.oneof_decl.add(name="option_value")
-    if kind in _SCALARS:
-        field.type = _SCALARS[kind]
+    if type_name in _SCALARS:
+        field.type = _SCALARS[type_name]
     else:
-        field.type, field.type_name = _Field.TYPE_MESSAGE, f".{PACKAGE}.{kind}"
+        field.type, field.type_name = _Field.TYPE_MESSAGE, f".{PACKAGE}.{type_name}"
 
 
 def _classes() -> Mapping[str, Any]:

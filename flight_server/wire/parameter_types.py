@@ -28,9 +28,9 @@ def announced_schema(parameters: pa.Schema) -> pa.Schema:
     return pa.schema([pa.field(field.name, _announced_type(field.type)) for field in parameters])
 
 
-def _announced_type(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_list(kind):
-        return pa.list_(pa.field("item", _announced_type(kind.value_type)))
-    if pa.types.is_timestamp(kind):
-        return pa.timestamp("ms") if kind.tz is None else pa.string()
-    return kind
+def _announced_type(arrow_type: pa.DataType) -> pa.DataType:
+    if pa.types.is_list(arrow_type):
+        return pa.list_(pa.field("item", _announced_type(arrow_type.value_type)))
+    if pa.types.is_timestamp(arrow_type):
+        return pa.timestamp("ms") if arrow_type.tz is None else pa.string()
+    return arrow_type

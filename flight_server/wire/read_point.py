@@ -32,7 +32,7 @@ _AS_OF = (
 def parse_read_point(
     min_epoch: object = None, max_staleness: object = None, as_of: object = None
 ) -> ReadPoint:
-    """The wish of a client.
+    """The read point that a client asks for.
 
     Args:
         min_epoch: A number, or its text; None or an empty text: none.
@@ -40,24 +40,26 @@ def parse_read_point(
         as_of: A number, a text, or a mapping of group names to these; likewise.
 
     Returns:
-        The wish.
+        The read point.
 
     Raises:
         InvalidInput: A value is none of these.
     """
-    if _absent(min_epoch) and _absent(max_staleness) and _absent(as_of):
+    if _is_absent(min_epoch) and _is_absent(max_staleness) and _is_absent(as_of):
         return NEWEST
-    groups, default = ({}, None) if _absent(as_of) else _parse_as_of(as_of)
+    groups, default = ({}, None) if _is_absent(as_of) else _parse_as_of(as_of)
     return ReadPoint(
-        min_epoch=None if _absent(min_epoch) else _epoch(min_epoch, "min_epoch must be an epoch number."),
-        max_staleness_seconds=None if _absent(max_staleness) else _seconds(max_staleness),
+        min_epoch=None
+        if _is_absent(min_epoch)
+        else _parse_epoch(min_epoch, "min_epoch must be an epoch number."),
+        max_staleness_seconds=None if _is_absent(max_staleness) else _parse_seconds(max_staleness),
         as_of=groups,
         as_of_default=default,
     )
 
 
 def read_point_values(read_point: ReadPoint) -> dict[str, object]:
-    """The options of a wish.
+    """The options of a read point.
 
     Args:
         read_point: What `parse_read_point` made.
@@ -73,7 +75,7 @@ def read_point_values(read_point: ReadPoint) -> dict[str, object]:
 
 
 def as_of_text(read_point: ReadPoint) -> str:
-    """The `as_of` of a wish as text.
+    """The `as_of` of a read point as text.
 
     Args:
         read_point: What `parse_read_point` made.
@@ -94,7 +96,7 @@ def _moment_text(moment: AsOf) -> str:
     return (_EPOCH_TIME + moment.microseconds * _MICROSECOND).isoformat()
 
 
-def _absent(value: object) -> bool:
+def _is_absent(value: object) -> bool:
     return value is None or value == ""
 
 
@@ -102,31 +104,31 @@ def _parse_as_of(value: object) -> tuple[Mapping[GroupName, AsOf], AsOf | None]:
     if isinstance(value, str):
         return _parse_as_of_text(value)
     if isinstance(value, Mapping):
-        return _by_group(value), None
-    return {}, _moment(value)
+        return _parse_groups(value), None
+    return {}, _parse_moment(value)
 
 
 @lru_cache(maxsize=256)
 def _parse_as_of_text(text: str) -> tuple[Mapping[GroupName, AsOf], AsOf | None]:
     if not text.lstrip().startswith("{"):
-        return {}, _moment(text)
+        return {}, _parse_moment(text)
     try:
-        return _by_group(json.loads(text)), None
+        return _parse_groups(json.loads(text)), None
     except (ValueError, RecursionError) as error:
         raise InvalidInput(_AS_OF) from error
 
 
-def _by_group(values: Mapping[object, object]) -> Mapping[GroupName, AsOf]:
-    return {GroupName(str(group)): _moment(value) for group, value in values.items()}
+def _parse_groups(values: Mapping[object, object]) -> Mapping[GroupName, AsOf]:
+    return {GroupName(str(group)): _parse_moment(value) for group, value in values.items()}
 
 
-def _moment(value: object) -> AsOf:
+def _parse_moment(value: object) -> AsOf:
     if isinstance(value, str) and not value.strip().isdecimal():
-        return AsOfTimestamp(_microseconds(value))
-    return AsOfEpoch(_epoch(value, _AS_OF))
+        return AsOfTimestamp(_parse_timestamp(value))
+    return AsOfEpoch(_parse_epoch(value, _AS_OF))
 
 
-def _microseconds(text: str) -> int:
+def _parse_timestamp(text: str) -> int:
     try:
         moment = dt.datetime.fromisoformat(text.strip())
         zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
@@ -135,7 +137,7 @@ def _microseconds(text: str) -> int:
         raise InvalidInput(_AS_OF) from error
 
 
-def _epoch(value: object, complaint: str) -> Epoch:
+def _parse_epoch(value: object, complaint: str) -> Epoch:
     # Drivers whose connection properties are texts send numbers as such.
     if isinstance(value, str) and value.strip().isdecimal() and len(value) < 40:
         value = int(value)
@@ -144,7 +146,7 @@ def _epoch(value: object, complaint: str) -> Epoch:
     return Epoch(value)
 
 
-def _seconds(value: object) -> float:
+def _parse_seconds(value: object) -> float:
     complaint = "max_staleness must be a number of seconds, 0 or more."
     try:
         seconds = (

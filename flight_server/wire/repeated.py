@@ -27,14 +27,14 @@ class Repeated:
 
     Attributes:
         schema: Schema of the stream.
-        places: Columns that are dictionaries in it.
+        indexes: Columns that are dictionaries in it.
     """
 
     schema: pa.Schema
-    places: tuple[int, ...]
+    indexes: tuple[int, ...]
 
     @staticmethod
-    def of(schema: pa.Schema, first: Sequence[pa.RecordBatch]) -> Repeated:
+    def from_sample(schema: pa.Schema, first: Sequence[pa.RecordBatch]) -> Repeated:
         """Decide by the first rows.
 
         Args:
@@ -44,22 +44,22 @@ class Repeated:
         sample = first[0].slice(0, SAMPLE_ROWS) if first else None
         if sample is None or sample.num_rows < LEAST_ROWS:
             return Repeated(schema, ())
-        places = tuple(
-            place
-            for place, column in enumerate(sample.columns)
+        indexes = tuple(
+            index
+            for index, column in enumerate(sample.columns)
             if column.type == pa.string() and _repeats(column)
         )
-        for place in places:
-            schema = schema.set(place, schema.field(place).with_type(_ENCODED))
-        return Repeated(schema, places)
+        for index in indexes:
+            schema = schema.set(index, schema.field(index).with_type(_ENCODED))
+        return Repeated(schema, indexes)
 
-    def encoded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def encode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """A batch as it travels."""
-        if not self.places:
+        if not self.indexes:
             return batch
         columns = [
-            column.dictionary_encode() if place in self.places else column
-            for place, column in enumerate(batch.columns)
+            column.dictionary_encode() if index in self.indexes else column
+            for index, column in enumerate(batch.columns)
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
@@ -80,7 +80,7 @@ def decoded_schema(schema: pa.Schema) -> pa.Schema:
     )
 
 
-def decoded(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def decode(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """A batch that travelled, as it was.
 
     Args:

@@ -168,14 +168,14 @@ _FACTS: Mapping[int, Value] = {
 }
 
 
-def _child(value: Value) -> int:
+def _child_number(value: Value) -> int:
     if isinstance(value, bool):
         return 1
-    kinds: tuple[tuple[type, int], ...] = ((str, 0), (int, 2), (Bits, 3), (Mapping, 5))
-    return next((child for kind, child in kinds if isinstance(value, kind)), 4)
+    children: tuple[tuple[type, int], ...] = ((str, 0), (int, 2), (Bits, 3), (Mapping, 5))
+    return next((child for value_class, child in children if isinstance(value, value_class)), 4)
 
 
-def _plain(value: Value) -> object:
+def _plain_value(value: Value) -> object:
     if isinstance(value, Bits):
         return value.value
     return list(value.items()) if isinstance(value, Mapping) else value
@@ -192,16 +192,16 @@ def table(wanted: Sequence[int]) -> pa.Table:
     """
     names = [name for name in wanted if name in _FACTS] if wanted else list(_FACTS)
     children: list[list[object]] = [[] for _ in _CHILDREN]
-    kinds, offsets = [], []
+    child_numbers, offsets = [], []
     for name in names:
-        child = _child(_FACTS[name])
-        kinds.append(child)
+        child = _child_number(_FACTS[name])
+        child_numbers.append(child)
         offsets.append(len(children[child]))
-        children[child].append(_plain(_FACTS[name]))
+        children[child].append(_plain_value(_FACTS[name]))
     values = pa.UnionArray.from_dense(
-        pa.array(kinds, pa.int8()),
+        pa.array(child_numbers, pa.int8()),
         pa.array(offsets, pa.int32()),
-        [pa.array(column, kind.type) for column, kind in zip(children, _CHILDREN, strict=True)],
-        [kind.name for kind in _CHILDREN],
+        [pa.array(column, field.type) for column, field in zip(children, _CHILDREN, strict=True)],
+        [field.name for field in _CHILDREN],
     )
     return pa.table([pa.array(names, pa.uint32()), values], schema=SCHEMA)

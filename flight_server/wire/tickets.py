@@ -13,7 +13,7 @@ The first byte of a ticket decides, so that no content has to be guessed from:
 | `7B` (`{`, with which no statement begins) | JSON: `{"sql": "…", "parameters": […] or {…}, "dialect": "…", "timeout": seconds}` and wishes |
 | anything else | SQL text in UTF-8 |
 
-A prepared-statement handle is the first of these. Wishes are the fields of `flight_server.wire.read_point`.
+A prepared-statement handle is the first of these. Read points are the fields of `flight_server.wire.read_point`.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Parameters:
     row: bytes
 
     @staticmethod
-    def of(batch: pa.RecordBatch) -> Parameters:
+    def from_batch(batch: pa.RecordBatch) -> Parameters:
         """Pack values.
 
         Args:
@@ -94,10 +94,10 @@ class Parameters:
         """The values.
 
         Returns:
-            What `of` got.
+            What `from_batch` got.
 
         Raises:
-            InvalidInput: The bytes are not such as `of` makes.
+            InvalidInput: The bytes are not such as `from_batch` makes.
         """
         if len(self.schema) + len(self.row) > MAX_PARAMETER_BYTES:
             raise InvalidInput(
@@ -126,7 +126,7 @@ class PlainValue:
     value: int | str
 
     @staticmethod
-    def of(batch: pa.RecordBatch) -> PlainValue | None:
+    def from_batch(batch: pa.RecordBatch) -> PlainValue | None:
         """The value in a batch of one row; None where it has more than that, or something else."""
         if batch.num_columns != 1:
             return None
@@ -190,7 +190,7 @@ class Statement:
                 )
         return STATEMENT_MARK + bytes(message.SerializeToString())
 
-    def bound(self, parameters: pa.RecordBatch) -> Statement:
+    def bind(self, parameters: pa.RecordBatch) -> Statement:
         """The same statement with values.
 
         Args:
@@ -202,7 +202,7 @@ class Statement:
         Raises:
             InvalidInput: They are larger than 16 MiB.
         """
-        values = PlainValue.of(parameters) or Parameters.of(parameters)
+        values = PlainValue.from_batch(parameters) or Parameters.from_batch(parameters)
         return Statement(
             self.sql,
             self.dialect,
@@ -214,13 +214,13 @@ class Statement:
             self.expected_shapes,
         )
 
-    def of(self, sql: str) -> Statement:
+    def replace_sql(self, sql: str) -> Statement:
         """Another text with the same session options."""
         return Statement(
             sql, self.dialect, self.timeout_seconds, read_point=self.read_point, parallel=self.parallel
         )
 
-    def later(self, seconds: float) -> Statement:
+    def shorten_timeout(self, seconds: float) -> Statement:
         """The same statement, with what is left of its time after some seconds."""
         return replace(self, timeout_seconds=seconds_left(self.timeout_seconds, seconds))
 
@@ -285,9 +285,9 @@ class JsonStatement:
         """The statement's."""
         return self.statement.timeout_seconds
 
-    def later(self, seconds: float) -> JsonStatement:
+    def shorten_timeout(self, seconds: float) -> JsonStatement:
         """The same, with what is left of its time after some seconds."""
-        return JsonStatement(self.statement.later(seconds), self.parameters)
+        return JsonStatement(self.statement.shorten_timeout(seconds), self.parameters)
 
 
 @dataclass(frozen=True)
@@ -333,7 +333,7 @@ def parse_ticket(ticket: bytes, defaults: Callable[[], Statement]) -> Statement 
         raise InvalidInput(
             "The ticket is damaged, or not one of this host's: ask for a new one with GetFlightInfo."
         )
-    return defaults().of(sql)
+    return defaults().replace_sql(sql)
 
 
 @dataclass(frozen=True)
@@ -418,7 +418,7 @@ def _bound_values(message: Message) -> Parameters | PlainValue | None:
 
 
 def read_point_message(read_point: ReadPoint) -> Message:
-    """A wish as handles carry it."""
+    """A read point as handles carry it."""
     return new("ReadPoint", **read_point_values(read_point))
 
 
@@ -426,7 +426,7 @@ def parsed_read_point(message: Message) -> ReadPoint:
     """What `read_point_message` made.
 
     Raises:
-        InvalidInput: It holds no wish.
+        InvalidInput: It holds no read point.
     """
     min_epoch = message.min_epoch if message.HasField("min_epoch") else None
     max_staleness = message.max_staleness if message.HasField("max_staleness") else None

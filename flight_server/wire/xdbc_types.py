@@ -104,29 +104,29 @@ def table(data_type: int | None = None) -> pa.Table:
     wanted = sorted(
         (t for t in _TYPES if data_type is None or t.code == data_type), key=lambda t: (t.code, t.name)
     )
-    return pa.Table.from_pylist([_row(kind) for kind in wanted], SCHEMA)
+    return pa.Table.from_pylist([_row(sql_type) for sql_type in wanted], SCHEMA)
 
 
-def _row(kind: _Type) -> dict[str, Any]:
-    least, greatest = kind.scales if kind.scales is not None else (None, None)
+def _row(sql_type: _Type) -> dict[str, Any]:
+    least, greatest = sql_type.scales if sql_type.scales is not None else (None, None)
     return {
-        "type_name": kind.name,
-        "data_type": kind.code,
-        "column_size": kind.size,
-        "literal_prefix": None if kind.quote is None else kind.prefix + kind.quote,
-        "literal_suffix": kind.quote,
-        "create_params": kind.parameters,
+        "type_name": sql_type.name,
+        "data_type": sql_type.code,
+        "column_size": sql_type.size,
+        "literal_prefix": None if sql_type.quote is None else sql_type.prefix + sql_type.quote,
+        "literal_suffix": sql_type.quote,
+        "create_params": sql_type.parameters,
         "nullable": _NULLABLE,
-        "case_sensitive": kind.name == "VARCHAR",
+        "case_sensitive": sql_type.name == "VARCHAR",
         "searchable": _SEARCHABLE_FULL,
-        "unsigned_attribute": kind.unsigned,
+        "unsigned_attribute": sql_type.unsigned,
         "fixed_prec_scale": False,
-        "auto_increment": None if kind.unsigned is None else False,
-        "local_type_name": kind.name,
+        "auto_increment": None if sql_type.unsigned is None else False,
+        "local_type_name": sql_type.name,
         "minimum_scale": least,
         "maximum_scale": greatest,
-        "sql_data_type": kind.code if kind.subcode is None else _DATETIME,
-        "datetime_subcode": kind.subcode,
-        "num_prec_radix": kind.radix,
+        "sql_data_type": sql_type.code if sql_type.subcode is None else _DATETIME,
+        "datetime_subcode": sql_type.subcode,
+        "num_prec_radix": sql_type.radix,
         "interval_precision": None,
     }

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.model.migration import AddColumn, DropColumn, RenameColumn, WidenColumn, migrated
+from engine.model.migration import AddColumn, DropColumn, RenameColumn, WidenColumn, migrate_definition
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition, define_store
 from engine.state.cache import ColumnCache
 from engine.state.partition import PartitionStore
@@ -35,11 +35,11 @@ def definition() -> StoreDefinition:
 def shapes() -> list[StoreDefinition]:
     """What the store is at each generation; the third migration is of another store of its group."""
     created = definition()
-    one = migrated(created, [AddColumn("n", pa.int32(), "7")], 1)
-    two = migrated(
+    one = migrate_definition(created, [AddColumn("n", pa.int32(), "7")], 1)
+    two = migrate_definition(
         one, [WidenColumn("n", pa.int64()), RenameColumn("k", "key"), AddColumn("last", pa.string())], 2
     )
-    return [created, one, two, two, migrated(two, [DropColumn("v")], 4)]
+    return [created, one, two, two, migrate_definition(two, [DropColumn("v")], 4)]
 
 
 def at(epoch: int) -> Migrated:

@@ -28,7 +28,7 @@ from engine.replica.group_views import RetainedViews
 from engine.replica.snapshotter import Schedule, SnapshotMaker, SnapshotOptions
 from engine.state.partition import PartitionStore
 from tests.support.failing import FAILURES
-from tests.support.following import OPTIONS, contents, following
+from tests.support.following import OPTIONS, contents, run_follower
 from tests.support.waiting import PATIENCE_SECONDS, wait_until
 
 SCHEMA = pa.schema([("account", pa.int64()), ("amount", pa.int64())])
@@ -57,7 +57,7 @@ STEPS: dict[str, tuple[type, str, Callable[..., object]]] = {
     "read a commit": (Epochs, "read", lambda epochs, *_: epochs.group),
     "read rows": (Epochs, "rows", lambda epochs, *_: epochs.group),
     "see that an epoch is there": (Epochs, "holds", lambda epochs, *_: epochs.group),
-    "find the newest epoch": (Epochs, "newest", lambda epochs, *_: epochs.group),
+    "find the newest epoch": (Epochs, "newest_epoch", lambda epochs, *_: epochs.group),
     "list snapshots": (Snapshots, "epochs", lambda snapshots, *_: snapshots.group),
     "open a partition": (GroupSetup, "open", group_of_setup),
     "take a step": (GroupState, "step", lambda group, *_: group.group),
@@ -137,7 +137,7 @@ def test_a_failing_group_stops_itself_alone(
 ) -> None:
     world, failing = World(changelog), Event()
     world.append()
-    with following(changelog, tmp_path / "first", FOLLOWING):
+    with run_follower(changelog, tmp_path / "first", FOLLOWING):
         # A snapshot of all groups, from which the host begins whose first steps fail.
         wait_until(lambda: all(changelog.snapshots(group).epochs() for group in STORES))
     world.append(2)
@@ -152,7 +152,7 @@ def test_a_failing_group_stops_itself_alone(
     monkeypatch.setattr(owner, name, fail_sometimes)
     failing.set()
     is_start_affected = name not in ("compact", "refresh", "advance", "expire", "release", "rebuild")
-    with caplog.at_level(logging.WARNING), following(changelog, tmp_path / "data", FOLLOWING) as follower:
+    with caplog.at_level(logging.WARNING), run_follower(changelog, tmp_path / "data", FOLLOWING) as follower:
         world.check(follower, SOUND)
         if is_start_affected:
             wait_until(lambda: bool(problem(follower, FAILING)))
@@ -207,7 +207,7 @@ def test_who_is_told_of_changes_and_fails_stops_nobody(
         raise RuntimeError("a defect")
 
     world, change_was_told = World(changelog), Event()
-    with following(changelog, tmp_path / "data") as follower:
+    with run_follower(changelog, tmp_path / "data") as follower:
         follower.on_change(fail)
         follower.on_change(change_was_told.set)
         world.append()
@@ -227,7 +227,7 @@ def test_a_round_that_fails_as_a_whole_is_begun_again(
         failed.set()
         raise RuntimeError("a defect")
 
-    with following(changelog, tmp_path / "data") as follower:
+    with run_follower(changelog, tmp_path / "data") as follower:
         monkeypatch.setattr(Follower, "_seconds_to_wait", fail)
         assert failed.wait(PATIENCE_SECONDS)
         world.append()

@@ -47,7 +47,7 @@ def single(single_hosts: HostProcesses) -> Iterator[HostProcesses]:
     """Every partition on one host; all hosts are there, and work on nothing, before and after."""
     single_hosts.wait_until_whole()
     yield single_hosts
-    wait_until(lambda: single_hosts.running() == [0, 0, 0])
+    wait_until(lambda: single_hosts.count_running() == [0, 0, 0])
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def double(double_hosts: HostProcesses) -> Iterator[HostProcesses]:
     """Every partition on two hosts; otherwise the same."""
     double_hosts.wait_until_whole()
     yield double_hosts
-    wait_until(lambda: double_hosts.running() == [0, 0, 0])
+    wait_until(lambda: double_hosts.count_running() == [0, 0, 0])
 
 
 def begun(
@@ -63,7 +63,7 @@ def begun(
 ) -> Future[pa.Table]:
     """A statement that runs on all three hosts when this returns."""
     asked = pool.submit(lambda: client.query(sql, call_id=call_id).read_all())
-    wait_until(lambda: all(hosts.running()) or asked.done())
+    wait_until(lambda: all(hosts.count_running()) or asked.done())
     assert not asked.done(), "it ended too soon to be disturbed"
     return asked
 
@@ -84,7 +84,7 @@ def test_a_cancel_ends_the_work_of_all_processes(single: HostProcesses) -> None:
             call_id = f"cancel {number}".encode()
             asked = begun(single, pool, client, ENDLESS, call_id)
             client.cancel(call_id)
-            wait_until(lambda: not any(single.running()))
+            wait_until(lambda: not any(single.count_running()))
             with pytest.raises(Cancelled):
                 asked.result(60)
 
@@ -93,7 +93,7 @@ def test_a_lookup_that_waits_for_a_frozen_host_can_be_cancelled(single: HostProc
     with ThreadPoolExecutor(1) as pool, Client(single["a"].uri, timeout_seconds=PATIENT_SECONDS) as client:
         lookups = (f"SELECT plays FROM plays WHERE song = {song}" for song in range(100))
         there = next(sql for sql in lookups if client.query(sql).metadata["hosts"] == ["c"])
-        with single["c"].frozen():
+        with single["c"].freeze():
             asked = pool.submit(lambda: client.query(there, call_id=b"lookup").read_all())
             wait_until(lambda: running(single, "a") == [1])
             client.cancel(b"lookup")
@@ -141,7 +141,7 @@ def test_a_frozen_host_is_late_first_and_then_given_up(single: HostProcesses) ->
     """Its connections stay open: nobody says that it is gone."""
     with ThreadPoolExecutor(2) as pool, Client(single["a"].uri, timeout_seconds=PATIENT_SECONDS) as client:
         asked = begun(single, pool, client, ENDLESS)
-        with single["c"].frozen():
+        with single["c"].freeze():
             inputs = pool.submit(lambda: client.query(UPLOADING).read_all())
             with Client(single["b"].uri, timeout_seconds=0.5) as hasty:
                 with pytest.raises(DeadlineExceeded, match="host c"):
@@ -181,7 +181,7 @@ def test_with_replicas_answers_go_on(double: HostProcesses, loss: str) -> None:
                 lost.start()
             lost.wait()
         else:
-            with lost.frozen():
+            with lost.freeze():
                 _answers_go_on(double, asked)
         double.wait_until_whole()
         assert all(is_right(client, sql) for sql, _ in FAN_OUT)

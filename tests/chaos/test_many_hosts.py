@@ -16,7 +16,7 @@ from engine.cluster.reports import HostName
 from engine.errors import Cancelled, LivestateError, Unavailable
 from flight_server.client.client import Client
 from flight_server.server.limits import ServerLimits
-from tests.support.many_hosts import running, three_hosts
+from tests.support.many_hosts import count_running, three_hosts
 from tests.support.plays import ENDLESS, FAN_OUT, ROWS
 from tests.support.waiting import wait_until
 
@@ -46,7 +46,7 @@ def test_many_clients_of_all_hosts_cannot_block_each_other(tmp_path: Path, limit
                     assert rows.metadata["hosts"] == ["a", "b", "c"], sql
 
         list(pool.map(ask, range(CLIENTS), timeout=240))
-        wait_until(lambda: running(hosts) == 0)
+        wait_until(lambda: count_running(hosts) == 0)
 
 
 def test_a_cancel_ends_the_work_on_every_host(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_a_cancel_ends_the_work_on_every_host(tmp_path: Path) -> None:
         asked = pool.submit(lambda: client.query(ENDLESS, call_id=b"12345678").read_all())
         wait_until(lambda: all(host.running_queries for host in hosts.values()))
         client.cancel(b"12345678")
-        wait_until(lambda: running(hosts) == 0)
+        wait_until(lambda: count_running(hosts) == 0)
         with pytest.raises(Cancelled):
             asked.result(60)
 
@@ -80,7 +80,7 @@ def test_a_client_that_is_killed_leaves_no_work_behind(tmp_path: Path) -> None:
             assert client.stdout.readline() == b"asking\n"
             wait_until(lambda: all(host.running_queries for host in hosts.values()))
             client.kill()
-        wait_until(lambda: running(hosts) == 0)
+        wait_until(lambda: count_running(hosts) == 0)
 
 
 def test_a_host_that_goes_away_is_told_and_comes_back(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def _ask(hosts: HostProcesses, client: Client) -> None:
         hurried.query(ENDLESS).read_all()
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(lambda: client.query(ENDLESS, call_id=b"endless").read_all())
-        wait_until(lambda: all(hosts.running()) or asked.done())
+        wait_until(lambda: all(hosts.count_running()) or asked.done())
         client.cancel(b"endless")
         with pytest.raises(Cancelled):
             asked.result(PATIENCE_SECONDS)

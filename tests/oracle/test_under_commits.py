@@ -12,7 +12,7 @@ from engine.model.read_point import ReadPoint
 from engine.service import Session
 from tests.oracle.under_commits import WAIT_SECONDS, ask_of, ask_processes, ask_under_commits, bank_cluster
 from tests.support.bank import ACCOUNTS, GROUP, INVARIANTS, STORES, Invariant, check
-from tests.support.oracle import expected
+from tests.support.oracle import expected_answer
 
 QUERIES = 320
 OVER_THE_NETWORK = 200
@@ -72,7 +72,7 @@ def _half(older: pa.Table, newer: pa.Table) -> pa.Table:
 
 def _holds(invariant: Invariant, tables: Mapping[str, pa.Table]) -> bool:
     try:
-        check(invariant, lambda sql: expected(sql, tables))
+        check(invariant, lambda sql: expected_answer(sql, tables))
     except AssertionError:
         return False
     return True

@@ -18,7 +18,7 @@ from engine.changelog import Changelog, StoreAppender, open_appender
 from engine.model.kinds import Behaviour, Retention
 from engine.model.retention import STEPS, advance_cutoffs, cutoffs_of
 from engine.model.schema import Epoch, GroupName, StoreDefinition, define_store
-from tests.support.following import OPTIONS, following, live_rows
+from tests.support.following import OPTIONS, live_rows, run_follower
 
 GROUP = GroupName("group")
 KEPT = STEPS
@@ -134,7 +134,7 @@ def test_the_same_rows_are_gone_however_epochs_are_taken(plan: list[Commit]) -> 
 def found(
     changelog: Changelog, directory: Path, store: StoreDefinition, epoch: Epoch
 ) -> dict[int, tuple[int | None, int]]:
-    with following(changelog, directory, OPTIONS) as follower:
+    with run_follower(changelog, directory, OPTIONS) as follower:
         assert follower.wait_for(GROUP, epoch, 60.0)
         with follower.snapshot([store.name]) as views:
             table = live_rows(views[store.name])
@@ -158,14 +158,14 @@ def test_rows_go_by_their_commit(tmp_path: Path) -> None:
     with open_appender(changelog, [store]) as appender:
         appender.append({"plain": pa.table({"k": [1, 2]})})
         kept = appender.append({"plain": pa.table({"k": [2, 3]})})
-        with following(changelog, tmp_path / "before", OPTIONS) as follower:
+        with run_follower(changelog, tmp_path / "before", OPTIONS) as follower:
             assert follower.wait_for(GROUP, kept.epoch, 60.0)
             with follower.snapshot([store.name]) as views:
                 assert live_rows(views[store.name]).num_rows in (2, 3)
         # The clock that counts is that of the commits: a millisecond later everything before is past its
         # retention.
         later = changelog.writer(GROUP, "later").append({}, cutoffs={store.name: kept.committed_at})
-        with following(changelog, tmp_path / "after", OPTIONS) as follower:
+        with run_follower(changelog, tmp_path / "after", OPTIONS) as follower:
             assert follower.wait_for(GROUP, later.epoch, 60.0)
             with follower.snapshot([store.name]) as views:
                 assert sorted(live_rows(views[store.name])["k"].to_pylist()) == [2, 3]

@@ -22,7 +22,7 @@ from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefin
 from engine.state.live_rows import live_rows
 from engine.state.partition import PartitionStore
 from tests.support import following
-from tests.support.partitions import in_pieces, new_partition, open_partition, view_of
+from tests.support.partitions import cut_batch, new_partition, open_partition, view_of
 
 SCHEMA = pa.schema([("k", pa.int64()), ("seen", pa.timestamp("us")), ("n", pa.int64())])
 FOR_EVER = define_store("store", SCHEMA, ["k"], partitions=1, behaviour=Behaviour(KeyValue("seen")))
@@ -159,7 +159,7 @@ def test_the_latest_row_wins_in_any_order_of_arrival(steps: list[Step], expires:
                 cutoff = step.cutoff if expires else None
                 model.begin(cutoff, replaces=step.replaces)
                 batch = batch_of(step.rows, number)
-                rows = in_pieces(batch) if step.is_cut and batch is not None else batch
+                rows = cut_batch(batch) if step.is_cut and batch is not None else batch
                 store.apply(Epoch(place + 1), rows, replaces=step.replaces, cutoff=cutoff)
                 for row in step.rows:
                     model.take(row, number)

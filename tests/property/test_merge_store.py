@@ -20,7 +20,7 @@ from engine.model.kinds import Behaviour, Function, Merge, MergedColumn
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, StoreDefinition, define_store
 from engine.scan import LIVE_COLUMN
 from engine.state.partition import PartitionStore
-from tests.support.merged_rows import Partial, finished, folded, same
+from tests.support.merged_rows import Partial, fold_rows, is_same, visible_row
 from tests.support.partitions import STEPS, apply_in_epochs, open_partition, view_of
 
 COLUMNS = (
@@ -151,8 +151,8 @@ def recomputed(rows: Sequence[Row]) -> dict[tuple[str, int], dict[str, Any]]:
         else:
             alive.setdefault(key, []).append(partial)
     with decimal.localcontext(EXACT):
-        partials = {key: folded(COLUMNS, found, DEFINITION.row_schema) for key, found in alive.items()}
-        return {key: partial | finished(COLUMNS, partial) for key, partial in partials.items()}
+        partials = {key: fold_rows(COLUMNS, found, DEFINITION.row_schema) for key, found in alive.items()}
+        return {key: partial | visible_row(COLUMNS, partial) for key, partial in partials.items()}
 
 
 def contents(store: PartitionStore) -> dict[tuple[str, int], dict[str, Any]]:
@@ -173,7 +173,7 @@ def contents(store: PartitionStore) -> dict[tuple[str, int], dict[str, Any]]:
                 if entry.live is None or entry.live[start + place]:
                     hidden[row["name"], row["number"]] = row
     assert hidden.keys() == seen.keys()
-    assert all(same(hidden[key][name], value) for key, row in seen.items() for name, value in row.items())
+    assert all(is_same(hidden[key][name], value) for key, row in seen.items() for name, value in row.items())
     return hidden
 
 
@@ -184,7 +184,7 @@ def check(store: PartitionStore, rows: Sequence[Row]) -> None:
         wrong = {
             name: (found[key][name], value)
             for name, value in row.items()
-            if not same(found[key][name], value)
+            if not is_same(found[key][name], value)
         }
         assert not wrong, (key, wrong)
 

@@ -369,7 +369,7 @@ def test_snapshots_of_migrated_stores_come_about_and_let_epochs_go() -> None:
                 host.follow()
                 host.snapshot(0.0)
         there.hosts["first"].snapshot(0.0)
-        snapshot = there.changelog.snapshots(GROUP).newest()
+        snapshot = there.changelog.snapshots(GROUP).newest_snapshot()
         assert snapshot is not None
         assert snapshot.generation == 10
         assert not there.changelog.holds(GROUP, snapshot.epoch - 1)  # type: ignore[arg-type]

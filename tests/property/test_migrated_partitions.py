@@ -23,7 +23,14 @@ from hypothesis import strategies as st
 
 from engine.model.columns import text_of
 from engine.model.kinds import PLAIN, Behaviour, KeyValue, Retention, Versioned
-from engine.model.migration import AddColumn, Change, DropColumn, RenameColumn, WidenColumn, migrated
+from engine.model.migration import (
+    AddColumn,
+    Change,
+    DropColumn,
+    RenameColumn,
+    WidenColumn,
+    migrate_definition,
+)
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition, define_store
 from engine.replica.changes import add_commit_time
 from engine.scan import LIVE_COLUMN, Interval, RowFilter
@@ -156,7 +163,7 @@ class Run:
         self.generation += 1
         if not changes:
             return
-        self.shapes.append(migrated(self.definition, changes, self.generation))
+        self.shapes.append(migrate_definition(self.definition, changes, self.generation))
         for entry in self.written:
             entry.rows = [migrated_row(row, changes) for row in entry.rows]
 
@@ -324,7 +331,7 @@ def draw_changes(data: st.DataObject, definition: StoreDefinition) -> list[Chang
     for _ in range(data.draw(st.integers(0, 3), "changes")):
         change = draw_change(data, definition)
         if change is not None:
-            definition = migrated(definition, [change], definition.generation + 1)
+            definition = migrate_definition(definition, [change], definition.generation + 1)
             changes.append(change)
     return changes
 

@@ -25,7 +25,7 @@ from engine.state.partition import PartitionStore
 from engine.state.state_options import StateOptions
 from engine.state.state_view import StateView
 from engine.state.version import Version
-from tests.support.partitions import in_pieces
+from tests.support.partitions import cut_batch
 
 Key = tuple[Any, ...]
 SMALL = StateOptions(cache_bytes=1 << 20, block_rows=4, block_bytes=1 << 20, fan_out=3)
@@ -96,7 +96,7 @@ class Model:
             pa.array([change[2] for change in changes], pa.bool_()),
         ]
         batch = pa.RecordBatch.from_arrays(columns, [*self.definition.key, "value", TOMBSTONE_COLUMN])
-        self.store.apply(Epoch(self.epoch), in_pieces(batch), replaces=replaces)
+        self.store.apply(Epoch(self.epoch), cut_batch(batch), replaces=replaces)
 
     def restart(self) -> None:
         self.pinned.clear()

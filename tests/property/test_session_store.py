@@ -19,8 +19,8 @@ from engine.model.kinds import WRITTEN_COLUMN, Behaviour, Function, MergedColumn
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, StoreDefinition, define_store
 from engine.state.partition import PartitionStore
 from tests.support.following import live_rows
-from tests.support.merged_rows import finished, folded, same
-from tests.support.partitions import STEPS, apply_in_epochs, in_pieces, new_partition, open_partition, view_of
+from tests.support.merged_rows import fold_rows, is_same, visible_row
+from tests.support.partitions import STEPS, apply_in_epochs, cut_batch, new_partition, open_partition, view_of
 
 GAP = 5
 COLUMNS = (
@@ -91,7 +91,7 @@ def after(sessions: Sequence[Live], fragment: Fragment, schema: pa.Schema) -> li
         (session for session in sessions if session.meets(fragment.user, fragment.start - GAP, end + GAP)),
         key=lambda session: session.start,
     )
-    partials = folded(
+    partials = fold_rows(
         COLUMNS,
         [*(session.partials for session in joined), dict(zip(TYPES, fragment.partials, strict=True))],
         schema,
@@ -154,7 +154,7 @@ def contents(store: PartitionStore, definition: StoreDefinition) -> dict[tuple[A
 def check(store: PartitionStore, definition: StoreDefinition, expected: Sequence[Live]) -> None:
     found = contents(store, definition)
     wanted = {
-        (*session.user, session.start, session.end): finished(COLUMNS, session.partials)
+        (*session.user, session.start, session.end): visible_row(COLUMNS, session.partials)
         for session in expected
     }
     assert found.keys() == wanted.keys()
@@ -162,7 +162,7 @@ def check(store: PartitionStore, definition: StoreDefinition, expected: Sequence
         wrong = {
             name: (found[key][name], value)
             for name, value in row.items()
-            if not same(found[key][name], value)
+            if not is_same(found[key][name], value)
         }
         assert not wrong, (key, wrong)
 
@@ -263,7 +263,7 @@ def test_what_is_past_its_retention_is_gone(column: str, commits: list[Commit]) 
             waiting += commit.rows
             check(alone, definition, expected)
         together.apply(
-            Epoch(len(commits)), in_pieces(batch_of(waiting, definition)) if waiting else None, cutoff=known
+            Epoch(len(commits)), cut_batch(batch_of(waiting, definition)) if waiting else None, cutoff=known
         )
         check(together, definition, expected)
 

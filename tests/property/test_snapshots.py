@@ -323,9 +323,9 @@ class World:
     def repeat(self) -> None:
         if self.batch:
             rows = {AMOUNTS.name: partition_rows(AMOUNTS, _amounts({0: 1000}), tombstone_column="gone")}
-            assert self.writer.append(rows, query_id="q", batch_id=self.batch).epoch == self.writer.committed(
-                "q", self.batch
-            )
+            assert self.writer.append(
+                rows, query_id="q", batch_id=self.batch
+            ).epoch == self.writer.committed_epoch("q", self.batch)
 
     def run(self, action: Action) -> None:
         what, *given = action
@@ -441,7 +441,7 @@ def test_snapshots_come_about_and_let_epochs_go() -> None:
                 host.snapshot(0.0)
         there.hosts["first"].snapshot(0.0)
         assert changelog.snapshots(GROUP).epochs() == [28]
-        snapshot = changelog.snapshots(GROUP).newest()
+        snapshot = changelog.snapshots(GROUP).newest_snapshot()
         assert snapshot is not None
         assert len(snapshot.parts) == 2
         assert [epoch for epoch in range(1, 32) if changelog.holds(GROUP, epoch)] == [28, 29, 30, 31]  # type: ignore[arg-type]

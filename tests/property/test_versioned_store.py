@@ -20,7 +20,7 @@ from engine.model.kinds import WRITTEN_COLUMN, Behaviour, Retention, Versioned
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, StoreDefinition, define_store
 from engine.state.partition import PartitionStore
 from tests.support.following import live_rows
-from tests.support.partitions import STEPS, apply_in_epochs, in_pieces, new_partition, open_partition, view_of
+from tests.support.partitions import STEPS, apply_in_epochs, cut_batch, new_partition, open_partition, view_of
 
 TIME = pa.timestamp("us")
 SCHEMA = pa.schema(
@@ -153,7 +153,7 @@ def test_versions_that_ended_before_the_cutoff_are_gone(commits: list[tuple[list
             expected = kept(expected | by_key(rows), cutoff)
             batch = batch_of(rows, definition) if rows else None
             store.apply(Epoch(number), batch, cutoff=cutoff)
-            cut.apply(Epoch(number), None if batch is None else in_pieces(batch), cutoff=cutoff)
+            cut.apply(Epoch(number), None if batch is None else cut_batch(batch), cutoff=cutoff)
             assert contents(store, definition) == contents(cut, definition) == seen(expected)
 
 

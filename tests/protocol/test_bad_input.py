@@ -224,7 +224,7 @@ def test_a_handle_with_a_flipped_byte_is_refused_or_answered(
     value = data.draw(st.sampled_from([pa.array([1]), pa.array(["a"]), pa.array([1], pa.int32())]))
     handle = bytearray(
         Statement("SELECT title FROM songs WHERE song_id = ?")
-        .bound(pa.record_batch([value], ["1"]))
+        .bind(pa.record_batch([value], ["1"]))
         .to_bytes()
     )
     place = data.draw(st.integers(2, len(handle) - 1))

@@ -26,7 +26,7 @@ from tests.protocol.peer_hosts import GROUP, PeerHost, Stores, entries, peer_hos
 from tests.support.waiting import wait_until
 
 ROWS = pa.table({"n": pa.array([1, 2], pa.int64())})
-TICKET = FragmentTicket.of(
+TICKET = FragmentTicket.from_request(
     FragmentRequest(
         "inputs",
         {GROUP: Epoch(7)},

@@ -23,7 +23,7 @@ from engine.changelog import Changelog, append_table
 from engine.model.schema import define_store
 from flight_server.host.host import HostOptions
 from tests.protocol.test_jdbc import java_command
-from tests.support.started_host import started
+from tests.support.started_host import start_host
 
 REFUSED = "refused"
 PROGRAM = Path(__file__).parent / "jdbc" / "Bindings.java"
@@ -86,7 +86,7 @@ def uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         define_store("edges", ROWS.schema, ["k"], partitions=2),
         ROWS,
     )
-    with started(
+    with start_host(
         HostOptions(changelog=str(directory / "changelog"), data=directory / "data", port=0)
     ) as host:
         yield host.uri

@@ -37,50 +37,50 @@ def contacts() -> FailureDetector:
 
 
 def test_a_host_lives_as_long_as_it_is_heard_of(contacts: FailureDetector) -> None:
-    assert contacts.alive(0.0) == {}
-    assert contacts.heard(sent(B, 1, 0), 10.0, answered=True)
-    assert contacts.alive(12.9) == {B: report(B, 1)}
+    assert contacts.reports_of_alive(0.0) == {}
+    assert contacts.note_report(sent(B, 1, 0), 10.0, answered=True)
+    assert contacts.reports_of_alive(12.9) == {B: report(B, 1)}
     assert contacts.is_alive(B, 12.9)
-    assert contacts.alive(13.0) == {}
+    assert contacts.reports_of_alive(13.0) == {}
     assert not contacts.is_alive(B, 13.0)
-    assert contacts.heard(sent(B, 1, 1), 20.0, answered=True), "it is back, which is news"
-    assert not contacts.heard(sent(B, 1, 2), 20.5, answered=False), "nothing new"
-    assert contacts.alive(23.4) == {B: report(B, 1)}
+    assert contacts.note_report(sent(B, 1, 1), 20.0, answered=True), "it is back, which is news"
+    assert not contacts.note_report(sent(B, 1, 2), 20.5, answered=False), "nothing new"
+    assert contacts.reports_of_alive(23.4) == {B: report(B, 1)}
 
 
 def test_a_host_must_be_reached(contacts: FailureDetector) -> None:
-    assert contacts.heard(sent(B, 1, 0), 0.0, answered=False)
-    assert contacts.alive(0.0) == {}
-    assert not contacts.heard(sent(B, 1, 1), 0.5, answered=False)
-    assert contacts.heard(sent(B, 1, 2), 1.0, answered=True), "now it is alive"
-    assert contacts.alive(1.0) == {B: report(B, 1)}
-    contacts.lost(B)
-    contacts.lost(C)
-    assert contacts.alive(1.0) == {}
-    assert not contacts.heard(sent(B, 1, 3), 1.5, answered=False)
-    assert contacts.alive(1.5) == {}
+    assert contacts.note_report(sent(B, 1, 0), 0.0, answered=False)
+    assert contacts.reports_of_alive(0.0) == {}
+    assert not contacts.note_report(sent(B, 1, 1), 0.5, answered=False)
+    assert contacts.note_report(sent(B, 1, 2), 1.0, answered=True), "now it is alive"
+    assert contacts.reports_of_alive(1.0) == {B: report(B, 1)}
+    contacts.note_lost(B)
+    contacts.note_lost(C)
+    assert contacts.reports_of_alive(1.0) == {}
+    assert not contacts.note_report(sent(B, 1, 3), 1.5, answered=False)
+    assert contacts.reports_of_alive(1.5) == {}
 
 
 def test_a_report_that_was_overtaken_says_nothing_new(contacts: FailureDetector) -> None:
-    assert contacts.heard(sent(B, 2, number=5), 0.0, answered=True)
-    assert not contacts.heard(sent(B, 1, number=4), 1.0, answered=False)
-    assert contacts.alive(3.5) == {B: report(B, 2)}, "but it was heard of"
+    assert contacts.note_report(sent(B, 2, number=5), 0.0, answered=True)
+    assert not contacts.note_report(sent(B, 1, number=4), 1.0, answered=False)
+    assert contacts.reports_of_alive(3.5) == {B: report(B, 2)}, "but it was heard of"
 
 
 def test_a_host_that_was_started_again_begins_anew(contacts: FailureDetector) -> None:
-    contacts.heard(sent(B, 9, number=100, started=50), 0.0, answered=True)
-    assert contacts.heard(sent(B, 1, number=0, started=40), 1.0, answered=True), (
+    contacts.note_report(sent(B, 9, number=100, started=50), 0.0, answered=True)
+    assert contacts.note_report(sent(B, 1, number=0, started=40), 1.0, answered=True), (
         "its clock may have been set back"
     )
-    assert contacts.alive(1.0) == {B: report(B, 1)}
+    assert contacts.reports_of_alive(1.0) == {B: report(B, 1)}
 
 
 def test_reports_of_strangers_and_doubles_are_refused(contacts: FailureDetector) -> None:
     with pytest.raises(InvalidInput, match="no host 'z'"):
-        contacts.heard(sent(HostName("z"), 1, 0), 0.0, answered=True)
+        contacts.note_report(sent(HostName("z"), 1, 0), 0.0, answered=True)
     with pytest.raises(InvalidInput, match="Two hosts are called a"):
-        contacts.heard(sent(A, 1, 0), 0.0, answered=True)
-    assert contacts.alive(0.0) == {}
+        contacts.note_report(sent(A, 1, 0), 0.0, answered=True)
+    assert contacts.reports_of_alive(0.0) == {}
 
 
 DEFINITION = define_store("songs", SONGS.schema, ["song_id"], partitions=8)
@@ -93,8 +93,8 @@ NOW = 10_000_000
 
 
 def test_the_table_of_hosts_says_how_far_each_is() -> None:
-    held = DEPLOYMENT.assignment.held(B, DEFINITION)
-    standings = {
+    held = DEPLOYMENT.assignment.held_partitions(B, DEFINITION)
+    host_statuses = {
         A: HostStatus(
             alive=True, report=HostReport(A, report(A, 7).groups, {StoreName("songs"): StoreReport(())})
         ),
@@ -107,7 +107,10 @@ def test_the_table_of_hosts_says_how_far_each_is() -> None:
         C: HostStatus(alive=False, report=None),
     }
     rows = hosts_table(
-        {entry.name: entry.uri for entry in DEPLOYMENT.hosts}, standings, {DEFINITION.name: DEFINITION}, NOW
+        {entry.name: entry.uri for entry in DEPLOYMENT.hosts},
+        host_statuses,
+        {DEFINITION.name: DEFINITION},
+        NOW,
     ).to_pylist()
     names = ("host", "alive", "epoch", "newest_epoch", "lag_seconds", "partitions")
     assert [tuple(row[name] for name in names) for row in rows] == [
@@ -119,10 +122,10 @@ def test_the_table_of_hosts_says_how_far_each_is() -> None:
 
 
 def test_the_table_of_replicas_says_what_moves() -> None:
-    assigned = DEPLOYMENT.assignment.held(B, DEFINITION)
+    assigned = DEPLOYMENT.assignment.held_partitions(B, DEFINITION)
     other = next(PartitionId(number) for number in range(8) if number not in assigned)
     held = tuple(sorted((*assigned[1:], other)))
-    standings = {
+    host_statuses = {
         A: HostStatus(alive=True, report=report(A, 7)),
         B: HostStatus(
             alive=True,
@@ -132,7 +135,7 @@ def test_the_table_of_replicas_says_what_moves() -> None:
     }
     rows = {
         row["host"]: row
-        for row in replicas_table(DEPLOYMENT, standings, {DEFINITION.name: DEFINITION}, NOW).to_pylist()
+        for row in replicas_table(DEPLOYMENT, host_statuses, {DEFINITION.name: DEFINITION}, NOW).to_pylist()
     }
     assert (rows["b"]["partitions"], rows["b"]["coming"], rows["b"]["leaving"], rows["b"]["rows"]) == (
         list(held),
@@ -141,7 +144,7 @@ def test_the_table_of_replicas_says_what_moves() -> None:
         4,
     )
     assert (rows["a"]["coming"], rows["a"]["epoch"], rows["a"]["rows"]) == (
-        len(DEPLOYMENT.assignment.held(A, DEFINITION)),
+        len(DEPLOYMENT.assignment.held_partitions(A, DEFINITION)),
         7,
         None,
     )

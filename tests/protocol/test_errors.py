@@ -32,7 +32,7 @@ from flight_server.wire.boundary import (
     MAX_MESSAGE_CHARACTERS,
     error_detail,
     error_of_kind,
-    guarded,
+    guard_rpc,
     kind_name,
     livestate_error,
 )
@@ -72,23 +72,23 @@ class _Failing(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no 
             "memory": MemoryError,
         }[name](message)
 
-    @guarded
+    @guard_rpc
     def do_get(self, context: Any, ticket: flight.Ticket) -> None:
         self.fail(_name(ticket.ticket))
 
-    @guarded
+    @guard_rpc
     def do_put(self, context: Any, descriptor: flight.FlightDescriptor, reader: Any, writer: Any) -> None:
         self.fail(_name(descriptor.command))
 
-    @guarded
+    @guard_rpc
     def get_flight_info(self, context: Any, descriptor: flight.FlightDescriptor) -> None:
         self.fail(_name(descriptor.command))
 
-    @guarded
+    @guard_rpc
     def get_schema(self, context: Any, descriptor: flight.FlightDescriptor) -> None:
         self.fail(_name(descriptor.command))
 
-    @guarded
+    @guard_rpc
     def do_action(self, context: Any, action: flight.Action) -> None:
         self.fail(_name(action.body.to_pybytes()))
 

@@ -62,7 +62,7 @@ REPORT = SentReport(
 
 
 def test_a_request_survives_the_trip() -> None:
-    assert parse_fragment(FragmentTicket.of(REQUEST).to_bytes()) == FragmentTicket(REQUEST)
+    assert parse_fragment(FragmentTicket.from_request(REQUEST).to_bytes()) == FragmentTicket(REQUEST)
     bare = FragmentRequest("SELECT 1", {}, {})
     assert parse_fragment(FragmentTicket(bare, ("__part_0",), b"12345678").to_bytes()) == FragmentTicket(
         bare, ("__part_0",), b"12345678"
@@ -103,7 +103,7 @@ def test_a_request_that_cannot_be_is_refused(data: bytes, words: str) -> None:
 
 @given(st.data())
 def test_a_damaged_request_is_refused_or_another_request(data: st.DataObject) -> None:
-    whole = FragmentTicket.of(REQUEST).to_bytes()
+    whole = FragmentTicket.from_request(REQUEST).to_bytes()
     place = data.draw(st.integers(2, len(whole) - 1))
     damaged = whole[:place] + data.draw(
         st.sampled_from([b"", b"\x00", b"\xff", whole[place + 1 :], b"\x7f" + whole[place + 1 :]])

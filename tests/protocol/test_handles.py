@@ -18,7 +18,7 @@ STATEMENT = Statement("SELECT ?", "spark", 2.5)
 
 @pytest.mark.parametrize("value", [0, 7, -(1 << 63), (1 << 63) - 1, "", "é\0'", "x" * 100_000])
 def test_one_integer_or_text_is_a_field(value: int | str) -> None:
-    bound = STATEMENT.bound(pa.record_batch([pa.array([value])], ["x"]))
+    bound = STATEMENT.bind(pa.record_batch([pa.array([value])], ["x"]))
     assert bound.parameters == PlainValue(value)
     parsed = parse_handle(bound.to_bytes())
     assert parsed == bound
@@ -44,20 +44,20 @@ def test_one_integer_or_text_is_a_field(value: int | str) -> None:
 )
 def test_everything_else_keeps_its_arrow_type(columns: list[pa.Array]) -> None:
     batch = pa.record_batch(columns, [f"p{place}" for place in range(len(columns))])
-    parsed = parse_handle(STATEMENT.bound(batch).to_bytes())
+    parsed = parse_handle(STATEMENT.bind(batch).to_bytes())
     assert isinstance(parsed.parameters, Parameters)
     assert parsed.parameters.batch().equals(batch)
 
 
 def test_a_value_bound_later_takes_the_place_of_the_first() -> None:
-    first = STATEMENT.bound(pa.record_batch({"1": [1]}))
-    again = parse_handle(first.bound(pa.record_batch({"1": [0.5]})).to_bytes())
+    first = STATEMENT.bind(pa.record_batch({"1": [1]}))
+    again = parse_handle(first.bind(pa.record_batch({"1": [0.5]})).to_bytes())
     assert isinstance(again.parameters, Parameters)
-    assert parse_handle(again.bound(pa.record_batch({"1": ["a"]})).to_bytes()).parameters == PlainValue("a")
+    assert parse_handle(again.bind(pa.record_batch({"1": ["a"]})).to_bytes()).parameters == PlainValue("a")
 
 
 def test_a_ticket_is_the_handle_with_an_id() -> None:
-    handle = STATEMENT.bound(pa.record_batch({"1": [1]})).to_bytes()
+    handle = STATEMENT.bind(pa.record_batch({"1": [1]})).to_bytes()
     parsed = parse_handle(execution_ticket(handle, None))
     assert len(parsed.call_id) == 8
     assert (parsed.sql, parsed.parameters, parsed.expected_shapes) == ("SELECT ?", PlainValue(1), None)
@@ -78,7 +78,7 @@ def test_what_a_client_was_told_goes_with_its_statement(expected_shapes: tuple[T
         parse_handle(execution_ticket(STATEMENT.to_bytes(), expected_shapes)).expected_shapes
         == expected_shapes
     )
-    bound = replace(STATEMENT, expected_shapes=expected_shapes).bound(pa.record_batch({"1": [1]}))
+    bound = replace(STATEMENT, expected_shapes=expected_shapes).bind(pa.record_batch({"1": [1]}))
     assert parse_handle(bound.to_bytes()) == bound
     assert parse_handle(execution_ticket(bound.to_bytes(), None)).expected_shapes == expected_shapes
 

@@ -22,7 +22,7 @@ from flight_server.client.client import Client
 from flight_server.host.host import Host, HostOptions
 from tests.protocol.conftest import SONGS
 from tests.support.certificate import Certificate
-from tests.support.started_host import started
+from tests.support.started_host import start_host
 from tests.support.waiting import wait_until
 
 DEFINITION = define_store("songs", SONGS.schema, ["song_id"], partitions=2)
@@ -57,7 +57,7 @@ def options(tmp_path: Path) -> HostOptions:
 
 
 def test_a_host_serves_what_comes_once_it_is_notified(options: HostOptions) -> None:
-    with started(options) as host, Client(host.uri) as client:
+    with start_host(options) as host, Client(host.uri) as client:
         assert client.query("SELECT sum(plays) AS n FROM songs").read_all()["n"].to_pylist() == [60]
         append_table(
             Changelog.open(options.changelog),
@@ -73,28 +73,28 @@ def test_a_host_serves_what_comes_once_it_is_notified(options: HostOptions) -> N
 
 def test_a_host_starts_again_where_it_stopped(options: HostOptions) -> None:
     for _ in range(2):
-        with started(options) as host, Client(host.uri) as client:
+        with start_host(options) as host, Client(host.uri) as client:
             assert client.query("SELECT count(*) AS n FROM songs").read_all()["n"].to_pylist() == [3]
         assert host.stop()
 
 
 def test_one_host_at_a_time_uses_a_data_directory(options: HostOptions) -> None:
-    with started(options):
+    with start_host(options):
         second = Host(options)
         with pytest.raises(InvalidInput, match="Another host uses this data directory") as caught:
             second.start()
         assert str(options.data) not in caught.value.message
-    with started(options):
+    with start_host(options):
         pass
 
 
 def test_a_taken_port_is_told(options: HostOptions, tmp_path: Path) -> None:
-    with started(options) as host:
+    with start_host(options) as host:
         port = int(host.uri.rpartition(":")[2])
         second = Host(HostOptions(changelog=options.changelog, data=tmp_path / "other", port=port))
         with pytest.raises(InvalidInput, match=f"port {port}"):
             second.start()
-    with started(HostOptions(changelog=options.changelog, data=tmp_path / "other", port=0)):
+    with start_host(HostOptions(changelog=options.changelog, data=tmp_path / "other", port=0)):
         pass
 
 
@@ -131,11 +131,11 @@ def test_a_host_that_is_not_started_has_no_address(options: HostOptions) -> None
     host = Host(options)
     with pytest.raises(Unavailable):
         _ = host.uri
-    assert not host.ready()
+    assert not host.is_ready()
 
 
 def test_a_host_speaks_tls(options: HostOptions, certificate: Certificate) -> None:
-    with started(
+    with start_host(
         HostOptions(**{**vars(options), "tls_certificate": certificate.chain, "tls_key": certificate.key})
     ) as host:
         assert host.uri.startswith("grpc+tls://127.0.0.1:")
@@ -172,7 +172,7 @@ def test_a_signal_ends_the_process_cleanly(options: HostOptions, number: signal.
         output, errors = running.communicate(timeout=60)
         assert (running.returncode, output) == (0, b"stopped\n")
         assert b"Traceback" not in errors
-    with started(options):
+    with start_host(options):
         pass
 
 
@@ -188,7 +188,7 @@ def test_a_client_that_does_not_read_cannot_hold_a_stop_up(options: HostOptions)
         assert running.returncode == 0
         assert b"Traceback" not in errors
         reader.cancel()
-    with started(options):
+    with start_host(options):
         pass
 
 

@@ -29,7 +29,7 @@ from flight_server.wire.messages import new, pack
 from flight_server.wire.tickets import MAX_PARAMETER_VALUES, STATEMENT_MARK, Parameters, Statement
 from tests.protocol.conftest import SONGS
 from tests.support.host_processes import HostProcess, host_processes
-from tests.support.hostile_arrow import LIES, Message, damaged, harmless_rows, hostile_rows, written
+from tests.support.hostile_arrow import LIES, Message, damage, harmless_rows, hostile_rows, write_message
 from tests.support.resident import grows_by_at_most
 from tests.support.waiting import wait_until
 
@@ -96,9 +96,7 @@ def host(served: Served) -> Iterator[Served]:
     """The host, which goes on whatever happens."""
     yield served
     wait_until(lambda: running(served) == 0)
-    assert titles(served, Statement(SQL).bound(pa.record_batch([pa.array([2], pa.int32())], ["1"]))) == [
-        "two"
-    ]
+    assert titles(served, Statement(SQL).bind(pa.record_batch([pa.array([2], pa.int32())], ["1"]))) == ["two"]
 
 
 def running(host: Served) -> int:
@@ -324,13 +322,13 @@ def test_the_bombs_are_such_as_arrow_reads() -> None:
 
 def test_what_hosts_send_is_read() -> None:
     for column in harmless_rows():
-        row = written(column)
+        row = write_message(column)
         batch = pa.record_batch([column], ["1"])
         assert read_row(row.schema, row.row, MAX_PARAMETER_VALUES).equals(batch)
-        assert Parameters.of(batch).batch().equals(batch)
+        assert Parameters.from_batch(batch).batch().equals(batch)
         if not pa.types.is_null(column.type):
             assert read_table(pa.py_buffer(row.stream)).equals(pa.Table.from_batches([batch]))
-    two = Message(written(pa.array([1])).schema, (LIES["two rows"],))
+    two = Message(write_message(pa.array([1])).schema, (LIES["two rows"],))
     assert read_table(pa.py_buffer(two.stream)).num_rows == 2
     with pytest.raises(NotPlainError, match="not one row"):
         read_row(two.schema, two.row, MAX_PARAMETER_VALUES)
@@ -338,7 +336,7 @@ def test_what_hosts_send_is_read() -> None:
 
 def test_a_parameter_has_not_too_many_values() -> None:
     def packed(values: int) -> Parameters:
-        return Parameters.of(
+        return Parameters.from_batch(
             pa.record_batch([pa.ListArray.from_arrays([0, values], pa.array([True] * values))], ["1"])
         )
 
@@ -356,7 +354,7 @@ NUMBERS = st.lists(
     min_size=1,
     max_size=3,
 )
-MESSAGES = [written(column) for column in harmless_rows()]
+MESSAGES = [write_message(column) for column in harmless_rows()]
 
 
 @given(st.sampled_from(MESSAGES), NUMBERS, st.booleans())
@@ -365,8 +363,8 @@ def test_damaged_rows_are_refused_or_no_larger_than_they_are(
     message: Message, numbers: list[tuple[int, int]], in_schema: bool
 ) -> None:
     places, values = zip(*numbers, strict=True)
-    schema = damaged(message.schema, places, values) if in_schema else message.schema
-    row = message.row if in_schema else damaged(message.row, places, values)
+    schema = damage(message.schema, places, values) if in_schema else message.schema
+    row = message.row if in_schema else damage(message.row, places, values)
     stream = Message(schema, (row,)).stream
     with suppress(NotPlainError):
         assert _size(read_row(schema, row, MAX_PARAMETER_VALUES)) <= len(row)

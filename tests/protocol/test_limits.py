@@ -30,7 +30,7 @@ def test_slots_are_given_in_order() -> None:
     order: list[int] = []
 
     def work(number: int) -> None:
-        with slots.taken():
+        with slots.occupy():
             order.append(number)
 
     assert slots.take() == slots.take() == 0.0
@@ -53,7 +53,7 @@ def test_no_more_than_the_limit_at_once() -> None:
 
     def work(_: int) -> None:
         nonlocal now, most
-        with slots.taken():
+        with slots.occupy():
             with lock:
                 now += 1
                 most = max(most, now)
@@ -68,7 +68,7 @@ def test_no_more_than_the_limit_at_once() -> None:
 
 def test_who_waits_too_long_is_told_the_limit() -> None:
     slots = Slots("max_statements", 1, max_waiting=10, max_wait_seconds=0.02)
-    with slots.taken() as waited:
+    with slots.occupy() as waited:
         assert waited == 0.0
         with pytest.raises(LimitExceeded, match=r"max_statements.*none ended within 0.01 s"):
             slots.take(0.01)

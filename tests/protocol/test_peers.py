@@ -196,7 +196,7 @@ def test_a_host_that_does_not_answer_is_named() -> None:
         with pytest.raises(Unavailable, match="Host b"):
             a.cluster.peers.run(B, fragment("rows 1"))
         wait_until(lambda: B not in a.cluster.peers.reports())
-        assert not a.cluster.peers.standings()[B].alive
+        assert not a.cluster.peers.host_statuses()[B].alive
         with peer_host(hosts, "b"):
             knows(a, B)
             assert len(list(a.cluster.peers.run(B, fragment("rows 2")))) == 2
@@ -204,7 +204,7 @@ def test_a_host_that_does_not_answer_is_named() -> None:
 
 def test_a_fragment_without_inputs_is_a_ticket_too(pair: tuple[PeerHost, PeerHost]) -> None:
     _, b = pair
-    ticket = FragmentTicket.of(fragment("rows 2"))
+    ticket = FragmentTicket.from_request(fragment("rows 2"))
     with flight.connect(b.uri) as client:
         assert client.do_get(flight.Ticket(ticket.to_bytes())).read_all().num_rows == 2 * BATCH.num_rows
         with pytest.raises(pa.ArrowInvalid, match="DoExchange"):
@@ -218,7 +218,7 @@ def test_reports_arrive_soon_after_a_change(pair: tuple[PeerHost, PeerHost]) -> 
     assert peers.reports()[A].host == A
     for epoch in range(2, 30):
         b.stores.epoch = epoch
-        b.cluster.peers.report_changed()
+        b.cluster.peers.announce_change()
         while peers.reports()[B].groups[GROUP].newest_known < epoch:
             assert peers.wait_for_change(60)
 
@@ -226,7 +226,7 @@ def test_reports_arrive_soon_after_a_change(pair: tuple[PeerHost, PeerHost]) -> 
 def test_a_change_between_a_look_and_a_wait_is_not_missed(pair: tuple[PeerHost, PeerHost]) -> None:
     a, _ = pair
     a.cluster.peers.reports()
-    a.cluster.peers.report_changed()
+    a.cluster.peers.announce_change()
     assert a.cluster.peers.wait_for_change(60)
     a.cluster.peers.reports()
     assert not a.cluster.peers.wait_for_change(0.01)
@@ -315,17 +315,17 @@ def test_reports_go_on_after_a_failure_that_nobody_expected(
 ) -> None:
     a, b = pair
     failures = [RuntimeError("a defect"), RuntimeError("a defect"), MemoryError()]
-    heard = FlightPeers._heard
+    heard = FlightPeers._note_report
 
     def fail_sometimes(peers: FlightPeers, sent: SentReport, *, answered: bool) -> None:
         if answered and peers is a.cluster.peers and failures:
             raise failures.pop(0)
         heard(peers, sent, answered=answered)
 
-    monkeypatch.setattr(FlightPeers, "_heard", fail_sometimes)
+    monkeypatch.setattr(FlightPeers, "_note_report", fail_sometimes)
     wait_until(lambda: not failures)
     a.stores.epoch = 41
-    a.cluster.peers.report_changed()
+    a.cluster.peers.announce_change()
     wait_until(lambda: b.cluster.peers.reports()[A].groups[GROUP].newest == 41)
     warnings = [record for record in caplog.records if "cannot be reported to" in record.message]
     assert [type(record.exc_info[1]) for record in warnings if record.exc_info] == [

@@ -49,7 +49,7 @@ def test_a_wish_is_read_and_survives_every_trip(given: dict[str, Any], read_poin
     statement = parse_ticket(Statement("SELECT 1", read_point=found).to_bytes(), lambda: Statement(""))
     assert isinstance(statement, Statement)
     assert statement.read_point == read_point
-    assert statement.bound(pa.record_batch({"1": [1]})).read_point == read_point
+    assert statement.bind(pa.record_batch({"1": [1]})).read_point == read_point
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from flight_server.wire.messages import new, pack
 from flight_server.wire.tickets import Statement
 from tests.protocol.conftest import fill
 from tests.protocol.peer_hosts import GROUP, PeerHost, entries, peer_host
-from tests.support.started_host import started
+from tests.support.started_host import start_host
 from tests.support.waiting import wait_until
 
 ROWS = pa.table({"n": pa.array([1, 2], pa.int64())})
@@ -59,7 +59,7 @@ class Upload:
     """An upload that is underway; a context that gives it up."""
 
     def __init__(self, client: flight.FlightClient, request: FragmentRequest) -> None:
-        command = flight.FlightDescriptor.for_command(FragmentTicket.of(request).to_bytes())
+        command = flight.FlightDescriptor.for_command(FragmentTicket.from_request(request).to_bytes())
         self.writer, self.reader = client.do_exchange(command)
         self.writer.begin(UPLOAD_SCHEMA)
 
@@ -158,16 +158,18 @@ def test_endpoints_take_no_slot_of_other_hosts() -> None:
         connected(host.uri) as client,
         ThreadPoolExecutor(1) as pool,
     ):
-        ticket = FragmentTicket.of(slow, b"12345678").to_bytes()
+        ticket = FragmentTicket.from_request(slow, b"12345678").to_bytes()
         reading = pool.submit(lambda: client.do_get(flight.Ticket(ticket)).read_all())
         wait_until(lambda: host.runner.running == 1)
-        command = flight.FlightDescriptor.for_command(FragmentTicket.of(quick).to_bytes())
+        command = flight.FlightDescriptor.for_command(FragmentTicket.from_request(quick).to_bytes())
         writer, reader = client.do_exchange(command)
         with writer:
             writer.done_writing()
             assert reader.read_all().num_rows == 100_000
         with pytest.raises(flight.FlightServerError, match="max_endpoints"):
-            client.do_get(flight.Ticket(FragmentTicket.of(replace(quick, timeout_seconds=SOON)).to_bytes()))
+            client.do_get(
+                flight.Ticket(FragmentTicket.from_request(replace(quick, timeout_seconds=SOON)).to_bytes())
+            )
         info = flight.FlightInfo(
             pa.schema([]), flight.FlightDescriptor.for_command(b""), [flight.FlightEndpoint(ticket, [])]
         )
@@ -192,7 +194,7 @@ def test_endpoints_take_no_slot_of_other_hosts() -> None:
 def lone(tmp_path: Path) -> Iterator[str]:
     fill(Changelog.open(str(tmp_path / "changelog")))
     limits = ServerLimits(max_statements=1, max_upload_seconds=SOON, max_wait_seconds=60.0)
-    with started(
+    with start_host(
         HostOptions(changelog=str(tmp_path / "changelog"), data=tmp_path / "data", port=0, limits=limits)
     ) as host:
         yield host.uri

@@ -22,7 +22,7 @@ from engine.replica.follower import FollowerOptions
 from engine.state.state_options import MIB, StateOptions
 from flight_server.client.client import Client
 from flight_server.host.host import Host, HostOptions
-from tests.support.started_host import started
+from tests.support.started_host import start_host
 
 COLUMNS = 999
 MAKE: Mapping[str, Callable[[int, int], object]] = {
@@ -62,7 +62,7 @@ def each_way(options: HostOptions) -> Iterator[Iterator[Host]]:
         for is_lost in (False, False, True):
             if is_lost:
                 shutil.rmtree(options.data)
-            with started(options) as host:
+            with start_host(options) as host:
                 yield host
 
     found = hosts()
@@ -145,7 +145,7 @@ def test_a_row_that_is_larger_than_what_the_driver_takes_by_itself(tmp_path: Pat
         [define_store("huge", table.schema, ["id"], partitions=1)],
     ) as appender:
         appender.append({"huge": table})
-    with started(HostOptions(str(tmp_path / "changelog"), tmp_path / "data", port=0)) as host:
+    with start_host(HostOptions(str(tmp_path / "changelog"), tmp_path / "data", port=0)) as host:
         with (
             flight_sql.connect(host.uri, autocommit=True) as connection,
             pytest.raises(InternalError, match="received message larger than max"),

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from engine.replica.follower import FollowerOptions
 from flight_server.host.host import Host, HostOptions
-from tests.support.started_host import started
+from tests.support.started_host import start_host
 from tests.support.typed_rows import FIELDS, NOON, VALUES
 
 
@@ -30,7 +30,7 @@ def served(directory: Path, follower: FollowerOptions | None = None) -> Iterator
         follower=follower or FollowerOptions(poll_seconds=0.01),
         grace_seconds=0.2,
     )
-    with started(options) as host:
+    with start_host(options) as host:
         yield host
 
 

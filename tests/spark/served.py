@@ -11,14 +11,14 @@ from engine.changelog import Changelog
 from engine.model.schema import GroupName
 from engine.replica.follower import FollowerOptions
 from engine.service import QueryService
-from tests.support.following import following
+from tests.support.following import run_follower
 
 
 @contextmanager
 def served(uri: str, directory: Path, group: str) -> Iterator[QueryService]:
     """Answers statements over a store group as its newest epoch left it."""
     changelog, name = Changelog.open(uri), GroupName(group)
-    with following(changelog, directory, FollowerOptions(poll_seconds=3600.0)) as follower:
+    with run_follower(changelog, directory, FollowerOptions(poll_seconds=3600.0)) as follower:
         follower.notify()
         assert follower.wait_for(name, changelog.newest_epoch(name), 60)
         with closing(QueryService(follower)) as service:

@@ -176,14 +176,14 @@ class TestPathChooser:
 
     def test_the_batch_before_decides_afterwards(self, spark: SparkSession) -> None:
         chooser = PathChooser("auto", 1 << 20, TransferPath.DRIVER)
-        chooser.saw(2 << 20)
+        chooser.note_size(2 << 20)
         assert chooser.choose([spark.range(10)]) is TransferPath.EXECUTORS
-        chooser.saw(1 << 20)
+        chooser.note_size(1 << 20)
         assert chooser.choose([spark.range(10**9)]) is TransferPath.DRIVER
 
     def test_an_asked_for_path_stays(self, spark: SparkSession) -> None:
         chooser = PathChooser("executors", 1 << 40, TransferPath.DRIVER)
-        chooser.saw(1)
+        chooser.note_size(1)
         assert chooser.choose([spark.range(1)]) is TransferPath.EXECUTORS
         assert not chooser.may_change
 

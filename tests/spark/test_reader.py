@@ -33,7 +33,7 @@ from tests.spark.streams import FileStream, drain
 from tests.support.bank import ACCOUNTS, ACCOUNTS_OPEN, GROUP, Bank
 from tests.support.host_processes import HostProcesses, host_processes
 from tests.support.plays import PARTITIONS, ROWS
-from tests.support.started_host import started
+from tests.support.started_host import start_host
 from tests.support.waiting import wait_until
 
 
@@ -443,7 +443,7 @@ def test_a_token(spark: SparkSession, tmp_path: Path) -> None:
         define_store("songs", songs.schema, ["id"], partitions=2),
         songs,
     )
-    with started(
+    with start_host(
         HostOptions(str(tmp_path / "changelog"), tmp_path / "data", port=0, token="secret", grace_seconds=0.2)
     ) as host:
         assert values(load(spark, host.uri, store="songs", token="secret")) == [(1,)]

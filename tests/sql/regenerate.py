@@ -11,7 +11,7 @@ import pyarrow as pa
 from engine.duckdb.results import conversion, result_schema
 from tests.sql.fixture_files import DIRECTORY, answer_of, read, write
 from tests.sql.stores import live_tables
-from tests.support.oracle import expected
+from tests.support.oracle import expected_answer
 
 
 def main() -> None:
@@ -19,7 +19,7 @@ def main() -> None:
     for path in sorted(DIRECTORY.glob("*.sql")):
         fixtures = []
         for fixture in read(path):
-            found = expected(fixture.sql, tables)
+            found = expected_answer(fixture.sql, tables)
             schema = result_schema(found.schema)
             convert = conversion(found.schema, schema)
             answer = pa.Table.from_batches([convert(batch) for batch in found.to_batches()], schema)

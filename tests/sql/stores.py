@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from engine.model.kinds import Behaviour, Function, Merge, MergedColumn
 from engine.model.schema import StoreDefinition, define_store
-from tests.support.merged_rows import finished, folded
+from tests.support.merged_rows import fold_rows, visible_row
 
 REMOVED = "removed"
 """Column of an epoch's tables that marks tombstones."""
@@ -384,7 +384,7 @@ def _finished(definition: StoreDefinition, rows: list[tuple[Any, ...]]) -> tuple
     if not isinstance(kind, Merge):
         return rows[-1]
     named = [dict(zip(definition.row_schema.names, row, strict=True)) for row in rows]
-    merged = finished(kind.columns, folded(kind.columns, named, definition.row_schema))
+    merged = visible_row(kind.columns, fold_rows(kind.columns, named, definition.row_schema))
     return tuple({**named[-1], **merged}[name] for name in definition.schema.names)
 
 

@@ -30,8 +30,8 @@ from engine.model.schema import Epoch, GroupName, StoreDefinition
 from engine.replica.follower import Follower, FollowerOptions
 from engine.scan import StoreSource
 from engine.service import QueryOptions, QueryService
-from flight_server.wire.repeated import Repeated, decoded
-from tests.support.held_source import HeldSource, placed
+from flight_server.wire.repeated import Repeated, decode
+from tests.support.held_source import HeldSource, rows_by_partition
 
 SMALL = QueryOptions(memory_limit_bytes=512 << 20, threads=1)
 """Options of hosts that share a process with others."""
@@ -55,13 +55,13 @@ class TravelledRows:
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for batch in self._result:
-            repeated = Repeated.of(self.schema, [batch])
-            travelling = repeated.encoded(batch)
+            repeated = Repeated.from_sample(self.schema, [batch])
+            travelling = repeated.encode(batch)
             self.nbytes += travelling.nbytes
             for arrived in pa.ipc.open_stream(
                 _bytes_of(pa.Table.from_batches([travelling], repeated.schema))
             ):
-                yield decoded(arrived, self.schema)
+                yield decode(arrived, self.schema)
 
     def close(self) -> None:
         self._result.close()
@@ -74,7 +74,7 @@ def _bytes_of(table: pa.Table) -> pa.Buffer:
     return sink.getvalue()
 
 
-def _travelled(request: FragmentRequest) -> FragmentRequest:
+def _send_and_parse(request: FragmentRequest) -> FragmentRequest:
     """A request as it arrives."""
     inputs = {name: pa.ipc.open_stream(_bytes_of(table)).read_all() for name, table in request.inputs.items()}
     parameters = request.parameters
@@ -202,7 +202,7 @@ class DirectPeers:
         }
         return {host: HostReport(host, *source.report()) for host, source in alive.items()}
 
-    def standings(self) -> Mapping[HostName, HostStatus]:
+    def host_statuses(self) -> Mapping[HostName, HostStatus]:
         known = self.reports()
         return {
             host: HostStatus(alive=host in known, report=known.get(host)) for host in self._cluster.sources
@@ -214,7 +214,9 @@ class DirectPeers:
         if not self._cluster.is_alive(host):
             raise Unavailable(f"Host {host} does not answer.")
         self._cluster.asked[host] += 1
-        return TravelledRows(self._cluster.services[host].execute_fragment(_travelled(request), cancelled))
+        return TravelledRows(
+            self._cluster.services[host].execute_fragment(_send_and_parse(request), cancelled)
+        )
 
     def wait_for_change(self, timeout_seconds: float) -> bool:
         return self._cluster.wait_for_change(getattr(self._seen, "changes", -1), timeout_seconds)
@@ -237,10 +239,16 @@ def memory_cluster(
         dead: Dead rows of stores.
         options: Limits of every host's query service.
     """
-    stores = {each.name: (each, placed(each, live[each.name])) for each in definitions}
-    buried = {each.name: placed(each, dead[each.name]) for each in definitions if dead and each.name in dead}
+    stores = {each.name: (each, rows_by_partition(each, live[each.name])) for each in definitions}
+    buried = {
+        each.name: rows_by_partition(each, dead[each.name])
+        for each in definitions
+        if dead and each.name in dead
+    }
     assignment = Assignment(tuple(hosts))
-    held = {host: {each.name: assignment.held(host, each) for each in definitions} for host in hosts}
+    held = {
+        host: {each.name: assignment.held_partitions(host, each) for each in definitions} for host in hosts
+    }
     cluster = Cluster({host: HeldSource(stores, buried, held[host]) for host in hosts}, assignment, options)
     try:
         yield cluster
@@ -272,7 +280,7 @@ def following_cluster(
         followers = {}
         for host in hosts:
             (directory / host).mkdir(parents=True, exist_ok=True)
-            held = replace(follow or FollowerOptions(), held=partial(assignment.held, host))
+            held = replace(follow or FollowerOptions(), held=partial(assignment.held_partitions, host))
             followers[host] = Follower(changelog, directory / host, held)
             followers[host].start()
             resources.callback(followers[host].stop)

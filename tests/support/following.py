@@ -32,7 +32,7 @@ def define(name: str) -> StoreDefinition:
 
 
 @contextmanager
-def following(
+def run_follower(
     changelog: Changelog, directory: Path, options: FollowerOptions = OPTIONS
 ) -> Iterator[Follower]:
     """A follower that runs meanwhile.

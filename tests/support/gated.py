@@ -59,7 +59,7 @@ class _GatedObjects:
 
 
 @contextmanager
-def gated(uri: str, gate: Gate) -> Iterator[Changelog]:
+def gate_changelog(uri: str, gate: Gate) -> Iterator[Changelog]:
     """A changelog whose reader waits at a gate, which is open behind the block at the latest.
 
     Args:

@@ -23,7 +23,7 @@ Rows = Mapping[PartitionId, pa.Table]
 """The rows of each partition of a store."""
 
 
-def placed(definition: StoreDefinition, rows: pa.Table) -> Rows:
+def rows_by_partition(definition: StoreDefinition, rows: pa.Table) -> Rows:
     """Rows by the partitions that they are on; every partition is there."""
     rows = rows.cast(definition.schema)
     numbers = pa.array(

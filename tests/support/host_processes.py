@@ -89,7 +89,7 @@ class HostProcess:
         self._process.stdin.close()
 
     @contextmanager
-    def frozen(self) -> Iterator[None]:
+    def freeze(self) -> Iterator[None]:
         """It does nothing at all meanwhile, and its connections stay open."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
@@ -131,7 +131,7 @@ class HostProcesses:
             with Client(uri) as client:
                 wait_until(lambda client=client: _sees_all(client, len(self._hosts)), START_SECONDS)  # type: ignore[misc] # mypy gives lambdas with defaults no type
 
-    def running(self) -> list[int]:
+    def count_running(self) -> list[int]:
         """How many statements and fragments run on each host."""
         found = []
         for uri in self.uris:

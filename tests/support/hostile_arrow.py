@@ -62,8 +62,8 @@ class _Flatbuffer:
         self._align(8)
         count = max((place for place, _, _ in fields), default=-1) + 1
         offsets, size = [0] * count, 4
-        for place, kind, _ in fields:
-            width = 4 if kind == "ref" else struct.calcsize(kind)
+        for place, number_format, _ in fields:
+            width = 4 if number_format == "ref" else struct.calcsize(number_format)
             size += -size % width
             offsets[place] = size
             size += width
@@ -73,11 +73,11 @@ class _Flatbuffer:
         self._places[label] = begin = len(self._data)
         self._data += bytes(size)
         struct.pack_into("<i", self._data, begin, len(header) + (-len(header) % 8))
-        for place, kind, value in fields:
+        for place, number_format, value in fields:
             if isinstance(value, str):
                 self._wanted.append((begin + offsets[place], value))
             else:
-                struct.pack_into(f"<{kind}", self._data, begin + offsets[place], value)
+                struct.pack_into(f"<{number_format}", self._data, begin + offsets[place], value)
 
     def tables(self, label: str, targets: Sequence[str]) -> None:
         """A vector of tables."""
@@ -108,7 +108,7 @@ class _Flatbuffer:
         return bytes(self._data)
 
 
-def _encapsulated(metadata: bytes, body: bytes = b"") -> bytes:
+def _encapsulate(metadata: bytes, body: bytes = b"") -> bytes:
     return struct.pack("<Ii", 0xFFFFFFFF, len(metadata)) + metadata + body + bytes(-len(body) % 8)
 
 
@@ -139,7 +139,7 @@ def batch(
     made.pairs("buffers", buffers)
     if compressed:
         made.table("compression", (0, "b", _ZSTD), (1, "b", 0))
-    return _encapsulated(made.to_bytes(), body)
+    return _encapsulate(made.to_bytes(), body)
 
 
 def _shared_schema(fields: Sequence[str], make: Callable[[_Flatbuffer], None]) -> bytes:
@@ -147,7 +147,7 @@ def _shared_schema(fields: Sequence[str], make: Callable[[_Flatbuffer], None]) -
     made.table("header", (1, "ref", "fields"))
     made.tables("fields", fields)
     make(made)
-    return _encapsulated(made.to_bytes())
+    return _encapsulate(made.to_bytes())
 
 
 def _one_field_many_times(made: _Flatbuffer) -> None:
@@ -189,10 +189,10 @@ def _one_value_many_times() -> bytes:
     made.text("text", b"a" * (1 << 17))
     made.table("header", (1, "ref", "fields"))
     made.tables("fields", [])
-    return _encapsulated(made.to_bytes())
+    return _encapsulate(made.to_bytes())
 
 
-def written(column: pa.Array, compression: str | None = None) -> Message:
+def write_message(column: pa.Array, compression: str | None = None) -> Message:
     """What Arrow itself writes for a column."""
     sink = pa.BufferOutputStream()
     table = pa.table({"1": column})
@@ -206,8 +206,8 @@ def written(column: pa.Array, compression: str | None = None) -> Message:
     return Message(schema, tuple(batches))
 
 
-def _schema_of(*kinds: pa.DataType) -> bytes:
-    schema = pa.schema([(str(number), kind) for number, kind in enumerate(kinds, 1)])
+def _schema_of(*arrow_types: pa.DataType) -> bytes:
+    schema = pa.schema([(str(number), arrow_type) for number, arrow_type in enumerate(arrow_types, 1)])
     return bytes(schema.serialize().to_pybytes())
 
 
@@ -255,7 +255,7 @@ def months() -> Message:
     made.text("name", b"1")
     made.table("type", (0, "h", 0))
     made.tables("children", [])
-    return Message(_encapsulated(made.to_bytes()), (batch([(1, 0)], [(0, 0), (0, 4)], bytes(8)),))
+    return Message(_encapsulate(made.to_bytes()), (batch([(1, 0)], [(0, 0), (0, 4)], bytes(8)),))
 
 
 def _runs() -> pa.Array:
@@ -263,14 +263,14 @@ def _runs() -> pa.Array:
     return pa.LargeListArray.from_arrays([0, (1 << 31) - 1], runs)
 
 
-def _nested(depth: int) -> pa.Array:
+def _nested_lists(depth: int) -> pa.Array:
     column = pa.array(["x"])
     for _ in range(depth):
         column = pa.ListArray.from_arrays([0, 1], column)
     return column
 
 
-def _overlapping(columns: int) -> Message:
+def _overlapping_columns(columns: int) -> Message:
     """Columns that all have the same text."""
     offsets = struct.pack("<ii", 0, 1 << 20)
     row = batch([(1, 0)] * columns, [(0, 0), (0, 8), (8, 1 << 20)] * columns, offsets + b"x" * (1 << 20))
@@ -300,10 +300,10 @@ def hostile_rows() -> Mapping[str, Message]:
     zeros = pa.compress(bytes(256 << 20), "zstd", asbytes=True)
     bomb = struct.pack("<q", 256 << 20) + zeros
     one = _schema_of(pa.int64())
-    text = written(pa.array(["x" * 100]))
+    text = write_message(pa.array(["x" * 100]))
     made = {
-        "zstd": written(pa.array([b"\0" * (256 << 20)]), "zstd"),
-        "lz4": written(pa.array([b"\0" * (256 << 20)]), "lz4"),
+        "zstd": write_message(pa.array([b"\0" * (256 << 20)]), "zstd"),
+        "lz4": write_message(pa.array([b"\0" * (256 << 20)]), "lz4"),
         "zstd, once for each column": Message(
             _schema_of(*[pa.binary()] * 100),
             (batch([(1, 0)] * 100, [(0, 0), (0, 0), (0, len(bomb))] * 100, bomb, compressed=True),),
@@ -311,13 +311,13 @@ def hostile_rows() -> Mapping[str, Message]:
         "zstd of no bytes": Message(
             one, (batch([(1, 0)], [(0, 0), (0, 8)], struct.pack("<q", 1 << 40), compressed=True),)
         ),
-        "a dictionary": written(_dictionary_many_times()),
-        "a dictionary of one": written(pa.array(["x"]).dictionary_encode()),
-        "runs": written(_runs()),
-        "views": written(_text_many_times()),
-        "views of lists": written(_list_many_times()),
-        "a union": written(_union_many_times()),
-        "an extension": written(
+        "a dictionary": write_message(_dictionary_many_times()),
+        "a dictionary of one": write_message(pa.array(["x"]).dictionary_encode()),
+        "runs": write_message(_runs()),
+        "views": write_message(_text_many_times()),
+        "views of lists": write_message(_list_many_times()),
+        "a union": write_message(_union_many_times()),
+        "an extension": write_message(
             pa.ExtensionArray.from_storage(pa.uuid(), pa.array([bytes(16)], pa.binary(16)))
         ),
         "months": months(),
@@ -337,8 +337,8 @@ def hostile_rows() -> Mapping[str, Message]:
             _schema_of(pa.list_(pa.int64(), 0)),
             (batch([(HUGE, 0), (0, 0)], [(0, 0), (0, 0), (0, 0)], rows=HUGE),),
         ),
-        "columns that overlap": _overlapping(900),
-        "deep lists": written(_nested(60)),
+        "columns that overlap": _overlapping_columns(900),
+        "deep lists": write_message(_nested_lists(60)),
         "a field many times": Message(
             _shared_schema(["field"] * 200_000, _one_field_many_times), text.batches
         ),
@@ -362,7 +362,7 @@ def hostile_rows() -> Mapping[str, Message]:
     return made | lies | cut
 
 
-def damaged(message: bytes, places: Sequence[int], values: Sequence[int]) -> bytes:
+def damage(message: bytes, places: Sequence[int], values: Sequence[int]) -> bytes:
     """A message with other numbers of 32 bits at some places.
 
     Args:

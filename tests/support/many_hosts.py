@@ -19,7 +19,7 @@ from tests.support.waiting import wait_until
 NAMES = ("a", "b", "c")
 
 
-def _started(deployment: Deployment, name: HostName, directory: Path, limits: ServerLimits) -> Host:
+def _start_host(deployment: Deployment, name: HostName, directory: Path, limits: ServerLimits) -> Host:
     port = int(deployment.host(name).uri.rpartition(":")[2])
     data = directory / name
     options = HostOptions(
@@ -54,7 +54,7 @@ def three_hosts(directory: Path, limits: ServerLimits | None = None) -> Iterator
     with ExitStack() as resources:
         hosts = {}
         for entry in entries:
-            hosts[entry.name] = _started(deployment, entry.name, directory, limits or ServerLimits())
+            hosts[entry.name] = _start_host(deployment, entry.name, directory, limits or ServerLimits())
             resources.callback(hosts[entry.name].stop)
         for entry in entries:
             with Client(entry.uri) as client:
@@ -74,6 +74,6 @@ def _sees_all(client: Client) -> bool:
     return sorted(held) == list(range(PARTITIONS))
 
 
-def running(hosts: Mapping[HostName, Host]) -> int:
+def count_running(hosts: Mapping[HostName, Host]) -> int:
     """How many statements and fragments run on all of them."""
     return sum(host.running_queries for host in hosts.values())

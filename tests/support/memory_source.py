@@ -74,7 +74,7 @@ class MemoryView:
 
     def lookup(self, columns: Sequence[str], points: pa.RecordBatch) -> pa.Table:
         self.reads.append(("lookup", points))
-        keep = pc.and_(_equal_one_of(self.rows, points), pc.equal(self.live, 1))
+        keep = pc.and_(_is_one_of(self.rows, points), pc.equal(self.live, 1))
         return self.rows.filter(keep).select(list(columns))
 
     def row(self, key: int | str, places: Sequence[int], schema: pa.Schema) -> pa.Table | None:
@@ -91,13 +91,13 @@ class MemoryView:
 def _may_be_needed(rows: pa.Table, wanted: RowFilter) -> pa.Array:
     keep = pa.array([True] * rows.num_rows, pa.bool_())
     if wanted.points is not None:
-        keep = pc.and_(keep, _equal_one_of(rows, wanted.points))
+        keep = pc.and_(keep, _is_one_of(rows, wanted.points))
     for column, interval in wanted.intervals.items():
-        keep = pc.and_(keep, _inside(rows.column(column).combine_chunks(), interval))
+        keep = pc.and_(keep, _is_inside(rows.column(column).combine_chunks(), interval))
     return pc.fill_null(keep, False)
 
 
-def _inside(values: pa.Array, interval: Interval) -> pa.Array:
+def _is_inside(values: pa.Array, interval: Interval) -> pa.Array:
     keep = values.is_valid()
     if interval.low is not None:
         assert interval.low.type == values.type, (interval, values.type)
@@ -110,7 +110,7 @@ def _inside(values: pa.Array, interval: Interval) -> pa.Array:
     return keep
 
 
-def _equal_one_of(rows: pa.Table, points: pa.RecordBatch) -> pa.Array:
+def _is_one_of(rows: pa.Table, points: pa.RecordBatch) -> pa.Array:
     names = points.schema.names
     for name in names:
         assert points.schema.field(name).type == rows.schema.field(name).type, (points.schema, rows.schema)
@@ -167,7 +167,7 @@ class MemorySource:
             if wanted != view.epoch:
                 raise Unavailable(f"Store {name} is at epoch {view.epoch}, not {wanted}.")
             if partitions is not None and name in partitions:
-                views[name] = _restricted(view, partitions[name])
+                views[name] = _restrict(view, partitions[name])
         self.pins += 1
         try:
             yield views
@@ -214,7 +214,7 @@ def _partitions(definition: StoreDefinition) -> Iterator[PartitionId]:
     return (PartitionId(number) for number in range(definition.partitions))
 
 
-def _restricted(view: MemoryView, partitions: Collection[PartitionId]) -> MemoryView:
+def _restrict(view: MemoryView, partitions: Collection[PartitionId]) -> MemoryView:
     """The rows on some partitions; those on no others are there."""
     if set(partitions) == set(_partitions(view.definition)):
         return view

@@ -16,7 +16,7 @@ Partial = dict[str, Any]
 """A partial row without its key: values by column."""
 
 
-def folded(columns: Sequence[MergedColumn], rows: Sequence[Partial], schema: pa.Schema) -> Partial:
+def fold_rows(columns: Sequence[MergedColumn], rows: Sequence[Partial], schema: pa.Schema) -> Partial:
     """One partial row of several, folded from the first to the last.
 
     Args:
@@ -29,12 +29,12 @@ def folded(columns: Sequence[MergedColumn], rows: Sequence[Partial], schema: pa.
         names = column.partials
         values = [[row[name] for name in names] for row in rows]
         result |= dict(
-            zip(names, _folded(column, values, [schema.field(name).type for name in names]), strict=True)
+            zip(names, _fold_column(column, values, [schema.field(name).type for name in names]), strict=True)
         )
     return result
 
 
-def finished(columns: Sequence[MergedColumn], partial: Partial) -> dict[str, Any]:
+def visible_row(columns: Sequence[MergedColumn], partial: Partial) -> dict[str, Any]:
     """What SQL sees of a partial row."""
     return {
         column.name: _average(partial, column) if column.function is Function.AVG else partial[column.name]
@@ -53,22 +53,22 @@ def _average(partial: Partial, column: MergedColumn) -> float | None:
     return dividend / int(count)
 
 
-def _folded(column: MergedColumn, rows: list[list[Any]], kinds: list[pa.DataType]) -> list[Any]:
+def _fold_column(column: MergedColumn, rows: list[list[Any]], arrow_types: list[pa.DataType]) -> list[Any]:
     first = [row[0] for row in rows if row[0] is not None]
     match column.function:
         case Function.SUM:
-            return [_sum(first, kinds[0])]
+            return [_sum(first, arrow_types[0])]
         case Function.COUNT:
-            return [_sum(first, kinds[0]) or 0]
+            return [_sum(first, arrow_types[0]) or 0]
         case Function.AVG:
             return [
-                _sum(first, kinds[0]),
-                _sum([row[1] for row in rows if row[1] is not None], kinds[1]) or 0,
+                _sum(first, arrow_types[0]),
+                _sum([row[1] for row in rows if row[1] is not None], arrow_types[1]) or 0,
             ]
         case Function.MIN:
-            return [_without_negative_zero(min(first, key=_order, default=None))]
+            return [_drop_negative_zero(min(first, key=_order, default=None))]
         case Function.MAX:
-            return [_without_negative_zero(max(first, key=_order, default=None))]
+            return [_drop_negative_zero(max(first, key=_order, default=None))]
         case Function.FIRST:
             timed = [row for row in rows if row[1] is not None]
             return min(timed, key=lambda row: _order(row[1]), default=[None, None])
@@ -78,17 +78,17 @@ def _folded(column: MergedColumn, rows: list[list[Any]], kinds: list[pa.DataType
     raise AssertionError(column.function)
 
 
-def _sum(values: Sequence[Any], kind: pa.DataType) -> Any:
+def _sum(values: Sequence[Any], arrow_type: pa.DataType) -> Any:
     bounded: Callable[[Any], Any] = lambda total: total  # noqa: E731
-    if pa.types.is_integer(kind):
+    if pa.types.is_integer(arrow_type):
         low, high = (
-            (-(2 ** (kind.bit_width - 1)), 2 ** (kind.bit_width - 1) - 1)
-            if pa.types.is_signed_integer(kind)
-            else (0, 2**kind.bit_width - 1)
+            (-(2 ** (arrow_type.bit_width - 1)), 2 ** (arrow_type.bit_width - 1) - 1)
+            if pa.types.is_signed_integer(arrow_type)
+            else (0, 2**arrow_type.bit_width - 1)
         )
         bounded = lambda total: min(high, max(low, total))  # noqa: E731
-    elif pa.types.is_decimal(kind):
-        limit = Decimal(10**kind.precision - 1).scaleb(-kind.scale)
+    elif pa.types.is_decimal(arrow_type):
+        limit = Decimal(10**arrow_type.precision - 1).scaleb(-arrow_type.scale)
         bounded = lambda total: min(limit, max(-limit, total))  # noqa: E731
     total: Any = None
     for value in values:
@@ -103,11 +103,11 @@ def _order(value: Any) -> Any:
     return value.encode() if isinstance(value, str) else value
 
 
-def _without_negative_zero(value: Any) -> Any:
+def _drop_negative_zero(value: Any) -> Any:
     return 0.0 if isinstance(value, float) and value == 0 else value
 
 
-def same(left: Any, right: Any) -> bool:
+def is_same(left: Any, right: Any) -> bool:
     """Whether two values are one, bit for bit, but that one NaN is as good as another."""
     if isinstance(left, float) and isinstance(right, float):
         return (math.isnan(left) and math.isnan(right)) or (

@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 
 
-def expected(sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
+def expected_answer(sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
     """The answer of an engine of its own, without livestate in between.
 
     Args:
@@ -36,26 +36,26 @@ def expected(sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
         return connection.sql(sql).to_arrow_table()
 
 
-def plain(table: pa.Table) -> list[tuple[Any, ...]]:
+def plain_rows(table: pa.Table) -> list[tuple[Any, ...]]:
     """Rows as Python values that compare by meaning: NaN equals NaN, and -0.0 differs from 0.0."""
     columns = [column.to_pylist() for column in table.columns]
-    return [tuple(_plain(value) for value in row) for row in zip(*columns, strict=True)]
+    return [tuple(_plain_value(value) for value in row) for row in zip(*columns, strict=True)]
 
 
-def unordered(table: pa.Table) -> list[tuple[Any, ...]]:
+def sorted_rows(table: pa.Table) -> list[tuple[Any, ...]]:
     """Rows in an order that depends on nothing but their values."""
-    return sorted(plain(table), key=repr)
+    return sorted(plain_rows(table), key=repr)
 
 
-def _plain(value: Any) -> Any:
+def _plain_value(value: Any) -> Any:
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else repr(value)
     if isinstance(value, list):
-        return [_plain(item) for item in value]
+        return [_plain_value(item) for item in value]
     if isinstance(value, tuple):
-        return tuple(_plain(item) for item in value)
+        return tuple(_plain_value(item) for item in value)
     if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
+        return {name: _plain_value(item) for name, item in value.items()}
     if isinstance(value, dt.datetime) and value.tzinfo is not None:
         return value.astimezone(dt.UTC)
     return value

@@ -49,7 +49,7 @@ def view_of(store: PartitionStore, definition: StoreDefinition) -> StateView:
     return StateView(definition, store.version.epoch, 0, {PartitionId(0): store.version})
 
 
-def in_pieces(batch: pa.RecordBatch, ends: Iterable[int] | None = None) -> pa.Table:
+def cut_batch(batch: pa.RecordBatch, ends: Iterable[int] | None = None) -> pa.Table:
     """The rows of an epoch as several batches.
 
     Args:
@@ -84,7 +84,7 @@ def apply_in_epochs(
                 if step in ("go on", "cut") and end < len(rows):
                     cuts += [end - begin] if step == "cut" else []
                     continue
-                batch, begin, cuts = in_pieces(batch_of(rows[begin:end]), cuts), end, []
+                batch, begin, cuts = cut_batch(batch_of(rows[begin:end]), cuts), end, []
                 epoch = Epoch(store.applied + 1)
                 store.apply(epoch, batch)
                 if step == "compact":

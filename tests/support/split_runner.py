@@ -22,7 +22,7 @@ from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.split.nodes import PART_PREFIX, Fragment, SelectSplit, SplitPlan
 from engine.sql.bind import BoundStatement, StoreReference, bind
 from engine.sql.literals import lift
-from engine.sql.parameters import with_types
+from engine.sql.parameters import fix_types
 from engine.sql.parse import parse
 
 WHOLE = "whole"
@@ -54,22 +54,22 @@ class SplitRunner:
         for schema in (WHOLE, COORDINATOR, *(f"host_{host}" for host in range(hosts))):
             self._connection.execute(f"CREATE SCHEMA {schema}")
         for definition, rows in stores.values():
-            self._spread(definition, rows.cast(definition.schema))
+            self._create_on_hosts(definition, rows.cast(definition.schema))
 
     @property
     def definitions(self) -> Collection[StoreDefinition]:
         """The stores."""
         return self._definitions.values()
 
-    def _spread(self, definition: StoreDefinition, rows: pa.Table) -> None:
-        self._create(f'{WHOLE}."{_stored(definition)}"', rows)
+    def _create_on_hosts(self, definition: StoreDefinition, rows: pa.Table) -> None:
+        self._create(f'{WHOLE}."{_stored_name(definition)}"', rows)
         placed = partition_of([rows.column(name) for name in definition.partition_by], definition.partitions)
         for host in range(self._hosts):
             is_global = definition.behaviour.is_global
             mask = pa.array(
                 [is_global or self._host_of(definition, int(number)) == host for number in placed], pa.bool_()
             )
-            self._create(f'host_{host}."{_stored(definition)}"', rows.filter(mask))
+            self._create(f'host_{host}."{_stored_name(definition)}"', rows.filter(mask))
 
     def _host_of(self, definition: StoreDefinition, partition: int) -> int:
         """Stores with equal partition counts are held alike; others are not."""
@@ -97,7 +97,7 @@ class SplitRunner:
         """A statement over the stores."""
         return bound_statement(sql, self.definitions)
 
-    def whole(self, bound: BoundStatement, parameters: Sequence[Any] = ()) -> pa.Table:
+    def run_whole(self, bound: BoundStatement, parameters: Sequence[Any] = ()) -> pa.Table:
         """The answer of the unsplit statement over all rows."""
         assert bound.tree is not None
         with self._scans(WHOLE, bound.references):
@@ -151,7 +151,7 @@ class SplitRunner:
         )
         for number, schema in enumerate(schemas):
             with self._scans(schema, fragment.references):
-                sql, values = _prepared(fragment.tree, bound, parameters)
+                sql, values = _prepare(fragment.tree, bound, parameters)
                 self._connection.execute(f"SET search_path = '{schema},main'")
                 made_here = (
                     f'CREATE TABLE main."{fragment.name}" AS {sql}'
@@ -164,10 +164,10 @@ class SplitRunner:
     def _scans(self, schema: str, references: Sequence[StoreReference]) -> Iterator[None]:
         """Scans of stores, and nothing but the columns that the statement asks for."""
         for each in references:
-            columns = ", ".join(f'"{_doubled(column)}"' for column in each.columns) or "1 AS __live"
+            columns = ", ".join(f'"{_double_quotes(column)}"' for column in each.columns) or "1 AS __live"
             self._connection.execute(
                 f'CREATE VIEW {schema}."{each.scan}" AS SELECT {columns} FROM '
-                f'{schema}."{_stored(each.definition)}"'
+                f'{schema}."{_stored_name(each.definition)}"'
             )
         try:
             yield
@@ -179,7 +179,7 @@ class SplitRunner:
         self, schema: str, tree: exp.Expr, bound: BoundStatement, parameters: Sequence[Any]
     ) -> pa.Table:
         self._connection.execute(f"SET search_path = '{schema},main'")
-        sql, values = _prepared(tree, bound, parameters)
+        sql, values = _prepare(tree, bound, parameters)
         return (
             self._connection.sql(sql, params=values) if values else self._connection.sql(sql)
         ).to_arrow_table()
@@ -188,14 +188,14 @@ class SplitRunner:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._connection.close()
 
 
-def _prepared(tree: exp.Expr, bound: BoundStatement, parameters: Sequence[Any]) -> tuple[str, list[Any]]:
+def _prepare(tree: exp.Expr, bound: BoundStatement, parameters: Sequence[Any]) -> tuple[str, list[Any]]:
     """A tree as SQL with typed parameters, numbered anew, and the values of those that are in it."""
-    typed = with_types(tree, [slot.type or pa.string() for slot in bound.parameters]).copy()
+    typed = fix_types(tree, [slot.type or pa.string() for slot in bound.parameters]).copy()
     marks = list(typed.find_all(exp.Placeholder))
     used = sorted({int(mark.name) for mark in marks})
     for mark in marks:
@@ -213,9 +213,9 @@ def _check_tables(tree: exp.Expr, allowed: Collection[str]) -> None:
             assert table.name in allowed, (table.name, allowed)
 
 
-def _stored(definition: StoreDefinition) -> str:
-    return _doubled(f"store {definition.name}")
+def _stored_name(definition: StoreDefinition) -> str:
+    return _double_quotes(f"store {definition.name}")
 
 
-def _doubled(name: str) -> str:
+def _double_quotes(name: str) -> str:
     return name.replace('"', '""')

@@ -10,7 +10,7 @@ from tests.support.waiting import PATIENCE_SECONDS
 
 
 @contextmanager
-def started(options: HostOptions) -> Iterator[Host]:
+def start_host(options: HostOptions) -> Iterator[Host]:
     """Start a host, wait until it has caught up with its changelog, and stop it after the block.
 
     Args:

@@ -69,6 +69,6 @@ class StoppingObjects:
             self._change()
             self._objects.delete([path])
 
-    def now(self) -> int:
-        """See `Objects.now`."""
-        return self._objects.now()
+    def current_time(self) -> int:
+        """See `Objects.current_time`."""
+        return self._objects.current_time()

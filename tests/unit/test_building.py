@@ -29,8 +29,8 @@ from flight_server.host.host import Host, HostOptions
 from flight_server.server.limits import ServerLimits
 from flight_server.wire.read_point import parse_read_point
 from tests.support.cluster import SMALL, Cluster, following_cluster, host_names
-from tests.support.following import GROUP, OPTIONS, define, following
-from tests.support.gated import Gate, gated
+from tests.support.following import GROUP, OPTIONS, define, run_follower
+from tests.support.gated import Gate, gate_changelog
 from tests.support.waiting import PATIENCE_SECONDS, wait_until
 
 EPOCHS, STOP = 12, Epoch(8)
@@ -90,8 +90,8 @@ class Building:
 def building(changelog: Changelog, directory: Path, epoch: Epoch = STOP) -> Iterator[Building]:
     gate = Gate(GROUP, epoch)
     with (
-        gated(changelog.uri, gate) as behind_gate,
-        following(behind_gate, directory) as follower,
+        gate_changelog(changelog.uri, gate) as behind_gate,
+        run_follower(behind_gate, directory) as follower,
         ExitStack() as resources,
     ):
         service = QueryService(follower, SMALL)
@@ -192,7 +192,7 @@ def test_a_group_that_never_stands_still_is_there_in_the_end(
             append(appender, DEBIT, account)
             account += 1
 
-    with ThreadPoolExecutor(1) as pool, following(changelog, tmp_path / "data") as follower:
+    with ThreadPoolExecutor(1) as pool, run_follower(changelog, tmp_path / "data") as follower:
         producing = pool.submit(produce)
         try:
             wait_until(lambda: follower.has_caught_up)
@@ -203,7 +203,10 @@ def test_a_group_that_never_stands_still_is_there_in_the_end(
 
 def test_ready_is_once_and_for_all(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
     gate = Gate(GROUP, Epoch(appender.epoch + 1))
-    with gated(changelog.uri, gate) as behind_gate, following(behind_gate, tmp_path / "data") as follower:
+    with (
+        gate_changelog(changelog.uri, gate) as behind_gate,
+        run_follower(behind_gate, tmp_path / "data") as follower,
+    ):
         wait_until(lambda: follower.has_caught_up)
         newest = append(appender, DEBIT, 99)
         assert gate.reached.wait(PATIENCE_SECONDS)
@@ -217,7 +220,7 @@ def test_ready_is_once_and_for_all(changelog: Changelog, appender: StoreAppender
 def test_a_host_with_all_of_it_on_its_disk_answers_at_once(
     changelog: Changelog, appender: StoreAppender, tmp_path: Path
 ) -> None:
-    with following(changelog, tmp_path / "data") as follower:
+    with run_follower(changelog, tmp_path / "data") as follower:
         assert follower.wait_for(GROUP, appender.epoch, PATIENCE_SECONDS)
     follower = Follower(changelog, tmp_path / "data", OPTIONS)
     follower._look_for_stores()  # what `start` does before its thread begins
@@ -232,7 +235,7 @@ def test_a_host_with_all_of_it_on_its_disk_answers_at_once(
 def test_a_host_that_was_away_answers_nothing_of_before(
     changelog: Changelog, appender: StoreAppender, tmp_path: Path
 ) -> None:
-    with following(changelog, tmp_path / "data") as follower:
+    with run_follower(changelog, tmp_path / "data") as follower:
         assert follower.wait_for(GROUP, appender.epoch, PATIENCE_SECONDS)
     missed = [append(appender, DEBIT, 100 + number) for number in range(6)]
     with building(changelog, tmp_path / "data", missed[3]) as host:
@@ -246,7 +249,7 @@ def test_a_lost_partition_is_waited_for(
     changelog: Changelog, appender: StoreAppender, tmp_path: Path
 ) -> None:
     """The others are read meanwhile where they are enough; they are never behind what was newest."""
-    with following(changelog, tmp_path / "data") as follower:
+    with run_follower(changelog, tmp_path / "data") as follower:
         assert follower.wait_for(GROUP, appender.epoch, PATIENCE_SECONDS)
     shutil.rmtree(tmp_path / "data" / "bank" / "debit" / "2")
     with building(changelog, tmp_path / "data") as host, ThreadPoolExecutor(1) as pool:
@@ -275,14 +278,14 @@ def host_of_two_groups(
     changelog = Changelog.open(str(tmp_path / "changelog"))
     sales = open_appender(changelog, [SALES])
     append(sales, SALES, 1)
-    with following(changelog, tmp_path / "data") as follower:
+    with run_follower(changelog, tmp_path / "data") as follower:
         assert follower.wait_for(OTHER, sales.epoch, PATIENCE_SECONDS)
     append(sales, SALES, 2)
     debit = open_appender(changelog, [DEBIT])
     for account in range(EPOCHS):
         append(debit, DEBIT, account)
     gate = Gate(GROUP, Epoch(2))
-    with gated(changelog.uri, gate) as behind_gate:
+    with gate_changelog(changelog.uri, gate) as behind_gate:
         monkeypatch.setattr("flight_server.host.host.Changelog.open", lambda *_: behind_gate)
         limits = ServerLimits(max_statements=statements, max_waiting=2)
         host = Host(
@@ -343,7 +346,7 @@ def test_statements_go_to_the_replica_that_has_it(
         cluster.wait_for({GROUP: appender.epoch}, PATIENCE_SECONDS)
     shutil.rmtree(tmp_path / hosts[0])
     gate = Gate(GROUP, STOP)
-    with gated(changelog.uri, gate) as behind_gate:
+    with gate_changelog(changelog.uri, gate) as behind_gate:
         opened = iter([behind_gate, changelog])
         monkeypatch.setattr(
             "tests.support.cluster.Follower", lambda _, *settings: Follower(next(opened), *settings)
@@ -393,7 +396,7 @@ def test_reports_that_differ_in_progress_alone_wake_nobody() -> None:
 def test_a_changelog_that_is_not_there_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     changelog = Changelog.open(str(tmp_path / "nowhere"))
     missing = "The changelog that this host follows does not exist yet"
-    with caplog.at_level(logging.WARNING), following(changelog, tmp_path / "data") as follower:
+    with caplog.at_level(logging.WARNING), run_follower(changelog, tmp_path / "data") as follower:
         assert f"There is no changelog at {changelog.uri} yet" in caplog.text
         service = QueryService(follower, SMALL)
         try:

@@ -7,7 +7,7 @@ import datetime as dt
 import pytest
 
 from engine.errors import InvalidInput
-from engine.model.durations import duration_text, microseconds_of_duration
+from engine.model.durations import duration_in_words, microseconds_of_duration
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_durations(written: str, seconds: float) -> None:
     ],
 )
 def test_durations_are_written_as_they_are_read(microseconds: int, text: str) -> None:
-    assert duration_text(microseconds) == text
+    assert duration_in_words(microseconds) == text
     assert microseconds_of_duration(text) == microseconds
 
 

@@ -18,7 +18,7 @@ from engine.model.migration import (
     RenameColumn,
     WidenColumn,
     convert_rows,
-    migrated,
+    migrate_definition,
     parse_changes,
 )
 from engine.model.schema import TOMBSTONE_COLUMN, StoreDefinition, define_store
@@ -40,7 +40,7 @@ def _rows(definition: StoreDefinition, *rows: tuple[Any, ...]) -> pa.RecordBatch
 
 def _in_steps(definition: StoreDefinition, *changes: Change) -> StoreDefinition:
     for generation, change in enumerate(changes, definition.generation + 1):
-        definition = migrated(definition, [change], generation)
+        definition = migrate_definition(definition, [change], generation)
     return definition
 
 
@@ -58,7 +58,7 @@ def test_a_column_that_is_added_has_its_default_in_rows_of_before() -> None:
 
 
 def test_a_column_keeps_its_values_under_another_name() -> None:
-    after = migrated(PLAYS, [RenameColumn("song", "song_id"), RenameColumn("note", "remark")], 1)
+    after = migrate_definition(PLAYS, [RenameColumn("song", "song_id"), RenameColumn("note", "remark")], 1)
     assert (after.key, after.partition_by) == (("song_id", "day"), ("song_id",))
     assert convert_rows(_rows(PLAYS, (1, None, 5, "a")), PLAYS, after).to_pylist() == [
         {"song_id": 1, "day": None, "count": 5, "remark": "a"}
@@ -158,7 +158,7 @@ def test_a_migrated_definition_is_stored_whole() -> None:
 )
 def test_what_cannot_be_done_is_refused_with_both_definitions(change: Change, cause: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        migrated(PLAYS, [change], 1)
+        migrate_definition(PLAYS, [change], 1)
     assert cause in refused.value.message
     assert f"It is: {PLAYS.describe()}. Asked for: plays (" in refused.value.message
 
@@ -168,7 +168,7 @@ def test_columns_that_say_which_rows_there_are_stay() -> None:
     store = define_store("s", rows, ["k"], behaviour=Behaviour(KeyValue("version"), Retention(10, "at")))
     for change in (DropColumn("at"), DropColumn("version"), WidenColumn("version", pa.int64())):
         with pytest.raises(InvalidInput, match="says which rows the store has"):
-            migrated(store, [change], 1)
+            migrate_definition(store, [change], 1)
 
 
 def test_columns_that_the_store_makes_stay() -> None:
@@ -180,21 +180,21 @@ def test_columns_that_the_store_makes_stay() -> None:
         WidenColumn("valid_to", pa.int64()),
     ):
         with pytest.raises(InvalidInput, match="valid_to is made by the store and stays as it is"):
-            migrated(store, [change], 1)
+            migrate_definition(store, [change], 1)
     with pytest.raises(InvalidInput, match="there is no column __written"):
-        migrated(store, [DropColumn("__written")], 1)
+        migrate_definition(store, [DropColumn("__written")], 1)
 
 
 def test_stores_that_fold_are_built_anew() -> None:
     merge = Behaviour(Merge((MergedColumn("total", Function.SUM, "v"),)))
     store = define_store("s", pa.schema([("k", pa.int64()), ("total", pa.int64())]), ["k"], behaviour=merge)
     with pytest.raises(InvalidInput, match="fill a new store beside it and switch"):
-        migrated(store, [AddColumn("x", pa.int8())], 1)
+        migrate_definition(store, [AddColumn("x", pa.int8())], 1)
 
 
 def test_columns_run_out() -> None:
     with pytest.raises(InvalidInput, match="as many columns as one can have"):
-        migrated(replace(PLAYS, next_column=MAX_COLUMN_NUMBER + 1), [AddColumn("x", pa.int8())], 1)
+        migrate_definition(replace(PLAYS, next_column=MAX_COLUMN_NUMBER + 1), [AddColumn("x", pa.int8())], 1)
 
 
 def test_changes_are_read_from_text() -> None:

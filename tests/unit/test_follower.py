@@ -16,7 +16,7 @@ from engine.model.schema import Epoch, StoreName
 from engine.replica.follower import Follower
 from engine.replica.group_setup import GroupSetup
 from engine.scan import BuildingError
-from tests.support.following import GROUP, OPTIONS, contents, define, following
+from tests.support.following import GROUP, OPTIONS, contents, define, run_follower
 from tests.support.waiting import wait_until
 
 WAIT_SECONDS = 60.0
@@ -59,7 +59,7 @@ def appender(changelog: Changelog) -> StoreAppender:
 def test_epochs_become_visible_together(
     changelog: Changelog, appender: StoreAppender, tmp_path: Path
 ) -> None:
-    with following(changelog, tmp_path / "data") as follower:
+    with run_follower(changelog, tmp_path / "data") as follower:
         for number in range(20):
             epoch = append(appender, {number: number, 100: number}, {number: -number, 100: -number})
             assert follower.wait_for(GROUP, epoch, WAIT_SECONDS)
@@ -71,10 +71,10 @@ def test_epochs_become_visible_together(
 def test_a_restart_shows_the_same_and_goes_on(
     changelog: Changelog, appender: StoreAppender, tmp_path: Path
 ) -> None:
-    with following(changelog, tmp_path / "data") as follower:
+    with run_follower(changelog, tmp_path / "data") as follower:
         assert follower.wait_for(GROUP, append(appender, {1: 10, 2: 20}, {1: 1}), WAIT_SECONDS)
     missed = append(appender, {1: None, 3: 30}, {})
-    with following(changelog, tmp_path / "data") as follower:
+    with run_follower(changelog, tmp_path / "data") as follower:
         assert follower.wait_for(GROUP, missed, WAIT_SECONDS)
         assert both(follower) == ({2: 20, 3: 30}, {1: 1})
 
@@ -89,7 +89,7 @@ def test_a_group_whose_partitions_cannot_be_opened_at_first(
         newest = append(appender, {number: number}, {number: -number})
     with monkeypatch.context() as patched:
         patched.setattr(GroupSetup, "open", fail)
-        with following(changelog, tmp_path / "data") as follower:
+        with run_follower(changelog, tmp_path / "data") as follower:
             assert {row.problem for row in follower.status()} == {
                 "Partition 0 of store credit cannot be opened: The disk does not answer."
             }
@@ -111,14 +111,14 @@ def test_a_group_whose_partitions_cannot_be_opened_at_first(
 def test_a_clean_restart_can_be_read_at_once(
     changelog: Changelog, appender: StoreAppender, tmp_path: Path
 ) -> None:
-    with following(changelog, tmp_path / "data") as follower:
+    with run_follower(changelog, tmp_path / "data") as follower:
         assert follower.wait_for(GROUP, append(appender, {1: 10}, {}), WAIT_SECONDS)
-    with following(changelog, tmp_path / "data") as follower:
+    with run_follower(changelog, tmp_path / "data") as follower:
         assert both(follower) == ({1: 10}, {})
 
 
 def test_a_lost_directory_is_rebuilt(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
-    with following(changelog, tmp_path / "data") as follower:
+    with run_follower(changelog, tmp_path / "data") as follower:
         for number in range(10):
             newest = append(appender, {number: number, 7: None}, {number: number})
         assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
@@ -127,7 +127,7 @@ def test_a_lost_directory_is_rebuilt(changelog: Changelog, appender: StoreAppend
     assert lost
     for path in lost:
         shutil.rmtree(path)
-    with following(changelog, tmp_path / "data") as follower:
+    with run_follower(changelog, tmp_path / "data") as follower:
         assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
         assert both(follower) == before
 
@@ -140,14 +140,14 @@ def test_many_epochs_at_once_equal_one_by_one(
     append(appender, {9: 9}, {}, replaced=("debit",))
     append(appender, {10: 10, 9: None}, {6: 66})
     newest = append(appender, {11: 11}, {})
-    with following(changelog, tmp_path / "data") as follower:
+    with run_follower(changelog, tmp_path / "data") as follower:
         assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
         assert both(follower) == ({10: 10, 11: 11}, {6: 66})
 
 
 def test_a_store_that_joins_later(changelog: Changelog, tmp_path: Path) -> None:
     append_debit = open_appender(changelog, [DEBIT])
-    with following(changelog, tmp_path / "data") as follower:
+    with run_follower(changelog, tmp_path / "data") as follower:
         epoch = append_debit.append({"debit": rows({1: 1}).drop_columns("removed")}).epoch
         assert follower.wait_for(GROUP, epoch, WAIT_SECONDS)
         with pytest.raises(NotFound, match="no store credit"), follower.snapshot([CREDIT.name]):
@@ -183,7 +183,7 @@ def test_a_damaged_commit_stops_the_group_and_not_its_queries(
     changelog: Changelog, appender: StoreAppender, tmp_path: Path
 ) -> None:
     first = append(appender, {1: 1}, {})
-    with following(changelog, tmp_path / "data") as follower:
+    with run_follower(changelog, tmp_path / "data") as follower:
         assert follower.wait_for(GROUP, first, WAIT_SECONDS)
         bad, place, whole = bring_damaged(tmp_path / "changelog", tmp_path / "elsewhere")
         wait_until(lambda: any(row.problem for row in follower.status()))
@@ -194,7 +194,7 @@ def test_a_damaged_commit_stops_the_group_and_not_its_queries(
         assert GROUP in status.problem
         assert str(tmp_path) not in status.problem
     # Who starts now cannot come to what is newest, and does not answer as if it had.
-    with following(changelog, tmp_path / "data") as follower:
+    with run_follower(changelog, tmp_path / "data") as follower:
         wait_until(lambda: any("damaged" in row.problem for row in follower.status()))
         with pytest.raises(
             BuildingError, match=rf"at epoch {bad - 1} of {bad + 1} .* does not get on: .*damaged"
@@ -211,7 +211,7 @@ def test_a_damaged_commit_stops_the_group_and_not_its_queries(
 def test_a_view_outlives_later_epochs_and_compaction(
     changelog: Changelog, appender: StoreAppender, tmp_path: Path
 ) -> None:
-    with following(changelog, tmp_path / "data") as follower:
+    with run_follower(changelog, tmp_path / "data") as follower:
         assert follower.wait_for(GROUP, append(appender, dict.fromkeys(range(50), 0), {}), WAIT_SECONDS)
         with follower.snapshot([DEBIT.name]) as views:
             for number in range(1, 30):
@@ -222,7 +222,7 @@ def test_a_view_outlives_later_epochs_and_compaction(
 
 
 def test_status_counts(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
-    with following(changelog, tmp_path / "data") as follower:
+    with run_follower(changelog, tmp_path / "data") as follower:
         newest = append(appender, {1: 1, 2: 2}, {3: 3})
         assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
         credit, debit = follower.status()
@@ -240,7 +240,7 @@ def test_status_counts(changelog: Changelog, appender: StoreAppender, tmp_path: 
 def test_a_data_directory_serves_one_changelog_only(
     changelog: Changelog, appender: StoreAppender, tmp_path: Path
 ) -> None:
-    with following(changelog, tmp_path / "data"):
+    with run_follower(changelog, tmp_path / "data"):
         pass
     other = Changelog.open(str(tmp_path / "other"))
     open_appender(other, [DEBIT])
@@ -263,7 +263,7 @@ def test_a_damaged_data_directory_is_refused(
 def test_a_lookup_of_many_keys_finds_each_once(
     changelog: Changelog, appender: StoreAppender, tmp_path: Path
 ) -> None:
-    with following(changelog, tmp_path / "data") as follower:
+    with run_follower(changelog, tmp_path / "data") as follower:
         append(appender, dict.fromkeys(range(3000), 1), {})
         newest = append(appender, dict.fromkeys(range(0, 3000, 3), 2) | {7: None}, {})
         assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
@@ -284,7 +284,7 @@ def test_a_partition_that_cannot_be_opened_for_a_while(changelog: Changelog, tmp
     obstacle = tmp_path / "data" / "bank" / "credit" / "2"
     obstacle.parent.mkdir(parents=True)
     obstacle.write_text("no directory")
-    with following(changelog, tmp_path / "data") as follower:
+    with run_follower(changelog, tmp_path / "data") as follower:
         epoch = append_debit.append({"debit": rows({1: 1}).drop_columns("removed")}).epoch
         assert follower.wait_for(GROUP, epoch, WAIT_SECONDS)
         blocked = append(open_appender(changelog, [DEBIT, CREDIT]), {2: 2}, {3: 3})
@@ -300,7 +300,7 @@ def test_a_partition_that_cannot_be_opened_for_a_while(changelog: Changelog, tmp
 
 def test_a_switched_name_is_noticed(changelog: Changelog, appender: StoreAppender, tmp_path: Path) -> None:
     best = StoreName("best")
-    with following(changelog, tmp_path / "data") as follower:
+    with run_follower(changelog, tmp_path / "data") as follower:
         assert follower.wait_for(GROUP, append(appender, {1: 10}, {1: 1}), WAIT_SECONDS)
         assert follower.tables() is follower.definitions()
         changelog.switch(DEBIT.name, CREDIT.name)
@@ -311,5 +311,5 @@ def test_a_switched_name_is_noticed(changelog: Changelog, appender: StoreAppende
         # Nobody tells of this one.
         changelog.switch(DEBIT.name, DEBIT.name)
         wait_until(lambda: follower.tables() == {"debit": DEBIT, "credit": CREDIT, "best": DEBIT})
-    with following(changelog, tmp_path / "data") as follower:
+    with run_follower(changelog, tmp_path / "data") as follower:
         assert follower.tables() == {"debit": DEBIT, "credit": CREDIT, "best": DEBIT}

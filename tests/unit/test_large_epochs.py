@@ -12,7 +12,7 @@ import pytest
 from engine.changelog import Changelog
 from engine.changelog.rows import partition_rows
 from engine.model.schema import Epoch, GroupName, define_store
-from tests.support.following import OPTIONS, following, live_rows
+from tests.support.following import OPTIONS, live_rows, run_follower
 from tests.support.waiting import PATIENCE_SECONDS, wait_until
 
 MOST_BYTES, ROW_BYTES, TASKS = 1 << 16, 1 << 12, 40
@@ -55,7 +55,7 @@ def test_an_epoch_of_many_files_is_applied_in_pieces_and_seen_as_one(
     small = writer.append({PAGES.name: partition_rows(PAGES, rows(0, 3, "a"))})
     options = replace(OPTIONS, state=replace(OPTIONS.state, apply_bytes=MOST_BYTES))
     seen: set[tuple[Epoch, int]] = set()
-    with following(changelog, tmp_path / "data", options) as follower:
+    with run_follower(changelog, tmp_path / "data", options) as follower:
         assert follower.wait_for(GROUP, small.epoch, PATIENCE_SECONDS)
 
         def look() -> bool:
@@ -86,7 +86,7 @@ def test_an_epoch_of_many_files_is_applied_in_pieces_and_seen_as_one(
             url: letter * ROW_BYTES for url, letter in expected.items()
         }
     with (
-        following(changelog, tmp_path / "data", options) as follower,
+        run_follower(changelog, tmp_path / "data", options) as follower,
         follower.snapshot([PAGES.name]) as views,
     ):
         assert len(live_rows(views[PAGES.name])) == TASKS + 1

@@ -17,7 +17,7 @@ from engine.model.migration import AddColumn, Change, RenameColumn, WidenColumn
 from engine.model.schema import Epoch, StoreName
 from engine.replica.compactor import Compactor
 from engine.replica.follower import Follower
-from tests.support.following import GROUP, OPTIONS, define, following, live_rows
+from tests.support.following import GROUP, OPTIONS, define, live_rows, run_follower
 from tests.support.waiting import wait_until
 
 WAIT_SECONDS = 60.0
@@ -72,7 +72,7 @@ def migrate(changelog: Changelog, appender: StoreAppender, *changes: Change) -> 
 def test_each_epoch_has_the_shape_of_its_generation(
     changelog: Changelog, appender: StoreAppender, tmp_path: Path
 ) -> None:
-    with following(changelog, tmp_path / "data") as follower:
+    with run_follower(changelog, tmp_path / "data") as follower:
         before = append(appender, 1)
         assert follower.wait_for(GROUP, before, WAIT_SECONDS)
         follower.hold({GROUP: before}, WAIT_SECONDS)
@@ -96,7 +96,7 @@ def test_each_epoch_has_the_shape_of_its_generation(
 def test_old_segments_are_rewritten_in_the_background(
     changelog: Changelog, appender: StoreAppender, tmp_path: Path
 ) -> None:
-    with following(changelog, tmp_path / "data") as follower:
+    with run_follower(changelog, tmp_path / "data") as follower:
         append(appender, *range(100))
         assert follower.wait_for(
             GROUP,
@@ -114,10 +114,10 @@ def test_a_restart_goes_on_with_what_is_to_be_rewritten(
     newest = migrate(changelog, appender, NOTE)
     with monkeypatch.context() as patched:
         patched.setattr(Compactor, "_compact", lambda *_: None)
-        with following(changelog, tmp_path / "data") as follower:
+        with run_follower(changelog, tmp_path / "data") as follower:
             assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
             assert not are_in_shape(follower)
-    with following(changelog, tmp_path / "data") as follower:
+    with run_follower(changelog, tmp_path / "data") as follower:
         wait_until(lambda: are_in_shape(follower))
         assert len(rows_of(follower, DEBIT.name)) == 100
 
@@ -127,11 +127,11 @@ def test_a_store_that_comes_when_others_were_migrated(
 ) -> None:
     append(appender, 1)
     newest = migrate(changelog, appender, NOTE)
-    with following(changelog, tmp_path / "data") as follower:
+    with run_follower(changelog, tmp_path / "data") as follower:
         assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
         changelog.create_store(define("later"))
         wait_until(lambda: "later" in follower.definitions())
-    with following(changelog, tmp_path / "data") as follower:
+    with run_follower(changelog, tmp_path / "data") as follower:
         assert generation_of(follower) == 1, "no epoch has come since"
         assert rows_of(follower, DEBIT.name) == [{"account": 1, "amount": 1, "note": "none"}]
         wait_until(lambda: follower.definitions()[DEBIT.name].generation == 1)
@@ -141,18 +141,18 @@ def test_partitions_that_a_death_left_before_and_behind_a_migration(
     changelog: Changelog, appender: StoreAppender, tmp_path: Path
 ) -> None:
     data, saved = tmp_path / "data", tmp_path / "saved"
-    with following(changelog, data) as follower:
+    with run_follower(changelog, data) as follower:
         assert follower.wait_for(GROUP, append(appender, *range(40)), WAIT_SECONDS)
     (partition,) = data.rglob("debit/2")
     shutil.copytree(partition, saved)
     migrate(changelog, appender, NOTE)
     newest = append(appender, *range(20, 60))
-    with following(changelog, data) as follower:
+    with run_follower(changelog, data) as follower:
         assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
         kept = rows_of(follower, DEBIT.name)
     shutil.rmtree(partition)
     shutil.move(saved, partition)
-    with following(changelog, data) as follower:
+    with run_follower(changelog, data) as follower:
         assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
         assert rows_of(follower, DEBIT.name) == kept
         assert generation_of(follower) == 1
@@ -162,7 +162,7 @@ def test_a_host_without_partitions_knows_the_shapes(
     changelog: Changelog, appender: StoreAppender, tmp_path: Path
 ) -> None:
     newest = migrate(changelog, appender, NOTE)
-    with following(changelog, tmp_path / "data", replace(OPTIONS, held=lambda definition: ())) as follower:
+    with run_follower(changelog, tmp_path / "data", replace(OPTIONS, held=lambda definition: ())) as follower:
         assert follower.wait_for(GROUP, newest, WAIT_SECONDS)
         assert generation_of(follower) == 1
         wait_until(lambda: follower.definitions()[DEBIT.name].generation == 1)
@@ -188,7 +188,7 @@ def test_readers_go_on_while_migrations_and_rewrites_do(
             looks += 1
         return looks
 
-    with following(changelog, tmp_path / "data") as follower, ThreadPoolExecutor(2) as readers:
+    with run_follower(changelog, tmp_path / "data") as follower, ThreadPoolExecutor(2) as readers:
         assert follower.wait_for(GROUP, append(appender, *range(300)), WAIT_SECONDS)
         looking = [readers.submit(read, follower) for _ in range(2)]
         try:

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pyarrow as pa
 import pytest
 
-from flight_server.wire.repeated import LEAST_ROWS, Repeated, decoded, decoded_schema
+from flight_server.wire.repeated import LEAST_ROWS, Repeated, decode, decoded_schema
 
 ROWS = 1000
 REPEATING = ["metal", None, "", "日本", "progressive rock"] * (ROWS // 5)
@@ -26,18 +26,18 @@ def _travelled(batches: list[pa.RecordBatch], repeated: Repeated) -> list[pa.Rec
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, repeated.schema) as writer:
         for batch in batches:
-            writer.write_batch(repeated.encoded(batch))
+            writer.write_batch(repeated.encode(batch))
     reader = pa.ipc.open_stream(sink.getvalue())
     schema = decoded_schema(reader.schema)
-    return [decoded(batch, schema) for batch in reader]
+    return [decode(batch, schema) for batch in reader]
 
 
 def test_columns_that_repeat_are_dictionaries_and_come_back_as_they_were() -> None:
     schema = BATCH.schema.with_metadata({"about": "them"})
-    repeated = Repeated.of(schema, [BATCH])
-    assert repeated.places == (0,)
+    repeated = Repeated.from_sample(schema, [BATCH])
+    assert repeated.indexes == (0,)
     assert repeated.schema.metadata == {b"about": b"them"}
-    assert repeated.encoded(BATCH).nbytes < BATCH.nbytes - 5 * ROWS
+    assert repeated.encode(BATCH).nbytes < BATCH.nbytes - 5 * ROWS
     later = BATCH.set_column(0, "genre", pa.array(DIFFERENT))
     batches = [BATCH, later, BATCH.slice(0, 0), BATCH.slice(3, 70)]
     assert _travelled(batches, repeated) == batches
@@ -55,16 +55,16 @@ def test_columns_that_repeat_are_dictionaries_and_come_back_as_they_were() -> No
 )
 def test_what_is_not_worth_it_stays(first: list[pa.RecordBatch]) -> None:
     schema = first[0].schema if first else BATCH.schema
-    repeated = Repeated.of(schema, first)
-    assert repeated.places == ()
+    repeated = Repeated.from_sample(schema, first)
+    assert repeated.indexes == ()
     assert repeated.schema == schema
-    assert all(repeated.encoded(batch) is batch for batch in first)
+    assert all(repeated.encode(batch) is batch for batch in first)
 
 
 def test_batches_without_columns_keep_their_rows() -> None:
     table = pa.table({"n": [1, 2, 3]}).select([])
     batches = table.to_batches()
-    found = [decoded(batch, decoded_schema(table.schema)) for batch in batches]
+    found = [decode(batch, decoded_schema(table.schema)) for batch in batches]
     assert [batch.num_rows for batch in found] == [batch.num_rows for batch in batches]
 
 
@@ -73,8 +73,8 @@ def test_every_batch_has_its_own_dictionary() -> None:
         pa.record_batch({"word": [f"word {number} {place % 3}" for place in range(100)]})
         for number in range(20)
     ]
-    repeated = Repeated.of(batches[0].schema, batches[:1])
-    assert repeated.places == (0,)
+    repeated = Repeated.from_sample(batches[0].schema, batches[:1])
+    assert repeated.indexes == (0,)
     assert _travelled(batches, repeated) == batches
-    sizes = [repeated.encoded(batch).nbytes for batch in batches]
+    sizes = [repeated.encode(batch).nbytes for batch in batches]
     assert all(abs(one - other) < 50 for one, other in pairwise(sizes))

@@ -49,7 +49,7 @@ def held(*numbers: int) -> FollowerOptions:
 def following(
     changelog: Changelog, directory: Path, options: FollowerOptions = OPTIONS
 ) -> AbstractContextManager[Follower]:
-    return support.following(changelog, directory, options)
+    return support.run_follower(changelog, directory, options)
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from engine.model.kinds import Behaviour, Retention
 from engine.model.schema import Epoch, PartitionId, StoreDefinition, define_store
 from engine.replica.follower import Follower, FollowerOptions
 from engine.replica.snapshotter import SnapshotOptions
-from tests.support.following import GROUP, OPTIONS, contents, define, following
+from tests.support.following import GROUP, OPTIONS, contents, define, run_follower
 from tests.support.quick_directory import quick_directory
 from tests.support.waiting import PATIENCE_SECONDS, wait_until
 
@@ -101,7 +101,7 @@ def with_snapshot(
 ) -> dict[int, int]:
     """Epochs, of which the first ones have given way to a snapshot, and a few behind it."""
     known = dict(before or {})
-    with following(changelog, directory, taking()) as follower:
+    with run_follower(changelog, directory, taking()) as follower:
         append_some(appender, EPOCHS_BETWEEN, known)
         snapshot = wait_for_snapshot(changelog, EPOCHS_BETWEEN)
         wait_until(lambda: not changelog.holds(GROUP, Epoch(snapshot - 1)))
@@ -115,7 +115,7 @@ def with_snapshot(
 def check(
     changelog: Changelog, directory: Path, known: dict[int, int], options: FollowerOptions = NEVER
 ) -> None:
-    with following(changelog, directory, options) as follower:
+    with run_follower(changelog, directory, options) as follower:
         assert follower.wait_for(GROUP, changelog.newest_epoch(GROUP), PATIENCE_SECONDS)
         assert debit(follower) == known
 
@@ -142,7 +142,7 @@ def test_a_host_that_was_away_for_long_comes_back(
     changelog: Changelog, appender: StoreAppender, tmp_path: Path
 ) -> None:
     away = append(appender, {1: 1, 77: 77})
-    with following(changelog, tmp_path / "away", NEVER) as follower:
+    with run_follower(changelog, tmp_path / "away", NEVER) as follower:
         assert follower.wait_for(GROUP, away, PATIENCE_SECONDS)
     known = with_snapshot(changelog, appender, tmp_path / "data", {1: 1, 77: 77})
     assert not changelog.holds(GROUP, away)
@@ -155,7 +155,7 @@ def test_a_running_host_that_missed_it_all_comes_back(
     """Its disk was full, say. Then nothing says that there is news: what follows its epoch is not there."""
     monkeypatch.setattr("engine.replica.catch_up.SECONDS_BETWEEN_DOUBTS", 0.05)
     away = append(appender, {1: 1})
-    with following(changelog, tmp_path / "away", replace(NEVER, poll_seconds=0.02)) as follower:
+    with run_follower(changelog, tmp_path / "away", replace(NEVER, poll_seconds=0.02)) as follower:
         assert follower.wait_for(GROUP, away, PATIENCE_SECONDS)
         hidden = tmp_path / "changelog" / "groups" / "bank"
         elsewhere = Changelog.open(str(tmp_path / "elsewhere"))
@@ -172,10 +172,10 @@ def test_a_few_epochs_are_read_rather_than_a_snapshot(
     changelog: Changelog, appender: StoreAppender, tmp_path: Path
 ) -> None:
     known: dict[int, int] = {}
-    with following(changelog, tmp_path / "data", taking(retention=SnapshotRetention(kept=9))) as follower:
+    with run_follower(changelog, tmp_path / "data", taking(retention=SnapshotRetention(kept=9))) as follower:
         assert follower.wait_for(GROUP, append_some(appender, 3, known), PATIENCE_SECONDS)
     append_some(appender, EPOCHS_BETWEEN, known)
-    with following(changelog, tmp_path / "other", taking(retention=SnapshotRetention(kept=9))):
+    with run_follower(changelog, tmp_path / "other", taking(retention=SnapshotRetention(kept=9))):
         snapshot = wait_for_snapshot(changelog, EPOCHS_BETWEEN)
     for path in (tmp_path / "changelog" / "groups" / "bank" / "snapshots").rglob("*.arrow"):
         path.unlink()  # whoever reads it notices
@@ -190,7 +190,7 @@ def test_a_number_that_a_zombie_took_again_is_not_read(
     never counted.
     """
     away = append(appender, {1: 1})
-    with following(changelog, tmp_path / "away", NEVER) as follower:
+    with run_follower(changelog, tmp_path / "away", NEVER) as follower:
         assert follower.wait_for(GROUP, away, PATIENCE_SECONDS)
     following_commit = changelog.read_commit(GROUP, append(appender, {1: 666, 666: 666}))
     assert following_commit is not None
@@ -223,7 +223,7 @@ def test_what_has_expired_stays_away(changelog: Changelog, tmp_path: Path) -> No
         )
         return appender.append({"seen": table}, watermark=moment).epoch
 
-    with following(changelog, tmp_path / "data", taking()):
+    with run_follower(changelog, tmp_path / "data", taking()):
         for seconds in range(EPOCHS_BETWEEN + 2):
             append_at(seconds, seconds)
         wait_for_snapshot(changelog, EPOCHS_BETWEEN)
@@ -231,7 +231,7 @@ def test_what_has_expired_stays_away(changelog: Changelog, tmp_path: Path) -> No
     late = start + dt.timedelta(seconds=1)
     table = pa.table({"account": [1000], "amount": [1], "seen": pa.array([late], pa.timestamp("us", "UTC"))})
     newest = appender.append({"seen": table}).epoch
-    with following(changelog, tmp_path / "data", NEVER) as follower:
+    with run_follower(changelog, tmp_path / "data", NEVER) as follower:
         assert follower.wait_for(GROUP, newest, PATIENCE_SECONDS)
         with follower.snapshot([store.name]) as views:
             assert sorted(contents(views[store.name])) == [EPOCHS_BETWEEN, EPOCHS_BETWEEN + 1]
@@ -251,7 +251,7 @@ def newest_of(changelog_directory: Path, pattern: str) -> Path:
 
 def two_snapshots(changelog: Changelog, appender: StoreAppender, directory: Path) -> dict[int, int]:
     known: dict[int, int] = {}
-    with following(
+    with run_follower(
         changelog, directory, taking(retention=SnapshotRetention(kept=2, tail_seconds=0))
     ) as follower:
         append_some(appender, EPOCHS_BETWEEN, known)
@@ -284,7 +284,7 @@ def test_without_any_snapshot_that_can_be_read_nothing_is_shown(
     shutil.copytree(tmp_path / "changelog", saved)
     for path in (tmp_path / "changelog" / "groups" / "bank" / "snapshots").rglob(pattern):
         damage(path)
-    with following(Changelog.open(changelog.uri), tmp_path / "data", NEVER) as follower:
+    with run_follower(Changelog.open(changelog.uri), tmp_path / "data", NEVER) as follower:
         wait_until(
             lambda: any("no snapshot can be read any more" in row.problem for row in follower.status())
         )
@@ -299,12 +299,12 @@ def test_a_snapshot_leads_past_a_damaged_commit(
     changelog: Changelog, appender: StoreAppender, tmp_path: Path
 ) -> None:
     known: dict[int, int] = {}
-    with following(changelog, tmp_path / "data", NEVER) as follower:
+    with run_follower(changelog, tmp_path / "data", NEVER) as follower:
         before = append_some(appender, 3, known)
         assert follower.wait_for(GROUP, before, PATIENCE_SECONDS)
     bad = append(appender, {9: 9})
     known |= {9: 9}
-    with following(changelog, tmp_path / "other", taking(retention=SnapshotRetention(kept=9))):
+    with run_follower(changelog, tmp_path / "other", taking(retention=SnapshotRetention(kept=9))):
         append_some(appender, EPOCHS_BETWEEN, known)
         wait_for_snapshot(changelog, EPOCHS_BETWEEN)
     damage(tmp_path / "changelog" / "groups" / "bank" / f"{bad:020d}.commit")
@@ -319,7 +319,7 @@ def test_a_full_disk_stops_no_host(
     known: dict[int, int] = {}
     append(appender, {0: 0})
     (directory / "snapshots").write_text("no directory")
-    with following(changelog, tmp_path / "data", taking()) as follower:
+    with run_follower(changelog, tmp_path / "data", taking()) as follower:
         newest = append_some(appender, EPOCHS_BETWEEN, known)
         assert follower.wait_for(GROUP, newest, PATIENCE_SECONDS)
         wait_until(lambda: "is not getting on: The changelog's directory cannot be written" in caplog.text)
@@ -341,7 +341,7 @@ def deployed(host: HostName, replication: int, patience_seconds: float = 30.0) -
 
     options = taking()
     snapshots = replace(options.snapshots, rank=rank, patience_seconds=patience_seconds)
-    return replace(options, held=partial(assignment.held, host), snapshots=snapshots)
+    return replace(options, held=partial(assignment.held_partitions, host), snapshots=snapshots)
 
 
 @contextmanager
@@ -349,7 +349,7 @@ def hosts(changelog: Changelog, directory: Path, replication: int) -> Iterator[l
     with ExitStack() as stack:
         yield [
             stack.enter_context(
-                following(Changelog.open(changelog.uri), directory / host, deployed(host, replication))
+                run_follower(Changelog.open(changelog.uri), directory / host, deployed(host, replication))
             )
             for host in HOSTS
         ]
@@ -359,7 +359,7 @@ def merged(followers: list[Follower]) -> dict[int, int]:
     """What hosts that share the partitions hold together."""
     found: dict[int, int] = {}
     for host, follower in zip(HOSTS, followers, strict=True):
-        numbers = Assignment(tuple(HOSTS)).held(host, DEBIT)
+        numbers = Assignment(tuple(HOSTS)).held_partitions(host, DEBIT)
         with follower.snapshot([DEBIT.name], partitions={DEBIT.name: numbers}) as views:
             found |= contents(views[DEBIT.name])
     return found
@@ -372,7 +372,7 @@ def test_hosts_write_a_snapshot_together(
     with hosts(changelog, tmp_path, 1):
         append_some(appender, EPOCHS_BETWEEN, known)
         wait_for_snapshot(changelog, EPOCHS_BETWEEN)
-    snapshot = changelog.snapshots(GROUP).newest()
+    snapshot = changelog.snapshots(GROUP).newest_snapshot()
     assert snapshot is not None
     assert len(snapshot.parts) == 2
     append(appender, {3: 33})
@@ -391,12 +391,12 @@ def test_a_host_that_is_gone_holds_up_the_snapshot(
 ) -> None:
     """It comes back later, and stops at the same epoch."""
     known: dict[int, int] = {}
-    with following(changelog, tmp_path / "h1", deployed(HOSTS[0], 1)) as follower:
+    with run_follower(changelog, tmp_path / "h1", deployed(HOSTS[0], 1)) as follower:
         newest = append_some(appender, EPOCHS_BETWEEN + 3, known)
         assert follower.wait_for(GROUP, newest, PATIENCE_SECONDS)
         wait_until(lambda: len(changelog.snapshots(GROUP).parts(Epoch(EPOCHS_BETWEEN))) == 1)
         assert snapshots_of(changelog) == []
-        with following(changelog, tmp_path / "h2", deployed(HOSTS[1], 1)):
+        with run_follower(changelog, tmp_path / "h2", deployed(HOSTS[1], 1)):
             assert wait_for_snapshot(changelog, EPOCHS_BETWEEN) == EPOCHS_BETWEEN
     check(changelog, tmp_path / "alone", known)
 
@@ -405,12 +405,12 @@ def test_a_replica_writes_for_one_that_is_gone(
     changelog: Changelog, appender: StoreAppender, tmp_path: Path
 ) -> None:
     known: dict[int, int] = {}
-    with following(changelog, tmp_path / "h1", deployed(HOSTS[0], 2, patience_seconds=0.2)):
+    with run_follower(changelog, tmp_path / "h1", deployed(HOSTS[0], 2, patience_seconds=0.2)):
         began = time.monotonic()
         append_some(appender, EPOCHS_BETWEEN, known)
         wait_for_snapshot(changelog, EPOCHS_BETWEEN)
         assert time.monotonic() - began > 0.2
-    snapshot = changelog.snapshots(GROUP).newest()
+    snapshot = changelog.snapshots(GROUP).newest_snapshot()
     assert snapshot is not None
     assert len(snapshot.parts) == 2
     check(changelog, tmp_path / "alone", known)
@@ -429,7 +429,7 @@ def test_a_changelog_of_many_epochs_stays_small() -> None:
         writer = changelog.writer(GROUP, "w")
         options = taking(64, SnapshotRetention(kept=2, tail_seconds=0))
         most = 0
-        with following(changelog, root / "data", options) as follower:
+        with run_follower(changelog, root / "data", options) as follower:
             for number in range(EPOCHS):
                 newest = writer.append({store.name: {PartitionId(0): batch({1: number})}}).epoch
                 if number % 500 == 499:
@@ -440,7 +440,7 @@ def test_a_changelog_of_many_epochs_stays_small() -> None:
             assert status.segments <= 64
         assert most < 1_500
         shutil.rmtree(root / "data")
-        with following(changelog, root / "data", options) as follower:
+        with run_follower(changelog, root / "data", options) as follower:
             assert follower.wait_for(GROUP, newest, PATIENCE_SECONDS)
             with follower.snapshot([store.name]) as views:
                 assert contents(views[store.name]) == {1: EPOCHS - 1}
@@ -452,7 +452,7 @@ def test_a_host_that_stops_takes_back_what_it_began(
     known: dict[int, int] = {}
     append_some(appender, EPOCHS_BETWEEN, known)
     for _ in range(3):
-        with following(changelog, tmp_path / "data", taking()):
+        with run_follower(changelog, tmp_path / "data", taking()):
             pass
     check(changelog, tmp_path / "data", known, taking())
 
@@ -469,7 +469,7 @@ def test_a_failure_that_nobody_expected_is_named(
 
     options = taking()
     known: dict[int, int] = {}
-    with following(
+    with run_follower(
         changelog, tmp_path / "data", replace(options, snapshots=replace(options.snapshots, rank=rank))
     ) as follower:
         wait_until(lambda: {status.problem for status in follower.status()} == {""})
@@ -499,7 +499,7 @@ def test_an_epoch_1_that_was_created_anew_is_not_applied(
     first.write_bytes(created)
     for snapshot in (tmp_path / "changelog").rglob("*.snapshot"):
         damage(snapshot)
-    with following(Changelog.open(changelog.uri), tmp_path / "other", NEVER) as follower:
+    with run_follower(Changelog.open(changelog.uri), tmp_path / "other", NEVER) as follower:
         wait_until(lambda: all("no snapshot can be read" in status.problem for status in follower.status()))
         assert {status.epoch for status in follower.status()} == {0}
 
@@ -511,7 +511,7 @@ def test_the_wrong_changelog_is_noticed(
     check(changelog, tmp_path / "data", {1: 1})
     for path in (tmp_path / "changelog" / "groups" / "bank").glob("*.commit"):
         path.unlink()
-    with following(changelog, tmp_path / "data", NEVER) as follower:
+    with run_follower(changelog, tmp_path / "data", NEVER) as follower:
         assert all("check that it is the right changelog" in status.problem for status in follower.status())
         with pytest.raises(Unavailable, match=r"does not get on: .* check that it is the right changelog"):
             debit(follower)

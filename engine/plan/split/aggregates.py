@@ -92,8 +92,8 @@ def _function(name: str, *arguments: exp.Expr) -> exp.Expr:
     return exp.Anonymous(this=name, expressions=list(arguments))
 
 
-def _cast(node: exp.Expr, kind: str) -> exp.Expr:
-    return exp.Cast(this=node, to=exp.DataType.build(kind, dialect="duckdb"))
+def _cast(node: exp.Expr, type_name: str) -> exp.Expr:
+    return exp.Cast(this=node, to=exp.DataType.build(type_name, dialect="duckdb"))
 
 
 def _struct(**fields: exp.Expr) -> exp.Expr:
@@ -152,7 +152,7 @@ def _merge_by_itself_or_rows(call: AggregateCall, parts: PartialRows) -> exp.Exp
     return gather_arguments(call, parts) if call.is_distinct else _merge_by_itself(call, parts)
 
 
-def _extreme(call: AggregateCall, parts: PartialRows) -> exp.Expr:
+def _extreme_value(call: AggregateCall, parts: PartialRows) -> exp.Expr:
     """The smallest or largest value; with a second argument n the n such values as a list.
 
     Each host then sends its n: no other value of it can be among the n of all.
@@ -346,7 +346,7 @@ def _combine_states(name: str, arguments: int, state: exp.Expr, count: exp.Expr)
     return _function("finalize", filter_aggregate(_function("combine_aggr", states), present))
 
 
-def _spread(name: str) -> Entry:
+def _deviation_entry(name: str) -> Entry:
     """The entry of an aggregate of one column's mean and squared deviations."""
 
     def entry(call: AggregateCall, parts: PartialRows) -> exp.Expr:
@@ -495,7 +495,7 @@ _ENTRIES: dict[str, Entry] = {
         ("sum", "bitwise_xor_agg", "product", "fsum", "kahan_sum", "sumkahan"), _merge_by_itself_or_rows
     ),
     **dict.fromkeys(("logical_and", "logical_or", "bitwise_and_agg", "bitwise_or_agg"), _merge_by_itself),
-    **dict.fromkeys(("min", "max"), _extreme),
+    **dict.fromkeys(("min", "max"), _extreme_value),
     **dict.fromkeys(("count", "count_star", "regr_count"), _count),
     **dict.fromkeys(("avg", "mean", "favg"), _avg),
     **dict.fromkeys(("first", "last", "any_value", "arbitrary"), _first),
@@ -528,10 +528,10 @@ _ENTRIES: dict[str, Entry] = {
         ),
         gather_arguments,
     ),
-    **{name: _spread(name) for name in ("stddev", "stddev_samp", "stddev_pop", "variance", "sem")},
+    **{name: _deviation_entry(name) for name in ("stddev", "stddev_samp", "stddev_pop", "variance", "sem")},
     **dict.fromkeys(("regr_avgx", "regr_avgy"), _regression_mean),
     **dict.fromkeys(_PAIR_STATES, _merge_pairs),
-    "variance_pop": _spread("var_pop"),
+    "variance_pop": _deviation_entry("var_pop"),
     "count_if": _count_if,
     "group_concat": _string_agg,
     "array_agg": _list,

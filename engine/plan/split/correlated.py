@@ -23,7 +23,7 @@ from sqlglot import exp
 from engine.plan.split.equalities import Equalities
 from engine.plan.split.joins import Item, known_types
 from engine.plan.split.placement import Key, Placement, Spread
-from engine.plan.split.trees import place_text, unwrap
+from engine.plan.split.trees import location_text, unwrap
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,9 @@ def is_key_correlated(
         types.update(frame.types)
     types.update(
         {
-            name: kind
+            name: arrow_type
             for key in outer
-            for names, kind in zip(key.columns, key.layout.types, strict=True)
+            for names, arrow_type in zip(key.columns, key.layout.types, strict=True)
             for name in names
         }
     )
@@ -90,7 +90,7 @@ def is_local_membership(query: exp.Query, rows: Spread, names: Sequence[str], fr
     ):
         return False
     left = unwrap(member.this)
-    values = [place_text(each) for each in (left.expressions if isinstance(left, exp.Tuple) else [left])]
+    values = [location_text(each) for each in (left.expressions if isinstance(left, exp.Tuple) else [left])]
     if len(values) != len(names):
         return False
     pairs = [

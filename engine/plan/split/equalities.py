@@ -8,7 +8,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from engine.plan.split.placement import Key
-from engine.plan.split.trees import place_text
+from engine.plan.split.trees import location_text
 
 
 class Equalities:
@@ -33,8 +33,8 @@ class Equalities:
             pair = equal_pair(condition)
             if pair is None:
                 continue
-            kind = self._types.get(pair[0])
-            if kind is not None and kind == self._types.get(pair[1]):
+            arrow_type = self._types.get(pair[0])
+            if arrow_type is not None and arrow_type == self._types.get(pair[1]):
                 self._parents[self._root(pair[0])] = self._root(pair[1])
 
     def copy(self) -> Equalities:
@@ -73,5 +73,5 @@ def equal_pair(condition: exp.Expr) -> tuple[str, str] | None:
     """The texts of the two sides of an equality of columns; None for any other condition."""
     if type(condition) is not exp.EQ:
         return None
-    left, right = place_text(condition.this), place_text(condition.args["expression"])
+    left, right = location_text(condition.this), location_text(condition.args["expression"])
     return None if left is None or right is None else (left, right)

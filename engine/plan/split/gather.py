@@ -147,7 +147,7 @@ def _leaf(
     columns = [column(alias, name) for name in predicate.columns]
     left: exp.Expr = columns[0] if len(columns) == 1 else exp.Tuple(expressions=columns)
     if isinstance(predicate, IsListed):
-        names = [lists[predicate.list_name].names[place] for place in predicate.places]
+        names = [lists[predicate.list_name].names[index] for index in predicate.column_indexes]
         listed = select_from(
             [column(predicate.list_name, name) for name in names],
             table(predicate.list_name, predicate.list_name),
@@ -156,8 +156,10 @@ def _leaf(
     return _membership(left, predicate, reference.definition.schema)
 
 
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_floating(kind))
+def _is_number(arrow_type: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(arrow_type) or pa.types.is_decimal(arrow_type) or pa.types.is_floating(arrow_type)
+    )
 
 
 def _between_condition(predicate: Compare, alias: str) -> exp.Expr | None:
@@ -190,12 +192,12 @@ def _membership(left: exp.Expr, predicate: IsAmong, schema: pa.Schema) -> exp.Ex
     return exp.In(this=left, expressions=members) if members else None
 
 
-def _member(operand: Operand, kind: pa.DataType) -> exp.Expr | None:
+def _member(operand: Operand, arrow_type: pa.DataType) -> exp.Expr | None:
     if isinstance(operand, Constant) and operand.literal and operand.value is not None:
         same = (
-            pa.types.is_string(kind)
+            pa.types.is_string(arrow_type)
             if isinstance(operand.value, str)
-            else pa.types.is_integer(kind) and type(operand.value) is int
+            else pa.types.is_integer(arrow_type) and type(operand.value) is int
         )
         return _operand(operand) if same else None
     return _operand(operand)
@@ -206,7 +208,7 @@ def _operand(operand: Operand) -> exp.Expr | None:
     has.
     """
     if not isinstance(operand, Constant):
-        return exp.Placeholder(this=str(operand.place + 1))
+        return exp.Placeholder(this=str(operand.index + 1))
     value = operand.value
     found: exp.Expr | None = None
     if value is None:

@@ -39,25 +39,25 @@ from engine.plan.split.trees import column_named, free_aliases, used_arguments
 
 
 @dataclass(frozen=True)
-class JoinKind:
-    """What kind of join adds a table.
+class JoinType:
+    """How a join adds a table.
 
     Attributes:
         side: `""`, `LEFT`, `RIGHT` or `FULL`.
-        kind: `""` for an inner join, `SEMI` or `ANTI`.
+        variant: `""` for an inner join, `SEMI` or `ANTI`.
         method: `""`, `ASOF` or `POSITIONAL`.
         is_comma: Whether it is written as a comma.
     """
 
     side: str = ""
-    kind: str = ""
+    variant: str = ""
     method: str = ""
     is_comma: bool = False
 
     @property
     def is_inner(self) -> bool:
         """Whether it is an inner or cross join."""
-        return not (self.side or self.kind or self.method)
+        return not (self.side or self.variant or self.method)
 
     @property
     def keeps_right(self) -> bool:
@@ -80,7 +80,7 @@ class Item:
     node: exp.Expr
     alias: str
     relation: Relation
-    join: JoinKind
+    join: JoinType
     on: tuple[exp.Expr, ...] = ()
 
     @property
@@ -89,13 +89,13 @@ class Item:
         return isinstance(self.relation.placement, Spread)
 
 
-def join_kind(join: exp.Join) -> JoinKind:
-    """The kind of a join in a resolved tree."""
-    kind = str(join.args.get("kind") or "").upper()
+def join_type(join: exp.Join) -> JoinType:
+    """How a join of a resolved tree adds its table."""
+    variant = str(join.args.get("kind") or "").upper()
     side, method = (str(join.args.get(part) or "").upper() for part in ("side", "method"))
-    return JoinKind(
+    return JoinType(
         side,
-        "" if kind in {"INNER", "CROSS", "OUTER"} else kind,
+        "" if variant in {"INNER", "CROSS", "OUTER"} else variant,
         method,
         is_comma=used_arguments(join) == {"this"},
     )
@@ -115,8 +115,8 @@ def known_types(items: Sequence[Item]) -> Mapping[str, pa.DataType]:
             for key in item.relation.placement.keys:
                 found.update(
                     {
-                        name: kind
-                        for names, kind in zip(key.columns, key.layout.types, strict=True)
+                        name: arrow_type
+                        for names, arrow_type in zip(key.columns, key.layout.types, strict=True)
                         for name in names
                     }
                 )
@@ -150,7 +150,7 @@ def connecting_equalities(items: Sequence[Item], where: Sequence[exp.Expr]) -> E
     held = [
         condition
         for item in items
-        if item.join.is_inner or item.join.kind == "SEMI"
+        if item.join.is_inner or item.join.variant == "SEMI"
         for condition in item.on
         if not item.join.method
     ]
@@ -170,7 +170,7 @@ def components(items: Sequence[Item], equalities: Equalities) -> list[list[Item]
         ]
         groups = [group for group in groups if group not in touching]
         groups.append([member for group in touching for member in group] + [item])
-    order = {item.alias: place for place, item in enumerate(items)}
+    order = {item.alias: index for index, item in enumerate(items)}
     found = [sorted(group, key=lambda item: order[item.alias]) for group in groups]
     return sorted(found, key=lambda group: order[group[0].alias])
 
@@ -195,9 +195,9 @@ def connections(
     known = Equalities([condition for condition in where if free_aliases(condition) <= aliases], types)
     all_known = Equalities(where, types)
     found: list[exp.Expr] = []
-    for place, item in enumerate(group):
+    for index, item in enumerate(group):
         for mine, theirs in (
-            (mine, theirs) for other in group[:place] for mine in _keys(item) for theirs in _keys(other)
+            (mine, theirs) for other in group[:index] for mine in _keys(item) for theirs in _keys(other)
         ):
             if all_known.connect(mine, theirs) and not known.connect(mine, theirs):
                 new = [
@@ -241,9 +241,9 @@ def _place_around_inner(items: Sequence[Item], equalities: Equalities) -> Placem
             known.add(item.on)
             if not any(_are_connected(item, other, known) for other in before):
                 return None
-            if not item.join.kind:
+            if not item.join.variant:
                 found += [replace(key, has_nulls=True) for key in _keys(item)]
-        if item.join.kind not in {"SEMI", "ANTI"}:
+        if item.join.variant not in {"SEMI", "ANTI"}:
             before.append(item)
     return Spread(tuple(dict.fromkeys(found)))
 
@@ -290,7 +290,7 @@ def _place_join(left: Placement | None, item: Item, equalities: Equalities) -> P
         return Spread((*mine, *theirs)) if isinstance(left, Spread) or isinstance(right, Spread) else left
     if not isinstance(left, Spread):
         return left if isinstance(right, Everywhere) else None
-    return Spread((*mine, *(() if join.kind else _nullable_keys(theirs))))
+    return Spread((*mine, *(() if join.variant else _nullable_keys(theirs))))
 
 
 def _nullable_keys(keys: Sequence[Key]) -> tuple[Key, ...]:

@@ -25,21 +25,21 @@ def note_types(tree: exp.Expr, types: Mapping[str, pa.DataType]) -> None:
     """
     known: dict[pa.DataType, exp.DataType | None] = {}
     for column in tree.find_all(exp.Column):
-        kind = types.get(text(column))
-        if kind is None:
+        arrow_type = types.get(text(column))
+        if arrow_type is None:
             continue
-        if kind not in known:
-            known[kind] = _noted_type(kind)
-        if known[kind] is not None:
-            column.type = known[kind]
+        if arrow_type not in known:
+            known[arrow_type] = _noted_type(arrow_type)
+        if known[arrow_type] is not None:
+            column.type = known[arrow_type]
 
 
-def _noted_type(kind: pa.DataType) -> exp.DataType | None:
+def _noted_type(arrow_type: pa.DataType) -> exp.DataType | None:
     """A type as a note; None for one that is no value type of a store, and so nothing that is known to be a
     number.
     """
     try:
-        return exp.DataType.build(sql_type(kind), dialect="duckdb")
+        return exp.DataType.build(sql_type(arrow_type), dialect="duckdb")
     except InvalidInput:
         return None
 

@@ -91,10 +91,10 @@ class PartialOutputs:
             names.append(self.name_of(key))
             return output_column(names[-1])
 
-        partial = [_with_key(key, replace_below_collation(key.this, name)) for key in order.expressions]
+        partial = [_replace_key(key, replace_below_collation(key.this, name)) for key in order.expressions]
         places = iter(names)
         merge = [
-            _with_key(key, replace_below_collation(key.this, lambda _: column(self._part, next(places))))
+            _replace_key(key, replace_below_collation(key.this, lambda _: column(self._part, next(places))))
             for key in order.expressions
         ]
         return PartialOrder(
@@ -137,7 +137,7 @@ class PartialOutputs:
         number = int(name.rsplit("_", 1)[1])
         return (self._values if name.startswith("__out_") else self._hidden)[number]
 
-    def partial(self) -> exp.Select:
+    def partial_select(self) -> exp.Select:
         """The SELECT that hosts run, without order and limit."""
         outputs = [named_output(value.copy(), f"__out_{number}") for number, value in enumerate(self._values)]
         outputs += [
@@ -159,7 +159,7 @@ class PartialOutputs:
         return made
 
 
-def _with_key(key: exp.Ordered, expression: exp.Expr) -> exp.Ordered:
+def _replace_key(key: exp.Ordered, expression: exp.Expr) -> exp.Ordered:
     """The same direction and place of NULLs for another expression."""
     made = key.copy()
     made.set("this", expression)

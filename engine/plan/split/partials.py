@@ -93,9 +93,10 @@ class PartialRows:
             The rows in the merge.
         """
         number = _index_of(self._lists, gathered)
-        kind = exp.Literal.number(number + 1)
+        number_of_list = exp.Literal.number(number + 1)
         return GatheredRows(
-            exp.EQ(this=column(self._part, _KIND), expression=kind), column(self._part, f"__row_{number}")
+            exp.EQ(this=column(self._part, _KIND), expression=number_of_list),
+            column(self._part, f"__row_{number}"),
         )
 
     def outputs(self) -> list[exp.Expr]:

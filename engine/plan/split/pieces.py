@@ -91,9 +91,9 @@ def cut_table(select: exp.Select, items: Sequence[Item], item: Item, placer: Pla
         The piece.
     """
     assert item.relation.placement is not None
-    place = next(number for number, each in enumerate(items) if each is item)
+    index = next(number for number, each in enumerate(items) if each is item)
     frame, aliases = Frame(item.relation.placement, item.relation.types), frozenset({item.alias})
-    padded = item.join.side in {"LEFT", "FULL"} or any(each.join.keeps_right for each in items[place + 1 :])
+    padded = item.join.side in {"LEFT", "FULL"} or any(each.join.keeps_right for each in items[index + 1 :])
     moves = all(not each.join.method for each in items)
 
     def movable_conditions(conditions: Sequence[exp.Expr]) -> list[exp.Expr]:
@@ -104,7 +104,7 @@ def cut_table(select: exp.Select, items: Sequence[Item], item: Item, placer: Pla
         ]
 
     where, on = where_of(select), list(item.on)
-    from_where = movable_conditions(where) if moves and not padded and not item.join.kind else []
+    from_where = movable_conditions(where) if moves and not padded and not item.join.variant else []
     from_on = movable_conditions(on) if moves and not item.join.keeps_right else []
     set_where(select, [each for each in where if not any(each is gone for gone in from_where)])
     if from_on:

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from engine.plan.split.correlated import Frame, is_key_correlated, is_local_membership
 from engine.plan.split.functions import is_volatile
-from engine.plan.split.joins import Item, JoinKind, join_kind, known_types, place_joins
+from engine.plan.split.joins import Item, JoinType, join_type, known_types, place_joins
 from engine.plan.split.place_selects import place_select
 from engine.plan.split.place_set_operations import place_set_operation
 from engine.plan.split.placement import (
@@ -27,9 +27,9 @@ from engine.plan.split.trees import (
     conjuncts,
     expressions_of,
     free_aliases,
+    location_text,
     own_nodes,
     own_queries,
-    place_text,
     tables_of,
 )
 from engine.sql.bind import StoreReference
@@ -151,12 +151,12 @@ class Placer:
                 join.this,
                 join.this.alias,
                 self._table(join.this),
-                join_kind(join),
+                join_type(join),
                 tuple(conjuncts(join.args.get("on"))),
             )
             for join in select.args.get("joins") or ()
         )
-        return [Item(clause.this, clause.this.alias, self._table(clause.this), JoinKind()), *joined]
+        return [Item(clause.this, clause.this.alias, self._table(clause.this), JoinType()), *joined]
 
     def _table(self, node: exp.Expr) -> Relation:
         alias = node.alias
@@ -224,7 +224,7 @@ def _output_types(select: exp.Select, known: Mapping[str, pa.DataType]) -> Mappi
     return {
         output.alias: known[name]
         for output in select.expressions
-        if (name := place_text(output.this)) is not None and name in known
+        if (name := location_text(output.this)) is not None and name in known
     }
 
 

@@ -36,9 +36,9 @@ def place_set_operation(
     """
     renamed = dict(zip(right_names, names, strict=True))
     types = {
-        name: kind
+        name: arrow_type
         for other, name in renamed.items()
-        if (kind := left.types.get(name)) is not None and right.types.get(other) == kind
+        if (arrow_type := left.types.get(name)) is not None and right.types.get(other) == arrow_type
     }
     if any(query.args.get(part) for part in ("order", "limit", "offset")):
         return Relation(None, types)

@@ -21,7 +21,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from engine.model.schema import StoreDefinition
-from engine.plan.split.trees import column_text, place_text
+from engine.plan.split.trees import column_text, location_text
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def store_relation(definition: StoreDefinition, alias: str) -> Relation:
 
 def relation_under_alias(relation: Relation, alias: str) -> Relation:
     """A query's relation as a table of a FROM clause: outputs become columns behind the alias."""
-    types = {column_text(alias, name): kind for name, kind in relation.types.items()}
+    types = {column_text(alias, name): arrow_type for name, arrow_type in relation.types.items()}
     placement = relation.placement
     if not isinstance(placement, Spread):
         return Relation(placement, types)
@@ -139,7 +139,9 @@ def projected_placement(placement: Placement, outputs: Sequence[exp.Expr]) -> Pl
     """
     if isinstance(placement, Everywhere):
         return placement
-    names = [(place_text(output.this), output.alias) for output in outputs if isinstance(output, exp.Alias)]
+    names = [
+        (location_text(output.this), output.alias) for output in outputs if isinstance(output, exp.Alias)
+    ]
     keys = []
     for key in placement.keys:
         columns = tuple(frozenset(name for value, name in names if value in known) for known in key.columns)

@@ -24,10 +24,10 @@ from engine.plan.split.placement import Everywhere, Spread
 from engine.plan.split.resolve import Resolved
 from engine.plan.split.sizes import Estimator, Sizes
 from engine.plan.split.trees import (
+    drop_clauses,
     expressions_of,
     free_aliases,
     own_queries,
-    query_without,
     tables_of,
     text,
     unique_name,
@@ -180,7 +180,7 @@ class Planner:
         ):
             return SplitPlan(tuple(rules), tuple(self.fragments), None)
         self._check_is_local(answer.tree)
-        return SplitPlan((*rules, answer.rule), tuple(self.fragments), self._with_ctes(answer.tree))
+        return SplitPlan((*rules, answer.rule), tuple(self.fragments), self._attach_ctes(answer.tree))
 
     def prepare(self, query: exp.Expr, frames: Sequence[Frame]) -> None:
         """Make a query ready to be answered, or to be a part of another that is.
@@ -246,7 +246,7 @@ class Planner:
 
     def add_fragment(self, tree: exp.Query, rule: str, types: Mapping[str, pa.DataType]) -> str:
         """A fragment of a query, which takes it over; returns the name of its rows."""
-        whole = self._with_ctes(tree)
+        whole = self._attach_ctes(tree)
         tables = {each.name for each in tables_of(whole)}
         # In the statement's order: that of a tree's nodes is not the same in every process.
         inputs = tuple(part for part in self.placer.parts if part in tables)
@@ -268,7 +268,7 @@ class Planner:
         self.resolved.aliases.add(alias)
         return alias
 
-    def _with_ctes(self, tree: exp.Query) -> exp.Query:
+    def _attach_ctes(self, tree: exp.Query) -> exp.Query:
         """A query together with copies of the common table expressions that it reads."""
         if not self.placer.ctes:
             return tree
@@ -316,21 +316,21 @@ class Planner:
                 self._known[key] = part
             self.estimator.note(part, piece.query)
         else:
-            self._read_for(part, piece.query.args["from_"].this.name)
+            self._add_scan_to(part, piece.query.args["from_"].this.name)
         put_in_place(select, piece, part)
         return part
 
-    def _read_for(self, part: str, scan: str) -> None:
+    def _add_scan_to(self, part: str, scan: str) -> None:
         """Let a fragment stand for one more scan of its store: what the statement says of that scan may leave
         other partitions.
         """
-        (place,) = (place for place, fragment in enumerate(self.fragments) if fragment.name == part)
-        fragment = self.fragments[place]
+        (index,) = (index for index, fragment in enumerate(self.fragments) if fragment.name == part)
+        fragment = self.fragments[index]
         wanted = {scan, *(reference.scan for reference in fragment.references)}
         references = tuple(
             reference for name, reference in self.resolved.references.items() if name in wanted
         )
-        self.fragments[place] = replace(fragment, references=references)
+        self.fragments[index] = replace(fragment, references=references)
 
     def _store_rows(self, piece: Piece) -> tuple[str, ...] | None:
         """What a piece reads, if that is one store; pieces that read the same can be one fragment."""
@@ -360,17 +360,17 @@ class Planner:
         if split is None or self.reads_stores(split.merge):
             return None
         aggregating = is_aggregating(split.partial)
-        rows = query_without(split.partial, ("order", "limit", "distinct", "group"))
+        rows = drop_clauses(split.partial, ("order", "limit", "distinct", "group"))
         if not aggregating and not isinstance(self.placer.relation(rows).placement, Spread):
             return None
         after_where = (part for part in expressions_of(split.partial) if not isinstance(part, exp.Where))
         if aggregating and not all(
-            self._is_known(query) for part in after_where for query in own_queries(part)
+            self._is_everywhere(query) for part in after_where for query in own_queries(part)
         ):
             return None
         rule = f"{prefix}{split.rule}"
         self.add_fragment(split.partial, rule, {})
         return Answer(split.merge, None, f"{rule} merge")
 
-    def _is_known(self, query: exp.Query) -> bool:
+    def _is_everywhere(self, query: exp.Query) -> bool:
         return not free_aliases(query) and isinstance(self.placer.relation(query).placement, Everywhere)

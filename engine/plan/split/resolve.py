@@ -47,7 +47,7 @@ from engine.plan.split.trees import (
 )
 from engine.sql.bind import BoundStatement, StoreReference
 from engine.sql.functions import ROW_MAKING_FUNCTIONS, function_name
-from engine.sql.parse import without_places
+from engine.sql.parse import copy_without_positions
 
 _SELECT_PARTS = frozenset(
     {
@@ -118,7 +118,7 @@ def resolve(bound: BoundStatement) -> Resolved | None:
         return None
     resolver = _Resolver(bound.references, bound.list_schemas)
     try:
-        tree = resolver.query(without_places(bound.tree), None, {})
+        tree = resolver.query(copy_without_positions(bound.tree), None, {})
     except Uncertain:
         return None
     nodes = [node for query in (tree, *resolver.ctes.values()) for node in query.walk()]
@@ -248,12 +248,12 @@ class _Resolver:
             if used_arguments(join) - _JOIN_PARTS:
                 raise Uncertain("JOIN")
             method = str(join.args.get("method") or "").upper()
-            kind = str(join.args.get("kind") or "").upper()
+            variant = str(join.args.get("kind") or "").upper()
             if method not in {"", "NATURAL", "ASOF", "POSITIONAL"} or (
                 method == "NATURAL" and len(joins) > 1
             ):
                 raise Uncertain(method)
-            join.set("this", self._table(join.this, scope, ctes, is_hidden=kind in {"SEMI", "ANTI"}))
+            join.set("this", self._table(join.this, scope, ctes, is_hidden=variant in {"SEMI", "ANTI"}))
             self._using_clause(join, scope, method)
             if join.args.get("on") is not None:
                 self._expression(join.args["on"], _scope_of_condition(scope), ctes)
@@ -677,7 +677,7 @@ def _value_columns(node: exp.Values, renamed: list[str]) -> tuple[str, ...]:
     if not isinstance(first, exp.Tuple):
         raise Uncertain("VALUES")
     width = len(first.expressions)
-    return tuple(renamed[place] if place < len(renamed) else f"col{place}" for place in range(width))
+    return tuple(renamed[index] if index < len(renamed) else f"col{index}" for index in range(width))
 
 
 def _is_exists(node: exp.Select) -> bool:

@@ -83,13 +83,17 @@ def _pair(
             or mine.table not in aliases
         ):
             continue
-        kind = types.get(text(mine))
+        arrow_type = types.get(text(mine))
         original = (
             next((key for key, name in donor.names.items() if name == theirs.name), None)
             if theirs.table == donor.alias
             else None
         )
-        if original is not None and kind is not None and donor.types.get(text(column(*original))) == kind:
+        if (
+            original is not None
+            and arrow_type is not None
+            and donor.types.get(text(column(*original))) == arrow_type
+        ):
             return mine, theirs.name
     return None
 

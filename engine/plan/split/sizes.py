@@ -55,7 +55,7 @@ class StoreSize:
     rows: int
     bytes: int
 
-    def rounded(self) -> StoreSize:
+    def round_up(self) -> StoreSize:
         """Both as the next powers of two."""
         return StoreSize(_power_of_two(self.rows), _power_of_two(self.bytes))
 
@@ -240,9 +240,11 @@ def _columns_read(
     return found
 
 
-def _is_fixed(kind: pa.DataType) -> bool:
+def _is_fixed(arrow_type: pa.DataType) -> bool:
     return bool(
-        pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or pa.types.is_fixed_size_binary(kind)
+        pa.types.is_primitive(arrow_type)
+        or pa.types.is_decimal(arrow_type)
+        or pa.types.is_fixed_size_binary(arrow_type)
     )
 
 

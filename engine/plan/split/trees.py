@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from sqlglot import exp
 
-from engine.model.sql_types import quoted
+from engine.model.sql_types import quote_identifier
 
 _QUOTED = re.compile(r'"((?:[^"]|"")*)"')
 
@@ -46,7 +46,7 @@ def select_from(outputs: Sequence[exp.Expr], source: exp.Expr) -> exp.Select:
     return exp.Select(expressions=list(outputs), from_=exp.From(this=source))
 
 
-def query_without(query: exp.Query, clauses: Collection[str]) -> exp.Query:
+def drop_clauses(query: exp.Query, clauses: Collection[str]) -> exp.Query:
     """A query without some of its clauses, to be looked at only: it shares all others, whose parent the query
     itself stays.
     """
@@ -133,7 +133,7 @@ def text(node: exp.Expr) -> str:
     return str(node.sql(dialect="duckdb"))
 
 
-def place_text(node: exp.Expr | None) -> str | None:
+def location_text(node: exp.Expr | None) -> str | None:
     """The text of an expression that may tell where a row is: a column, or what USING of a FULL join makes of
     two; None for others.
     """
@@ -143,7 +143,7 @@ def place_text(node: exp.Expr | None) -> str | None:
 
 def column_text(alias: str, name: str) -> str:
     """The text of `column(alias, name)`."""
-    return f"{quoted(alias)}.{quoted(name)}"
+    return f"{quote_identifier(alias)}.{quote_identifier(name)}"
 
 
 def tables_of(node: exp.Expr) -> Iterator[exp.Table]:
@@ -176,8 +176,8 @@ def unwrap(node: exp.Expr | None) -> exp.Expr | None:
 
 
 def place_texts(nodes: Iterable[exp.Expr]) -> set[str]:
-    """The texts of those nodes that have a `place_text`."""
-    return {found for found in map(place_text, nodes) if found is not None}
+    """The texts of those nodes that have a `location_text`."""
+    return {found for found in map(location_text, nodes) if found is not None}
 
 
 def free_aliases(node: exp.Expr) -> set[str]:

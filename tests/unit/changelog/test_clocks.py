@@ -21,7 +21,7 @@ from engine.errors import InvalidInput
 from engine.model.kinds import Behaviour, Retention
 from engine.model.retention import MOST_APART, check_clock, check_cutoffs
 from engine.model.schema import GroupName, StoreName, define_store
-from tests.support.following import OPTIONS, following, live_rows
+from tests.support.following import OPTIONS, live_rows, run_follower
 from tests.support.waiting import PATIENCE_SECONDS
 
 Reopen = Callable[[], Changelog]
@@ -69,7 +69,7 @@ def append(appender: StoreAppender, store: str, song: int, watermark: dt.datetim
 
 def songs(changelog: Changelog, directory: Path, store: str) -> list[int]:
     """What a new host has of a store."""
-    with following(changelog, directory, OPTIONS) as follower:
+    with run_follower(changelog, directory, OPTIONS) as follower:
         assert follower.wait_for(GROUP, changelog.newest_epoch(GROUP), PATIENCE_SECONDS)
         with follower.snapshot([StoreName(store)]) as views:
             return sorted(live_rows(views[StoreName(store)])["song"].to_pylist())
@@ -169,7 +169,7 @@ def test_whatever_the_clock_of_a_writer_says_no_row_goes_before_its_time(
     """
     clocks, changelog = Clocks(), Changelog.open("memory://")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Epochs, "storage_now", lambda _: clocks.storage)
+        patched.setattr(Epochs, "storage_time", lambda _: clocks.storage)
         patched.setattr(time, "time_ns", clocks.time_ns)
         patched.setattr(time, "monotonic", clocks.monotonic)
         appender = open_appender(changelog, [BY_COMMIT])
@@ -204,7 +204,11 @@ def test_the_storage_tells_the_time_and_keeps_nothing(reopen: Reopen) -> None:
     changelog = reopen()
     writer = open_appender(changelog, [FOR_EVER])
     kept = sorted(changelog._objects.list("clock"))
-    before, storage_now, after = time.time_ns() // 1000, changelog._objects.now(), time.time_ns() // 1000
+    before, storage_now, after = (
+        time.time_ns() // 1000,
+        changelog._objects.current_time(),
+        time.time_ns() // 1000,
+    )
     assert before - SECOND <= storage_now <= after + SECOND
     assert sorted(changelog._objects.list("clock")) == kept == []
     append(writer, "for ever", 1)
@@ -290,7 +294,7 @@ def test_a_job_that_comes_back_after_a_week_goes_on(
     appender = open_appender(local, [BY_COMMIT])
     append(appender, "by commit", 1)
     clock.ahead = dt.timedelta(days=7)
-    monkeypatch.setattr(Epochs, "storage_now", lambda _: time.time_ns() // 1000)
+    monkeypatch.setattr(Epochs, "storage_time", lambda _: time.time_ns() // 1000)
     append(appender, "by commit", 2)
     append(open_appender(local, [BY_COMMIT]), "by commit", 3)
 
@@ -298,13 +302,13 @@ def test_a_job_that_comes_back_after_a_week_goes_on(
 def test_the_storage_is_seldom_asked_for_the_time(
     local: Changelog, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, storage_now = [], Epochs.storage_now
+    asked, storage_now = [], Epochs.storage_time
 
     def count(epochs: Epochs) -> int:
         asked.append(1)
         return storage_now(epochs)
 
-    monkeypatch.setattr(Epochs, "storage_now", count)
+    monkeypatch.setattr(Epochs, "storage_time", count)
     appender = open_appender(local, [BY_COMMIT])
     for song in range(20):
         append(appender, "by commit", song)

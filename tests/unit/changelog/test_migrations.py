@@ -450,7 +450,7 @@ def test_collecting_and_dropping_leave_migrations(reopen: Reopen) -> None:
     assert changelog.drop(PLAYS.group, SnapshotRetention(1, 0.0), 2**62).epochs == 1
     assert changelog.collect(PLAYS.group) == 0
     again = reopen()
-    snapshot = again.snapshots(PLAYS.group).newest()
+    snapshot = again.snapshots(PLAYS.group).newest_snapshot()
     assert snapshot is not None
     assert (snapshot.generation, {part.generation for part in snapshot.parts}) == (1, {1})
     shape = again.definition_at(PLAYS.name, snapshot.generation)

@@ -17,7 +17,7 @@ import pytest
 from engine.changelog import Changelog, Commit, Snapshot, SnapshotRetention, open_appender
 from engine.changelog.local import LocalObjects
 from engine.changelog.rows import partition_rows
-from engine.changelog.snapshot import EPOCH_WEIGHT, Mark, SnapshotPart, combined, is_due, oldest_kept
+from engine.changelog.snapshot import EPOCH_WEIGHT, Mark, SnapshotPart, is_due, oldest_kept, parts_covering
 from engine.errors import Corrupt, Fenced, Unavailable
 from engine.model.schema import Epoch, PartitionId
 from tests.support.stopping_objects import Stopped, StoppingObjects
@@ -80,12 +80,12 @@ def test_a_snapshot_counts_when_all_partitions_are_there(reopen: Reopen) -> None
     assert not snapshots.commit(commit, EVERYWHERE)
     write_part(changelog, epoch, placed(*range(5)), [0, 2])
     assert not snapshots.commit(commit, EVERYWHERE)
-    assert (snapshots.epochs(), snapshots.newest()) == ([], None)
+    assert (snapshots.epochs(), snapshots.newest_snapshot()) == ([], None)
     write_part(reopen(), epoch, placed(*range(5)), [1, 2, 3])
     assert snapshots.commit(commit, EVERYWHERE)
     other = reopen()
     assert other.snapshots(GROUP).commit(commit, EVERYWHERE)
-    found = other.snapshots(GROUP).newest()
+    found = other.snapshots(GROUP).newest_snapshot()
     assert found is not None
     assert (found.epoch, found.committed_at, found.written) == (epoch, commit.committed_at, commit.written)
     assert found.stores == frozenset([PLAYS.name])
@@ -106,7 +106,7 @@ def test_large_partitions_are_cut(reopen: Reopen, monkeypatch: pytest.MonkeyPatc
     part = changelog.snapshots(GROUP).write_part(epoch, DEFINITIONS, EVERYWHERE, found)
     assert len(part.files) > 10
     assert changelog.snapshots(GROUP).commit(commit_of(changelog, epoch), EVERYWHERE)
-    snapshot = reopen().snapshots(GROUP).newest()
+    snapshot = reopen().snapshots(GROUP).newest_snapshot()
     assert snapshot is not None
     assert snapshot.nbytes == sum(file.size for file in part.files)
     assert songs_of(reopen(), snapshot) == list(range(400))
@@ -148,7 +148,7 @@ def test_a_writer_goes_on_behind_a_snapshot(reopen: Reopen) -> None:
     later = reopen().writer(GROUP, "later")
     assert later.epoch == last.epoch + 1
     assert later.token > last.token
-    assert later.committed("q", 7) == first.epoch
+    assert later.committed_epoch("q", 7) == first.epoch
     repeated = later.append({PLAYS.name: placed(1)}, query_id="q", batch_id=7)
     assert (repeated.epoch, repeated.query_id, repeated.batch_id, repeated.files) == (first.epoch, "q", 7, ())
     assert reopen().newest_epoch(GROUP) == later.epoch
@@ -205,7 +205,7 @@ def test_a_crash_anywhere_leaves_all_rows(tmp_path: Path) -> None:
 
 def all_songs(changelog: Changelog) -> list[int]:
     """What a host would come to know."""
-    snapshot = changelog.snapshots(GROUP).newest()
+    snapshot = changelog.snapshots(GROUP).newest_snapshot()
     songs = [] if snapshot is None else songs_of(changelog, snapshot)
     for epoch in range(snapshot.epoch + 1 if snapshot else 1, changelog.newest_epoch(GROUP) + 1):
         songs += [int(str(row[0])) for row in read(changelog, epoch)]
@@ -240,7 +240,7 @@ def test_a_damaged_snapshot_is_left_out(local: Changelog, tmp_path: Path, damage
     }[damage]
     newer.write_bytes(damaged)
     other = Changelog.open(local.uri)
-    found = other.snapshots(GROUP).newest()
+    found = other.snapshots(GROUP).newest_snapshot()
     assert found is not None
     assert found.epoch == epochs[2]
     with pytest.raises(
@@ -390,11 +390,11 @@ def part(name: str, *numbers: int) -> SnapshotPart:
 
 def test_parts_are_combined_in_order_of_name() -> None:
     names = [part("c", 2, 3), part("a", 0), part("b", 0, 1, 2), part("d", 3)]
-    found = combined(names, EVERYWHERE)
+    found = parts_covering(names, EVERYWHERE)
     assert found is not None
     assert [each.name for each in found] == ["a", "b", "c"]
-    assert combined(names[1:3], EVERYWHERE) is None
-    assert combined([], []) == ()
+    assert parts_covering(names[1:3], EVERYWHERE) is None
+    assert parts_covering([], []) == ()
 
 
 def test_an_unreachable_changelog_keeps_all(local: Changelog, tmp_path: Path) -> None:

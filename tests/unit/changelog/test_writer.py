@@ -26,13 +26,17 @@ def write_to(changelog: Changelog, writer_id: str = "w") -> Writer:
 def test_a_batch_is_committed_once_over_restarts(reopen: Reopen) -> None:
     tables = {PLAYS.name: partition_rows(PLAYS, rows(1))}
     first = write_to(reopen())
-    assert first.committed("q", 0) is None
+    assert first.committed_epoch("q", 0) is None
     zero = first.append(tables, query_id="q", batch_id=0)
     one = first.append(tables, query_id="q", batch_id=1)
     assert first.append(tables, query_id="q", batch_id=1) == one
 
     second = write_to(reopen())
-    assert (second.committed("q", 0), second.committed("q", 1), second.committed("q", 2)) == (
+    assert (
+        second.committed_epoch("q", 0),
+        second.committed_epoch("q", 1),
+        second.committed_epoch("q", 2),
+    ) == (
         one.epoch,
         one.epoch,
         None,
@@ -71,9 +75,9 @@ def test_a_job_is_taken_over_when_asked_for_and_by_itself(reopen: Reopen) -> Non
 def test_a_new_checkpoint_starts_at_batch_0_again(reopen: Reopen) -> None:
     writer = write_to(reopen())
     writer.append({}, query_id="old", batch_id=41)
-    assert writer.committed("new", 0) is None
+    assert writer.committed_epoch("new", 0) is None
     assert writer.append({}, query_id="new", batch_id=0).epoch == 3
-    assert write_to(reopen()).committed("old", 41) == 2
+    assert write_to(reopen()).committed_epoch("old", 41) == 2
 
 
 def test_the_queries_that_committed_last_are_remembered() -> None:
@@ -84,9 +88,9 @@ def test_the_queries_that_committed_last_are_remembered() -> None:
     writer.append({}, query_id="q0", batch_id=1)
     writer.append({}, query_id="one more", batch_id=0)
     again = write_to(changelog)
-    assert again.committed("q1", 0) is None
-    assert again.committed("q0", 1) is not None
-    assert again.committed("one more", 0) == again.epoch - 1
+    assert again.committed_epoch("q1", 0) is None
+    assert again.committed_epoch("q0", 1) is not None
+    assert again.committed_epoch("one more", 0) == again.epoch - 1
 
 
 def test_a_batch_needs_both_its_names(reopen: Reopen) -> None:
@@ -139,7 +143,7 @@ def test_a_crash_between_stage_and_commit_leaves_the_epoch_before(reopen: Reopen
     reopen().stage(PLAYS.group, crashed.next_epoch, {PLAYS.name: partition_rows(PLAYS, rows(2))}, task="0")
     assert reopen().newest_epoch(PLAYS.group) == 2
     restarted = write_to(reopen())
-    assert restarted.committed("q", 1) is None
+    assert restarted.committed_epoch("q", 1) is None
     assert data_files(reopen()) == []
     restarted.append({PLAYS.name: partition_rows(PLAYS, rows(2))}, query_id="q", batch_id=1)
     assert [read(reopen(), epoch) for epoch in (2, 3, 4)] == [[(1, "t", 1)], [], [(2, "t", 1)]]
@@ -225,8 +229,8 @@ class LostAnswers:
     def delete(self, paths: Collection[str]) -> None:
         self._inner.delete(paths)
 
-    def now(self) -> int:
-        return self._inner.now()
+    def current_time(self) -> int:
+        return self._inner.current_time()
 
 
 def test_a_commit_whose_answer_was_lost_is_recognised() -> None:

@@ -35,7 +35,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     append_table(changelog, define_store('Odd "name"', odd.schema, ["the key"], partitions=1), odd)
     running = Host(HostOptions(changelog=str(directory / "changelog"), data=directory / "data", port=0))
     running.start()
-    wait_until(running.ready)
+    wait_until(running.is_ready)
     yield running
     running.stop()
 

@@ -20,7 +20,7 @@ from flight_server.client.client import Client
 from flight_server.client.options import ConnectionOptions
 from flight_server.host.host import HostOptions
 from tests.support.certificate import make_certificate
-from tests.support.started_host import started
+from tests.support.started_host import start_host
 from tests.support.waiting import wait_until
 from tests.unit.cli.conftest import SONGS, livestate
 
@@ -205,7 +205,7 @@ def test_stores_say_how_they_stand(host_uri: str) -> None:
     shown = livestate("stores", "--uri", host_uri)
     assert shown.exit_code == 0, shown.output
     defined, _, _, what, _, heading, _, odd, songs = [line.split() for line in shown.stdout.splitlines()]
-    assert defined == ["store", "kind", "key", "placed", "by", "retention"]
+    assert defined == ["store", "kind", "key", "partition", "by", "retention"]
     assert what == ["songs", "key-value", "song_id", "song_id", "for", "ever"]
     assert heading == ["store", "group", "rows", "bytes", "partitions", "segments", "epoch", "lag"]
     assert odd[:2] == ["Odd", '"name"']
@@ -273,7 +273,7 @@ def test_a_name_is_switched(tmp_path: Path) -> None:
     uri = str(tmp_path / "changelog")
     append_table(Changelog.open(uri), define_store("songs", SONGS.schema, ["song_id"], partitions=1), SONGS)
     with (
-        started(HostOptions(changelog=uri, data=tmp_path / "data", port=0)) as host,
+        start_host(HostOptions(changelog=uri, data=tmp_path / "data", port=0)) as host,
         Client(host.uri) as client,
     ):
 
@@ -301,7 +301,7 @@ def test_every_command_that_talks_to_a_host_knows_its_token_and_certificate(tmp_
     append_table(Changelog.open(uri), define_store("songs", SONGS.schema, ["song_id"], partitions=1), SONGS)
     (tmp_path / "token").write_text("secret\n")
     tls = {"tls_certificate": certificate.chain, "tls_key": certificate.key, "token": "secret"}
-    with started(HostOptions(changelog=uri, data=tmp_path / "data", port=0, **tls)) as host:  # type: ignore[arg-type] # values of several types
+    with start_host(HostOptions(changelog=uri, data=tmp_path / "data", port=0, **tls)) as host:  # type: ignore[arg-type] # values of several types
         changelog, at = ["--changelog", uri], ["--uri", host.uri]
         proof = ["--token-file", str(tmp_path / "token")]
         trust = ["--tls-roots", str(certificate.chain_file)]
@@ -331,7 +331,7 @@ def test_a_migration_needs_no_host_and_tells_those_that_are_named(tmp_path: Path
     assert livestate(*change, "--add", "year INTEGER").exit_code == 0
     slow = FollowerOptions(poll_seconds=3600.0)
     with (
-        started(HostOptions(changelog=uri, data=tmp_path / "data", port=0, follower=slow)) as host,
+        start_host(HostOptions(changelog=uri, data=tmp_path / "data", port=0, follower=slow)) as host,
         Client(host.uri) as client,
     ):
         assert livestate(*change, "--add", "month INTEGER", "--uri", host.uri).exit_code == 0

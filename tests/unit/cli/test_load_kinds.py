@@ -29,7 +29,7 @@ from flight_server.cli.behaviour_text import BehaviourText, merged_column
 from flight_server.cli.load import LoadOptions, load_file
 from flight_server.client.client import Client
 from flight_server.host.host import HostOptions
-from tests.support.started_host import started
+from tests.support.started_host import start_host
 from tests.unit.cli.conftest import livestate
 from tests.unit.cli.test_load import contents
 
@@ -291,6 +291,9 @@ def test_sql_sees_what_the_kinds_make_of_files(tmp_path: Path) -> None:
         "SELECT page FROM pages AS OF TIMESTAMP '2026-01-01 00:30' ORDER BY user": [("b",), ("a",)],
         "SELECT page FROM newest ORDER BY user": [("c",), ("a",)],
     }
-    with started(HostOptions(str(changelog), tmp_path / "data", port=0)) as host, Client(host.uri) as client:
+    with (
+        start_host(HostOptions(str(changelog), tmp_path / "data", port=0)) as host,
+        Client(host.uri) as client,
+    ):
         for sql, rows in answers.items():
             assert [tuple(row.values()) for row in client.query(sql).read_all().to_pylist()] == rows, sql

@@ -16,10 +16,10 @@ from engine.errors import NotFound
 from flight_server.cli.render import (
     display_text,
     error_lines,
+    escape_unprintable,
     first_rows,
     human_bytes,
     human_seconds,
-    printable,
     result_table,
     write_arrow,
     write_csv,
@@ -163,7 +163,7 @@ def test_an_error_keeps_its_lines_and_nothing_that_steers_a_terminal() -> None:
         "Line 1",
         " ^",
     ]
-    assert printable("é✓") == "é✓"
+    assert escape_unprintable("é✓") == "é✓"
 
 
 def test_sizes_and_durations() -> None:

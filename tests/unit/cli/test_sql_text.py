@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flight_server.cli.completion import Catalog, completions, quoted_if_needed
+from flight_server.cli.completion import Catalog, completions, quote_if_needed
 from flight_server.cli.sql_text import is_complete, split_statements
 
 CATALOG = Catalog(
@@ -86,11 +86,11 @@ def test_keywords_and_commands() -> None:
 
 def test_a_completion_replaces_the_word() -> None:
     (found,) = completions("select * from so", "select * from so", CATALOG)
-    assert (found.text, found.replaces, found.kind) == ("songs", 2, "store")
+    assert (found.text, found.replaces, found.description) == ("songs", 2, "store")
 
 
 def test_names_are_quoted_where_sql_needs_it() -> None:
-    assert [quoted_if_needed(name) for name in ("plays", "a b", 'q"', "1st")] == [
+    assert [quote_if_needed(name) for name in ("plays", "a b", 'q"', "1st")] == [
         "plays",
         '"a b"',
         '"q"""',

@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.cluster.assignment import Assignment, held_by, ranked, replicas
+from engine.cluster.assignment import Assignment, held_partitions, rank_hosts, replicas
 from engine.cluster.reports import HostName
 from engine.model.schema import PartitionId, define_store
 
@@ -25,7 +25,7 @@ def test_the_assignment_never_changes() -> None:
     """Hosts of different versions of livestate must agree, and a restart must find its partitions: these are
     golden.
     """
-    assert [HOSTS.index(ranked(number, 8, HOSTS)[0]) for number in numbers(8)] == [1, 1, 3, 0, 0, 2, 2, 1]
+    assert [HOSTS.index(rank_hosts(number, 8, HOSTS)[0]) for number in numbers(8)] == [1, 1, 3, 0, 0, 2, 2, 1]
 
 
 @given(host_lists, counts, st.integers(1, 3))
@@ -40,7 +40,7 @@ def test_it_depends_on_the_names_alone(hosts: list[HostName], count: int, replic
 def test_every_partition_is_held_as_often_as_asked(
     hosts: list[HostName], count: int, replication: int
 ) -> None:
-    held = Counter(number for host in hosts for number in held_by(host, count, hosts, replication))
+    held = Counter(number for host in hosts for number in held_partitions(host, count, hosts, replication))
     assert held == Counter(dict.fromkeys(numbers(count), min(replication, len(hosts))))
 
 
@@ -63,7 +63,7 @@ def test_a_host_that_comes_takes_and_nothing_else_moves(
 def test_partitions_are_spread() -> None:
     for hosts in (HOSTS, HOSTS[:3], HOSTS[:2]):
         for count in (64, 512, 4096):
-            shares = Counter(ranked(number, count, hosts)[0] for number in numbers(count))
+            shares = Counter(rank_hosts(number, count, hosts)[0] for number in numbers(count))
             fair = count / len(hosts)
             # Four standard deviations of independent choices.
             assert all(
@@ -77,6 +77,10 @@ def test_stores_with_equally_many_partitions_share_hosts() -> None:
         define_store(name, pa.schema([("k", pa.int64())]), ["k"], partitions=16) for name in ("one", "other")
     )
     for host in HOSTS:
-        assert assignment.held(host, one) == assignment.held(host, other) == held_by(host, 16, HOSTS, 2)
+        assert (
+            assignment.held_partitions(host, one)
+            == assignment.held_partitions(host, other)
+            == held_partitions(host, 16, HOSTS, 2)
+        )
     assert all(assignment.replicas(one, number) == replicas(number, 16, HOSTS, 2) for number in numbers(16))
     assert all(set(order) == set(HOSTS) for order in assignment.order(16))

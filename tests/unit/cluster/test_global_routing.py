@@ -103,7 +103,10 @@ def newest(known: Mapping[HostName, HostReport], needed: Needs) -> dict[GroupNam
 
 def whole(*hosts: str) -> dict[HostName, HostReport]:
     """Hosts that have all of the global stores and their own partitions of the others."""
-    held = {host: {name: ASSIGNMENT.held(host, each) for name, each in STORES.items()} for host in HOSTS}
+    held = {
+        host: {name: ASSIGNMENT.held_partitions(host, each) for name, each in STORES.items()}
+        for host in HOSTS
+    }
     there = {"g": group_report([1]), "h": group_report([1])}
     return {HostName(host): host_report(host, there, held[HostName(host)]) for host in hosts}
 
@@ -144,8 +147,8 @@ def test_every_host_that_takes_part_reads_global_stores_whole(
 
 def test_all_hosts_hold_a_global_store() -> None:
     for host in HOSTS:
-        assert ASSIGNMENT.held(host, GENRES) == (0, 1)
-        assert len(ASSIGNMENT.held(host, PLAYS)) < PLAYS.partitions
+        assert ASSIGNMENT.held_partitions(host, GENRES) == (0, 1)
+        assert len(ASSIGNMENT.held_partitions(host, PLAYS)) < PLAYS.partitions
     assert set(ASSIGNMENT.replicas(GENRES, PartitionId(1))) == set(HOSTS)
 
 

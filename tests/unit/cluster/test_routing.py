@@ -255,7 +255,7 @@ def test_nobody_has_the_group() -> None:
     )
 
 
-# ---- wishes
+# ---- read points
 
 
 def test_min_epoch() -> None:

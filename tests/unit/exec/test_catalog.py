@@ -118,7 +118,7 @@ def test_describe_says_what_columns_are_for(definition: StoreDefinition, extra: 
 
 
 def printed(status: pa.Table) -> list[str]:
-    console = Console(file=io.StringIO(), width=100)
+    console = Console(file=io.StringIO(), width=110)
     console.print(stores_table(status))
     assert isinstance(console.file, io.StringIO)
     return [" ".join(line.split()) for line in console.file.getvalue().splitlines()]

@@ -47,7 +47,7 @@ from engine.statements.column_names import ColumnNames
 from engine.statements.request import Request
 from engine.statements.statement_cache import StatementCache
 from tests.support.cluster import SMALL, Cluster, DirectPeers, host_names, memory_cluster
-from tests.support.held_source import HeldSource, placed
+from tests.support.held_source import HeldSource, rows_by_partition
 from tests.support.memory_source import MemorySource, memory_view
 from tests.support.waiting import PATIENCE_SECONDS, wait_until
 
@@ -65,9 +65,12 @@ ENDLESS = "SELECT sum(a.count * r.range) FROM plays a, range(100000000000) r WHE
 @contextmanager
 def _replicated(replication: int, options: QueryOptions = SMALL) -> Iterator[Cluster]:
     assignment = Assignment(HOSTS, replication)
-    stores = {PLAYS.name: (PLAYS, placed(PLAYS, ROWS))}
+    stores = {PLAYS.name: (PLAYS, rows_by_partition(PLAYS, ROWS))}
     cluster = Cluster(
-        {host: HeldSource(stores, {}, {PLAYS.name: assignment.held(host, PLAYS)}) for host in HOSTS},
+        {
+            host: HeldSource(stores, {}, {PLAYS.name: assignment.held_partitions(host, PLAYS)})
+            for host in HOSTS
+        },
         assignment,
         options,
     )
@@ -378,7 +381,7 @@ def _planning() -> Iterator[tuple[PlanCache, Request]]:
         statements = StatementCache(10, ColumnNames(engine.binder))
         local = LocalExecutor(MemorySource([memory_view(PLAYS, ROWS)]), engine, 1 << 20)
         sql = "SELECT genre, sum(count) FROM plays GROUP BY genre"
-        ready = statements.ready(sql, "duckdb", {PLAYS.name: PLAYS}, NO_DEADLINE)
+        ready = statements.ready_text(sql, "duckdb", {PLAYS.name: PLAYS}, NO_DEADLINE)
         plans = PlanCache(engine, FragmentCache(engine, 10), local, 10)
         yield plans, Request("duckdb", ready, Arguments(), NO_DEADLINE, 0.0)
     finally:

@@ -38,7 +38,7 @@ from engine.errors import (
 from engine.model.schema import define_store
 from engine.service import QueryOptions, QueryService, Session
 from tests.support.cluster import SMALL, Cluster, DirectPeers, host_names, memory_cluster
-from tests.support.held_source import HeldSource, placed
+from tests.support.held_source import HeldSource, rows_by_partition
 from tests.support.waiting import PATIENCE_SECONDS, wait_until
 
 COUNT = 60_000
@@ -215,9 +215,12 @@ def _breaking(
 ) -> Iterator[tuple[QueryService, _Breaking]]:
     """A service at host a, and its peers."""
     assignment = Assignment(HOSTS, replication)
-    stores = {PLAYS.name: (PLAYS, placed(PLAYS, ROWS))}
+    stores = {PLAYS.name: (PLAYS, rows_by_partition(PLAYS, ROWS))}
     cluster = Cluster(
-        {host: HeldSource(stores, {}, {PLAYS.name: assignment.held(host, PLAYS)}) for host in HOSTS},
+        {
+            host: HeldSource(stores, {}, {PLAYS.name: assignment.held_partitions(host, PLAYS)})
+            for host in HOSTS
+        },
         assignment,
         OPTIONS,
     )

@@ -28,7 +28,7 @@ from engine.service import QueryOptions, QueryService, Session
 from engine.sql.bind import TableShape
 from engine.statements.shapes import Shapes
 from tests.support.cluster import Cluster, following_cluster, host_names
-from tests.support.following import following
+from tests.support.following import run_follower
 
 OPTIONS = QueryOptions(memory_limit_bytes=200 << 20, threads=1)
 PARTITIONS = 8
@@ -97,7 +97,7 @@ class Lone:
 @contextmanager
 def lone_host(changelog: Changelog, directory: Path, options: FollowerOptions) -> Iterator[Lone]:
     appender = open_appender(changelog, [PLAYS, TITLES])
-    with following(changelog, directory, options) as follower:
+    with run_follower(changelog, directory, options) as follower:
         service = QueryService(follower, OPTIONS)
         yield Lone(changelog, appender, follower, service)
         service.close()

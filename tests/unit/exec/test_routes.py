@@ -32,7 +32,7 @@ class KnownReports:
     def __init__(self, assignment: Assignment) -> None:
         self.reports_by_host: dict[HostName, HostReport] = {}
         for host in (A, B):
-            store = StoreReport(assignment.held(host, SONGS), rows=10, bytes=100)
+            store = StoreReport(assignment.held_partitions(host, SONGS), rows=10, bytes=100)
             self.reports_by_host[host] = HostReport(host, {SONGS.group: at(1)}, {SONGS.name: store})
 
     def reports(self) -> Reports:

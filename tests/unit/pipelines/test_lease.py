@@ -22,9 +22,9 @@ def test_a_failure_that_nobody_expected_does_not_end_a_lease(
             raise RuntimeError("a defect")
         return plan, None
 
-    monkeypatch.setattr(lease, "take", take)
+    monkeypatch.setattr(lease, "take_lease", take)
     monkeypatch.setattr(lease, "RENEWAL_SECONDS", 0.01)
-    with lease.kept(None, None):  # type: ignore[arg-type] # nothing of them is looked at
+    with lease.keep_renewing(None, None):  # type: ignore[arg-type] # nothing of them is looked at
         wait_until(lambda: len(renewals) >= 3)
     (record,) = caplog.records
     assert record.exc_info is not None

@@ -20,7 +20,7 @@ from engine.errors import LivestateError
 from engine.model.schema import define_store
 from engine.service import QueryService
 from tests.support.memory_source import MemorySource, memory_view
-from tests.support.oracle import expected, unordered
+from tests.support.oracle import expected_answer, sorted_rows
 
 ROWS = pa.schema(
     [
@@ -355,14 +355,14 @@ TRICKY = (
 @pytest.mark.parametrize("sql", TRICKY)
 def test_tricky_answers_equal_those_over_all_rows(service: QueryService, sql: str) -> None:
     with service.execute(sql) as result:
-        assert unordered(result.read_all()) == unordered(expected(sql, TABLES))
+        assert sorted_rows(result.read_all()) == sorted_rows(expected_answer(sql, TABLES))
 
 
 @given(sql=st.builds(lambda sql, source: sql.replace("rows r", source), queries(), st.sampled_from(SOURCES)))
 @settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_answers_equal_those_over_all_rows(service: QueryService, sql: str) -> None:
     try:
-        wanted = expected(sql, TABLES)
+        wanted = expected_answer(sql, TABLES)
     except duckdb.Error:
         event("the engine refuses")
         return
@@ -373,4 +373,4 @@ def test_answers_equal_those_over_all_rows(service: QueryService, sql: str) -> N
         raise AssertionError(f"{sql}\n{type(error).__name__}: {error.message}") from error
     event(result.metadata.plan)
     assert found.schema.names == wanted.schema.names
-    assert unordered(found) == unordered(wanted), sql
+    assert sorted_rows(found) == sorted_rows(wanted), sql

@@ -211,7 +211,9 @@ def test_each_place_has_its_moment() -> None:
         taken = take_as_of(text)
         places = [place.start() for place in re.finditer("prices", taken.text)]
         return list(
-            Moments.of(taken.clauses, read_point).at([(prices.name, prices.group, place) for place in places])
+            Moments.from_clauses(taken.clauses, read_point).moments_of(
+                [(prices.name, prices.group, place) for place in places]
+            )
         )
 
     new_year, of_session = (

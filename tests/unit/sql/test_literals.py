@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.sql.literal_values import integer_list, integer_rows, list_values, row_values
-from engine.sql.literals import MIN_LIST_LENGTH, lift, likely_shape, shape_of
+from engine.sql.literals import MIN_LIST_LENGTH, lift, likely_template, template_of
 
 NUMBERS = [str(number) for number in range(MIN_LIST_LENGTH)]
 LONG = ", ".join(NUMBERS)
@@ -155,8 +155,8 @@ def test_integers_may_stand_between_blanks(blank: str) -> None:
     ]
 
 
-def test_shapes() -> None:
-    found = shape_of("SELECT a1, \"b 2\" FROM t WHERE x = 'it''s' AND y IN (3, -4) AND z = w - 6 LIMIT 5")
+def test_templates() -> None:
+    found = template_of("SELECT a1, \"b 2\" FROM t WHERE x = 'it''s' AND y IN (3, -4) AND z = w - 6 LIMIT 5")
     assert found is not None
     assert (
         found.text
@@ -172,16 +172,16 @@ def test_shapes() -> None:
         "SELECT E'a'",
         "SELECT 1" + " " * 5000,
     ):
-        assert shape_of(text) is None
-    decimals = shape_of("SELECT 1.5, 1e5, 0x1F, a.1, 7")
+        assert template_of(text) is None
+    decimals = template_of("SELECT 1.5, 1e5, 0x1F, a.1, 7")
     assert decimals is not None
     assert decimals.values == (7,)
 
 
 @pytest.mark.parametrize("literal", ["7", "-7", " 7", " -7 ", "'seven'", " ''", "\n7\n", " 007"])
-def test_a_likely_shape_is_the_shape_where_nothing_else_is_a_literal(literal: str) -> None:
+def test_a_likely_template_is_the_template_where_nothing_else_is_a_literal(literal: str) -> None:
     text = f'SELECT a1, "b 2" FROM t WHERE k ={literal}'
-    assert likely_shape(text) == shape_of(text) is not None
+    assert likely_template(text) == template_of(text) is not None
 
 
 @pytest.mark.parametrize(
@@ -199,8 +199,8 @@ def test_a_likely_shape_is_the_shape_where_nothing_else_is_a_literal(literal: st
         "a = " + "1" * 5000,
     ],
 )
-def test_what_ends_otherwise_has_no_likely_shape(text: str) -> None:
-    assert likely_shape(text) is None
+def test_what_ends_otherwise_has_no_likely_template(text: str) -> None:
+    assert likely_template(text) is None
 
 
 @pytest.mark.parametrize(
@@ -212,9 +212,9 @@ def test_what_ends_otherwise_has_no_likely_shape(text: str) -> None:
         "SELECT a FROM t WHERE j = 'x' AND k ",
     ],
 )
-def test_a_wrong_guess_is_no_texts_shape(head: str) -> None:
-    guess = likely_shape(f"{head}= 7")
+def test_a_wrong_guess_is_no_texts_template(head: str) -> None:
+    guess = likely_template(f"{head}= 7")
     assert guess is not None
     for text in (f"{head}= 7", f"{head}= 8", guess.text.replace("$1", "7")):
-        found = shape_of(text)
+        found = template_of(text)
         assert found is None or found.text != guess.text

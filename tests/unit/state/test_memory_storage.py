@@ -14,7 +14,7 @@ from engine.model.kinds import Behaviour
 from engine.model.schema import GroupName, define_store
 from engine.service import QueryService
 from engine.state.memory_storage import MemoryStorage
-from tests.support.following import OPTIONS, following
+from tests.support.following import OPTIONS, run_follower
 
 KEYS = st.binary(min_size=1, max_size=2)
 RANGES = st.lists(st.tuples(KEYS, KEYS), max_size=2)
@@ -62,7 +62,7 @@ def test_a_host_rebuilds_what_it_has_in_memory(tmp_path: Path) -> None:
     total = sum(range(39)) + 39 * 50
     for _ in range(2):
         with (
-            following(changelog, tmp_path / "data", OPTIONS) as follower,
+            run_follower(changelog, tmp_path / "data", OPTIONS) as follower,
             closing(QueryService(follower)) as service,
         ):
             assert follower.wait_for(GROUP, epoch, 60.0)

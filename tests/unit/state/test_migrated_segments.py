@@ -12,7 +12,14 @@ import pyarrow as pa
 import pytest
 
 from engine.errors import Unavailable
-from engine.model.migration import AddColumn, Change, DropColumn, RenameColumn, WidenColumn, migrated
+from engine.model.migration import (
+    AddColumn,
+    Change,
+    DropColumn,
+    RenameColumn,
+    WidenColumn,
+    migrate_definition,
+)
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition, define_store
 from engine.scan import Interval, RowFilter
 from engine.state.cache import ColumnCache
@@ -67,7 +74,7 @@ class Plays:
         return StateView(self.definition, self.store.version.epoch, 0, {PartitionId(0): self.store.version})
 
     def migrate(self, *changes: Change) -> None:
-        self.shapes.append(migrated(self.definition, changes, len(self.shapes)))
+        self.shapes.append(migrate_definition(self.definition, changes, len(self.shapes)))
         self.store.apply(Epoch(self.store.version.epoch + 1), None, migrated=self.now)
 
     @property

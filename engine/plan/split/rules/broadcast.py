@@ -97,10 +97,10 @@ def tables_to_broadcast(
     if len(groups) < 2:
         return []
     estimates = [bytes_of(group) for group in groups]
-    kept = max(range(len(groups)), key=lambda place: estimates[place])
-    others = [place for place in range(len(groups)) if place != kept]
-    pays = _is_worthwhile(sum(estimates[place] for place in others), estimates[kept], limit_bytes)
-    return [groups[place] for place in others] if pays else []
+    kept = max(range(len(groups)), key=lambda index: estimates[index])
+    others = [index for index in range(len(groups)) if index != kept]
+    pays = _is_worthwhile(sum(estimates[index] for index in others), estimates[kept], limit_bytes)
+    return [groups[index] for index in others] if pays else []
 
 
 def _is_worthwhile(sent: float, kept: float, limit_bytes: int) -> bool:
@@ -112,7 +112,7 @@ def _tables_beside_other_joins(
 ) -> list[list[Item]]:
     estimates = {item.alias: bytes_of([item]) for item in items if item.is_spread}
     candidates = [item for item in items if estimates.get(item.alias, limit_bytes + 1) <= limit_bytes]
-    may_lack_partners = [item for item in candidates if item.join.side != "" or item.join.kind]
+    may_lack_partners = [item for item in candidates if item.join.side != "" or item.join.variant]
     smaller = sorted(candidates, key=lambda item: estimates[item.alias])[: len(estimates) - 1]
     for chosen in (smaller, may_lack_partners):
         sent = {item.alias for item in chosen}

@@ -16,7 +16,7 @@ from engine.plan.split.placement import Spread
 from engine.plan.split.planner import Answer, AnswerRule, Planner
 from engine.plan.split.resolve import output_names
 from engine.plan.split.rules.top_k import LAST_CLAUSES, top_k
-from engine.plan.split.trees import column, named_output, query_without, select_from, table, unique_name
+from engine.plan.split.trees import column, drop_clauses, named_output, select_from, table, unique_name
 
 RULE = "co-partitioned"
 
@@ -35,7 +35,7 @@ def co_partitioned(planner: Planner, query: exp.Query) -> Answer | None:
     if "order" in present and _is_distinct_on(query):
         # The order also says which row of a key is left.
         return None
-    relation = planner.placer.relation(query_without(query, present) if present else query)
+    relation = planner.placer.relation(drop_clauses(query, present) if present else query)
     if not isinstance(relation.placement, Spread):
         return None
     if not present:

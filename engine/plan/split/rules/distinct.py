@@ -82,7 +82,7 @@ def _split(
 ) -> SelectSplit:
     """Both phases, with their DISTINCT clauses; the order of DISTINCT ON says which row is left."""
     limit = partial_limit(select)
-    first = outputs.partial()
+    first = outputs.partial_select()
     first.set("distinct", partial)
     if limit is not None:
         first.set("limit", exp.Limit(expression=limit))

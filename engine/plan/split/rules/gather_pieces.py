@@ -104,7 +104,7 @@ def _cut_groups(
         aliases = {item.alias for item in group}
         known = {
             **known_types(items),
-            **{name: kind for donor in donors for name, kind in donor.types.items()},
+            **{name: arrow_type for donor in donors for name, arrow_type in donor.types.items()},
         }
         worthwhile = [donor for donor in (*donors, *made) if donor.bytes * _TIMES <= estimates[id(group)]]
         more = reductions(where_of(select), aliases, worthwhile, known)

@@ -32,11 +32,11 @@ def join_steps(plan: SplitPlan) -> SplitPlan:
     ):
         *others, last = plan.fragments
         rules = (*plan.rules[: len(others)], *plan.rules[len(others) + 1 :])
-        plan = SplitPlan(rules, tuple(others), _merge_with(plan.merge, last))
+        plan = SplitPlan(rules, tuple(others), _inline_fragment(plan.merge, last))
     return plan
 
 
-def _merge_with(merge: exp.Expr, fragment: Fragment) -> exp.Expr:
+def _inline_fragment(merge: exp.Expr, fragment: Fragment) -> exp.Expr:
     """A merge with a fragment's query in the place of its table."""
     merge = merge.copy()
     table = merge.find(exp.Table)

@@ -13,7 +13,7 @@ from engine.plan.split.place_selects import makes_rows_of_many
 from engine.plan.split.placement import Spread
 from engine.plan.split.planner import Answer, AnswerRule, Planner
 from engine.plan.split.shapes import check_clauses, partial_limit
-from engine.plan.split.trees import query_without, used_arguments
+from engine.plan.split.trees import drop_clauses, used_arguments
 
 RULE = "top-k"
 LAST_CLAUSES = ("order", "limit", "offset")
@@ -54,7 +54,7 @@ def top_k(select: exp.Select, part: str) -> SelectSplit | None:
         limit = partial_limit(select)
     except NotSplitError:
         return None
-    partial = outputs.partial()
+    partial = outputs.partial_select()
     if limit is not None:
         partial.set("limit", exp.Limit(expression=limit))
         if order is not None:
@@ -78,7 +78,7 @@ def answer_top_k(planner: Planner, query: exp.Query) -> Answer | None:
         or makes_rows_of_many(query)
     ):
         return None
-    if not isinstance(planner.placer.relation(query_without(query, LAST_CLAUSES)).placement, Spread):
+    if not isinstance(planner.placer.relation(drop_clauses(query, LAST_CLAUSES)).placement, Spread):
         return None
     return planner.split_select(top_k(query, planner.next_name()))
 

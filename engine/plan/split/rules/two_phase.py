@@ -18,7 +18,7 @@ from engine.plan.split.shapes import (
     window_head,
 )
 from engine.plan.split.trees import named_output, used_arguments
-from engine.sql.parse import with_children
+from engine.sql.parse import replace_children
 
 RULE = "two-phase"
 
@@ -154,7 +154,7 @@ class _TwoPhase:
             return node.copy()
         if isinstance(node, exp.Star | exp.Columns):
             raise NotSplitError
-        return with_children(node, lambda child: self._rewrite(child, is_output=is_output))
+        return replace_children(node, lambda child: self._rewrite(child, is_output=is_output))
 
     def _window(self, window: exp.Window, is_output: bool) -> exp.Expr:
         """A window over groups: its function is no aggregate of rows, but what it is given may be one."""
@@ -162,10 +162,10 @@ class _TwoPhase:
 
         def rewrite(node: exp.Expr) -> exp.Expr:
             if any(node is part for part in head):
-                return with_children(node, rewrite)
+                return replace_children(node, rewrite)
             return self._rewrite(node, is_output=is_output)
 
-        return with_children(window, rewrite)
+        return replace_children(window, rewrite)
 
 
 TWO_PHASE = PhaseRule(RULE, two_phase)

@@ -15,7 +15,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel
 
-from engine.model.sql_types import arrow_type
+from engine.model.sql_types import parse_sql_type
 from engine.plan.split.nodes import SelectSplit
 from engine.plan.split.numeric import note_types
 from engine.plan.split.trees import text
@@ -65,7 +65,7 @@ class Spread:
             for column in tree.find_all(exp.Column)
             if column.table == "t" and column.name in self._columns
         ]
-        note_types(tree, {text(column): arrow_type(self._columns[column.name]) for column in columns})
+        note_types(tree, {text(column): parse_sql_type(self._columns[column.name]) for column in columns})
         return tree
 
     def whole(self, select: exp.Select) -> tuple[list[str], list[tuple[Any, ...]]]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from engine.model.schema import StoreDefinition, StoreName, define_store
 from engine.plan.split.explain import explain_split
 from engine.plan.split.sizes import Sizes, StoreSize
-from tests.support.oracle import plain
+from tests.support.oracle import plain_rows
 from tests.support.split_runner import SplitRunner
 from tests.support.splitting import split_or_gather
 
@@ -156,10 +156,10 @@ def check(
     bound = runner.bind(sql)
     sizes = sizes_of(small)
     plan = split_or_gather(bound, sizes)
-    whole, found = runner.whole(bound, parameters), runner.run(plan, bound, parameters)
+    whole, found = runner.run_whole(bound, parameters), runner.run(plan, bound, parameters)
     ordered = "order by" in sql.lower().rsplit(")", 1)[-1]
     expected, answer = (
-        plain(table) if ordered else sorted(plain(table), key=repr) for table in (whole, found)
+        plain_rows(table) if ordered else sorted(plain_rows(table), key=repr) for table in (whole, found)
     )
     text = "\n".join(explain_split(plan))
     assert answer == expected, text

@@ -19,7 +19,7 @@ from engine.model.schema import StoreName
 from engine.plan.split.explain import store_sql
 from engine.plan.split.planner import Rule
 from engine.plan.split.rules import RULES
-from tests.support.oracle import plain, unordered
+from tests.support.oracle import plain_rows, sorted_rows
 from tests.support.split_runner import SplitRunner
 from tests.support.splitting import split_or_gather
 from tests.unit.plan.split.fixture_files import Fixture, plan_lines, read_all, readable_sql
@@ -59,7 +59,7 @@ def test_the_plan_gives_what_duckdb_gives(runner: SplitRunner, whole: WholeRows,
     """Also where no store is small, which makes another plan."""
     bound = runner.bind(fixture.sql)
     answer = whole.sql(fixture.sql).to_arrow_table()
-    rows_of = plain if _ORDER.search(fixture.sql) else unordered
+    rows_of = plain_rows if _ORDER.search(fixture.sql) else sorted_rows
     for small in (SMALL, frozenset[StoreName]()):
         found = runner.run(split_or_gather(bound, sizes_of(small)), bound)
         assert found.schema.types == answer.schema.types
@@ -71,7 +71,7 @@ def test_the_rules_for_pieces_give_the_same(runner: SplitRunner, whole: WholeRow
     """They are the rung below all rules."""
     bound = runner.bind(fixture.sql)
     answer = whole.sql(fixture.sql).to_arrow_table()
-    rows_of = plain if _ORDER.search(fixture.sql) else unordered
+    rows_of = plain_rows if _ORDER.search(fixture.sql) else sorted_rows
     assert rows_of(runner.run(split_or_gather(bound, sizes_of(SMALL), PIECE_RULES), bound)) == rows_of(answer)
 
 
@@ -114,7 +114,7 @@ def test_without_the_rule_plans_are_others_and_answers_the_same(
             plan = split_or_gather(bound, sizes_of(SMALL), others)
             changed += plan_lines(plan) != fixture.plan
             answer = whole.sql(fixture.sql).to_arrow_table()
-            rows_of = plain if _ORDER.search(fixture.sql) else unordered
+            rows_of = plain_rows if _ORDER.search(fixture.sql) else sorted_rows
             assert rows_of(runner.run(plan, bound)) == rows_of(answer)
     assert changed
 

@@ -46,8 +46,10 @@ def test_nothing_is_sent_to_every_host_where_that_saves_nothing(runner: SplitRun
 
 
 def test_sizes_that_differ_a_little_are_the_same_when_rounded() -> None:
-    assert StoreSize(900, 70_000).rounded() == StoreSize(1000, 130_000).rounded() == StoreSize(1024, 131_072)
-    assert StoreSize(0, 0).rounded() == StoreSize(1, 1)
+    assert (
+        StoreSize(900, 70_000).round_up() == StoreSize(1000, 130_000).round_up() == StoreSize(1024, 131_072)
+    )
+    assert StoreSize(0, 0).round_up() == StoreSize(1, 1)
 
 
 def test_tables_connected_through_a_third_are_joined_before_they_are_sent(runner: SplitRunner) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp, parse_one
 
-from engine.plan.split.trees import column_named, column_text, free_aliases, query_without, text
-from engine.sql.parse import without_places
+from engine.plan.split.trees import column_named, column_text, drop_clauses, free_aliases, text
+from engine.sql.parse import copy_without_positions
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_a_query_without_clauses_leaves_the_query_as_it_is() -> None:
     query = parse_one("SELECT a FROM t WHERE b ORDER BY c LIMIT 1", dialect="duckdb")
     assert isinstance(query, exp.Query)
     before = query.sql()
-    assert query_without(query, ("order", "limit")).sql() == "SELECT a FROM t WHERE b"
+    assert drop_clauses(query, ("order", "limit")).sql() == "SELECT a FROM t WHERE b"
     assert query.sql() == before
     assert query.args["where"].parent is query
 
@@ -60,7 +60,7 @@ def test_a_query_without_clauses_leaves_the_query_as_it_is() -> None:
 )
 def test_a_copy_without_places_is_the_same_statement(sql: str) -> None:
     tree = parse_one(sql, dialect="duckdb")
-    copied = without_places(tree)
+    copied = copy_without_positions(tree)
     assert any(node.meta for node in tree.walk())
     assert not any(node.meta for node in copied.walk())
     assert copied == tree

@@ -15,7 +15,7 @@ from engine.model.kinds import Function, MergedColumn
 from engine.state.folds.fold_aggregates import Aggregates
 from engine.state.folds.grouping import Grouping
 from engine.state.folds.sums import sums
-from tests.support.merged_rows import folded, same
+from tests.support.merged_rows import fold_rows, is_same
 from tests.support.seeds import seeded_generator, seeded_random
 
 ROWS = 4000
@@ -73,8 +73,8 @@ def test_sums_and_extremes_equal_a_plain_recomputation(name: str, large: bool, g
     found = {name: array.to_pylist() for name, array in reduced.items()}
     for group in range(groups):
         with decimal.localcontext(EXACT):
-            expected = folded(columns, rows.get(group, []), schema)
-        assert all(same(found[name][group], value) for name, value in expected.items()), (group, expected)
+            expected = fold_rows(columns, rows.get(group, []), schema)
+        assert all(is_same(found[name][group], value) for name, value in expected.items()), (group, expected)
 
 
 @pytest.mark.parametrize("groups", [2, 1500])
@@ -94,7 +94,7 @@ def test_texts_of_large_and_of_small_groups(function: Function, groups: int) -> 
     }
     schema = pa.schema([(name, pa.string()) for name in column.partials])
     for group in range(groups):
-        expected = folded([column], [rows[row] for row in np.flatnonzero(where == group)], schema)
+        expected = fold_rows([column], [rows[row] for row in np.flatnonzero(where == group)], schema)
         assert {name: values[group] for name, values in reduced.items()} == expected
 
 
