@@ -15,6 +15,7 @@ import os
 import pickle
 import re
 import resource
+import select
 import socket
 import sys
 import threading
@@ -212,17 +213,22 @@ def _limit_memory(room_bytes: int | None) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.RLIM_INFINITY))
 
 
+def _end_with(connection: socket.socket) -> None:
+    """End this process, whatever it computes, when the other end of a socket is closed."""
+    ends = select.poll()
+    ends.register(connection, 0)
+    ends.poll()
+    os._exit(0)
+
+
 def main() -> None:
     """Serve the process at the other ends of the sockets."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.nice(_NICENESS)
-    # The end of the other process is the end of this one.
-    with (
-        suppress(EOFError, OSError),
-        Connection(sys.stdin.fileno()) as jobs,
-        socket.socket(fileno=int(sys.argv[1])) as inputs,
-    ):
-        WorkerProcess(jobs, Inputs(inputs)).run()
+    inputs = socket.socket(fileno=int(sys.argv[1]))
+    threading.Thread(target=_end_with, args=(inputs,), name="livestate-worker-end", daemon=True).start()
+    with suppress(EOFError, OSError):
+        WorkerProcess(Connection(sys.stdin.fileno()), Inputs(inputs)).run()
     os._exit(0)
 
 

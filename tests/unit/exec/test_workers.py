@@ -251,14 +251,16 @@ def test_what_a_worker_spills_goes_with_it(pool: WorkerPool, tmp_path: Path) -> 
 def test_workers_end_with_the_process_that_started_them(tmp_path: Path) -> None:
     script = tmp_path / "starts.py"
     script.write_text("""
-import os, time
+import os
 from engine.duckdb import worker_pool
 from engine.duckdb.deadline import Deadline
 from engine.duckdb.engine import Engine
 engine = Engine(100 << 20, 1)
 list(engine.run("SELECT repeat('x', 2)", {}, (), Deadline(60.0)))
 print(open(f"/proc/self/task/{os.getpid()}/children").read(), flush=True)
-time.sleep(600)
+# One computes, for hours.
+endless = "SELECT len(range(TIMESTAMP '0001-01-01', TIMESTAMP '9999-01-01', INTERVAL 1 MICROSECOND))"
+list(engine.run(endless, {}, (), Deadline(600.0)))
 """)
     with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
