@@ -40,7 +40,7 @@ class Cohort:
         group: The group.
         changelog: Where its commits are.
         workers: Runs partitions side by side.
-        touched: Is told of each partition store that got rows, for compaction.
+        request_compaction: Is told of each partition store that got rows, for compaction.
         epoch: The epoch that partitions without rows would be at.
         stops_at: Says at which epochs all partitions must stop, however many follow.
 
@@ -56,7 +56,7 @@ class Cohort:
         group: GroupName,
         changelog: Changelog,
         workers: Executor,
-        touched: Callable[[PartitionStore], None],
+        request_compaction: Callable[[PartitionStore], None],
         epoch: Epoch,
         stops_at: Callable[[Commit], bool] = never_stop,
     ) -> None:
@@ -66,7 +66,7 @@ class Cohort:
         self._group = group
         self._changelog = changelog
         self._workers = workers
-        self._touched = touched
+        self._request_compaction = request_compaction
         self._queue = CommitQueue(group, changelog, stops_at)
         self._has_failed = False
 
@@ -167,7 +167,7 @@ class Cohort:
         store.apply(
             epoch, changes.rows(), replaces=changes.replaces, cutoff=changes.cutoff, migrated=changes.migrated
         )
-        self._touched(store)
+        self._request_compaction(store)
 
     def load(self, snapshot: Snapshot, definitions: Definitions) -> None:
         """Bring the partitions to a snapshot; those that are at its epoch or later stay as they are.
@@ -194,7 +194,7 @@ class Cohort:
                     snapshot.cutoffs.get(key[0]),
                     Migrated(definition, snapshot.generation),
                 )
-                self._touched(store)
+                self._request_compaction(store)
 
         self._run_for_each(restore, self.partitions)
         self.epoch, self.generation = snapshot.epoch, snapshot.generation

@@ -75,8 +75,8 @@ class GroupState:
         self._is_unpublished = False
 
     def _new_cohort(self, epoch: Epoch, stops_at: Callable[[Commit], bool] = never_stop) -> Cohort:
-        touched = partial(self._setup.touched, self.group)
-        return Cohort(self.group, self._changelog, self._setup.workers, touched, epoch, stops_at)
+        request_compaction = partial(self._setup.request_compaction, self.group)
+        return Cohort(self.group, self._changelog, self._setup.workers, request_compaction, epoch, stops_at)
 
     @property
     def view(self) -> GroupView | None:

@@ -34,7 +34,7 @@ class GroupSetup:
         held: Which partitions of a store this host holds.
         retention: How long epochs stay readable.
         workers: Runs partitions side by side.
-        touched: Is told of each partition store of a group that got rows, for compaction.
+        request_compaction: Is told of each partition store of a group that got rows, for compaction.
         snapshot: Is given what can be read at each epoch at which a snapshot is due.
         snapshot_after: As `SnapshotOptions.after_bytes`.
         now: Gives the time, microseconds since 1970 UTC.
@@ -48,7 +48,7 @@ class GroupSetup:
     held: Callable[[StoreDefinition], Collection[PartitionId]]
     retention: Retention
     workers: Executor
-    touched: Callable[[GroupName, PartitionStore], None]
+    request_compaction: Callable[[GroupName, PartitionStore], None]
     snapshot: Callable[[GroupView, Commit], None]
     snapshot_after: int
     now: Callable[[], int]

@@ -69,7 +69,7 @@ class OpenPartitions:
                 ) from error
             self._opened[definition.name, number] = store
             if not store.is_in_shape:
-                self._setup.touched(self._group, store)
+                self._setup.request_compaction(self._group, store)
 
     def close_others(self, partitions: Collection[PartitionKey]) -> None:
         """Close all partitions but some, which are closed elsewhere."""

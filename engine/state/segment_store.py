@@ -60,7 +60,8 @@ class _Retired:
 
 class SegmentStore:
     """The stored segments of a partition. A segment is written before it counts; what is stored of it goes
-    once no version refers to it. One thread at a time uses it, but for `write_merge`.
+    once no version refers to it. One thread at a time uses it; `write_merge`, `has_retired` and `reclaim` are
+    for any.
 
     Args:
         storage: Where the bytes are.

@@ -181,7 +181,7 @@ class Host:
                 held=lambda definition: self._held,
                 retention=Retention(seconds=0.0, versions=2, bytes=1 << 20),
                 workers=self._workers,
-                touched=lambda group, store: None,
+                request_compaction=lambda group, store: None,
                 snapshot=self._snapshot,
                 snapshot_after=SNAPSHOT_AFTER,
                 now=lambda: LATER,
