@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import tempfile
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,7 @@ from xdist.remote import Producer
 from tests.support.reproduction import EXPLORE, choose_hypothesis_seed, how_to_run
 from tests.support.scheduling import ModuleScheduling, sort_by_scope
 from tests.support.seeds import forget_seeds
+from tests.support.temporary_files import choose_temporary_root
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,8 +29,9 @@ settings.load_profile("explore" if os.environ.get(EXPLORE) else "repeatable")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Before Hypothesis looks at its seed."""
+    """Before Hypothesis looks at its seed, and pytest for a place for files."""
     choose_hypothesis_seed(config)
+    choose_temporary_root()
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ModuleScheduling:
@@ -40,6 +44,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """One worker begins with Spark, and the others have time for everything else."""
     if hasattr(config, "workerinput"):
         sort_by_scope(items)
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests stay until the end: garbage collection need not look at them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -57,6 +67,16 @@ def pytest_runtest_makereport(
     if report.failed:
         report.sections.append(("Run it alone", how_to_run(item)))
     return report
+
+
+@pytest.fixture(scope="session", autouse=True)
+def temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What is written to no directory of a test is beside them, and goes with them."""
+    directory = str(tmp_path_factory.mktemp("files"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", directory)
+        patch.setattr(tempfile, "tempdir", directory)
+        yield
 
 
 @pytest.fixture(scope="session")
