@@ -15,6 +15,7 @@ from xdist.remote import Producer
 from tests.support.reproduction import EXPLORE, choose_hypothesis_seed, how_to_run
 from tests.support.scheduling import ModuleScheduling, sort_by_scope
 from tests.support.seeds import forget_seeds
+from tests.support.spark_classes import use_archive
 from tests.support.temporary_files import choose_temporary_root
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Before Hypothesis looks at its seed, and pytest for a place for files."""
     choose_hypothesis_seed(config)
     choose_temporary_root()
+    use_archive()
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ModuleScheduling:
@@ -41,7 +43,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ModuleS
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """One worker begins with Spark, and the others have time for everything else."""
+    """One worker begins with Spark, the others with what takes longest of everything else."""
     if hasattr(config, "workerinput"):
         sort_by_scope(items)
 
