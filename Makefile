@@ -54,6 +54,9 @@ demo-kafka: setup java kafka ## the same, with the plays in a Kafka topic
 pipeline: setup java kafka ## a ready-made pipeline with a host and its queries: make pipeline NAME=leaderboard ARGS="--source kafka"
 	$(BIN)/python -m spark_pipeline.pipelines $(or $(NAME),--help) $(if $(NAME),--serve) $(ARGS)
 
+# Tests start some hundred processes, none of which should compile all modules again.
+test test-fast: export PYTHONDONTWRITEBYTECODE =
+
 test: setup java jdbc kafka $(SPARK_CLASSES) ## every test, in WORKERS=2 processes; pass options with ARGS="-k name"
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) $(ARGS)
 
