@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing.util
 import os
 import tempfile
 from collections.abc import Generator, Iterator
@@ -79,6 +80,8 @@ def pytest_runtest_makereport(
 @pytest.fixture(scope="session", autouse=True)
 def temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """What is written to no directory of a test is beside them, and goes with them."""
+    # The one of this process's children goes when the process ends, later than those of tests.
+    multiprocessing.util.get_temp_dir()
     directory = str(tmp_path_factory.mktemp("files"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", directory)
