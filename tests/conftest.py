@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import multiprocessing.util
 import os
+import tempfile
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
@@ -13,6 +16,8 @@ from xdist.remote import Producer
 from tests.support.reproduction import EXPLORE, choose_hypothesis_seed, how_to_run
 from tests.support.scheduling import ModuleScheduling, sort_by_scope
 from tests.support.seeds import forget_seeds
+from tests.support.spark_classes import use_archive
+from tests.support.temporary_files import choose_temporary_root
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,8 +31,10 @@ settings.load_profile("explore" if os.environ.get(EXPLORE) else "repeatable")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Before Hypothesis looks at its seed."""
+    """Before Hypothesis looks at its seed, and pytest for a place for files."""
     choose_hypothesis_seed(config)
+    choose_temporary_root()
+    use_archive()
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ModuleScheduling:
@@ -37,9 +44,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ModuleS
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """One worker begins with Spark, and the others have time for everything else."""
+    """One worker begins with Spark, the others with what takes longest of everything else."""
     if hasattr(config, "workerinput"):
         sort_by_scope(items)
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests stay until the end: garbage collection need not look at them again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """What is left at the end of the process is collected."""
+    gc.unfreeze()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -57,6 +75,18 @@ def pytest_runtest_makereport(
     if report.failed:
         report.sections.append(("Run it alone", how_to_run(item)))
     return report
+
+
+@pytest.fixture(scope="session", autouse=True)
+def temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What is written to no directory of a test is beside them, and goes with them."""
+    # The one of this process's children goes when the process ends, later than those of tests.
+    multiprocessing.util.get_temp_dir()
+    directory = str(tmp_path_factory.mktemp("files"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", directory)
+        patch.setattr(tempfile, "tempdir", directory)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -48,7 +48,8 @@ def producing(appender: StoreAppender) -> Iterator[None]:
 
     def produce() -> None:
         number = EPOCHS
-        while not stopping.is_set():
+        # Hosts take them together, and get on.
+        while not stopping.wait(0.01):
             append(appender, ACCOUNTS, number)
             number += 1
 

@@ -62,11 +62,14 @@ MIGRATIONS: list[list[Change]] = [
     [AddColumn("note", pa.decimal128(9, 2), "0.5")],
 ]
 """Of the debits, one before each kill. Whoever writes them goes on in the first shape."""
+WHILE_IT_STARTS, FOR_EACH_QUERY, WHILE_IT_DIES = 30, 3, 20
+"""Epochs that land."""
 
 
 class Producer:
     """Moves amounts between accounts, an epoch a move, in a thread: all amounts of both stores always sum to
-    zero, and so do all flows.
+    zero, and so do all flows. As many epochs land as are due: what a host has to catch up with does not hang
+    on the machine.
 
     Attributes:
         flows: What each account has got and given in all, and how often.
@@ -76,8 +79,12 @@ class Producer:
         self.flows: dict[int, tuple[int, int]] = {}
         self._appender = appender
         self._random = seeded_random(SEED)
-        self._stopping = threading.Event()
+        self._stopping, self._due = threading.Event(), threading.Semaphore(0)
         self._thread = threading.Thread(target=self._run)
+
+    def order(self, epochs: int) -> None:
+        """Have so many more epochs land, soon."""
+        self._due.release(epochs)
 
     def __enter__(self) -> Producer:
         self._thread.start()
@@ -85,10 +92,11 @@ class Producer:
 
     def __exit__(self, *_: object) -> None:
         self._stopping.set()
+        self._due.release()
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._stopping.is_set():
+        while self._due.acquire() and not self._stopping.is_set():
             accounts = self._random.sample(range(ACCOUNTS), 20)
             amounts = [self._random.randrange(1000) for _ in accounts]
             debit = pa.table({"account": accounts, "amount": amounts})
@@ -134,11 +142,14 @@ def test_killed_while_epochs_land(tmp_path: Path) -> None:
     seen = 0
     with Producer(appender) as producer:
         for changes in MIGRATIONS:
+            producer.order(WHILE_IT_STARTS)
             with lone_host(changelog, data) as (process, client):
-                wait_until(reached(client, seen + chance.randrange(1, 30)))
+                wait_until(reached(client, seen + chance.randrange(1, WHILE_IT_STARTS)))
                 Changelog.open(str(changelog)).migrate_store(AMOUNTS[0].name, changes)
                 for _ in range(chance.randrange(5, 30)):
+                    producer.order(FOR_EACH_QUERY)
                     assert client.query(TOTAL).read_all().to_pylist() == [NOTHING]
+                producer.order(WHILE_IT_DIES)
                 seen = epoch_of(client)
                 process.send_signal(signal.SIGKILL)
     with lone_host(changelog, data) as (_, client):

@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Event, Thread
+from threading import Event, Semaphore, Thread
 
 import pyarrow as pa
 
@@ -33,7 +33,10 @@ from tests.support.seeds import seeded_random
 from tests.support.waiting import wait_until
 
 WAIT_SECONDS = 60.0
-SECONDS_BETWEEN_EPOCHS = 0.004
+QUERIES_AN_EPOCH = 2
+"""One epoch lands for so many queries: hosts take longer to apply it than to answer these, so each query
+meets one.
+"""
 OPTIONS = FollowerOptions(poll_seconds=0.005, state=StateOptions(block_rows=16, fan_out=3))
 
 
@@ -68,25 +71,31 @@ def ask_of_client(client: Client) -> Ask:
 
 
 @contextmanager
-def committing(bank: Bank) -> Iterator[None]:
-    """Commit epochs until the end, in a thread of its own."""
-    stop = Event()
+def committing(bank: Bank) -> Iterator[Semaphore]:
+    """Commit epochs until the end, in a thread of its own.
+
+    Yields:
+        What lets an epoch land each time it is released.
+    """
+    stop, due = Event(), Semaphore(0)
 
     def commit() -> None:
-        while not stop.wait(SECONDS_BETWEEN_EPOCHS):
+        while due.acquire() and not stop.is_set():
             bank.step()
 
     thread = Thread(target=commit, name="bank", daemon=True)
     thread.start()
     try:
-        yield
+        yield due
     finally:
         stop.set()
+        due.release()
         thread.join(WAIT_SECONDS)
 
 
 def ask_under_commits(bank: Bank, asks: Sequence[Ask], queries: int, threads: int = 2, seed: int = 0) -> Seen:
-    """Ask invariants while epochs land.
+    """Ask invariants while epochs land. How many land hangs on how many queries are asked, and not on the
+    machine.
 
     Args:
         bank: Writes the epochs; hosts have its first one.
@@ -106,12 +115,14 @@ def ask_under_commits(bank: Bank, asks: Sequence[Ask], queries: int, threads: in
     def ask(number: int) -> set[int]:
         random = seeded_random(f"{seed} {number}")
         host = random.choice(asks)
+        if number % QUERIES_AN_EPOCH == 0:
+            due.release()
         if number % 25 == 0:
             return {int(host("SELECT max(version) AS v FROM accounts").column(0)[0].as_py())}
         check(random.choice(INVARIANTS), host)
         return set()
 
-    with committing(bank), ThreadPoolExecutor(threads) as clients:
+    with committing(bank) as due, ThreadPoolExecutor(threads) as clients:
         versions = set().union(*clients.map(ask, range(queries)))
     return Seen(queries, bank.version - before, len(versions))
 

@@ -36,7 +36,6 @@ from tests.support.waiting import wait_until
 SQL = "SELECT title FROM songs WHERE song_id = ?"
 MOST_MIB = 100
 REFUSALS = ("InvalidInput", "LimitExceeded")
-HOSTILE = hostile_rows()
 
 Refused = Callable[[flight.FlightClient], object]
 
@@ -203,7 +202,7 @@ def exchange(client: flight.FlightClient, command: bytes, pieces: Sequence[bytes
 @pytest.mark.parametrize("entrance", ENTRANCES)
 def test_no_entrance_takes_hostile_rows(host: Served, entrance: str) -> None:
     with grows_by_at_most(host.process.pid, MOST_MIB):
-        for name, row in HOSTILE.items():
+        for name, row in hostile_rows().items():
             # A handle without a schema is one without values.
             if row.schema or entrance == "uploaded":
                 assert host.refuses(ENTRANCES[entrance](row)), name
@@ -212,7 +211,7 @@ def test_no_entrance_takes_hostile_rows(host: Served, entrance: str) -> None:
 @pytest.mark.parametrize("entrance", ENTRANCES)
 def test_no_entrance_takes_hostile_rows_of_many_at_once(host: Served, entrance: str) -> None:
     bombs = [
-        HOSTILE[name]
+        hostile_rows()[name]
         for name in ("zstd", "zstd, once for each column", "a dictionary of one", "nulls", "a list of nulls")
     ]
 
@@ -262,7 +261,7 @@ def test_values_that_unfold_are_not_bound(host: Served) -> None:
             zeros = text_of_zeros(mebibytes << 20)
             for compression in ("zstd", "lz4"):
                 assert "16,777,216 bytes" in host.refuses(lambda _: bound(host, zeros, compression))  # noqa: B023  called at once
-    batches = {name: pa.ipc.open_stream(HOSTILE[name].stream).read_next_batch() for name in UNFOLDING}
+    batches = {name: pa.ipc.open_stream(hostile_rows()[name].stream).read_next_batch() for name in UNFOLDING}
     with grows_by_at_most(host.process.pid, MOST_MIB):
         for batch in batches.values():
             host.refuses(lambda _: bound(host, batch))  # noqa: B023  called at once
@@ -309,15 +308,15 @@ def test_the_bombs_are_such_as_arrow_reads() -> None:
         "columns that overlap",
         "runs",
     ):
-        batch = pa.ipc.open_stream(HOSTILE[name].stream).read_next_batch()
+        batch = pa.ipc.open_stream(hostile_rows()[name].stream).read_next_batch()
         assert (
             max(batch.num_rows, batch.num_columns, len(batch.column(0).values) if name == "runs" else 0) > 800
         ), name
     for name in ("a list of nulls", "views", "views of lists", "a dictionary", "a union"):
-        assert len(pa.ipc.open_stream(HOSTILE[name].stream).read_next_batch().column(0).values) >= 100_000, (
-            name
-        )
-    assert pa.ipc.open_stream(HOSTILE["zstd"].stream).read_next_batch().nbytes > 256 << 20
+        assert (
+            len(pa.ipc.open_stream(hostile_rows()[name].stream).read_next_batch().column(0).values) >= 100_000
+        ), name
+    assert pa.ipc.open_stream(hostile_rows()["zstd"].stream).read_next_batch().nbytes > 256 << 20
 
 
 def test_what_hosts_send_is_read() -> None:

@@ -52,6 +52,9 @@ def java_command(program: Path, uri: str, zone: str = "UTC") -> list[str]:
             f"the JDBC driver is not on this machine: {FETCH}, or say where it is in LIVESTATE_JDBC_DRIVER"
         )
     options = [
+        # It is over before the optimising compiler pays off.
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+UseSerialGC",
         "--add-opens=java.base/java.nio=ALL-UNNAMED",
         f"-Duser.timezone={zone}",
         "-Dstdout.encoding=UTF-8",

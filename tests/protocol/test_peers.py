@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import flight
@@ -78,7 +79,7 @@ def test_a_fragment_runs_on_another_host(pair: tuple[PeerHost, PeerHost]) -> Non
 
 def test_inputs_go_along(pair: tuple[PeerHost, PeerHost]) -> None:
     a, b = pair
-    big = pa.table({"n": pa.array(range(2_000_000), pa.int64())})
+    big = pa.table({"n": np.arange(2_000_000)})
     rows = a.cluster.peers.run(
         B,
         fragment(
@@ -114,7 +115,7 @@ def test_errors_keep_their_kind(pair: tuple[PeerHost, PeerHost], kind: str) -> N
             B,
             fragment(
                 f"{kind} Partition 3 is not here.",
-                more=pa.table({"n": pa.array(range(3_000_000), pa.int64())}),
+                more=pa.table({"n": np.arange(3_000_000)}),
             ),
         )
     rows = a.cluster.peers.run(B, fragment(f"breaks {kind}"))

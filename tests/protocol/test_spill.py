@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import adbc_driver_flightsql.dbapi as flight_sql
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -16,7 +17,7 @@ from engine.service import QueryOptions
 from flight_server.client.client import Client
 from flight_server.host.host import Host, HostOptions
 
-NUMBERS = pa.table({"id": pa.array(range(2_000_000), pa.int64())})
+NUMBERS = pa.table({"id": np.arange(2_000_000)})
 SORTED = "SELECT id, md5(id::VARCHAR) AS m FROM numbers ORDER BY m"
 
 

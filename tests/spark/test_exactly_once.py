@@ -38,6 +38,7 @@ def numbers(spark: SparkSession, tmp_path: Path) -> FileStream:
     return stream
 
 
+@pytest.mark.timeout(900)  # it starts Spark three times, one after the other
 def test_a_killed_driver_loses_and_repeats_nothing(spark: SparkSession, uri: str, tmp_path: Path) -> None:
     """Each driver process dies by kill -9 in the batch that the one before died in, one step further; the
     last one finishes.
@@ -63,7 +64,7 @@ def test_a_killed_driver_loses_and_repeats_nothing(spark: SparkSession, uri: str
         # Into a file: a pipe would be open until the process's JVM has noticed its death as well.
         with (tmp_path / "output").open("w") as output:
             ended = subprocess.run(
-                command, env=environment, cwd=_ROOT, timeout=120, stdout=output, stderr=output, check=False
+                command, env=environment, cwd=_ROOT, timeout=240, stdout=output, stderr=output, check=False
             )
         assert ended.returncode == -signal.SIGKILL, (tmp_path / "output").read_text()[-2000:]
         epochs.append(len(commits(uri, "plays")))

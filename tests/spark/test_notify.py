@@ -14,6 +14,7 @@ import pytest
 from pyarrow import flight
 from pyspark.sql import SparkSession
 
+from engine.changelog import Changelog
 from engine.errors import InvalidInput
 from engine.model.schema import Epoch, GroupName
 from flight_server.client.client import Client
@@ -24,9 +25,11 @@ from spark_pipeline.notify import Notifier
 from tests.spark.streams import FileStream, commits, drain
 from tests.support.certificate import Certificate, make_certificate
 from tests.support.guarded_host import guarded_host
-from tests.support.waiting import wait_until
+from tests.support.waiting import wait_until_served
 
 GROUP = GroupName("plays")
+STORES = ("plays", "songs")
+"""Each a group of its own."""
 
 
 class _Host(flight.FlightServerBase):  # type: ignore[misc]
@@ -137,6 +140,11 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
     return make_certificate(tmp_path_factory.mktemp("certificate"))
 
 
+def epochs_of(client: Client) -> dict[str, int]:
+    shown = client.stores()
+    return dict(zip(shown["store"].to_pylist(), shown["epoch"].to_pylist(), strict=True))
+
+
 def test_the_sink_and_a_back_fill_tell_a_host_that_wants_a_token(
     spark: SparkSession, tmp_path: Path, certificate: Certificate
 ) -> None:
@@ -149,9 +157,12 @@ def test_the_sink_and_a_back_fill_tell_a_host_that_wants_a_token(
         assert all(notifier.wait(10) for notifier in sink._notifiers)
         frame = spark.createDataFrame([("b",)], "song STRING")
         write_store(frame, changelog=changelog.as_uri(), store="songs", key=["song"], notify=told)
-        # The host polls once a minute: what it has, it was told of.
+        newest = {
+            group: Changelog.open(changelog.as_uri()).newest_epoch(GroupName(group)) for group in STORES
+        }
+        # The host polls once a minute: what it has, it was told of. It may not have looked yet.
         with Client(told) as client:
-            wait_until(lambda: sorted(client.stores()["store"].to_pylist()) == ["plays", "songs"])
+            wait_until_served(lambda: epochs_of(client) == newest)
             assert client.query("SELECT song FROM plays").read_all()["song"].to_pylist() == ["a"]
 
 

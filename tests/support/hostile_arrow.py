@@ -7,6 +7,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import pyarrow as pa
 
@@ -295,6 +296,7 @@ LIES = {
 """Messages of a row of one int64 that is not there; as inputs of a fragment, two rows are fine."""
 
 
+@cache
 def hostile_rows() -> Mapping[str, Message]:
     """Rows that are refused wherever one is taken."""
     zeros = pa.compress(bytes(256 << 20), "zstd", asbytes=True)

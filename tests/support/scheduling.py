@@ -8,6 +8,16 @@ from xdist.scheduler import LoadScopeScheduling
 SPARK = "tests/spark/"
 OWN_PROCESSES = "tests/spark/test_demo.py"
 """Starts Spark in processes of its own, and needs no session here."""
+FIRST = (
+    SPARK,
+    OWN_PROCESSES,
+    "tests/oracle/test_under_commits.py",
+    "tests/sql/test_fixtures.py",
+    "tests/oracle/test_oracle.py",
+    "tests/unit/sql/test_budgets.py",
+    "tests/chaos/test_host_crash.py",
+)
+"""What takes longest: begun late, it would keep one worker when the others have nothing left."""
 
 
 def scope_of(test: str) -> str:
@@ -30,9 +40,10 @@ class ModuleScheduling(LoadScopeScheduling):  # type: ignore[misc] # xdist is no
 
 
 def sort_by_scope(tests: list[pytest.Item]) -> None:
-    """Put the tests of the Spark session first, and leave the others as they are.
+    """Put what takes longest first, and leave the others as they are.
 
     Args:
         tests: Of a run; changed in place.
     """
-    tests.sort(key=lambda test: scope_of(test.nodeid) != SPARK)
+    ranks = {scope: rank for rank, scope in enumerate(FIRST)}
+    tests.sort(key=lambda test: ranks.get(scope_of(test.nodeid), len(FIRST)))

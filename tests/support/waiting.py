@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from engine.errors import Unavailable
+
 PATIENCE_SECONDS = 60.0
 """Far more than anything takes on a busy machine: a test that waits longer has found something that does not
 happen.
@@ -28,3 +30,30 @@ def wait_until(
     while not condition():
         assert time.monotonic() < deadline, "the condition did not come about"
         time.sleep(pause_seconds)
+
+
+def wait_until_served(condition: Callable[[], bool], timeout_seconds: float = PATIENCE_SECONDS) -> None:
+    """As `wait_until`, for a condition that asks a host which may not have what it is asked for yet: no
+    changelog, or not all of it. Unavailable means "not yet"; any other error is one.
+
+    Args:
+        condition: Looked at again and again.
+        timeout_seconds: How long it may take.
+
+    Raises:
+        AssertionError: It did not come about in time; after what the host said last, if it refused.
+    """
+    refusal: Unavailable | None = None
+
+    def holds() -> bool:
+        nonlocal refusal
+        try:
+            return condition()
+        except Unavailable as error:
+            refusal = error
+            return False
+
+    try:
+        wait_until(holds, timeout_seconds)
+    except AssertionError as error:
+        raise error from refusal

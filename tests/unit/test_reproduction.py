@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.reproduction import EXPLORE
-from tests.support.scheduling import SPARK, scope_of
+from tests.support.scheduling import FIRST, SPARK, scope_of
 
 ROOT = Path(__file__).parents[2]
 FAILING = """
@@ -96,3 +96,7 @@ def test_modules_stay_whole() -> None:
         == scope_of("tests/spark/test_reader.py::test_b")
         == SPARK
     )
+
+
+def test_what_is_begun_first_is_there() -> None:
+    assert all((ROOT / scope).exists() for scope in FIRST)
