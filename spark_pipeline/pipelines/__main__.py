@@ -12,6 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from engine.errors import InvalidInput, LivestateError, Unavailable
+from spark_pipeline.addresses import answers, free_port
 from spark_pipeline.kafka_broker import KafkaBroker, connector_jars
 from spark_pipeline.pipelines.asking import Asker, HostProcess
 from spark_pipeline.pipelines.catalogue import PIPELINES
@@ -19,7 +20,6 @@ from spark_pipeline.pipelines.feeding import Feed, Feeder, FileFeed
 from spark_pipeline.pipelines.pipeline import Job, Pipeline, Source, start_pipeline
 from spark_pipeline.pipelines.running import Stop, end, run_until, start_session
 from spark_pipeline.pipelines.sources import FileSource, KafkaSource, RateSource
-from spark_pipeline.processes import answers, free_port
 
 _BROKER_SECONDS = 15.0
 _DESCRIPTION = """\

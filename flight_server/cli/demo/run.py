@@ -20,10 +20,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 
-from engine.errors import DeadlineExceeded, InvalidInput, LivestateError
+from engine.errors import DeadlineExceeded, InvalidInput, LivestateError, Unavailable
+from engine.processes.supervisor import ChildProcess, Supervisor
 from flight_server.cli.demo.measure import ChartRow, Measurements, Observation, Observer, Percentiles, answers
-from flight_server.cli.demo.processes import Child, Children, check_kafka, check_spark
 from flight_server.cli.demo.recount import FileRecount, Recount
+from flight_server.cli.demo.requirements import check_kafka, check_spark
 from flight_server.cli.demo.screen import View, open_screen
 from flight_server.cli.demo.songs import SONGS, make_songs
 from flight_server.cli.demo.summary import Outcome, print_summary
@@ -162,7 +163,7 @@ def run_demo(options: DemoOptions, console: Console | None = None) -> bool:
         InvalidInput: The directory to keep everything in is not empty.
     """
     check_spark()
-    with _stop_signals() as stopping, _place(options.keep) as place, Children(place.logs) as children:
+    with _stop_signals() as stopping, _place(options.keep) as place, Supervisor(place.logs) as children:
         demo = Demo(options, place, children, stopping, console or terminal())
         try:
             return demo.run()
@@ -191,7 +192,7 @@ class Demo:
 
     options: DemoOptions
     place: Place
-    children: Children
+    children: Supervisor
     stopping: threading.Event
     console: Console
     measured: Measurements = field(default_factory=Measurements)
@@ -290,7 +291,7 @@ class Demo:
             {"SPARK_LOCAL_DIRS": str(self.place.root / "spark"), "PYSPARK_PYTHON": sys.executable},
         )
 
-    def _start_generator(self) -> Child:
+    def _start_generator(self) -> ChildProcess:
         place = [str(self.place.plays)] if self.bootstrap is None else ["--kafka", self.bootstrap]
         command = [
             "-m",
@@ -320,7 +321,7 @@ class Demo:
         deadline = time.monotonic() + START_SECONDS
         with self.console.status(f"Waiting for {what} ..."):
             while not there():
-                self.children.check()
+                self._check_children()
                 if time.monotonic() > deadline:
                     raise DeadlineExceeded(
                         f"The demo waited {START_SECONDS:.0f} seconds for {what}; the logs are in "
@@ -331,6 +332,11 @@ class Demo:
                     return False
         return True
 
+    def _check_children(self) -> None:
+        failure = self.children.failure()
+        if failure is not None:
+            raise Unavailable(failure)
+
     def _watch(self, observer: Observer, recount: Recount, uri: str) -> None:
         """Look, measure and show until the time is over or the user ends it."""
         started = time.monotonic()
@@ -339,7 +345,7 @@ class Demo:
         next_chart = 0.0
         with open_screen(self.console) as screen:
             while not self.stopping.wait(TICK_SECONDS):
-                self.children.check()
+                self._check_children()
                 seconds = time.monotonic() - started
                 if self.options.duration is not None and seconds >= self.options.duration:
                     return
@@ -395,7 +401,7 @@ class Demo:
                 and seen.plays < recount.counted
                 and time.monotonic() < deadline
             ):
-                self.children.check()
+                self._check_children()
                 time.sleep(TICK_SECONDS)
         songs, genres = observer.counts()
         assert seen is not None, "there was a play before, and plays do not vanish"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import signal
 import socket
 import subprocess
@@ -16,10 +17,11 @@ import pytest
 from rich.console import Console
 
 from engine.errors import InvalidInput, Unavailable
+from engine.processes.supervisor import Supervisor
 from flight_server.cli.demo.generator import Plays, Schedule, write_file
 from flight_server.cli.demo.measure import ChartRow, Measurements, Percentiles
-from flight_server.cli.demo.processes import Children, check_spark
 from flight_server.cli.demo.recount import FILES_KEPT, FileRecount
+from flight_server.cli.demo.requirements import check_spark
 from flight_server.cli.demo.run import DemoOptions, differences, run_demo
 from flight_server.cli.demo.screen import PlainScreen, View, charts_screen
 from flight_server.cli.demo.songs import GENRES, make_songs
@@ -198,18 +200,18 @@ def test_the_summary_says_whether_the_counts_are_right() -> None:
 
 
 def test_children_stop_in_order_and_a_dead_one_is_named(tmp_path: Path) -> None:
-    with Children(tmp_path) as children:
+    with Supervisor(tmp_path) as children:
         steady = children.start(
             "The steady one",
             [sys.executable, "-c", "import time; print('hello', flush=True); time.sleep(600)"],
         )
         failing = children.start("The failing one", [sys.executable, "-c", "import sys; sys.exit('no luck')"])
         failing.process.wait()
-        with pytest.raises(
-            Unavailable,
-            match=r"The failing one ended unexpectedly with exit code 1 \(no luck\); .*failing-one\.log",
-        ):
-            children.check()
+        said = children.failure()
+        assert said is not None
+        assert re.match(
+            r"The failing one ended unexpectedly with exit code 1 \(no luck\); .*failing-one\.log", said
+        )
         wait_until(lambda: steady.log.read_text() == "hello\n")
     assert steady.process.returncode == -signal.SIGTERM
 
@@ -217,8 +219,8 @@ def test_children_stop_in_order_and_a_dead_one_is_named(tmp_path: Path) -> None:
 _DEMO = """
 import sys, time
 from pathlib import Path
-from flight_server.cli.demo.processes import Children
-with Children(Path(sys.argv[1])) as children:
+from engine.processes.supervisor import Supervisor
+with Supervisor(Path(sys.argv[1])) as children:
     for name in ("The host", "The generator"):
         child = children.start(name, [sys.executable, "-c", "import time; time.sleep(600)"])
         print(child.process.pid, flush=True)
