@@ -33,6 +33,7 @@ CONNECTOR_JARS = ("spark-sql-kafka-0-10", "spark-token-provider-kafka-0-10", "co
 START_SECONDS = 90.0
 _POLL_SECONDS = 0.05
 _MEMORY = "256m"
+_SEGMENT_BYTES = 64 << 20
 
 
 def jars_directory() -> Path | None:
@@ -69,13 +70,17 @@ class KafkaBroker:
     Args:
         directory: For its data and what it says; what a broker left there before is served again.
         port: Where clients connect; a free one by default.
+        retention_seconds: How long messages stay; as Kafka has it by default, which is a week.
 
     Attributes:
         bootstrap: Where clients connect, as their `bootstrap.servers` wants it.
     """
 
-    def __init__(self, directory: Path, port: int | None = None) -> None:
+    def __init__(
+        self, directory: Path, port: int | None = None, retention_seconds: int | None = None
+    ) -> None:
         self._directory = directory
+        self._retention_seconds = retention_seconds
         self._port, self._controller_port = (port or free_port()), free_port()
         self._process: ChildProcess | None = None
         self.bootstrap = f"{LOOPBACK}:{self._port}"
@@ -170,6 +175,10 @@ class KafkaBroker:
             "auto.create.topics.enable": "true",
             "num.partitions": 2,
         }
+        if self._retention_seconds is not None:
+            settings["log.retention.ms"] = self._retention_seconds * 1000
+            # Messages go a segment at a time.
+            settings["log.segment.bytes"] = _SEGMENT_BYTES
         (self._directory / "data").mkdir(parents=True, exist_ok=True)
         file = self._directory / "server.properties"
         file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()), encoding="utf-8")
@@ -210,6 +219,16 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--data", type=Path, help="directory in which topics stay; a temporary one by default"
     )
+    parser.add_argument(
+        "--topic",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a topic to have from the start; repeatable, needs confluent-kafka",
+    )
+    parser.add_argument(
+        "--retention", type=int, metavar="SECONDS", help="how long messages stay; a week by default"
+    )
     options = parser.parse_args(arguments)
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -218,7 +237,8 @@ def main(arguments: Sequence[str]) -> int:
         directory = options.data or Path(temporary)
         directory.mkdir(parents=True, exist_ok=True)
         try:
-            with KafkaBroker(directory, options.port) as broker:
+            with KafkaBroker(directory, options.port, options.retention) as broker:
+                _create_topics(broker, options.topic)
                 sys.stdout.write(f"Kafka serves {broker.bootstrap}\n")
                 sys.stdout.flush()
                 while not stopping.wait(1.0):
@@ -227,6 +247,14 @@ def main(arguments: Sequence[str]) -> int:
             sys.stderr.write(f"Error: {error}\n")
             return 1
     return 0
+
+
+def _create_topics(broker: KafkaBroker, names: Sequence[str]) -> None:
+    if names:
+        from spark_pipeline.pipelines.kafka_feed import create_topic  # noqa: PLC0415  only who has topics made needs Kafka's client
+
+        for name in names:
+            create_topic(broker.bootstrap, name)
 
 
 if __name__ == "__main__":
