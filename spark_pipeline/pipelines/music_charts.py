@@ -17,7 +17,6 @@ partial row, which the stores fold into what they have.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -56,9 +55,6 @@ def _plays(draws: Draws) -> Mapping[str, Any]:
 def counted_plays(plays: DataFrame, songs: DataFrame) -> DataFrame:
     """The plays that count for the charts, with the genre of their song.
 
-    The genres are a literal of the query. A join would send the songs to the tasks anew in each batch, which
-    takes longer than all that is done with a batch of some thousand plays.
-
     Args:
         plays: Play events.
         songs: The catalogue; plays of songs that it lacks do not count.
@@ -66,17 +62,9 @@ def counted_plays(plays: DataFrame, songs: DataFrame) -> DataFrame:
     Returns:
         `song_id`, `genre`, `event_time`, a row for each play of 30 seconds or more.
     """
-    table = songs.select("song_id", "genre").toArrow()
-    # Spark searches a map from its beginning, so many small ones make up a hash table.
-    buckets: list[dict[str, str]] = [{} for _ in range(max(1, table.num_rows))]
-    for song, genre in zip(*(column.to_pylist() for column in table.columns), strict=True):
-        buckets[song % len(buckets)][str(song)] = genre
-    genres = F.from_json(F.lit(json.dumps(buckets)), "array<map<string, string>>")
-    bucket = F.get(genres, F.pmod("song_id", F.lit(len(buckets))).cast("int"))
-    song_id = F.col("song_id").cast("string")
-    is_counted = (F.col("duration_seconds") >= SHORTEST_PLAY_SECONDS) & F.map_contains_key(bucket, song_id)
-    return plays.where(is_counted).select(
-        "song_id", F.try_element_at(bucket, song_id).alias("genre"), "event_time"
+    long_enough = plays.where(F.col("duration_seconds") >= SHORTEST_PLAY_SECONDS)
+    return long_enough.join(F.broadcast(songs.select("song_id", "genre")), "song_id").select(
+        "song_id", "genre", "event_time"
     )
 
 
