@@ -12,7 +12,6 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
@@ -25,8 +24,8 @@ from pathlib import Path
 from types import TracebackType
 
 from engine.errors import DeadlineExceeded, Unavailable
-from engine.processes.watcher import Watcher
-from spark_pipeline.processes import LOOPBACK, free_port, stop_process
+from engine.processes.supervisor import ChildProcess
+from spark_pipeline.addresses import LOOPBACK, free_port
 
 PORT = 9092
 JARS_VARIABLE = "LIVESTATE_KAFKA_JARS"
@@ -34,6 +33,7 @@ CONNECTOR_JARS = ("spark-sql-kafka-0-10", "spark-token-provider-kafka-0-10", "co
 START_SECONDS = 90.0
 _POLL_SECONDS = 0.05
 _MEMORY = "256m"
+_SEGMENT_BYTES = 64 << 20
 
 
 def jars_directory() -> Path | None:
@@ -70,16 +70,19 @@ class KafkaBroker:
     Args:
         directory: For its data and what it says; what a broker left there before is served again.
         port: Where clients connect; a free one by default.
+        retention_seconds: How long messages stay; as Kafka has it by default, which is a week.
 
     Attributes:
         bootstrap: Where clients connect, as their `bootstrap.servers` wants it.
     """
 
-    def __init__(self, directory: Path, port: int | None = None) -> None:
+    def __init__(
+        self, directory: Path, port: int | None = None, retention_seconds: int | None = None
+    ) -> None:
         self._directory = directory
+        self._retention_seconds = retention_seconds
         self._port, self._controller_port = (port or free_port()), free_port()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._watcher: Watcher | None = None
+        self._process: ChildProcess | None = None
         self.bootstrap = f"{LOOPBACK}:{self._port}"
 
     def start(self) -> None:
@@ -96,23 +99,21 @@ class KafkaBroker:
         settings = self._write_settings()
         if not (self._directory / "data" / "meta.properties").exists():
             cluster = urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-            self._java(
+            formatting = self._java(
                 "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", f"--config={settings}"
-            ).wait()
+            )
+            formatting.process.wait()
+            formatting.stop()
         self._process = self._java("kafka.Kafka", str(settings))
         with ExitStack() as unless_started:
             unless_started.callback(self.stop)
-            self._watcher = Watcher(self._process.pid)
             self._wait(self._process)
             unless_started.pop_all()
 
     def stop(self) -> None:
         """End it; what it has stays in the directory."""
-        if self._watcher is not None:
-            self._watcher.stop()
-            self._watcher = None
         if self._process is not None:
-            stop_process(self._process)
+            self._process.stop()
             self._process = None
 
     def check(self) -> None:
@@ -121,8 +122,9 @@ class KafkaBroker:
         Raises:
             Unavailable: It has ended.
         """
-        if self._process is None or self._process.poll() is not None:
-            raise Unavailable(f"The Kafka broker has ended{self._last_line()}.")
+        if self._process is None or self._process.has_ended():
+            said = self._process.last_line() if self._process is not None else ""
+            raise Unavailable(f"The Kafka broker has ended{said}.")
 
     def __enter__(self) -> KafkaBroker:
         self.start()
@@ -136,7 +138,7 @@ class KafkaBroker:
     ) -> None:
         self.stop()
 
-    def _java(self, *command: str) -> subprocess.Popen[bytes]:
+    def _java(self, *command: str) -> ChildProcess:
         home = os.environ.get("JAVA_HOME")
         java = shutil.which(Path(home, "bin", "java") if home else "java")
         if java is None:
@@ -151,15 +153,8 @@ class KafkaBroker:
             "-Xshare:auto",
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
         ]
-        with self._log.open("ab") as log:
-            # A group of its own keeps the terminal's Ctrl-C away; whoever started it stops it.
-            return subprocess.Popen(  # noqa: S603  the program is the Java that Spark would run
-                [java, *options, "-cp", f"{_needed_jars()}/*", *command],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        program = [java, *options, "-cp", f"{_needed_jars()}/*", *command]
+        return ChildProcess.start("The Kafka broker", program, self._directory / "broker.log")
 
     def _write_settings(self) -> Path:
         """Its `server.properties`; the names are those of Kafka's documentation."""
@@ -183,28 +178,24 @@ class KafkaBroker:
             "auto.create.topics.enable": "true",
             "num.partitions": 2,
         }
+        if self._retention_seconds is not None:
+            settings["log.retention.ms"] = self._retention_seconds * 1000
+            # Messages go a segment at a time.
+            settings["log.segment.bytes"] = _SEGMENT_BYTES
         (self._directory / "data").mkdir(parents=True, exist_ok=True)
         file = self._directory / "server.properties"
         file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()), encoding="utf-8")
         return file
 
-    @property
-    def _log(self) -> Path:
-        return self._directory / "broker.log"
-
-    def _wait(self, process: subprocess.Popen[bytes]) -> None:
+    def _wait(self, process: ChildProcess) -> None:
         """The broker listens once it has its metadata and can answer."""
         deadline = time.monotonic() + START_SECONDS
         while not _listens(self._port):
-            if process.poll() is not None:
-                raise Unavailable(f"The Kafka broker ended when it was to start{self._last_line()}.")
+            if process.has_ended():
+                raise Unavailable(f"The Kafka broker ended when it was to start{process.last_line()}.")
             if time.monotonic() > deadline:
                 raise DeadlineExceeded(f"The Kafka broker did not start within {START_SECONDS:.0f} seconds.")
             time.sleep(_POLL_SECONDS)
-
-    def _last_line(self) -> str:
-        lines = [line.strip() for line in self._log.read_text(errors="replace").splitlines() if line.strip()]
-        return f" ({lines[-1][:300].rstrip('.')})" if lines else ""
 
 
 def _listens(port: int) -> bool:
@@ -231,6 +222,16 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--data", type=Path, help="directory in which topics stay; a temporary one by default"
     )
+    parser.add_argument(
+        "--topic",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a topic to have from the start; repeatable, needs confluent-kafka",
+    )
+    parser.add_argument(
+        "--retention", type=int, metavar="SECONDS", help="how long messages stay; a week by default"
+    )
     options = parser.parse_args(arguments)
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -239,7 +240,8 @@ def main(arguments: Sequence[str]) -> int:
         directory = options.data or Path(temporary)
         directory.mkdir(parents=True, exist_ok=True)
         try:
-            with KafkaBroker(directory, options.port) as broker:
+            with KafkaBroker(directory, options.port, options.retention) as broker:
+                _create_topics(broker, options.topic)
                 sys.stdout.write(f"Kafka serves {broker.bootstrap}\n")
                 sys.stdout.flush()
                 while not stopping.wait(1.0):
@@ -248,6 +250,14 @@ def main(arguments: Sequence[str]) -> int:
             sys.stderr.write(f"Error: {error}\n")
             return 1
     return 0
+
+
+def _create_topics(broker: KafkaBroker, names: Sequence[str]) -> None:
+    if names:
+        from spark_pipeline.pipelines.kafka_feed import create_topic  # noqa: PLC0415  only who has topics made needs Kafka's client
+
+        for name in names:
+            create_topic(broker.bootstrap, name)
 
 
 if __name__ == "__main__":

@@ -12,14 +12,14 @@ from pathlib import Path
 from rich.console import Console
 
 from engine.errors import InvalidInput, LivestateError, Unavailable
+from spark_pipeline.addresses import answers, free_port
 from spark_pipeline.kafka_broker import KafkaBroker, connector_jars
 from spark_pipeline.pipelines.asking import Asker, HostProcess
 from spark_pipeline.pipelines.catalogue import PIPELINES
-from spark_pipeline.pipelines.feeding import Feed, Feeder, FileFeed
+from spark_pipeline.pipelines.feeding import EventWriter, Feed, Feeder, FileFeed
 from spark_pipeline.pipelines.pipeline import Job, Pipeline, Source, start_pipeline
 from spark_pipeline.pipelines.running import Stop, end, run_until, start_session
 from spark_pipeline.pipelines.sources import FileSource, KafkaSource, RateSource
-from spark_pipeline.processes import answers, free_port
 
 _BROKER_SECONDS = 15.0
 _DESCRIPTION = """\
@@ -81,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     events.add_argument(
         "--rate", type=int, default=1000, help="events a second that are made; 1000 by default"
     )
-    events.add_argument("--seed", type=int, default=1, help="equal seeds make equal events")
+    events.add_argument("--seed", type=int, default=1, help="equal seeds make equal events and tables")
     events.add_argument(
         "--tables",
         type=Path,
@@ -158,10 +158,20 @@ def _run(pipeline: Pipeline, options: argparse.Namespace, stop: Stop, resources:
     if stop.asked.is_set():
         spark.stop()
         return 0
-    job = Job(source, changelog, options.checkpoint or str(scratch / "checkpoint"), notify, options.tables)
+    job = Job(
+        source,
+        changelog,
+        options.checkpoint or str(scratch / "checkpoint"),
+        notify,
+        options.tables,
+        options.seed,
+    )
     query = start_pipeline(spark, pipeline, job)
     with (
-        Feeder(feed, pipeline.topics, options.rate, options.seed, lambda error: _give_up(error, stop))
+        Feeder(
+            EventWriter(feed, pipeline.topics, options.rate, options.seed),
+            lambda error: _give_up(error, stop),
+        )
         if feed is not None
         else nullcontext()
     ):

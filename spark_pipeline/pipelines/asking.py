@@ -4,7 +4,6 @@ would.
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 from types import TracebackType
@@ -15,11 +14,11 @@ from rich.console import Console
 from rich.table import Table
 
 from engine.errors import LivestateError
-from engine.processes.children import python_environment
+from engine.processes.supervisor import ChildProcess
 from flight_server.client.connection import Connection
 from flight_server.client.options import ConnectionOptions
+from spark_pipeline.addresses import LOOPBACK
 from spark_pipeline.pipelines.pipeline import Pipeline, Question
-from spark_pipeline.processes import LOOPBACK, stop_process
 
 ASK_SECONDS = 5.0
 _SHOWN_ROWS = 10
@@ -45,34 +44,22 @@ class HostProcess:
             "--data",
             str(directory / "data"),
         ]
-        self._command = [sys.executable, *serve, "--address", LOOPBACK, "--port", str(port), "--supervised"]
+        self._command = [sys.executable, *serve, "--address", LOOPBACK, "--port", str(port)]
         self._log = directory / "host.log"
         self.uri = f"grpc://{LOOPBACK}:{port}"
 
     def __enter__(self) -> HostProcess:
-        with self._log.open("wb") as log:
-            # A group of its own keeps the terminal's Ctrl-C away; the job stops it. Its standard input is a
-            # pipe, so that it cannot outlive the job.
-            self._process = subprocess.Popen(  # noqa: S603  the command is made here, of this interpreter and its modules
-                self._command,
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=python_environment(),
-                start_new_session=True,
-            )
+        self._process = ChildProcess.start("The host", self._command, self._log)
         return self
 
     def has_ended(self) -> bool:
         """Whether it runs no longer."""
-        return self._process.poll() is not None
+        return self._process.has_ended()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        stop_process(self._process)
-        assert self._process.stdin is not None
-        self._process.stdin.close()
+        self._process.stop()
 
 
 class Asker:

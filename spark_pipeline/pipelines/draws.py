@@ -7,6 +7,7 @@ after a crash has the same events. A test that knows how many events there were 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from zlib import crc32
 
 import numpy as np
@@ -61,6 +62,14 @@ class Draws:
         """Integers below `count`, the small ones more often: a uniform number to the power of `exponent`."""
         return (self.uniform(name) ** exponent * count).astype(np.int64)
 
+    def zipf(self, name: str, count: int, exponent: float) -> Integers:
+        """Integers below `count` by Zipf's law: number k in proportion to 1 / (k + 1) to the power of
+        `exponent`.
+        """
+        numbers = np.searchsorted(_zipf_reach(count, exponent), self.uniform(name), side="right")
+        # The shares add up to 1 but for rounding.
+        return np.minimum(numbers, count - 1).astype(np.int64)
+
     def times(self, per_second: float, late_share: float = 0.0, late_seconds: float = 0.0) -> pa.Array:
         """Event times, one after the other.
 
@@ -79,6 +88,13 @@ class Draws:
         return pa.array(EVENT_START_MICROSECONDS + np.maximum(since - late, 0)).cast(
             pa.timestamp("us", "UTC")
         )
+
+
+@lru_cache(maxsize=4)
+def _zipf_reach(count: int, exponent: float) -> Floats:
+    weights: Floats = np.arange(1, count + 1, dtype=np.float64) ** -exponent
+    reach: Floats = np.cumsum(weights) / weights.sum()
+    return reach
 
 
 def _mix(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

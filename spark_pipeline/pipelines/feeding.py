@@ -9,14 +9,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.errors import Unavailable
 from spark_pipeline.pipelines.json_rows import json_rows
-from spark_pipeline.pipelines.pipeline import Topic
+from spark_pipeline.pipelines.pipeline import EVENT_TIME, Topic
 
-FEED_SECONDS = 0.2
+FEED_SECONDS = 0.1
 
 
 class Feed(Protocol):
@@ -70,49 +71,87 @@ class FileFeed:
         self._written[topic.name] = number + 1
 
 
-class Feeder:
-    """A thread that makes events at a steady rate; a context that starts and stops it.
+class EventWriter:
+    """Makes the events of some topics at a steady rate, and writes them.
 
     Args:
         feed: Where they go.
         topics: What to make.
         rate: Events a second, of a topic with a share of 1.
         seed: Equal seeds make equal events.
-        failed: Told of an error that ended the thread.
+        is_live: Whether an event's time is the moment at which it is made, spread evenly over the time since
+            the last were written; otherwise it is a function of the event's number.
+
+    Attributes:
+        made: How many events of each topic were written.
     """
 
     def __init__(
-        self,
-        feed: Feed,
-        topics: Sequence[Topic],
-        rate: float,
-        seed: int,
-        failed: Callable[[Unavailable], None],
+        self, feed: Feed, topics: Sequence[Topic], rate: float, seed: int, *, is_live: bool = False
     ) -> None:
         self._feed = feed
-        self._rates = {topic.name: rate * topic.share for topic in topics}
         self._topics = topics
+        self._rates = {topic.name: rate * topic.share for topic in topics}
         self._seed = seed
-        self._failed = failed
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="livestate-feeder", daemon=True)
+        self._is_live = is_live
+        self._written_at: dict[str, float] = {}
         self.made = dict.fromkeys(self._rates, 0)
 
-    def _run(self) -> None:
+    def run(self, stopping: threading.Event) -> None:
+        """Write events, several times a second.
+
+        Args:
+            stopping: Ends it; what is under way is finished.
+
+        Raises:
+            Unavailable: They cannot be written.
+        """
         start = time.monotonic()
-        try:
-            while not self._stopping.wait(FEED_SECONDS):
-                for topic in self._topics:
-                    self._write_due(topic, time.monotonic() - start)
-        except Unavailable as error:
-            self._failed(error)
+        self._written_at = dict.fromkeys(self._rates, time.time())
+        while not stopping.wait(FEED_SECONDS):
+            for topic in self._topics:
+                self._write_due(topic, time.monotonic() - start)
 
     def _write_due(self, topic: Topic, seconds: float) -> None:
         made = self.made[topic.name]
+        # All that should be there by now: a late piece catches up, and the rate holds.
         due = int(seconds * self._rates[topic.name]) - made
-        if due > 0:
-            self._feed.write(topic, topic.events(made, due, self._seed))
-            self.made[topic.name] += due
+        if due <= 0:
+            return
+        events = topic.events(made, due, self._seed)
+        if self._is_live:
+            since, self._written_at[topic.name] = self._written_at[topic.name], time.time()
+            events = _timed(events, since, self._written_at[topic.name])
+        self._feed.write(topic, events)
+        self.made[topic.name] += due
+
+
+def _timed(events: pa.Table, since: float, until: float) -> pa.Table:
+    """Events with times between two moments, seconds since 1970 UTC; the last has the second of them."""
+    moments = np.linspace(since, until, events.num_rows + 1)[1:]
+    times = pa.array((moments * 1e6).astype(np.int64)).cast(pa.timestamp("us", "UTC"))
+    return events.set_column(events.schema.get_field_index(EVENT_TIME), EVENT_TIME, times)
+
+
+class Feeder:
+    """A thread that makes events at a steady rate; a context that starts and stops it.
+
+    Args:
+        writer: Makes them.
+        failed: Told of an error that ended the thread.
+    """
+
+    def __init__(self, writer: EventWriter, failed: Callable[[Unavailable], None]) -> None:
+        self._writer = writer
+        self._failed = failed
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="livestate-feeder", daemon=True)
+
+    def _run(self) -> None:
+        try:
+            self._writer.run(self._stopping)
+        except Unavailable as error:
+            self._failed(error)
 
     def __enter__(self) -> Feeder:
         self._thread.start()

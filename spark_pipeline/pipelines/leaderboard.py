@@ -53,10 +53,10 @@ def _scores(draws: Draws) -> Mapping[str, Any]:
     }
 
 
-def make_players() -> pa.Table:
+def make_players(seed: int) -> pa.Table:
     """The players: `player_id` (int64, from 0), `name`, `country`."""
     numbers = np.arange(PLAYERS, dtype=np.int64)
-    draws = Draws(numbers)
+    draws = Draws(numbers, seed)
     names = [
         f"{name} {number}"
         for number, name in enumerate(words(draws.below("name", len(_NAMES)), _NAMES).to_pylist())

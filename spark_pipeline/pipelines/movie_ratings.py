@@ -53,10 +53,10 @@ def _ratings(draws: Draws) -> Mapping[str, Any]:
     }
 
 
-def make_movies() -> pa.Table:
+def make_movies(seed: int) -> pa.Table:
     """The movies: `movie_id` (int64, from 1), `title`, `year` (int32)."""
     numbers = np.arange(MOVIES, dtype=np.int64)
-    draws = Draws(numbers)
+    draws = Draws(numbers, seed)
     first, second = (
         words(draws.below(name, len(_WORDS)), _WORDS).to_pylist() for name in ("first word", "second word")
     )

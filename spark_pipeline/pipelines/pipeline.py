@@ -20,6 +20,9 @@ from engine.errors import InvalidInput
 from spark_pipeline import LiveStateSink, StoreOutput, write_store
 from spark_pipeline.pipelines.draws import Draws
 
+EVENT_TIME = "event_time"
+"""Column of every topic: when an event was made."""
+
 
 @dataclass(frozen=True)
 class Topic:
@@ -63,11 +66,11 @@ class Reference:
 
     Attributes:
         output: Its store.
-        make: Makes its rows.
+        make: Makes its rows; equal seeds make equal rows.
     """
 
     output: StoreOutput
-    make: Callable[[], pa.Table]
+    make: Callable[[int], pa.Table]
 
 
 @dataclass(frozen=True)
@@ -126,6 +129,7 @@ class Job:
         checkpoint: Directory of the streaming query's checkpoint.
         notify: Flight URIs of hosts to tell of each commit.
         tables: Directory of Parquet files, one named after each reference; None to make them up.
+        seed: Equal seeds make up equal tables.
     """
 
     source: Source
@@ -133,6 +137,7 @@ class Job:
     checkpoint: str
     notify: Sequence[str] = ()
     tables: Path | None = None
+    seed: int = 1
 
 
 def start_pipeline(spark: SparkSession, pipeline: Pipeline, job: Job) -> StreamingQuery:
@@ -167,7 +172,7 @@ def start_pipeline(spark: SparkSession, pipeline: Pipeline, job: Job) -> Streami
 
 def _write_reference(spark: SparkSession, reference: Reference, job: Job) -> DataFrame:
     output = reference.output
-    table = reference.make() if job.tables is None else _table(job.tables, output.store)
+    table = reference.make(job.seed) if job.tables is None else _table(job.tables, output.store)
     frame = spark.createDataFrame(table)
     write_store(
         frame,

@@ -81,10 +81,10 @@ def _quotes(draws: Draws) -> Mapping[str, Any]:
     }
 
 
-def make_accounts() -> pa.Table:
+def make_accounts(seed: int) -> pa.Table:
     """The accounts: `account_id` (int64, from 0), `holder`, `portfolio`."""
     numbers = np.arange(ACCOUNTS, dtype=np.int64)
-    draws = Draws(numbers)
+    draws = Draws(numbers, seed)
     holders, portfolios = (
         words(draws.below(name, len(choices)), choices)
         for name, choices in (("holder", _HOLDERS), ("portfolio", PORTFOLIOS))

@@ -109,6 +109,8 @@ def _start_session(name: str, jars: Sequence[str]) -> SparkSession:
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.sql.shuffle.partitions": "2",
+        # Plans of batches of some thousand rows are not worth planning again with what their stages made.
+        "spark.sql.adaptive.enabled": "false",
         # Files of a few hundred rows are read several to a task.
         "spark.sql.files.openCostInBytes": "0",
         "spark.sql.files.minPartitionNum": "1",

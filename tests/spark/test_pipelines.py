@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import re
 import subprocess
 import sys
 from contextlib import suppress
@@ -15,6 +17,7 @@ from engine.changelog import Changelog
 from engine.model.schema import GroupName
 from spark_pipeline.pipelines.catalogue import PIPELINES
 from spark_pipeline.pipelines.feeding import FileFeed
+from spark_pipeline.pipelines.music_charts import counted_plays
 from spark_pipeline.pipelines.pipeline import Job, Pipeline, start_pipeline
 from spark_pipeline.pipelines.sources import FileSource, RateSource
 from tests.spark.recomputed import RECOMPUTED
@@ -39,7 +42,7 @@ def run_to_the_end(spark: SparkSession, pipeline: Pipeline, job: Job) -> None:
 
 def check_answers(pipeline: Pipeline, uri: str, events: dict[str, pa.Table], directory: Path) -> None:
     """Every host gives every answer as the recomputation does."""
-    tables = events | {reference.output.store: reference.make() for reference in pipeline.references}
+    tables = events | {reference.output.store: reference.make(1) for reference in pipeline.references}
     with hosts_of(uri, directory) as cluster:
         for question, sql in zip(pipeline.questions, RECOMPUTED[pipeline.name], strict=True):
             expected = plain_rows(tables, sql)
@@ -65,8 +68,26 @@ def test_every_question_has_an_answer() -> None:
     """A comparison of nothing with nothing proves nothing."""
     for name, pipeline in PIPELINES.items():
         tables = {topic.name: topic.events(0, round(EVENTS * topic.share)) for topic in pipeline.topics}
-        tables |= {reference.output.store: reference.make() for reference in pipeline.references}
+        tables |= {reference.output.store: reference.make(1) for reference in pipeline.references}
         assert all(plain_rows(tables, sql) for sql in RECOMPUTED[name])
+
+
+def test_plays_get_to_the_charts_without_a_shuffle(spark: SparkSession) -> None:
+    columns = "song_id bigint, user_id bigint, duration_seconds int, event_time timestamp"
+    genres = {1: "Rock", -7: 'Rhythm "n" \\ Blues', 10**15: "Fünk", 4: "Rock"}
+    songs = spark.createDataFrame([*genres.items()], "song_id bigint, genre string")
+    at = dt.datetime(2026, 1, 2, 3, 4, 5, 678901)  # noqa: DTZ001  the session's zone
+    asked = [(1, 30), (1, 29), (-7, 31), (10**15, 300), (5, 40), (None, 50), (4, None), (1, 31)]
+    plays = spark.createDataFrame([(song, 1, seconds, at) for song, seconds in asked], columns)
+    counted = counted_plays(plays, songs)
+    expected = [(song, genres[song], at) for song in (1, -7, 10**15, 1)]
+    assert sorted(map(tuple, counted.collect())) == sorted(expected)
+    for frame in [counted, *(store.frame(counted) for store in PIPELINES["music_charts"].stores)]:
+        plan = frame._jdf.queryExecution().executedPlan().toString()
+        # The songs are sent to the tasks; the plays stay where they are read.
+        assert not re.search("(?<!Broadcast)Exchange|Aggregate|Sort|State", plan), plan
+    nobody = counted_plays(plays, songs.where("song_id = 0"))
+    assert nobody.count() == 0
 
 
 def test_one_command_makes_events_keeps_stores_and_asks(tmp_path: Path) -> None:

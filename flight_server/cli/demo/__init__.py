@@ -1,5 +1,5 @@
-"""The demo: the music charts of Kafka Streams' Interactive Queries example, on Spark and livestate.
+"""The demo: the pipeline `music_charts` with a screen.
 
-Every part is a process of its own, as in production: a generator that writes play events, the Spark job that
-counts them, the host that serves the counts, and the display, which only asks SQL over Flight.
+Every part is a process of its own, as in production: the pipeline's generator of play events, its Spark job,
+the host that serves the counts, and the display, which only asks SQL over Flight.
 """

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import pyarrow as pa
 
 from engine.errors import LivestateError
 from flight_server.client.client import Client
@@ -95,13 +96,13 @@ class Observer:
         self._client = client
         self._now = now
 
-    def songs(self) -> int:
-        """How many songs the catalogue has.
+    def songs(self) -> pa.Table:
+        """The catalogue: `song_id`, counting from 1, and `genre`.
 
         Raises:
             LivestateError: There is no answer.
         """
-        return int(self._client.query("SELECT count(*) FROM songs").read_all()[0][0].as_py())
+        return self._client.query("SELECT song_id, genre FROM songs ORDER BY song_id").read_all()
 
     def look(self) -> Observation | None:
         """See how far the counts are; None before the first play.

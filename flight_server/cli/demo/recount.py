@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+TOPIC = "plays"
+"""The events: files appear in a directory of this name, messages in a topic."""
 SHORTEST_PLAY_SECONDS = 30
 """Plays that are shorter do not count for the charts."""
 FILES_KEPT = 300
@@ -89,19 +91,19 @@ class FileRecount(Recount):
     """Counts the files of events.
 
     Args:
-        directory: Where the generator writes.
+        directory: Where the generator writes files, numbered from 0.
         songs: The catalogue, `song_id` counting from 1.
     """
 
     def __init__(self, directory: Path, songs: pa.Table) -> None:
         super().__init__(songs)
         self._directory = directory
-        self._next_file = 1
+        self._next_file = 0
         self._files: deque[tuple[Path, int]] = deque()
 
     def advance(self) -> None:
         """Count the files that have appeared since the last call."""
-        while (file := self._directory / f"plays-{self._next_file:08d}.parquet").exists():
+        while (file := self._directory / f"{self._next_file:08d}.parquet").exists():
             self.count(pq.read_table(file, columns=["song_id", "duration_seconds", "event_time"]))
             self._files.append((file, self.counted))
             self._next_file += 1

@@ -17,15 +17,14 @@ from types import FrameType
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from rich.console import Console
 
-from engine.errors import DeadlineExceeded, InvalidInput, LivestateError
+from engine.errors import DeadlineExceeded, InvalidInput, LivestateError, Unavailable
+from engine.processes.supervisor import ChildProcess, Supervisor
 from flight_server.cli.demo.measure import ChartRow, Measurements, Observation, Observer, Percentiles, answers
-from flight_server.cli.demo.processes import Child, Children, check_kafka, check_spark
-from flight_server.cli.demo.recount import FileRecount, Recount
+from flight_server.cli.demo.recount import TOPIC, FileRecount, Recount
+from flight_server.cli.demo.requirements import check_kafka, check_spark
 from flight_server.cli.demo.screen import View, open_screen
-from flight_server.cli.demo.songs import SONGS, make_songs
 from flight_server.cli.demo.summary import Outcome, print_summary
 from flight_server.cli.render import terminal
 from flight_server.client.client import Client
@@ -43,6 +42,11 @@ WARM_UP_SECONDS = 5.0
 RATE_SECONDS = 5.0
 BROKER_SERVES = "Kafka serves"
 """How the broker's process says that clients can connect."""
+TOPIC_SECONDS = 600
+"""How long messages stay in the topic. A demo without end must not fill the disk; ten minutes are far more
+than the job is ever behind.
+"""
+PIPELINE = "music_charts"
 
 
 @dataclass(frozen=True)
@@ -86,12 +90,7 @@ class Place:
     @property
     def plays(self) -> Path:
         """The generated events."""
-        return self.root / "plays"
-
-    @property
-    def songs(self) -> Path:
-        """The catalogue."""
-        return self.root / "songs.parquet"
+        return self.root / TOPIC
 
     @property
     def logs(self) -> Path:
@@ -162,7 +161,7 @@ def run_demo(options: DemoOptions, console: Console | None = None) -> bool:
         InvalidInput: The directory to keep everything in is not empty.
     """
     check_spark()
-    with _stop_signals() as stopping, _place(options.keep) as place, Children(place.logs) as children:
+    with _stop_signals() as stopping, _place(options.keep) as place, Supervisor(place.logs) as children:
         demo = Demo(options, place, children, stopping, console or terminal())
         try:
             return demo.run()
@@ -191,7 +190,7 @@ class Demo:
 
     options: DemoOptions
     place: Place
-    children: Children
+    children: Supervisor
     stopping: threading.Event
     console: Console
     measured: Measurements = field(default_factory=Measurements)
@@ -200,8 +199,6 @@ class Demo:
 
     def run(self) -> bool:
         """All of it; see `run_demo`."""
-        songs = make_songs(SONGS, self.options.seed)
-        pq.write_table(songs, self.place.songs)
         first = self.options.port or free_ports(HOST, PORT, self.options.hosts)[0]
         uris = [f"grpc://{HOST}:{first + number}" for number in range(self.options.hosts)]
         uri = uris[0]
@@ -215,11 +212,12 @@ class Demo:
                 self._wait("the host", lambda: answers(client.health)) and self._job_started(observer, uri)
             ):
                 return True
+            songs = observer.songs()
             recount = self._recount(songs)
             generator = self._start_generator()
             if not self._wait("the first chart", lambda: answers(observer.look)):
                 return True
-            self._watch(observer, recount, uri)
+            self._watch(observer, recount, songs.num_rows, uri)
             self.children.stop(generator)
             recount.advance()
             outcome = self._outcome(observer, recount)
@@ -244,8 +242,6 @@ class Demo:
     def _broker_started(self) -> bool:
         """Start the broker with its topic; False if the user has enough."""
         check_kafka()
-        from flight_server.cli.demo.topic import create_plays_topic  # noqa: PLC0415  only this demo needs Kafka's client
-
         port = free_ports(HOST, 0, 1)[0]
         # By name alone: the server's side imports nothing of the Spark side.
         command = [
@@ -255,6 +251,10 @@ class Demo:
             str(port),
             "--data",
             str(self.place.root / "kafka"),
+            "--topic",
+            TOPIC,
+            "--retention",
+            str(TOPIC_SECONDS),
         ]
         broker = self.children.start("The Kafka broker", [sys.executable, *command])
         if not self._wait(
@@ -262,26 +262,21 @@ class Demo:
         ):
             return False
         self.bootstrap = f"{HOST}:{port}"
-        create_plays_topic(self.bootstrap)
         return True
 
     def _start_job(self, uris: list[str]) -> None:
         # By name alone, likewise.
-        events = (
-            ["files", "--directory", str(self.place.root)]
-            if self.bootstrap is None
-            else ["kafka", "--bootstrap", self.bootstrap]
-        )
-        places = ["--tables", str(self.place.root), "--checkpoint", str(self.place.root / "checkpoint")]
+        source = "files" if self.bootstrap is None else "kafka"
         command = [
             "-m",
             "spark_pipeline.pipelines",
-            "music_charts",
+            PIPELINE,
             "--source",
-            *events,
+            source,
+            *self._events(),
             "--no-feed",
-            *places,
         ]
+        command += ["--seed", str(self.options.seed), "--checkpoint", str(self.place.root / "checkpoint")]
         command += ["--changelog", (self.place.root / "changelog").as_uri()]
         command += [argument for uri in uris for argument in ("--notify", uri)]
         self.children.start(
@@ -290,23 +285,21 @@ class Demo:
             {"SPARK_LOCAL_DIRS": str(self.place.root / "spark"), "PYSPARK_PYTHON": sys.executable},
         )
 
-    def _start_generator(self) -> Child:
-        place = [str(self.place.plays)] if self.bootstrap is None else ["--kafka", self.bootstrap]
-        command = [
-            "-m",
-            "flight_server.cli.demo.generator",
-            *place,
-            "--rate",
-            str(self.options.rate),
-            "--seed",
-            str(self.options.seed),
-        ]
+    def _events(self) -> list[str]:
+        """Where the plays are, as the pipelines' commands take it."""
+        if self.bootstrap is None:
+            return ["--directory", str(self.place.root)]
+        return ["--bootstrap", self.bootstrap]
+
+    def _start_generator(self) -> ChildProcess:
+        command = ["-m", "spark_pipeline.pipelines.feed", PIPELINE, *self._events()]
+        command += ["--rate", str(self.options.rate), "--seed", str(self.options.seed)]
         return self.children.start("The generator", [sys.executable, *command])
 
     def _recount(self, songs: pa.Table) -> Recount:
         if self.bootstrap is None:
             return FileRecount(self.place.plays, songs)
-        from flight_server.cli.demo.topic import TopicRecount  # noqa: PLC0415  as above
+        from flight_server.cli.demo.topic import TopicRecount  # noqa: PLC0415  only this way needs Kafka's client
 
         return TopicRecount(self.bootstrap, songs)
 
@@ -320,7 +313,7 @@ class Demo:
         deadline = time.monotonic() + START_SECONDS
         with self.console.status(f"Waiting for {what} ..."):
             while not there():
-                self.children.check()
+                self._check_children()
                 if time.monotonic() > deadline:
                     raise DeadlineExceeded(
                         f"The demo waited {START_SECONDS:.0f} seconds for {what}; the logs are in "
@@ -331,7 +324,12 @@ class Demo:
                     return False
         return True
 
-    def _watch(self, observer: Observer, recount: Recount, uri: str) -> None:
+    def _check_children(self) -> None:
+        failure = self.children.failure()
+        if failure is not None:
+            raise Unavailable(failure)
+
+    def _watch(self, observer: Observer, recount: Recount, songs: int, uri: str) -> None:
         """Look, measure and show until the time is over or the user ends it."""
         started = time.monotonic()
         rates = _Rate()
@@ -339,12 +337,12 @@ class Demo:
         next_chart = 0.0
         with open_screen(self.console) as screen:
             while not self.stopping.wait(TICK_SECONDS):
-                self.children.check()
+                self._check_children()
                 seconds = time.monotonic() - started
                 if self.options.duration is not None and seconds >= self.options.duration:
                     return
                 recount.advance()
-                seen = self._measure(observer, seconds)
+                seen = self._measure(observer, songs, seconds)
                 recount.drop(seen.plays)
                 if seconds >= next_chart:
                     next_chart = seconds + CHART_SECONDS
@@ -356,13 +354,13 @@ class Demo:
                         )
                     )
 
-    def _measure(self, observer: Observer, seconds: float) -> Observation:
+    def _measure(self, observer: Observer, songs: int, seconds: float) -> Observation:
         seen = observer.look()
         assert seen is not None, "there was a play before, and plays do not vanish"
         self.measured.looks += 1
         self.measured.torn += not seen.whole
         self._keep(seconds, self.measured.freshness, seen.freshness)
-        self._keep(seconds, self.measured.lookup, observer.lookup(int(self.random.integers(1, SONGS + 1))))
+        self._keep(seconds, self.measured.lookup, observer.lookup(int(self.random.integers(1, songs + 1))))
         return seen
 
     def _keep(self, seconds: float, samples: list[float], sample: float) -> None:
@@ -395,7 +393,7 @@ class Demo:
                 and seen.plays < recount.counted
                 and time.monotonic() < deadline
             ):
-                self.children.check()
+                self._check_children()
                 time.sleep(TICK_SECONDS)
         songs, genres = observer.counts()
         assert seen is not None, "there was a play before, and plays do not vanish"

@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 import io
+import re
 import signal
 import socket
 import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
 from engine.errors import InvalidInput, Unavailable
-from flight_server.cli.demo.generator import Plays, Schedule, write_file
+from engine.processes.supervisor import Supervisor
 from flight_server.cli.demo.measure import ChartRow, Measurements, Percentiles
-from flight_server.cli.demo.processes import Children, check_spark
-from flight_server.cli.demo.recount import FILES_KEPT, FileRecount
-from flight_server.cli.demo.run import DemoOptions, differences, run_demo
+from flight_server.cli.demo.recount import FILES_KEPT, TOPIC, FileRecount
+from flight_server.cli.demo.requirements import check_spark
+from flight_server.cli.demo.run import PIPELINE, DemoOptions, differences, run_demo
 from flight_server.cli.demo.screen import PlainScreen, View, charts_screen
-from flight_server.cli.demo.songs import GENRES, make_songs
 from flight_server.cli.demo.summary import Outcome, print_summary
 from flight_server.host.ports import free_ports
+from spark_pipeline.pipelines.catalogue import PIPELINES
+from spark_pipeline.pipelines.feeding import FileFeed
+from spark_pipeline.pipelines.songs import GENRES, make_songs
 from tests.support.running import runs
 from tests.support.waiting import wait_until
 
+(PLAYS,) = PIPELINES[PIPELINE].topics
+GENERATOR = [sys.executable, "-m", "spark_pipeline.pipelines.feed", PIPELINE]
 CHARTS = [
     ChartRow(genre, f"{genre} song {rank}", "An Artist", 1000 - rank) for genre in GENRES for rank in range(5)
 ]
@@ -58,67 +62,29 @@ def text_of(shown: Console) -> str:
     return shown.file.getvalue()
 
 
-def test_songs_are_the_same_for_the_same_seed() -> None:
-    songs = make_songs(1000, seed=3)
-    assert songs.equals(make_songs(1000, seed=3))
-    assert not songs.equals(make_songs(1000, seed=4))
-    assert songs["song_id"].to_pylist() == list(range(1, 1001))
-    assert set(songs["genre"].to_pylist()) == set(GENRES)
-    artists = songs.group_by("artist").aggregate([("genre", "count_distinct")])
-    assert set(artists["genre_count_distinct"].to_pylist()) == {1}
-
-
-def test_plays_depend_on_the_seed_and_not_on_the_files() -> None:
-    columns = ["song_id", "user_id", "duration_seconds"]
-    whole = Plays(500, seed=5).draw(10_000, 0.0, 1.0).select(columns)
-    pieces = Plays(500, seed=5)
-    cut = pa.concat_tables([pieces.draw(count, 0.0, 1.0) for count in (1, 4999, 600, 4400)]).select(columns)
-    assert cut.combine_chunks().equals(whole.combine_chunks())
-
-
-def test_plays_are_skewed_and_timed_as_they_were_made() -> None:
-    plays = Plays().draw(50_000, 100.0, 110.0)
-    counts = np.sort(np.bincount(plays["song_id"].to_numpy()))[::-1]
-    assert 0.04 < counts[0] / 50_000 < 0.09
-    assert 0.3 < counts[:100].sum() / 50_000 < 0.55
-    times = plays["event_time"].cast(pa.int64()).to_numpy()
-    assert (times[0], times[-1]) == (100_000_000, 110_000_000)
-    assert (np.diff(times) >= 0).all()
-
-
-def test_the_schedule_makes_up_for_lateness() -> None:
-    schedule = Schedule(rate=6000)
-    assert schedule.due(0.1, 0) == 600
-    assert schedule.due(1.0, 600) == 5400
-    assert schedule.due(1.0, 6000) == 0
-
-
 def test_the_generator_process_writes_whole_files_and_stops_when_told(tmp_path: Path) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-m", "flight_server.cli.demo.generator", str(tmp_path), "--rate", "5000"]
-    ) as generator:
-        wait_until(lambda: len(list(tmp_path.glob("*.parquet"))) >= 3)
+    plays = tmp_path / TOPIC
+    with subprocess.Popen([*GENERATOR, "--directory", str(tmp_path), "--rate", "5000"]) as generator:
+        wait_until(lambda: len(list(plays.glob("*.parquet"))) >= 3)
         generator.send_signal(signal.SIGTERM)
         assert generator.wait(60) == 0
-    recount = FileRecount(tmp_path, make_songs())
+    recount = FileRecount(plays, make_songs())
     recount.advance()
-    assert recount.events == sum(pq.read_metadata(file).num_rows for file in tmp_path.glob("*.parquet"))
-    assert not [entry for entry in tmp_path.iterdir() if entry.suffix != ".parquet"]
+    assert recount.events == sum(pq.read_metadata(file).num_rows for file in plays.glob("*.parquet"))
+    assert not [entry for entry in plays.iterdir() if entry.suffix != ".parquet"]
     assert recount.events / recount.seconds == pytest.approx(5000, rel=0.05)
 
 
 def test_a_recount_counts_plays_of_30_seconds_once(tmp_path: Path) -> None:
     songs = pa.table({"song_id": [1, 2, 3], "genre": ["Rock", "Pop", "Rock"]})
-    recount = FileRecount(tmp_path, songs)
+    feed = FileFeed(tmp_path)
+    recount = FileRecount(tmp_path / PLAYS.name, songs)
 
     def write(number: int, rows: list[tuple[int, int]]) -> None:
         ids, seconds = zip(*rows, strict=True)
         times = pa.array([number * 1_000_000] * len(rows)).cast(pa.timestamp("us", "UTC"))
-        write_file(
-            tmp_path,
-            number,
-            pa.table({"song_id": ids, "user_id": ids, "duration_seconds": seconds, "event_time": times}),
-        )
+        columns = {"song_id": ids, "user_id": ids, "duration_seconds": seconds, "event_time": times}
+        feed.write(PLAYS, pa.table(columns))
 
     recount.advance()
     assert (recount.events, recount.counted, recount.seconds) == (0, 0, 0.0)
@@ -133,15 +99,15 @@ def test_a_recount_counts_plays_of_30_seconds_once(tmp_path: Path) -> None:
 
 
 def test_a_recount_drops_only_files_that_the_job_is_done_with(tmp_path: Path) -> None:
-    recount = FileRecount(tmp_path, make_songs(10))
-    plays = Plays(10)
-    for number in range(1, FILES_KEPT + 21):
-        write_file(tmp_path, number, plays.draw(5, number, number + 1))
+    recount = FileRecount(tmp_path / PLAYS.name, make_songs())
+    feed = FileFeed(tmp_path)
+    for number in range(FILES_KEPT + 20):
+        feed.write(PLAYS, PLAYS.events(number * 5, 5))
     recount.advance()
     recount.drop(0)
-    assert len(list(tmp_path.iterdir())) == FILES_KEPT + 20
+    assert len(list((tmp_path / PLAYS.name).iterdir())) == FILES_KEPT + 20
     recount.drop(recount.counted)
-    assert len(list(tmp_path.iterdir())) == FILES_KEPT
+    assert len(list((tmp_path / PLAYS.name).iterdir())) == FILES_KEPT
 
 
 def test_differences_count_every_kind() -> None:
@@ -198,18 +164,18 @@ def test_the_summary_says_whether_the_counts_are_right() -> None:
 
 
 def test_children_stop_in_order_and_a_dead_one_is_named(tmp_path: Path) -> None:
-    with Children(tmp_path) as children:
+    with Supervisor(tmp_path) as children:
         steady = children.start(
             "The steady one",
             [sys.executable, "-c", "import time; print('hello', flush=True); time.sleep(600)"],
         )
         failing = children.start("The failing one", [sys.executable, "-c", "import sys; sys.exit('no luck')"])
         failing.process.wait()
-        with pytest.raises(
-            Unavailable,
-            match=r"The failing one ended unexpectedly with exit code 1 \(no luck\); .*failing-one\.log",
-        ):
-            children.check()
+        said = children.failure()
+        assert said is not None
+        assert re.match(
+            r"The failing one ended unexpectedly with exit code 1 \(no luck\); .*failing-one\.log", said
+        )
         wait_until(lambda: steady.log.read_text() == "hello\n")
     assert steady.process.returncode == -signal.SIGTERM
 
@@ -217,8 +183,8 @@ def test_children_stop_in_order_and_a_dead_one_is_named(tmp_path: Path) -> None:
 _DEMO = """
 import sys, time
 from pathlib import Path
-from flight_server.cli.demo.processes import Children
-with Children(Path(sys.argv[1])) as children:
+from engine.processes.supervisor import Supervisor
+with Supervisor(Path(sys.argv[1])) as children:
     for name in ("The host", "The generator"):
         child = children.start(name, [sys.executable, "-c", "import time; time.sleep(600)"])
         print(child.process.pid, flush=True)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import itertools
 import json
+import time
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +17,11 @@ import pytest
 from engine.errors import Unavailable
 from spark_pipeline.pipelines.catalogue import PIPELINES
 from spark_pipeline.pipelines.draws import Draws
-from spark_pipeline.pipelines.feeding import Feeder, FileFeed
+from spark_pipeline.pipelines.feeding import EventWriter, Feeder, FileFeed
 from spark_pipeline.pipelines.json_rows import json_rows
-from spark_pipeline.pipelines.pipeline import Topic
+from spark_pipeline.pipelines.music_charts import HIT_PLAYS
+from spark_pipeline.pipelines.pipeline import EVENT_TIME, Topic
+from spark_pipeline.pipelines.songs import GENRES, make_songs
 from tests.support.waiting import wait_until
 
 TOPICS = [topic for pipeline in PIPELINES.values() for topic in pipeline.topics]
@@ -113,11 +117,62 @@ class _Feed:
 def test_a_feeder_makes_the_events_in_their_order_and_says_why_it_ended() -> None:
     feed, failures = _Feed(), list[Unavailable]()
     topic = TOPICS[0]
-    with Feeder(feed, [topic], 2_000, 1, failures.append) as feeder:
+    writer = EventWriter(feed, [topic], 2_000, 1)
+    with Feeder(writer, failures.append):
         wait_until(lambda: len(feed.written) >= 2)
         feed.broken = True
         wait_until(lambda: bool(failures))
     made = pa.concat_tables(feed.written)
     assert made.equals(topic.events(0, made.num_rows))
-    assert feeder.made == {topic.name: made.num_rows}
+    assert writer.made == {topic.name: made.num_rows}
     assert [str(failure) for failure in failures] == ["It is broken."]
+
+
+def test_live_events_are_the_same_and_say_when_they_were_made() -> None:
+    feed, failures = _Feed(), list[Unavailable]()
+    topic = TOPICS[0]
+    before = time.time()
+    with Feeder(EventWriter(feed, [topic], 2_000, 1, is_live=True), failures.append):
+        wait_until(lambda: len(feed.written) >= 3)
+    after = time.time()
+    made = pa.concat_tables(feed.written)
+    plain = topic.events(0, made.num_rows)
+    assert made.schema.equals(plain.schema)
+    assert made.drop_columns(EVENT_TIME).equals(plain.drop_columns(EVENT_TIME))
+    times = made[EVENT_TIME].cast(pa.int64()).to_numpy() / 1e6
+    assert before <= times[0]
+    assert times[-1] <= after
+    # No two have one time: those of a piece begin behind the last of the piece before.
+    assert (np.diff(times) > 0).all()
+    assert not failures
+
+
+def test_zipf_draws_fall_as_its_law_says() -> None:
+    numbers = Draws(np.arange(200_000, dtype=np.int64)).zipf("song", 1_000, 0.9)
+    counts = np.bincount(numbers, minlength=1_000)
+    shares = np.arange(1, 1_001) ** -0.9
+    expected = 200_000 * shares / shares.sum()
+    # Six standard deviations.
+    assert (np.abs(counts - expected) < 6 * np.sqrt(expected)).all()
+
+
+def test_songs_are_the_same_for_the_same_seed() -> None:
+    songs = make_songs(3, 1000)
+    assert songs.equals(make_songs(3, 1000))
+    assert not songs.equals(make_songs(4, 1000))
+    assert songs["song_id"].to_pylist() == list(range(1, 1001))
+    assert set(songs["genre"].to_pylist()) == set(GENRES)
+    artists = songs.group_by("artist").aggregate([("genre", "count_distinct")])
+    assert set(artists["genre_count_distinct"].to_pylist()) == {1}
+
+
+def test_some_songs_are_played_most_and_hits_come_and_go() -> None:
+    plays = PIPELINES["music_charts"].topics[0].events(0, 3 * HIT_PLAYS)["song_id"].to_numpy()
+    counts = np.sort(np.bincount(plays))[::-1]
+    assert 0.04 < counts[0] / len(plays) < 0.09
+    assert 0.3 < counts[:100].sum() / len(plays) < 0.55
+    hits = [
+        set(np.bincount(plays[start : start + HIT_PLAYS]).argsort()[-8:])
+        for start in range(0, len(plays), HIT_PLAYS)
+    ]
+    assert all(one != other for one, other in itertools.combinations(hits, 2))

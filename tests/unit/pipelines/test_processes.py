@@ -14,8 +14,8 @@ import pytest
 
 from engine.errors import InvalidInput
 from engine.processes.watcher import Watcher
+from spark_pipeline.addresses import answers, free_port
 from spark_pipeline.kafka_broker import jars_directory
-from spark_pipeline.processes import answers, free_port
 from tests.support.running import runs
 from tests.support.waiting import wait_until
 

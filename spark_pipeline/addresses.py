@@ -1,16 +1,14 @@
-"""What processes that a job has beside it need: a port, and an end."""
+"""Addresses of processes that a job has beside it: which are free, and which answer."""
 
 from __future__ import annotations
 
 import re
 import socket
-import subprocess
 from contextlib import suppress
 
 from engine.errors import InvalidInput
 
 LOOPBACK = "127.0.0.1"
-_STOP_SECONDS = 15.0
 _PLACE = re.compile(r"(?P<host>\[[^\]]+\]|[^:\s]+):(?P<port>\d{1,5})")
 
 
@@ -19,16 +17,6 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         return int(probe.getsockname()[1])
-
-
-def stop_process(process: subprocess.Popen[bytes]) -> None:
-    """End a process: in order if it does so within a quarter of a minute, else at once."""
-    process.terminate()
-    try:
-        process.wait(_STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
 
 
 def answers(places: str, seconds: float) -> bool:

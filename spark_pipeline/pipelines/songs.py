@@ -1,4 +1,4 @@
-"""The songs of the demo: made from word lists, the same for the same seed."""
+"""The songs of the music charts: made from word lists, the same for the same seed."""
 
 from __future__ import annotations
 
@@ -156,12 +156,12 @@ _LAST = (
 )
 
 
-def make_songs(count: int = SONGS, seed: int = 1) -> pa.Table:
+def make_songs(seed: int = 1, count: int = SONGS) -> pa.Table:
     """A catalogue of songs.
 
     Args:
-        count: How many songs.
         seed: Equal seeds give equal songs.
+        count: How many songs.
 
     Returns:
         `song_id` (int64, from 1), `title`, `artist`, `genre` (strings).
