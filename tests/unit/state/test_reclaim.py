@@ -14,6 +14,7 @@ from engine.state.cache import ColumnCache
 from engine.state.partition import PartitionStore
 from engine.state.segment_store import RECLAIM_BYTES
 from engine.state.state_options import StateOptions
+from tests.support.waiting import wait_until
 
 SCHEMA = pa.schema([("k", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
 WINDOWS = define_store(
