@@ -17,10 +17,10 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 
-from benchmarks.local import LocalStore, local_store
-from benchmarks.measure import Spent, milliseconds, percentile, stopwatch
+from benchmarks.local_store import LocalStore, local_store
 from benchmarks.report import Figure
 from benchmarks.setting import Setting
+from benchmarks.timing import Spent, milliseconds, percentile, stopwatch
 from benchmarks.workload import BY_GENRE, EPOCH_ROWS, KEYS, KeyType, check_by_genre
 from engine.service import QueryService
 

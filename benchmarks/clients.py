@@ -23,10 +23,10 @@ import numpy as np
 from pyarrow import flight
 
 from benchmarks.many_clients import rates
-from benchmarks.measure import milliseconds, percentile
-from benchmarks.processes import HostProcess
 from benchmarks.report import Figure
+from benchmarks.serve_processes import HostProcess
 from benchmarks.setting import Setting
+from benchmarks.timing import milliseconds, percentile
 from benchmarks.workload import (
     BY_GENRE,
     EPOCH_ROWS,

@@ -31,10 +31,10 @@ from pyarrow import flight
 
 from benchmarks.ending import endings
 from benchmarks.many_clients import rates
-from benchmarks.measure import median_wall, milliseconds, percentile, time_in_turns
-from benchmarks.processes import HostProcess, ServeProcess, run_deployment
 from benchmarks.report import Figure
+from benchmarks.serve_processes import HostProcess, ServeProcess, run_deployment
 from benchmarks.setting import Setting
+from benchmarks.timing import median_wall, milliseconds, percentile, time_in_turns
 from benchmarks.workload import (
     STORE,
     Expected,

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 
-from benchmarks.measure import milliseconds, percentile
-from benchmarks.processes import ServeProcess, wait_until
 from benchmarks.report import Figure
+from benchmarks.serve_processes import ServeProcess, wait_until
 from benchmarks.setting import Setting
+from benchmarks.timing import milliseconds, percentile
 from benchmarks.workload import STORE, check
 from engine.errors import LivestateError
 from flight_server.client.client import Client

@@ -19,10 +19,10 @@ from contextlib import closing
 import duckdb
 import numpy as np
 
-from benchmarks.local import local_store, opened_store
-from benchmarks.measure import median_cpu, median_wall, milliseconds, time_in_turns
+from benchmarks.local_store import local_store, opened_store
 from benchmarks.report import Figure
 from benchmarks.setting import Setting
+from benchmarks.timing import median_cpu, median_wall, milliseconds, time_in_turns
 from benchmarks.workload import (
     BY_GENRE,
     KEYS,

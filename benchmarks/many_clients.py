@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from statistics import median
 
-from benchmarks.measure import milliseconds, percentile
-from benchmarks.processes import HostProcess, cpu_seconds
+from benchmarks.serve_processes import HostProcess, cpu_seconds
+from benchmarks.timing import milliseconds, percentile
 
 CLIENTS = (1, 8, 64)
 ROUNDS = 3

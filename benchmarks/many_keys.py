@@ -22,11 +22,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import flight
 
-from benchmarks.local import local_store
-from benchmarks.measure import Spent, median_cpu, median_wall, milliseconds, stopwatch
-from benchmarks.processes import HostProcess
+from benchmarks.local_store import local_store
 from benchmarks.report import Figure
+from benchmarks.serve_processes import HostProcess
 from benchmarks.setting import Setting
+from benchmarks.timing import Spent, median_cpu, median_wall, milliseconds, stopwatch
 from benchmarks.workload import KEYS, STORE, Expected, Numbers, check, key_values
 from engine.service import QueryService
 

@@ -21,10 +21,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from benchmarks.measure import milliseconds, percentile
-from benchmarks.processes import HostProcess, memory_bytes
 from benchmarks.report import Figure
+from benchmarks.serve_processes import HostProcess, memory_bytes
 from benchmarks.setting import Setting
+from benchmarks.timing import milliseconds, percentile
 from benchmarks.workload import (
     BY_GENRE,
     KEYS,

@@ -30,11 +30,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name that PySpark's own documentation gives it
 
-from benchmarks.local import host_like_interpreter
-from benchmarks.measure import Spent, stopwatch
+from benchmarks.local_store import host_like_interpreter
 from benchmarks.report import Figure
 from benchmarks.setting import Setting
 from benchmarks.spark import FileStream, spark_session
+from benchmarks.timing import Spent, stopwatch
 from benchmarks.workload import PARTITIONS, key_values, random_upserts
 from engine.changelog import Changelog, open_appender
 from engine.model.kinds import Behaviour

@@ -27,10 +27,10 @@ import pyarrow as pa
 from adbc_driver_manager.dbapi import Cursor
 from pyarrow import flight
 
-from benchmarks.measure import milliseconds, percentile
-from benchmarks.processes import HostProcess, ServerProcess, cpu_seconds, pin
 from benchmarks.report import Figure
+from benchmarks.serve_processes import HostProcess, ServerProcess, cpu_seconds, pin
 from benchmarks.setting import Setting
+from benchmarks.timing import milliseconds, percentile
 from benchmarks.workload import KEYS, STORE, Expected, Numbers, check, fill_store, key_values, rows_of
 from engine.changelog import Changelog
 

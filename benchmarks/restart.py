@@ -17,8 +17,8 @@ import statistics
 import time
 from collections.abc import Iterator
 
-from benchmarks.processes import HostProcess
 from benchmarks.report import Figure
+from benchmarks.serve_processes import HostProcess
 from benchmarks.setting import Setting
 from benchmarks.workload import (
     BY_GENRE,

@@ -20,8 +20,8 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame
 
-from benchmarks.processes import HostProcess
 from benchmarks.report import Figure
+from benchmarks.serve_processes import HostProcess
 from benchmarks.setting import Setting
 from benchmarks.spark import FileStream, spark_session
 from benchmarks.workload import BY_GENRE, KEYS, PARTITIONS, STORE, Expected, check_by_genre, random_upserts

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 
-from benchmarks.local import local_store
-from benchmarks.measure import median_wall, time_in_turns
-from benchmarks.processes import HostProcess
+from benchmarks.local_store import local_store
 from benchmarks.report import Figure
+from benchmarks.serve_processes import HostProcess
 from benchmarks.setting import Setting
 from benchmarks.spark import spark_session
+from benchmarks.timing import median_wall, time_in_turns
 from benchmarks.workload import KEYS, STORE, Expected, check, key_values
 from spark_pipeline import register
 

@@ -16,10 +16,10 @@ from typing import Any
 import adbc_driver_flightsql.dbapi as flight_sql
 from adbc_driver_manager.dbapi import Cursor
 
-from benchmarks.measure import median_cpu, median_wall, milliseconds, time_in_turns
-from benchmarks.processes import HostProcess
 from benchmarks.report import Figure
+from benchmarks.serve_processes import HostProcess
 from benchmarks.setting import Setting
+from benchmarks.timing import median_cpu, median_wall, milliseconds, time_in_turns
 from benchmarks.workload import STORE, check, fill_store
 from engine.changelog import Changelog
 

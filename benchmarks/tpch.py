@@ -31,10 +31,10 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.measure import median_wall, milliseconds, time_in_turns
-from benchmarks.processes import HostProcess, run_deployment
 from benchmarks.report import Figure
+from benchmarks.serve_processes import HostProcess, run_deployment
 from benchmarks.setting import Setting
+from benchmarks.timing import median_wall, milliseconds, time_in_turns
 from benchmarks.workload import check
 from engine.changelog import Changelog
 from flight_server.client.client import Client

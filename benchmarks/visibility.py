@@ -21,11 +21,11 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from benchmarks.measure import milliseconds, percentile
-from benchmarks.processes import HostProcess
 from benchmarks.report import Figure
+from benchmarks.serve_processes import HostProcess
 from benchmarks.setting import Setting
 from benchmarks.spark import FileStream, spark_session
+from benchmarks.timing import milliseconds, percentile
 from benchmarks.workload import (
     BY_GENRE,
     PARTITIONS,

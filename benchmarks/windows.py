@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from benchmarks.local import host_like_interpreter
+from benchmarks.local_store import host_like_interpreter
 from benchmarks.report import Figure
 from benchmarks.setting import Setting
 from benchmarks.workload import PARTITIONS

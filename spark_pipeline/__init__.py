@@ -7,7 +7,7 @@ Where Spark runs on a cluster, livestate must be installed on its executors too,
 reachable from there.
 """
 
-from flight_server.client.options import ConnectionOptions
+from flight_server.client.connection_options import ConnectionOptions
 from spark_pipeline import merged
 from spark_pipeline.backfill import write_store
 from spark_pipeline.outputs import StoreOutput

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from engine.changelog import Changelog
 from engine.model.retention import microseconds_of_moment
 from engine.model.schema import Epoch, GroupName
-from flight_server.client.options import ConnectionOptions
+from flight_server.client.connection_options import ConnectionOptions
 from spark_pipeline.committer import Batch, Committer
 from spark_pipeline.notify import notifiers_of
 from spark_pipeline.outputs import StoreOutput, StoreSettings, create_stores

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from flight_server.client.connection import Connection
-from flight_server.client.options import ConnectionOptions
+from flight_server.client.connection_options import ConnectionOptions
 
 CALL_SECONDS = 10.0
 """How long a host may take to say that it is there."""

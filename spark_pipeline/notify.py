@@ -10,7 +10,7 @@ from dataclasses import replace
 from engine.errors import LivestateError
 from engine.model.schema import Epoch, GroupName
 from flight_server.client.connection import Connection
-from flight_server.client.options import ConnectionOptions
+from flight_server.client.connection_options import ConnectionOptions
 
 _ACTION = "livestate.notify"
 _TIMEOUT_SECONDS = 2.0

@@ -29,7 +29,7 @@ from engine.model.kinds import (
 from engine.model.schema import StoreDefinition, define_store
 from spark_pipeline.preaggregation import event_rows, partial_rows
 from spark_pipeline.type_mapping import arrow_schema
-from spark_pipeline.windows import flatten_window, window_columns
+from spark_pipeline.window_columns import flatten_window, window_columns
 
 _BINARY_COLLATION = "UTF8_BINARY"
 _IS_NULL = RESERVED_PREFIX + "is_null"

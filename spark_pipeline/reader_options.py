@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from engine.errors import InvalidInput
 from engine.model.sql_types import quote_identifier
-from flight_server.client.options import ConnectionOptions
+from flight_server.client.connection_options import ConnectionOptions
 
 T = TypeVar("T")
 _KNOWN = (

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from engine.changelog import Changelog
 from engine.errors import InvalidInput
 from engine.model.schema import GroupName
-from flight_server.client.options import ConnectionOptions
+from flight_server.client.connection_options import ConnectionOptions
 from spark_pipeline.committer import Batch, Committer
 from spark_pipeline.interruption import quiet_stop
 from spark_pipeline.notify import notifiers_of

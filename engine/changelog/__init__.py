@@ -3,11 +3,11 @@
 Never knows what hosts make of the epochs. The only room that imports obstore.
 
 `layout` says where objects are, `codec` what is in them, `frames` what it is wrapped in; `objects` and
-`local` store them; `definitions` knows what stores are and were, `migrations` what changed them,
-`differences` what to say where a job asks for another one, `switches` which store a name means, and `sealed`
-how such documents are stored; `epochs` holds the epochs of one group, `writer` the one writer of it,
-`snapshots` what takes the place of older epochs, and `changelog` puts them together. `rows` and `appender`
-are the way in for tables.
+`local_objects` store them; `definitions` knows what stores are and were, `migrations` what changed them,
+`differences` what to say where a job asks for another one, `switches` which store a name means, and
+`checksummed_json` how such documents are stored; `epochs` holds the epochs of one group, `writer` the one
+writer of it, `snapshots` what takes the place of older epochs, and `changelog` puts them together. `rows`
+and `appender` are the way in for tables.
 """
 
 from engine.changelog.appender import StoreAppender, append_table, open_appender

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from engine.changelog.checksummed_json import seal, unseal
 from engine.changelog.codec import Tables
 from engine.changelog.commit import BEFORE_FIRST, Commit, DataFile
 from engine.changelog.definitions import Definitions
@@ -17,7 +18,6 @@ from engine.changelog.frames import damage_error
 from engine.changelog.layout import FORMAT_PATH, LAYOUT_FORMAT, STORES_PATH
 from engine.changelog.migrations import Migration
 from engine.changelog.objects import Objects, open_objects
-from engine.changelog.sealed import seal, unseal
 from engine.changelog.snapshot import SnapshotRetention, oldest_kept
 from engine.changelog.snapshots import Snapshots
 from engine.changelog.switches import Switch, Switches

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
+from engine.changelog.checksummed_json import seal, unseal
 from engine.changelog.differences import is_as_reordered, new_store_definition, refusal
 from engine.changelog.layout import STORES_PATH, definition_path, is_definition
 from engine.changelog.migrations import Migration, Migrations
 from engine.changelog.objects import Objects
-from engine.changelog.sealed import seal, unseal
 from engine.errors import Corrupt, NotFound, Unavailable
 from engine.model.migration import Change, migrate_definition
 from engine.model.schema import GroupName, StoreDefinition, StoreName

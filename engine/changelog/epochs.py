@@ -22,8 +22,8 @@ from engine.changelog.codec import (
     schema_with_tombstones,
 )
 from engine.changelog.commit import BEFORE_FIRST, Commit, DataFile, Slice
+from engine.changelog.data_files import read_slices
 from engine.changelog.definitions import Definitions, missing_definition
-from engine.changelog.files import read_slices
 from engine.changelog.layout import commit_path, data_epoch, data_path, epoch_path, group_path, path_segment
 from engine.changelog.objects import Objects
 from engine.changelog.rows import fitted_tables

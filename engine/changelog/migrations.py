@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from engine.changelog.checksummed_json import seal, unseal
 from engine.changelog.layout import migration_path
 from engine.changelog.objects import Objects
-from engine.changelog.sealed import seal, unseal
 from engine.errors import Corrupt, Unavailable
 from engine.model.schema import GroupName, StoreDefinition, StoreName
 

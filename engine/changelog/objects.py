@@ -1,7 +1,7 @@
 """Named immutable objects: the few operations that the changelog needs of a directory or an object store.
 
-`open_objects` picks the implementation by the URI: a durable local directory (`engine.changelog.local`), or a
-store behind obstore. Nothing else in the project uses obstore.
+`open_objects` picks the implementation by the URI: a durable local directory
+(`engine.changelog.local_objects`), or a store behind obstore. Nothing else in the project uses obstore.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from obstore.exceptions import (
 from obstore.store import MemoryStore
 
 from engine.changelog.layout import CLOCK_PATH
-from engine.changelog.local import LocalObjects
+from engine.changelog.local_objects import LocalObjects
 from engine.errors import InvalidInput, NotFound, Unavailable
 
 SCHEMES = ("file", "s3", "gs", "az", "memory")

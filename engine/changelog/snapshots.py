@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from engine.changelog.codec import DATA_HEADER_LENGTH, data_header, decode_slice, describe, encode_slices
 from engine.changelog.commit import Commit, DataFile
-from engine.changelog.files import read_slices
+from engine.changelog.data_files import read_slices
 from engine.changelog.layout import (
     part_name,
     part_path,

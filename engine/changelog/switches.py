@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from engine.changelog.checksummed_json import seal, unseal
 from engine.changelog.layout import switch_number, switch_path, switches_path
 from engine.changelog.objects import Objects
-from engine.changelog.sealed import seal, unseal
 from engine.errors import Corrupt, Unavailable
 from engine.model.schema import StoreName
 

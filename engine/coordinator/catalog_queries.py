@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
+from engine.catalog.host_statuses import HOSTS_SCHEMA, hosts_table, store_statuses
 from engine.catalog.show import (
     COLUMNS_SCHEMA,
     PLAN_SCHEMA,
@@ -16,7 +17,6 @@ from engine.catalog.show import (
     show_stores,
     show_tables,
 )
-from engine.catalog.standings import HOSTS_SCHEMA, hosts_table, store_statuses
 from engine.coordinator.deployment_hosts import DeploymentHosts
 from engine.scan import StoreSource, StoreStatus
 from engine.sql.bind import BoundStatement

@@ -19,7 +19,7 @@ from engine.errors import LivestateError, NotFound, Unavailable
 from engine.exec.fallbacks import Fallback, log_fallback
 from engine.exec.local_executor import LocalExecutor
 from engine.model.read_point import NEWEST
-from engine.plan.placement import kept_partitions, unite_partitions
+from engine.plan.partition_pruning import kept_partitions, unite_partitions
 from engine.scan import BuildingError
 from engine.statements.pin import MigratedError, Pin
 from engine.statements.request import REFUSED_LIMIT, Request

@@ -20,7 +20,7 @@ from engine.coordinator.fragment_context import FragmentContext
 from engine.coordinator.plan_cache import Definitions, PlanCache
 from engine.coordinator.router import Router
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition
-from engine.plan.placement import Partitions, kept_partitions, unite_partitions
+from engine.plan.partition_pruning import Partitions, kept_partitions, unite_partitions
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from engine.cluster.routing import Route
 from engine.coordinator.distributed_query import DistributedQuery
 from engine.coordinator.fragment_context import FragmentContext
 from engine.coordinator.plan_cache import ReadyFragment, ReadyPlan
-from engine.plan.placement import kept_partitions, unite_partitions
+from engine.plan.partition_pruning import kept_partitions, unite_partitions
 from engine.plan.plans import CountPlan
 
 Endpoints = Mapping[HostName, FragmentRequest]

@@ -11,10 +11,10 @@ from engine.coordinator.plan_cache import ReadyPlan
 from engine.coordinator.result_metadata import DISTRIBUTED, moved_bytes
 from engine.model.schema import PartitionId
 from engine.plan.explain import explain_pruned
-from engine.plan.placement import Partitions
+from engine.plan.partition_pruning import Partitions
 from engine.plan.plans import wanted_rows
 from engine.plan.query_text import QueryText
-from engine.plan.split.explain import explain_split
+from engine.plan.split.explain_split import explain_split
 from engine.plan.statement import ReadyStatement
 from engine.plan.values import Arguments
 

@@ -17,7 +17,7 @@ from engine.cluster.routing import Route
 from engine.coordinator.fragment_runs import FragmentRun
 from engine.duckdb.deadline import Deadline
 from engine.model.schema import StoreName
-from engine.plan.placement import Partitions
+from engine.plan.partition_pruning import Partitions
 from engine.plan.query_text import QueryText
 from engine.plan.values import Arguments
 

@@ -22,7 +22,7 @@ from engine.exec.local_executor import LocalExecutor
 from engine.exec.query_result import QueryMetadata, QueryResult
 from engine.model.read_point import NEWEST
 from engine.plan.key_lookup import KeyLookup
-from engine.plan.placement import Partitions
+from engine.plan.partition_pruning import Partitions
 from engine.plan.statement import ReadyStatement
 from engine.plan.values import Arguments
 from engine.statements.pin import Pin

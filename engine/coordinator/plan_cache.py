@@ -21,11 +21,11 @@ from engine.exec.local_executor import BindableStatement, LocalExecutor
 from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.plans import CountPlan, RowsPlan
 from engine.plan.query_text import QueryText, ReadColumn, fragment_text, merge_text, text_over_scans
-from engine.plan.split.gather import gather
+from engine.plan.split.gather_stores import gather
 from engine.plan.split.nodes import PART_PREFIX, Fragment, SplitPlan
-from engine.plan.split.once import is_read_once
 from engine.plan.split.sizes import Sizes
 from engine.plan.split.split import split
+from engine.plan.split.streamed_merges import is_read_once
 from engine.plan.statement import ReadyStatement
 from engine.sql.bind import BoundStatement
 from engine.statements.request import Request

@@ -31,7 +31,7 @@ from engine.errors import Defect
 from engine.exec.engine_query import python_values
 from engine.exec.query_options import QueryOptions
 from engine.exec.query_result import QueryResult
-from engine.plan.placement import kept_partitions, unite_partitions
+from engine.plan.partition_pruning import kept_partitions, unite_partitions
 from engine.plan.plans import CountPlan
 from engine.plan.query_text import QueryText
 from engine.plan.values import Arguments

@@ -20,7 +20,7 @@ from engine.coordinator.routes import Routes
 from engine.errors import Unavailable
 from engine.exec.requests import Requests
 from engine.model.schema import StoreDefinition, StoreName
-from engine.plan.placement import Kept, Partitions, all_partitions, kept_partitions, unite_partitions
+from engine.plan.partition_pruning import Kept, Partitions, all_partitions, kept_partitions, unite_partitions
 from engine.plan.split.sizes import Sizes
 from engine.scan import StoreSource
 from engine.statements.shapes import Generations, Shapes

@@ -14,7 +14,7 @@ from engine.coordinator.deployment_hosts import DeploymentHosts
 from engine.duckdb.deadline import POLL_SECONDS, Deadline
 from engine.model.read_point import NEWEST, ReadPoint
 from engine.model.schema import GroupName, PartitionId, StoreDefinition, StoreName
-from engine.plan.placement import Partitions
+from engine.plan.partition_pruning import Partitions
 from engine.plan.split.sizes import Sizes, StoreSize
 
 LONGEST_WAIT_SECONDS = 1.0

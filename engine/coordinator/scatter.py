@@ -22,7 +22,7 @@ from engine.coordinator.fragment_runs import FragmentRun, FragmentRuns, RefusedE
 from engine.coordinator.gather_memory import MemoryReservation
 from engine.coordinator.plan_cache import ReadyFragment
 from engine.errors import Unsupported
-from engine.plan.placement import Partitions
+from engine.plan.partition_pruning import Partitions
 
 P = ParamSpec("P")
 

@@ -31,8 +31,8 @@ from engine.plan.key_lookup import KeyLookup
 from engine.plan.plans import CountPlan, EnginePlan, RowsPlan, lookup_points
 from engine.plan.statement import ReadyStatement
 from engine.scan import StoreSource
-from engine.sql.columns import has_columns_of_rows
 from engine.sql.diagnose import diagnose
+from engine.sql.read_columns import has_columns_of_rows
 from engine.statements.pin import Pin, Views, check_shapes
 from engine.statements.request import REFUSED_LIMIT, Request
 from engine.statements.statement_cache import ReadyText

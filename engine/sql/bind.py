@@ -16,11 +16,11 @@ from sqlglot import exp
 
 from engine.errors import NotFound, Unsupported
 from engine.model.schema import StoreDefinition, StoreName
-from engine.sql.columns import ALL_COLUMNS, needed_columns
 from engine.sql.literals import LiteralList
 from engine.sql.output_names import name_outputs_of_queries
 from engine.sql.parameters import ParameterSlot, bind_parameters
 from engine.sql.parse import ParsedStatement, StatementClass
+from engine.sql.read_columns import ALL_COLUMNS, needed_columns
 from engine.sql.text import SourceText, did_you_mean, offset_of
 from engine.sql.versions import HISTORY, NO_MOMENTS, Moments, add_time_columns, is_versioned, read_at
 

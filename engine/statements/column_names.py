@@ -19,10 +19,10 @@ from engine.duckdb.errors import NotBoundError
 from engine.errors import InvalidInput
 from engine.plan.arguments import suggested_types
 from engine.sql.bind import BoundStatement
-from engine.sql.columns import has_columns_of_rows
 from engine.sql.lexer import blanks_end
 from engine.sql.output_names import has_derived_names
 from engine.sql.parse import StatementClass
+from engine.sql.read_columns import has_columns_of_rows
 
 _log = logging.getLogger(__name__)
 _DESCRIBE = re.compile(r"(?:DESCRIBE|DESC)\b", re.IGNORECASE)

@@ -17,7 +17,7 @@ from engine.model.schema import Epoch, StoreDefinition, StoreName, define_store
 from engine.model.sql_types import parse_sql_type
 from engine.producers.partial_rows import partial_rows, session_fragments
 from flight_server.cli.behaviour_text import BehaviourText
-from flight_server.cli.files import FileFormat, format_of, open_rows
+from flight_server.cli.input_files import FileFormat, format_of, open_rows
 
 DEFAULT_BATCH_ROWS = 250_000
 MAX_EPOCH_BYTES = 64 << 20

@@ -24,7 +24,7 @@ from engine.errors import InvalidInput, LivestateError
 
 if TYPE_CHECKING:
     from flight_server.client.client import Client
-    from flight_server.client.options import ConnectionOptions
+    from flight_server.client.connection_options import ConnectionOptions
 
 DEFAULT_URI = "grpc://127.0.0.1:8815"
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
@@ -134,7 +134,7 @@ class _ColumnType(click.ParamType[tuple[str, str]]):
 
 
 def _token(file: Path | None) -> str | None:
-    from flight_server.client.options import read_token  # noqa: PLC0415  only what talks to a host needs it
+    from flight_server.client.connection_options import read_token  # noqa: PLC0415  only what talks to a host needs it
 
     if file is None:
         return os.environ.get("LIVESTATE_TOKEN")
@@ -202,7 +202,7 @@ def _takes_connection(uri_option: Callable[[Any], Any]) -> Callable[[Callable[..
         def run(
             uri: str | Sequence[str], token_file: Path | None, tls_roots: Path | None, **given: Any
         ) -> None:
-            from flight_server.client.options import ConnectionOptions  # noqa: PLC0415  only these need it
+            from flight_server.client.connection_options import ConnectionOptions  # noqa: PLC0415  only these need it
 
             with _failures():
                 connection = ConnectionOptions.read(
@@ -438,7 +438,7 @@ def _sql_client(
     as_of: str | None,
 ) -> Client:
     from flight_server.client.client import Client  # noqa: PLC0415  it imports pyarrow.flight
-    from flight_server.wire.read_point import parse_read_point  # noqa: PLC0415  likewise
+    from flight_server.wire.read_point_options import parse_read_point  # noqa: PLC0415  likewise
 
     return Client(
         connection,
@@ -513,7 +513,7 @@ def stores(connection: ConnectionOptions) -> None:
     with _failures(), Client(connection) as client:
         from engine.errors import Unsupported  # noqa: PLC0415  only this needs it
         from flight_server.cli.render import terminal  # noqa: PLC0415  it imports pyarrow
-        from flight_server.cli.stores import render_replicas, stores_table  # noqa: PLC0415  likewise
+        from flight_server.cli.store_tables import render_replicas, stores_table  # noqa: PLC0415  likewise
 
         try:
             shown = render_replicas(client.replicas(), client.stores())
@@ -539,7 +539,7 @@ def hosts(connection: ConnectionOptions) -> None:
     with _failures(), Client(connection) as client:
         from engine.errors import Unsupported  # noqa: PLC0415  only this needs it
         from flight_server.cli.render import terminal  # noqa: PLC0415  it imports pyarrow
-        from flight_server.cli.stores import render_hosts  # noqa: PLC0415  likewise
+        from flight_server.cli.store_tables import render_hosts  # noqa: PLC0415  likewise
 
         try:
             terminal().print(render_hosts(client.hosts()))

@@ -26,7 +26,7 @@ from engine.errors import LivestateError
 from flight_server.cli.completion import Catalog, completions, quote_if_needed
 from flight_server.cli.render import error_lines, first_rows, human_seconds, result_table
 from flight_server.cli.sql_text import is_complete, split_statements
-from flight_server.cli.stores import stores_table
+from flight_server.cli.store_tables import stores_table
 from flight_server.client.client import Client, Rows
 
 if TYPE_CHECKING:

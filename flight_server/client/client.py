@@ -16,7 +16,7 @@ from pyarrow import flight
 from engine.errors import InvalidInput
 from engine.model.read_point import NEWEST, ReadPoint
 from flight_server.client.connection import Connection, RowStream
-from flight_server.client.options import ConnectionOptions
+from flight_server.client.connection_options import ConnectionOptions
 from flight_server.wire.messages import new
 from flight_server.wire.tickets import METADATA_KEY, Statement
 
@@ -148,7 +148,7 @@ class Client:
         self.act("livestate.notify", (group or "").encode())
 
     def hosts(self) -> pa.Table:
-        """How the hosts of the deployment stand: a table of `engine.catalog.standings.HOSTS_SCHEMA`.
+        """How the hosts of the deployment stand: a table of `engine.catalog.host_statuses.HOSTS_SCHEMA`.
 
         Raises:
             Unsupported: The host belongs to no deployment.

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from engine.errors import InvalidInput, LivestateError, Unavailable
-from flight_server.client.options import ConnectionOptions
+from flight_server.client.connection_options import ConnectionOptions
 from flight_server.wire.boundary import ERROR_TRAILER, is_word_of_caller, livestate_error, plain_message
 
 FLIGHT_FAILURES = (flight.FlightError, pa.ArrowException, OSError, KeyError)

@@ -23,8 +23,8 @@ from engine.cluster.reports import HostName
 from engine.errors import DeadlineExceeded, InvalidInput, Unavailable
 from engine.replica.follower import Follower, FollowerOptions
 from engine.service import QueryOptions, QueryService
-from flight_server.client.options import ConnectionOptions
-from flight_server.peers.cluster import ClusterHost
+from flight_server.client.connection_options import ConnectionOptions
+from flight_server.peers.deployment_member import ClusterHost
 from flight_server.peers.peers import PeerOptions
 from flight_server.server.limits import ServerLimits
 from flight_server.server.server import LivestateServer

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from engine.cluster.reports import HostName, HostReport
 from engine.errors import InvalidInput
-from flight_server.wire.reports import SentReport
+from flight_server.wire.report_messages import SentReport
 
 
 @dataclass(frozen=True)

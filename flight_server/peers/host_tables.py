@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.catalog.standings import newest_epochs, progress
+from engine.catalog.host_statuses import newest_epochs, progress
 from engine.cluster.deployment import Deployment
 from engine.cluster.reports import HostName, HostStatus
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName

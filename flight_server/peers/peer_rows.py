@@ -19,8 +19,8 @@ from engine.cluster.reports import HostName
 from engine.errors import Cancelled, DeadlineExceeded, LivestateError, Unauthenticated, Unavailable
 from flight_server.client.connection import FLIGHT_FAILURES, Trailer
 from flight_server.wire.boundary import livestate_error
-from flight_server.wire.fragments import UPLOAD_SCHEMA, upload_pieces
-from flight_server.wire.repeated import decode, decoded_schema
+from flight_server.wire.dictionary_encoding import decode, decoded_schema
+from flight_server.wire.fragment_messages import UPLOAD_SCHEMA, upload_pieces
 from flight_server.wire.tickets import METADATA_KEY
 
 

@@ -18,11 +18,11 @@ from engine.duckdb.deadline import Deadline, Watcher
 from engine.errors import DeadlineExceeded, InvalidInput, LivestateError, Unavailable
 from engine.model.schema import GroupName, StoreName
 from flight_server.client.connection import CHANNEL_OPTIONS, FLIGHT_FAILURES, Connection
-from flight_server.client.options import ConnectionOptions
+from flight_server.client.connection_options import ConnectionOptions
 from flight_server.peers.failure_detector import FailureDetector
 from flight_server.peers.peer_rows import PeerRows, is_lost, peer_error
-from flight_server.wire.fragments import FragmentTicket
-from flight_server.wire.reports import SentReport, parse_report
+from flight_server.wire.fragment_messages import FragmentTicket
+from flight_server.wire.report_messages import SentReport, parse_report
 
 REPORT_ACTION = "livestate.report"
 LEAST_REPORT_SECONDS = 0.2

@@ -13,14 +13,14 @@ from pyarrow import flight
 from engine.errors import InvalidInput, LivestateError, NotFound, Unsupported
 from engine.model.schema import Epoch, GroupName
 from engine.service import QueryService
-from flight_server.peers.cluster import ClusterHost
-from flight_server.server.calls import Calls
+from flight_server.peers.deployment_member import ClusterHost
 from flight_server.server.catalog import CATALOG, DB_SCHEMA
+from flight_server.server.running_calls import Calls
 from flight_server.server.sessions import FORGET_COOKIE, SessionOptions, caller_options, checked_flag
 from flight_server.server.statements import Statements, engine_session
-from flight_server.wire.fragments import FRAGMENT_MARK, parse_fragment
+from flight_server.wire.fragment_messages import FRAGMENT_MARK, parse_fragment
 from flight_server.wire.messages import Message, new, pack, parse, unpack
-from flight_server.wire.read_point import READ_POINT_OPTIONS, as_of_text
+from flight_server.wire.read_point_options import READ_POINT_OPTIONS, as_of_text
 from flight_server.wire.tickets import Statement, checked_timeout, parse_ticket
 
 LONGEST_HOLD = 600.0

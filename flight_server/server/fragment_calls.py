@@ -19,11 +19,11 @@ from engine.duckdb.deadline import Watcher
 from engine.errors import Cancelled, InvalidInput, Unsupported
 from engine.exec.query_result import QueryResult
 from flight_server.server.arrivals import Arrival
-from flight_server.server.calls import Call, Calls
 from flight_server.server.limits import HeldSlot, ServerLimits
-from flight_server.server.results import TABLE_BYTES, WRITE_OPTIONS, result_stream
-from flight_server.wire.fragments import FragmentTicket, InputSpace, Upload, parse_fragment
-from flight_server.wire.repeated import Repeated
+from flight_server.server.result_streams import TABLE_BYTES, WRITE_OPTIONS, result_stream
+from flight_server.server.running_calls import Call, Calls
+from flight_server.wire.dictionary_encoding import Repeated
+from flight_server.wire.fragment_messages import FragmentTicket, InputSpace, Upload, parse_fragment
 from flight_server.wire.tickets import METADATA_KEY, seconds_left
 
 

@@ -16,17 +16,17 @@ from engine.duckdb.deadline import Watcher
 from engine.errors import InvalidInput, LivestateError, Unsupported
 from engine.model.schema import GroupName
 from engine.service import QueryService
-from flight_server.peers.cluster import ClusterHost
+from flight_server.peers.deployment_member import ClusterHost
 from flight_server.server import catalog
 from flight_server.server.actions import Actions
-from flight_server.server.calls import Calls
 from flight_server.server.fragment_calls import FragmentRunner, Fragments
 from flight_server.server.limits import ServerLimits
-from flight_server.server.results import WRITE_OPTIONS
+from flight_server.server.result_streams import WRITE_OPTIONS
+from flight_server.server.running_calls import Calls
 from flight_server.server.sessions import MIDDLEWARE, CallerFactory, OpenHandshake
 from flight_server.server.statements import Statements
 from flight_server.wire.boundary import guard_rpc
-from flight_server.wire.fragments import FRAGMENT_MARK, parse_fragment
+from flight_server.wire.fragment_messages import FRAGMENT_MARK, parse_fragment
 from flight_server.wire.messages import unpack
 from flight_server.wire.tickets import Command, parse_json_command, parse_ticket
 

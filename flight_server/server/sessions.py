@@ -20,7 +20,7 @@ from pyarrow import flight
 
 from engine.errors import InvalidInput
 from engine.model.read_point import NEWEST, ReadPoint
-from flight_server.wire.read_point import READ_POINT_OPTIONS, parse_read_point, read_point_values
+from flight_server.wire.read_point_options import READ_POINT_OPTIONS, parse_read_point, read_point_values
 from flight_server.wire.tickets import Statement, checked_timeout
 
 MIDDLEWARE = "livestate"
@@ -89,7 +89,7 @@ class SessionOptions:
 
         Args:
             name: `min_epoch`, `max_staleness` or `as_of`.
-            value: As `flight_server.wire.read_point.parse_read_point` takes it.
+            value: As `flight_server.wire.read_point_options.parse_read_point` takes it.
 
         Returns:
             The options, of which that one is changed.

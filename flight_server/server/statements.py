@@ -20,12 +20,12 @@ from engine.errors import InvalidInput, Unsupported
 from engine.model.read_point import NEWEST, AsOfEpoch, ReadPoint
 from engine.service import DEFAULT_SESSION, PreparedStatement, QueryResult, QueryService, Session
 from flight_server.server.arrivals import Arrival
-from flight_server.server.calls import Call, Calls
 from flight_server.server.limits import HeldSlot, ServerLimits
-from flight_server.server.results import result_stream
+from flight_server.server.result_streams import result_stream
+from flight_server.server.running_calls import Call, Calls
 from flight_server.server.sessions import caller_options
 from flight_server.wire.bound_row import bound_row
-from flight_server.wire.fragments import FragmentTicket
+from flight_server.wire.fragment_messages import FragmentTicket
 from flight_server.wire.messages import Message, new
 from flight_server.wire.parameter_types import announced_schema
 from flight_server.wire.tickets import (

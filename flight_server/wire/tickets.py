@@ -9,11 +9,11 @@ The first byte of a ticket decides, so that no content has to be guessed from:
 |---|---|
 | `00 51` (NUL, `Q`) | a statement: message `StatementHandle` (`flight_server.wire.messages`) |
 | `00 43` (NUL, `C`) | a catalog command of Flight SQL: its `Any`, as the descriptor had it |
-| `00 46` (NUL, `F`) | a fragment of another host: message `FragmentRequest` (`flight_server.wire.fragments`) |
+| `00 46` (NUL, `F`) | a fragment of another host: message `FragmentRequest` (`flight_server.wire.fragment_messages`) |
 | `7B` (`{`, with which no statement begins) | JSON: `{"sql": "…", "parameters": […] or {…}, "dialect": "…", "timeout": seconds}` and wishes |
 | anything else | SQL text in UTF-8 |
 
-A prepared-statement handle is the first of these. Read points are the fields of `flight_server.wire.read_point`.
+A prepared-statement handle is the first of these. Read points are the fields of `flight_server.wire.read_point_options`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from engine.sql.bind import TableShape
 from engine.statements.texts import ExpectedShapes
 from flight_server.wire.ipc_bytes import NotPlainError, check_row, read_row
 from flight_server.wire.messages import Message, new, parse, statement_handle
-from flight_server.wire.read_point import READ_POINT_OPTIONS, parse_read_point, read_point_values
+from flight_server.wire.read_point_options import READ_POINT_OPTIONS, parse_read_point, read_point_values
 
 STATEMENT_MARK = b"\x00Q"
 COMMAND_MARK = b"\x00C"

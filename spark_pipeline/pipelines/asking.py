@@ -16,7 +16,7 @@ from rich.table import Table
 from engine.errors import LivestateError
 from engine.processes.supervisor import ChildProcess
 from flight_server.client.connection import Connection
-from flight_server.client.options import ConnectionOptions
+from flight_server.client.connection_options import ConnectionOptions
 from spark_pipeline.addresses import LOOPBACK
 from spark_pipeline.pipelines.pipeline import Pipeline, Question
 

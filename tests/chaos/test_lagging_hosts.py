@@ -21,7 +21,7 @@ from engine.model.read_point import ReadPoint
 from engine.model.schema import Epoch
 from flight_server.client.client import Client
 from flight_server.host.host import Host
-from flight_server.wire.read_point import parse_read_point
+from flight_server.wire.read_point_options import parse_read_point
 from tests.support.many_hosts import three_hosts
 from tests.support.plays import PLAYS, ROWS, STORE
 from tests.support.waiting import wait_until

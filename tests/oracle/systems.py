@@ -18,14 +18,14 @@ from engine.changelog import Changelog, open_appender
 from engine.duckdb.results import conversion, result_schema
 from engine.exec.fallbacks import PIECE_RULES
 from engine.model.schema import Epoch, GroupName
-from engine.plan.split.gather import gather
+from engine.plan.split.gather_stores import gather
 from engine.plan.split.rules import RULES
 from engine.plan.split.sizes import Sizes, StoreSize
 from engine.replica.follower import FollowerOptions
 from engine.state.state_options import StateOptions
 from tests.oracle.datasets import Dataset, Store
 from tests.oracle.plain_duckdb import with_literals
-from tests.support.cluster import FLOWING, SMALL, Cluster, following_cluster, host_names, memory_cluster
+from tests.support.local_cluster import FLOWING, SMALL, Cluster, following_cluster, host_names, memory_cluster
 from tests.support.split_runner import SplitRunner
 from tests.support.splitting import split_or_gather
 

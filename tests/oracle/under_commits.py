@@ -27,8 +27,8 @@ from engine.service import QueryService
 from engine.state.state_options import StateOptions
 from flight_server.client.client import Client
 from tests.support.bank import GROUP, INVARIANTS, Ask, Bank, check
-from tests.support.cluster import Cluster, following_cluster, host_names
 from tests.support.host_processes import HostProcess, HostProcesses, host_processes
+from tests.support.local_cluster import Cluster, following_cluster, host_names
 from tests.support.seeds import seeded_random
 from tests.support.waiting import wait_until
 

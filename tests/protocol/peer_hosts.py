@@ -19,7 +19,7 @@ from engine.exec.query_result import QueryMetadata, QueryResult
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 from engine.service import QueryService
 from flight_server.host.ports import free_ports
-from flight_server.peers.cluster import ClusterHost
+from flight_server.peers.deployment_member import ClusterHost
 from flight_server.peers.peers import PeerOptions
 from flight_server.server.limits import ServerLimits
 from flight_server.server.server import LivestateServer

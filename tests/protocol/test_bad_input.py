@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pyarrow import flight
 
 from engine.cluster.fragments import FragmentRequest
-from flight_server.wire.fragments import FragmentTicket
+from flight_server.wire.fragment_messages import FragmentTicket
 from flight_server.wire.messages import TYPE_PREFIX, new, pack, unpack
 from flight_server.wire.tickets import Statement
 

@@ -20,8 +20,8 @@ from engine.cluster.reports import HostName, HostReport
 from engine.model.schema import Epoch, PartitionId, StoreName
 from flight_server.client.connection import FLIGHT_FAILURES
 from flight_server.peers.peers import REPORT_ACTION
-from flight_server.wire.fragments import FRAGMENT_MARK, UPLOAD_SCHEMA, FragmentTicket, upload_pieces
-from flight_server.wire.reports import SentReport
+from flight_server.wire.fragment_messages import FRAGMENT_MARK, UPLOAD_SCHEMA, FragmentTicket, upload_pieces
+from flight_server.wire.report_messages import SentReport
 from tests.protocol.peer_hosts import GROUP, PeerHost, Stores, entries, peer_host
 from tests.support.waiting import wait_until
 

@@ -21,11 +21,11 @@ from engine.cluster.reports import HostName
 from engine.errors import LivestateError, Unauthenticated, Unavailable, Unsupported
 from engine.model.schema import define_store
 from flight_server.client.client import Client
-from flight_server.client.options import ConnectionOptions
+from flight_server.client.connection_options import ConnectionOptions
 from flight_server.host.host import Host, HostOptions
 from flight_server.host.ports import free_ports
 from flight_server.wire.messages import new, pack
-from flight_server.wire.read_point import parse_read_point
+from flight_server.wire.read_point_options import parse_read_point
 from tests.support.certificate import Certificate
 from tests.support.waiting import wait_until
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import InvalidInput
-from flight_server.client.options import ConnectionOptions
+from flight_server.client.connection_options import ConnectionOptions
 
 ROOTS = b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 

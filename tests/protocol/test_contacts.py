@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from engine.catalog.standings import hosts_table
+from engine.catalog.host_statuses import hosts_table
 from engine.cluster.deployment import Deployment, HostEntry
 from engine.cluster.reports import GroupReport, HostName, HostReport, HostStatus, ReadableEpoch, StoreReport
 from engine.errors import InvalidInput
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreName, define_store
 from flight_server.peers.failure_detector import FailureDetector
 from flight_server.peers.host_tables import replicas_table
-from flight_server.wire.reports import SentReport
+from flight_server.wire.report_messages import SentReport
 from tests.protocol.conftest import SONGS
 
 A, B, C = HostName("a"), HostName("b"), HostName("c")

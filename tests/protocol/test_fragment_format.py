@@ -17,7 +17,7 @@ from engine.cluster.fragments import FragmentRequest
 from engine.cluster.reports import GroupReport, HostName, HostReport, ReadableEpoch, StoreReport
 from engine.errors import InvalidInput, LimitExceeded
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreName
-from flight_server.wire.fragments import (
+from flight_server.wire.fragment_messages import (
     FORMAT,
     FRAGMENT_MARK,
     UPLOAD_SCHEMA,
@@ -28,7 +28,7 @@ from flight_server.wire.fragments import (
     upload_pieces,
 )
 from flight_server.wire.messages import new
-from flight_server.wire.reports import SentReport, parse_report
+from flight_server.wire.report_messages import SentReport, parse_report
 
 REQUEST = FragmentRequest(
     sql='SELECT sum("n") FROM "plays", "__part_0"',

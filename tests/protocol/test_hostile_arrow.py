@@ -23,7 +23,7 @@ from engine.model.schema import define_store
 from flight_server.client.connection import FLIGHT_FAILURES
 from flight_server.host.arrow_pool import POOL_MIB
 from flight_server.wire.boundary import ERROR_TRAILER
-from flight_server.wire.fragments import FORMAT, FRAGMENT_MARK, UPLOAD_SCHEMA
+from flight_server.wire.fragment_messages import FORMAT, FRAGMENT_MARK, UPLOAD_SCHEMA
 from flight_server.wire.ipc_bytes import NotPlainError, read_row, read_table
 from flight_server.wire.messages import new, pack
 from flight_server.wire.tickets import MAX_PARAMETER_VALUES, STATEMENT_MARK, Parameters, Statement

@@ -27,11 +27,11 @@ from engine.errors import (
 )
 from engine.model.schema import Epoch, PartitionId, StoreName
 from flight_server.client.client import Client
-from flight_server.client.options import ConnectionOptions
+from flight_server.client.connection_options import ConnectionOptions
 from flight_server.peers.peers import FlightPeers
 from flight_server.server.limits import ServerLimits
-from flight_server.wire.fragments import FragmentTicket
-from flight_server.wire.reports import SentReport, parse_report
+from flight_server.wire.fragment_messages import FragmentTicket
+from flight_server.wire.report_messages import SentReport, parse_report
 from tests.protocol.peer_hosts import BATCH, GROUP, OPTIONS, PeerHost, entries, peer_host
 from tests.support.waiting import wait_until
 

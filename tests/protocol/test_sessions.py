@@ -16,7 +16,7 @@ from pyarrow import flight
 from engine.errors import InvalidInput, Unauthenticated
 from engine.service import QueryService
 from flight_server.client.client import Client
-from flight_server.client.options import ConnectionOptions
+from flight_server.client.connection_options import ConnectionOptions
 from flight_server.host.host import Host
 from flight_server.server.server import LivestateServer
 from flight_server.server.sessions import COOKIE, SessionOptions

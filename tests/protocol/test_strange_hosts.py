@@ -11,7 +11,7 @@ from pyarrow import flight
 
 from engine.errors import InvalidInput, LivestateError, Unauthenticated, Unavailable
 from flight_server.client.connection import Connection, HostLostError
-from flight_server.client.options import ConnectionOptions
+from flight_server.client.connection_options import ConnectionOptions
 from flight_server.wire.boundary import ERROR_TRAILER
 from spark_pipeline.host_calls import ReaderConnection
 

@@ -23,7 +23,7 @@ from flight_server.client.connection import FLIGHT_FAILURES
 from flight_server.host.host import HostOptions
 from flight_server.server.arrivals import Arrival
 from flight_server.server.limits import ServerLimits, Slots
-from flight_server.wire.fragments import UPLOAD_SCHEMA, FragmentTicket, upload_pieces
+from flight_server.wire.fragment_messages import UPLOAD_SCHEMA, FragmentTicket, upload_pieces
 from flight_server.wire.messages import new, pack
 from flight_server.wire.tickets import Statement
 from tests.protocol.conftest import fill

@@ -19,7 +19,7 @@ from adbc_driver_manager.dbapi import OperationalError, ProgrammingError
 from flight_server.host.ports import free_ports
 from spark_pipeline.kafka_broker import jars_directory
 from tests.support.decoys import decoy_modules
-from tests.support.running import ENDS, family, runs
+from tests.support.process_family import ENDS, family, runs
 from tests.support.waiting import wait_until
 
 SECONDS = 120.0

@@ -19,7 +19,7 @@ from engine.errors import InvalidInput
 from engine.model.schema import Epoch, GroupName
 from flight_server.client.client import Client
 from flight_server.client.connection import Connection
-from flight_server.client.options import ConnectionOptions
+from flight_server.client.connection_options import ConnectionOptions
 from spark_pipeline import LiveStateSink, write_store
 from spark_pipeline.notify import Notifier
 from tests.spark.streams import FileStream, commits, drain

@@ -23,7 +23,7 @@ from spark_pipeline.pipelines.sources import FileSource, RateSource
 from tests.spark.recomputed import RECOMPUTED
 from tests.support.answers import hosts_of, plain_rows, rows_of
 from tests.support.decoys import decoy_modules
-from tests.support.running import ENDS, family, runs
+from tests.support.process_family import ENDS, family, runs
 from tests.support.waiting import wait_until
 
 # As an installed script does, it does not look for modules where it runs.

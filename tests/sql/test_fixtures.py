@@ -33,7 +33,7 @@ from tests.sql.stores import (
     epoch_tables,
     live_tables,
 )
-from tests.support.cluster import following_cluster, host_names
+from tests.support.local_cluster import following_cluster, host_names
 from tests.support.memory_source import MemorySource, memory_view
 
 FIXTURES = read_all()

@@ -21,7 +21,7 @@ from engine.model.sql_types import sql_type
 from tests.oracle.comparison import difference
 from tests.oracle.kinds import Trust, text_literal
 from tests.oracle.plain_duckdb import PlainDuckDB, with_literals
-from tests.support.cluster import Cluster, host_names, memory_cluster
+from tests.support.local_cluster import Cluster, host_names, memory_cluster
 from tests.support.seeds import seeded_random
 
 Combination = TypeVar("Combination")

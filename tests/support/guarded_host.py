@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from flight_server.client.options import ConnectionOptions
+from flight_server.client.connection_options import ConnectionOptions
 from flight_server.host.process import SERVES
 from tests.support.certificate import Certificate
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.plan.split.gather import gather
+from engine.plan.split.gather_stores import gather
 from engine.plan.split.nodes import SplitPlan
 from engine.plan.split.planner import NotPlannedError, Rule
 from engine.plan.split.rules import RULES

@@ -11,7 +11,7 @@ from engine.changelog import Changelog
 from engine.model.schema import Epoch
 from engine.replica.follower import Follower
 from engine.service import QueryOptions
-from tests.support.cluster import Cluster, following_cluster, host_names
+from tests.support.local_cluster import Cluster, following_cluster, host_names
 from tests.tpch.stores import GROUP, generate, load
 
 SCALE_FACTOR = 0.01

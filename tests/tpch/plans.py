@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.support.cluster import Cluster
+from tests.support.local_cluster import Cluster
 
 HOSTS = 4
 KEPT = Path(__file__).parent / "explain"

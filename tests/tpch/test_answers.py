@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import duckdb
 import pytest
 
-from tests.support.cluster import Cluster
+from tests.support.local_cluster import Cluster
 from tests.tpch.answers import fetched, wrong
 from tests.tpch.cluster import Loaded, tpch_cluster
 from tests.tpch.stores import queries

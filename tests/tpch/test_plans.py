@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.cluster import Cluster
+from tests.support.local_cluster import Cluster
 from tests.tpch.cluster import Loaded, tpch_cluster
 from tests.tpch.plans import HOSTS, kept_file, plan_text
 from tests.tpch.stores import queries

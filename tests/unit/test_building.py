@@ -27,10 +27,10 @@ from engine.service import QueryService, Session
 from flight_server.client.client import Client
 from flight_server.host.host import Host, HostOptions
 from flight_server.server.limits import ServerLimits
-from flight_server.wire.read_point import parse_read_point
-from tests.support.cluster import SMALL, Cluster, following_cluster, host_names
+from flight_server.wire.read_point_options import parse_read_point
 from tests.support.following import GROUP, OPTIONS, define, run_follower
 from tests.support.gated import Gate, gate_changelog
+from tests.support.local_cluster import SMALL, Cluster, following_cluster, host_names
 from tests.support.waiting import PATIENCE_SECONDS, wait_until
 
 EPOCHS, STOP = 12, Epoch(8)
@@ -349,7 +349,7 @@ def test_statements_go_to_the_replica_that_has_it(
     with gate_changelog(changelog.uri, gate) as behind_gate:
         opened = iter([behind_gate, changelog])
         monkeypatch.setattr(
-            "tests.support.cluster.Follower", lambda _, *settings: Follower(next(opened), *settings)
+            "tests.support.local_cluster.Follower", lambda _, *settings: Follower(next(opened), *settings)
         )
         with following_cluster(changelog, tmp_path, hosts, OPTIONS, replication=2) as cluster:
             assert gate.reached.wait(PATIENCE_SECONDS)

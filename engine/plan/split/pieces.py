@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from engine.plan.split.correlated import Frame
-from engine.plan.split.functions import is_volatile
+from engine.plan.split.function_properties import is_volatile
 from engine.plan.split.joins import Item, is_inner_only, known_types, place_joins
 from engine.plan.split.place import Placer, where_of
 from engine.plan.split.placement import Spread

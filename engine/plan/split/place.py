@@ -9,7 +9,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from engine.plan.split.correlated import Frame, is_key_correlated, is_local_membership
-from engine.plan.split.functions import is_volatile
+from engine.plan.split.function_properties import is_volatile
 from engine.plan.split.joins import Item, JoinType, join_type, known_types, place_joins
 from engine.plan.split.place_selects import place_select
 from engine.plan.split.place_set_operations import place_set_operation

@@ -24,7 +24,7 @@ from typing import TypeVar
 import pyarrow as pa
 from sqlglot import exp
 
-from engine.plan.split.functions import is_aggregate, is_volatile
+from engine.plan.split.function_properties import is_aggregate, is_volatile
 from engine.plan.split.nodes import PART_PREFIX
 from engine.plan.split.scopes import (
     Scope,

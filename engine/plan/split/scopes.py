@@ -10,7 +10,7 @@ from functools import cached_property
 
 from sqlglot import exp
 
-from engine.plan.split.functions import is_aggregate, is_volatile
+from engine.plan.split.function_properties import is_aggregate, is_volatile
 from engine.plan.split.trees import column, text, unwrap
 
 _RESOLVED = "resolved"

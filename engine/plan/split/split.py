@@ -29,7 +29,7 @@ def split(bound: BoundStatement, sizes: Sizes = _UNKNOWN, rules: Sequence[Rule] 
         The best plan that is proved right.
 
     Raises:
-        NotPlannedError: There is none. `engine.plan.split.gather` is right for every statement.
+        NotPlannedError: There is none. `engine.plan.split.gather_stores` is right for every statement.
     """
     if len(bound.references) > MAX_REFERENCES:
         raise NotPlannedError(f"It reads stores in more than {MAX_REFERENCES} places.")

@@ -23,7 +23,7 @@ from engine.changelog import (
 )
 from engine.changelog.codec import DATA_HEADER_LENGTH, decode_commit, encode_commit
 from engine.changelog.layout import migration_path
-from engine.changelog.local import LocalObjects
+from engine.changelog.local_objects import LocalObjects
 from engine.changelog.objects import Objects
 from engine.errors import Corrupt, Fenced, InvalidInput, NotFound, Unavailable
 from engine.model.kinds import Behaviour, Function, KeyValue, Merge, MergedColumn

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from engine.changelog import Changelog, Commit, Snapshot, SnapshotRetention, open_appender
-from engine.changelog.local import LocalObjects
+from engine.changelog.local_objects import LocalObjects
 from engine.changelog.rows import partition_rows
 from engine.changelog.snapshot import EPOCH_WEIGHT, Mark, SnapshotPart, is_due, oldest_kept, parts_covering
 from engine.errors import Corrupt, Fenced, Unavailable

@@ -17,7 +17,7 @@ from engine.changelog import Changelog, append_table
 from engine.model.schema import define_store
 from engine.replica.follower import FollowerOptions
 from flight_server.client.client import Client
-from flight_server.client.options import ConnectionOptions
+from flight_server.client.connection_options import ConnectionOptions
 from flight_server.host.host import HostOptions
 from tests.support.certificate import make_certificate
 from tests.support.started_host import start_host

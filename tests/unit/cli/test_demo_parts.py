@@ -27,7 +27,7 @@ from flight_server.host.ports import free_ports
 from spark_pipeline.pipelines.catalogue import PIPELINES
 from spark_pipeline.pipelines.feeding import FileFeed
 from spark_pipeline.pipelines.songs import GENRES, make_songs
-from tests.support.running import runs
+from tests.support.process_family import runs
 from tests.support.waiting import wait_until
 
 (PLAYS,) = PIPELINES[PIPELINE].topics

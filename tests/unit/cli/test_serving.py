@@ -22,14 +22,14 @@ from engine.cluster.deployment import Deployment, HostEntry, parse_deployment
 from engine.cluster.reports import HostName
 from engine.errors import InvalidInput, Unavailable
 from engine.model.schema import define_store
-from flight_server.cli.stores import number_ranges
+from flight_server.cli.store_tables import number_ranges
 from flight_server.client.client import Client
 from flight_server.host.launcher import Launcher, host_command
 from flight_server.host.ports import free_ports
 from flight_server.host.process import SERVES
 from flight_server.host.serving import ServeArguments, deployment_text, host_options, local_deployment
 from tests.support.decoys import decoy_modules
-from tests.support.running import ENDS, family, runs
+from tests.support.process_family import ENDS, family, runs
 from tests.support.waiting import wait_until
 from tests.unit.cli.conftest import livestate
 

@@ -21,7 +21,7 @@ from engine.model.kinds import (
 )
 from engine.model.schema import Epoch, StoreDefinition, StoreName, define_store
 from engine.scan import StoreStatus
-from flight_server.cli.stores import stores_table
+from flight_server.cli.store_tables import stores_table
 
 DAY = 86_400_000_000
 TIME = pa.timestamp("us", "UTC")

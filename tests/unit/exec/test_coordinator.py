@@ -13,7 +13,7 @@ import pytest
 from engine.errors import InvalidInput, NotFound
 from engine.model.schema import define_store
 from engine.service import QueryOptions, QueryService
-from tests.support.cluster import FLOWING, SMALL, Cluster, host_names, memory_cluster
+from tests.support.local_cluster import FLOWING, SMALL, Cluster, host_names, memory_cluster
 from tests.support.memory_source import MemorySource, memory_view
 
 ROWS = 300

@@ -46,8 +46,8 @@ from engine.sql.bind import BoundStatement
 from engine.statements.column_names import ColumnNames
 from engine.statements.request import Request
 from engine.statements.statement_cache import StatementCache
-from tests.support.cluster import SMALL, Cluster, DirectPeers, host_names, memory_cluster
 from tests.support.held_source import HeldSource, rows_by_partition
+from tests.support.local_cluster import SMALL, Cluster, DirectPeers, host_names, memory_cluster
 from tests.support.memory_source import MemorySource, memory_view
 from tests.support.waiting import PATIENCE_SECONDS, wait_until
 

@@ -25,7 +25,7 @@ from engine.plan.split.sizes import Sizes
 from engine.plan.split.split import MAX_REFERENCES, split
 from engine.service import QueryService
 from engine.sql.bind import BoundStatement
-from tests.support.cluster import SMALL, Cluster, host_names, memory_cluster
+from tests.support.local_cluster import SMALL, Cluster, host_names, memory_cluster
 from tests.support.memory_source import MemorySource, memory_view
 
 PLAYS = define_store(

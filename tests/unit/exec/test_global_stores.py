@@ -11,7 +11,7 @@ import pytest
 
 from engine.model.kinds import Behaviour
 from engine.model.schema import define_store
-from tests.support.cluster import Cluster, host_names, memory_cluster
+from tests.support.local_cluster import Cluster, host_names, memory_cluster
 
 HOSTS = host_names(3)
 EVERYWHERE = Behaviour(is_global=True)

@@ -37,8 +37,8 @@ from engine.errors import (
 )
 from engine.model.schema import define_store
 from engine.service import QueryOptions, QueryService, Session
-from tests.support.cluster import SMALL, Cluster, DirectPeers, host_names, memory_cluster
 from tests.support.held_source import HeldSource, rows_by_partition
+from tests.support.local_cluster import SMALL, Cluster, DirectPeers, host_names, memory_cluster
 from tests.support.waiting import PATIENCE_SECONDS, wait_until
 
 COUNT = 60_000

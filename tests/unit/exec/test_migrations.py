@@ -27,8 +27,8 @@ from engine.replica.follower import Follower, FollowerOptions
 from engine.service import QueryOptions, QueryService, Session
 from engine.sql.bind import TableShape
 from engine.statements.shapes import Shapes
-from tests.support.cluster import Cluster, following_cluster, host_names
 from tests.support.following import run_follower
+from tests.support.local_cluster import Cluster, following_cluster, host_names
 
 OPTIONS = QueryOptions(memory_limit_bytes=200 << 20, threads=1)
 PARTITIONS = 8

@@ -10,7 +10,7 @@ import pytest
 
 from engine.cluster.reports import HostName
 from engine.service import QueryOptions, QueryService, Session
-from tests.support.cluster import memory_cluster
+from tests.support.local_cluster import memory_cluster
 from tests.support.memory_source import MemorySource, memory_view
 from tests.unit.exec.conftest import DEAD, PLAYS, ROWS, SONGS, TITLES
 

@@ -13,7 +13,7 @@ from engine.errors import Unavailable
 from engine.model.read_point import ReadPoint
 from engine.model.schema import Epoch, define_store
 from engine.service import QueryMetadata, QueryService, Session
-from tests.support.cluster import SMALL
+from tests.support.local_cluster import SMALL
 from tests.support.memory_source import MemorySource, memory_view
 
 PLAYS = define_store(

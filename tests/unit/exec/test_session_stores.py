@@ -12,8 +12,8 @@ from engine.changelog import Changelog, open_appender
 from engine.model.kinds import Behaviour, Function, MergedColumn, Session
 from engine.model.schema import GroupName, define_store
 from engine.service import QueryService
-from tests.support.cluster import Cluster, following_cluster, host_names
 from tests.support.following import OPTIONS
+from tests.support.local_cluster import Cluster, following_cluster, host_names
 
 GROUP = GroupName("web")
 TIME = pa.timestamp("us", "UTC")

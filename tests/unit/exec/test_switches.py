@@ -16,8 +16,8 @@ from engine.errors import InvalidInput, NotFound
 from engine.model.kinds import Behaviour, Versioned
 from engine.model.schema import StoreName, define_store
 from engine.service import QueryOptions, QueryService
-from tests.support.cluster import host_names, memory_cluster
 from tests.support.held_source import HeldSource
+from tests.support.local_cluster import host_names, memory_cluster
 from tests.support.memory_source import MemorySource, memory_view
 
 OPTIONS = QueryOptions(memory_limit_bytes=200 << 20, threads=1)

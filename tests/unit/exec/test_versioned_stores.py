@@ -18,8 +18,8 @@ from engine.model.kinds import Behaviour, Versioned
 from engine.model.read_point import AsOfEpoch, AsOfTimestamp, ReadPoint
 from engine.model.schema import Epoch, GroupName, define_store
 from engine.service import QueryService, Session
-from tests.support.cluster import Cluster, following_cluster, host_names
 from tests.support.following import OPTIONS
+from tests.support.local_cluster import Cluster, following_cluster, host_names
 
 GROUP = GroupName("market")
 TIME = pa.timestamp("us", "UTC")

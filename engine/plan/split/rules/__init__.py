@@ -4,7 +4,7 @@ right; what it does to statements is shown in `tests/unit/plan/split/fixtures/<r
 First the rules of the statement run, then those of its SELECTs, each from the inside out. Then the first rule
 that knows an answer to a query gives it; two phases are tried where hosts work out its FROM and WHERE alone.
 At the end the plan is bettered. A rule that is left out makes plans worse, never wrong: what no rule answers
-is gathered whole (`engine.plan.split.gather`).
+is gathered whole (`engine.plan.split.gather_stores`).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from engine.plan.split.functions import is_aggregate
+from engine.plan.split.function_properties import is_aggregate
 from engine.plan.split.planner import Planner, StatementRule
 from engine.plan.split.trees import tables_of
 

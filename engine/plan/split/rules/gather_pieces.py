@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from engine.plan.split.gather import RULE as GATHER
+from engine.plan.split.gather_stores import RULE as GATHER
 from engine.plan.split.joins import (
     Item,
     components,

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from sqlglot import exp
 
 from engine.plan.split.correlated import Frame
-from engine.plan.split.functions import is_volatile
+from engine.plan.split.function_properties import is_volatile
 from engine.plan.split.pieces import set_where
 from engine.plan.split.place import where_of
 from engine.plan.split.planner import Planner, SelectRule

@@ -3,7 +3,8 @@
 A derived table that hosts cannot work out is a fragment of the coordinator's own: its rows are a table, and
 so are those that it reads. Where the merge reads nothing but these rows, once, that fragment is a subquery of
 the merge instead, as it is one of the statement. That makes one table less; and where the fragment itself
-reads one table once, so does the merge then, and can read it as it comes (`engine.plan.split.once`).
+reads one table once, so does the merge then, and can read it as it comes
+(`engine.plan.split.streamed_merges`).
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from __future__ import annotations
 from sqlglot import exp
 
 from engine.plan.split.nodes import Fragment, SplitPlan
-from engine.plan.split.once import is_read_once
 from engine.plan.split.planner import PlanRule
+from engine.plan.split.streamed_merges import is_read_once
 
 
 def join_steps(plan: SplitPlan) -> SplitPlan:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from engine.plan.split.aggregates import merged_aggregate
 from engine.plan.split.movable import has_columns, is_movable
 from engine.plan.split.nodes import SelectSplit
+from engine.plan.split.partial_aggregates import merged_aggregate
 from engine.plan.split.partials import NotSplitError, PartialRows
 from engine.plan.split.planner import PhaseRule
-from engine.plan.split.shapes import (
+from engine.plan.split.select_forms import (
     check_clauses,
     has_aggregates,
     is_closed,

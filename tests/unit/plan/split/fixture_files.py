@@ -22,7 +22,7 @@ from pathlib import Path
 import sqlglot
 from sqlglot import exp
 
-from engine.plan.split.explain import store_sql
+from engine.plan.split.explain_split import store_sql
 from engine.plan.split.nodes import Fragment, SplitPlan
 
 DIRECTORY = Path(__file__).parent / "fixtures"

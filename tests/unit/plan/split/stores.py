@@ -7,7 +7,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from engine.model.schema import StoreDefinition, StoreName, define_store
-from engine.plan.split.explain import explain_split
+from engine.plan.split.explain_split import explain_split
 from engine.plan.split.sizes import Sizes, StoreSize
 from tests.support.oracle import plain_rows
 from tests.support.split_runner import SplitRunner

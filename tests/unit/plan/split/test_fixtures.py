@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from engine.exec.fallbacks import PIECE_RULES
 from engine.model.schema import StoreName
-from engine.plan.split.explain import store_sql
+from engine.plan.split.explain_split import store_sql
 from engine.plan.split.planner import Rule
 from engine.plan.split.rules import RULES
 from tests.support.oracle import plain_rows, sorted_rows

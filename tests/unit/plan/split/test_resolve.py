@@ -7,7 +7,7 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
-from engine.plan.split.functions import AGGREGATES, VOLATILE, is_aggregate, is_volatile
+from engine.plan.split.function_properties import AGGREGATES, VOLATILE, is_aggregate, is_volatile
 from engine.plan.split.resolve import resolve
 from tests.support.split_runner import SplitRunner
 from tests.unit.plan.split.stores import check

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.plan.split.once import is_read_once
+from engine.plan.split.streamed_merges import is_read_once
 from tests.support.split_runner import SplitRunner
 from tests.support.splitting import split_or_gather
 from tests.unit.plan.split.stores import SMALL, check, sizes_of

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from engine.model.schema import StoreName
-from engine.plan.split.explain import explain_split
+from engine.plan.split.explain_split import explain_split
 from tests.support.split_runner import SplitRunner
 from tests.support.splitting import split_or_gather
 from tests.unit.plan.split.stores import check, sizes_of

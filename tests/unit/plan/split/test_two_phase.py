@@ -11,7 +11,7 @@ from engine.plan.split.rules.two_phase import two_phase
 from tests.support.seeds import seeded_random
 from tests.unit.plan.split.random_rows import COLUMNS, random_rows
 from tests.unit.plan.split.spread import PART, Spread
-from tests.unit.plan.split.test_aggregates import CALLS
+from tests.unit.plan.split.test_partial_aggregates import CALLS
 
 GROUPINGS = [
     ("{}", ""),

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from engine.exec.query_result import QueryResult
-from flight_server.server.calls import Call
+from flight_server.server.running_calls import Call
 from flight_server.wire.boundary import wire_error
 from flight_server.wire.tickets import METADATA_KEY
 

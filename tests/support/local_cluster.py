@@ -30,7 +30,7 @@ from engine.model.schema import Epoch, GroupName, StoreDefinition
 from engine.replica.follower import Follower, FollowerOptions
 from engine.scan import StoreSource
 from engine.service import QueryOptions, QueryService
-from flight_server.wire.repeated import Repeated, decode
+from flight_server.wire.dictionary_encoding import Repeated, decode
 from tests.support.held_source import HeldSource, rows_by_partition
 
 SMALL = QueryOptions(memory_limit_bytes=512 << 20, threads=1)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from engine.catalog.standings import HOSTS_SCHEMA, store_statuses
+from engine.catalog.host_statuses import HOSTS_SCHEMA, store_statuses
 from engine.cluster.reports import GroupReport, HostName, HostReport, ReadableEpoch, StoreReport
 from engine.model.schema import Epoch, GroupName, PartitionId
 from engine.service import QueryOptions, QueryService
-from tests.support.cluster import memory_cluster
+from tests.support.local_cluster import memory_cluster
 from tests.support.memory_source import MemorySource, memory_view
 from tests.unit.exec.conftest import DEAD, PLAYS, ROWS, SONGS, TITLES
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import sqlglot
 
-from engine.plan.split.once import is_read_once
+from engine.plan.split.streamed_merges import is_read_once
 
 
 @pytest.mark.parametrize(

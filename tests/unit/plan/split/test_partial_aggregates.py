@@ -7,9 +7,9 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
-from engine.plan.split.aggregates import merged_aggregate
-from engine.plan.split.calls import call_of
+from engine.plan.split.aggregate_calls import call_of
 from engine.plan.split.nodes import SelectSplit
+from engine.plan.split.partial_aggregates import merged_aggregate
 from engine.plan.split.partials import NotSplitError, PartialRows
 from engine.plan.split.rules.two_phase import two_phase
 from tests.support.seeds import seeded_random

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pyarrow as pa
 import pytest
 
-from flight_server.wire.repeated import LEAST_ROWS, Repeated, decode, decoded_schema
+from flight_server.wire.dictionary_encoding import LEAST_ROWS, Repeated, decode, decoded_schema
 
 ROWS = 1000
 REPEATING = ["metal", None, "", "日本", "progressive rock"] * (ROWS // 5)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from sqlglot import exp
 
-from engine.plan.split.functions import is_aggregate
+from engine.plan.split.function_properties import is_aggregate
 from engine.plan.split.partials import OUTPUT_PREFIXES, NotSplitError
 from engine.plan.split.trees import used_arguments
 

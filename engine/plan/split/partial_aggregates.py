@@ -30,7 +30,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from engine.plan.split.calls import AggregateCall, call_of, filter_aggregate
+from engine.plan.split.aggregate_calls import AggregateCall, call_of, filter_aggregate
 from engine.plan.split.movable import has_columns, is_movable
 from engine.plan.split.numeric import is_number
 from engine.plan.split.partials import NotSplitError, PartialRows

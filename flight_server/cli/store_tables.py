@@ -131,7 +131,7 @@ def render_hosts(hosts: pa.Table) -> RenderableType:
     """The hosts of a deployment for a terminal, with a line for each of their store groups.
 
     Args:
-        hosts: A table of `engine.catalog.standings.HOSTS_SCHEMA`.
+        hosts: A table of `engine.catalog.host_statuses.HOSTS_SCHEMA`.
 
     Returns:
         What a rich console prints.

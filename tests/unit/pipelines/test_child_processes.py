@@ -16,7 +16,7 @@ from engine.errors import InvalidInput
 from engine.processes.watcher import Watcher
 from spark_pipeline.addresses import answers, free_port
 from spark_pipeline.kafka_broker import jars_directory
-from tests.support.running import runs
+from tests.support.process_family import runs
 from tests.support.waiting import wait_until
 
 _PARENT = """

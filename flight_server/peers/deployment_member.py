@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
-from engine.catalog.standings import hosts_table
+from engine.catalog.host_statuses import hosts_table
 from engine.cluster.deployment import Deployment
 from engine.cluster.reports import HostName
 from engine.coordinator.deployment_hosts import DeploymentHosts
@@ -62,7 +62,7 @@ class ClusterHost:
         return self.peers.receive(body)
 
     def hosts(self) -> pa.Table:
-        """How the hosts stand: a table of `engine.catalog.standings.HOSTS_SCHEMA`."""
+        """How the hosts stand: a table of `engine.catalog.host_statuses.HOSTS_SCHEMA`."""
         return hosts_table(
             self.uris, self.peers.host_statuses(), self._source.definitions(), time.time_ns() // 1000
         )
