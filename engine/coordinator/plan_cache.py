@@ -13,7 +13,7 @@ from sqlglot import exp
 from engine.coordinator.fragment_types import fragment_types
 from engine.duckdb.deadline import Deadline
 from engine.duckdb.engine import Engine, Outputs
-from engine.duckdb.errors import NotBoundError
+from engine.duckdb.engine_errors import NotBoundError
 from engine.errors import Defect
 from engine.exec.fallbacks import PIECE_RULES, PLAN_REFUSALS, Fallback, log_fallback
 from engine.exec.fragment_cache import FragmentCache

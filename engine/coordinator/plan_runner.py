@@ -25,8 +25,8 @@ from engine.coordinator.router import RoutedQuery
 from engine.coordinator.running_fragments import RunningFragments
 from engine.coordinator.scatter import Scatter, rename_columns, take_rows
 from engine.duckdb.engine import Engine, EngineRows
-from engine.duckdb.errors import BindingError
-from engine.duckdb.results import sliced
+from engine.duckdb.engine_errors import BindingError
+from engine.duckdb.results import slice_batches
 from engine.errors import Defect
 from engine.exec.engine_query import python_values
 from engine.exec.query_options import QueryOptions
@@ -113,7 +113,7 @@ class PlanRunner:
         schema = run.rows.schema if schema is None else schema
         seconds = query.request.seconds()
         metadata = forwarded_metadata(host, run.rows.metadata, route, query.definitions, seconds)
-        batches = sliced(rename_columns(rows, schema), self._options.batch_bytes)
+        batches = slice_batches(rename_columns(rows, schema), self._options.batch_bytes)
         return Answer(QueryResult(schema, metadata, batches, kept_open.close, runs.end), route, (stats,))
 
     def scatter(self, routed: RoutedQuery, plan: ReadyPlan) -> Answer:
@@ -158,7 +158,7 @@ class PlanRunner:
             seconds["merge"] = max(0.0, seconds["total"] - planned - scatter.gather_seconds)
         metadata = scattered_metadata(plan, scatter.stats, route, query.definitions, self._here, seconds)
         result = QueryResult(
-            schema, metadata, sliced(batches, self._options.batch_bytes), kept_open.close, interrupt
+            schema, metadata, slice_batches(batches, self._options.batch_bytes), kept_open.close, interrupt
         )
         return Answer(result, route, scatter.stats)
 

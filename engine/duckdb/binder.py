@@ -11,8 +11,8 @@ import duckdb
 import pyarrow as pa
 
 from engine.duckdb.database import open_database
-from engine.duckdb.deadline import NO_DEADLINE, Deadline, locked
-from engine.duckdb.errors import NotBoundError, read_failure
+from engine.duckdb.deadline import NO_DEADLINE, Deadline, hold_lock
+from engine.duckdb.engine_errors import NotBoundError, read_failure
 from engine.duckdb.growth import needs_worker
 from engine.duckdb.results import check_types, known_type, result_schema
 from engine.duckdb.worker_messages import BindJob, encode_rows
@@ -76,7 +76,7 @@ class Binder:
         if self._workers is not None and needs_worker(sql):
             schemas = {name: encode_rows(schema) for name, schema in tables.items()}
             return bound_columns(self._workers, BindJob(sql, schemas, values), deadline)
-        with locked(self._lock, deadline):
+        with hold_lock(self._lock, deadline):
             try:
                 self._create(tables)
                 statements = self._database.extract_statements(sql)

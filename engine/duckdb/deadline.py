@@ -115,7 +115,7 @@ NO_DEADLINE = Deadline(None)
 
 
 @contextmanager
-def locked(lock: Lock, deadline: Deadline) -> Iterator[None]:
+def hold_lock(lock: Lock, deadline: Deadline) -> Iterator[None]:
     """Hold a lock that others may hold for long.
 
     Args:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from engine.duckdb.binder import Binder
 from engine.duckdb.database import open_database
 from engine.duckdb.deadline import NO_DEADLINE, Deadline, Watch, Watcher
-from engine.duckdb.errors import BindingError, Failure, error_of, read_failure
+from engine.duckdb.engine_errors import BindingError, Failure, error_of, read_failure
 from engine.duckdb.growth import needs_worker
 from engine.duckdb.results import check_types, conversion, result_schema
 from engine.duckdb.small_query_slots import SmallQuerySlots

@@ -117,11 +117,11 @@ def conversion(source: pa.Schema, target: pa.Schema) -> Callable[[pa.RecordBatch
     if source.equals(target):
         return lambda batch: batch
 
-    def converted(batch: pa.RecordBatch) -> pa.RecordBatch:
+    def convert(batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = [_cast(column, field.type) for column, field in zip(batch.columns, target, strict=True)]
         return pa.RecordBatch.from_arrays(columns, schema=target) if columns else batch
 
-    return converted
+    return convert
 
 
 def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -132,7 +132,7 @@ def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
     return column.cast(kind)
 
 
-def sliced(batches: Iterator[pa.RecordBatch], batch_bytes: int) -> Iterator[pa.RecordBatch]:
+def slice_batches(batches: Iterator[pa.RecordBatch], batch_bytes: int) -> Iterator[pa.RecordBatch]:
     """Cut batches that are too big to send at once.
 
     Args:

@@ -36,7 +36,7 @@ class SmallQuerySlots:
         self._patience_seconds = patience_seconds
 
     @contextmanager
-    def taken(self, read_bytes: int, deadline: Deadline) -> Iterator[None]:
+    def occupy(self, read_bytes: int, deadline: Deadline) -> Iterator[None]:
         """Wait for a turn, and keep it until the context ends.
 
         Args:

@@ -26,7 +26,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from engine import errors
-from engine.duckdb.errors import BindingError, Failure, NotBoundError
+from engine.duckdb.engine_errors import BindingError, Failure, NotBoundError
 from engine.errors import Defect, LivestateError
 from engine.plan.query_text import ReadColumn
 

@@ -22,7 +22,7 @@ from engine.duckdb.engine import (
     readable_schema,
     with_live_rows,
 )
-from engine.duckdb.errors import NotBoundError
+from engine.duckdb.engine_errors import NotBoundError
 from engine.errors import InvalidInput, LivestateError
 from engine.model.schema import StoreName
 from engine.model.sql_types import sql_type
@@ -155,7 +155,7 @@ def run(
     begun = time.perf_counter()
     reads = reads_of(statement, arguments, views)
     sql = scan_sql(statement, arguments, reads)
-    with engine.turns.taken(sum(read.nbytes for read in reads), deadline):
+    with engine.turns.occupy(sum(read.nbytes for read in reads), deadline):
         tables: dict[str, Any] = {read.explained.reference.scan: read.table() for read in reads}
         tables |= {name: pa.Table.from_batches([rows]) for name, rows in arguments.lists.items()}
         filled = time.perf_counter()

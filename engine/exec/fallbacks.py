@@ -29,7 +29,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any
 
-from engine.duckdb.errors import BindingError, NotBoundError
+from engine.duckdb.engine_errors import BindingError, NotBoundError
 from engine.errors import Defect, InvalidInput, LimitExceeded, NotFound, Unsupported
 from engine.plan.split.planner import NotPlannedError, Rule
 from engine.plan.split.rules.gather_pieces import GATHER_PIECES

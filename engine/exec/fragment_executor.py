@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from engine.cluster.fragments import FragmentRequest
 from engine.duckdb.deadline import Deadline
-from engine.duckdb.errors import BindingError
+from engine.duckdb.engine_errors import BindingError
 from engine.errors import InvalidInput, LimitExceeded, Unavailable
 from engine.exec.fragment_cache import FragmentCache
 from engine.exec.local_executor import LocalExecutor

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from engine.duckdb.deadline import Deadline
 from engine.duckdb.engine import Engine, Outputs
-from engine.duckdb.errors import BindingError
-from engine.duckdb.results import sliced
+from engine.duckdb.engine_errors import BindingError
+from engine.duckdb.results import slice_batches
 from engine.errors import LivestateError
 from engine.exec.engine_query import RunningQuery, outputs_of, outputs_of_stored, reads_of, run, scan_sql
 from engine.exec.fallbacks import (
@@ -157,7 +157,7 @@ class LocalExecutor:
             )
             steps = {"plan": planned - request.started, "read": time.perf_counter() - planned}
             metadata = metadata_of("lookup", views, (), request.seconds(**steps), rows_read=table.num_rows)
-        return QueryResult(plan.schema, metadata, sliced(iter(table.to_batches()), self._batch_bytes))
+        return QueryResult(plan.schema, metadata, slice_batches(iter(table.to_batches()), self._batch_bytes))
 
     def _rows(self, request: Request) -> QueryResult | None:
         """Stream plain columns of a whole store."""
@@ -172,7 +172,7 @@ class LocalExecutor:
             metadata = metadata_of("rows", views, (scan.statistics,), request.seconds())
             batches = _check_time(live_rows(scan, plan.column_indexes, plan.schema, limit), request.deadline)
             kept = resources.pop_all()
-        return QueryResult(plan.schema, metadata, sliced(batches, self._batch_bytes), kept.close)
+        return QueryResult(plan.schema, metadata, slice_batches(batches, self._batch_bytes), kept.close)
 
     def _engine_query(self, request: Request) -> QueryResult:
         # Lookups end sooner than a question to the caller is answered: Flight's takes 0.1 ms.
@@ -188,7 +188,7 @@ class LocalExecutor:
             kept = resources.pop_all()
         rows = running.rows
         return QueryResult(
-            rows.schema, metadata, sliced(iter(rows), self._batch_bytes), kept.close, rows.interrupt
+            rows.schema, metadata, slice_batches(iter(rows), self._batch_bytes), kept.close, rows.interrupt
         )
 
     def _start(self, request: Request, views: Views) -> tuple[RunningQuery, tuple[Fallback, ...]]:

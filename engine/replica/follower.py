@@ -169,7 +169,7 @@ class Follower:
             self._definitions_at = float("-inf")
         self._wake.set()
 
-    def on_change(self, listener: Callable[[], None]) -> None:
+    def add_listener(self, listener: Callable[[], None]) -> None:
         """Have something called after what can be read here has changed; `report` then says so already.
 
         Args:

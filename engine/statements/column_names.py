@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from engine.duckdb.binder import Binder
 from engine.duckdb.deadline import Deadline
-from engine.duckdb.errors import NotBoundError
+from engine.duckdb.engine_errors import NotBoundError
 from engine.errors import InvalidInput
 from engine.plan.arguments import suggested_types
 from engine.sql.bind import BoundStatement

@@ -119,7 +119,7 @@ class Host:
             )
             self._server = self._listen(self._follower, self._service)
             if self._cluster is not None:
-                self._follower.on_change(self._cluster.peers.announce_change)
+                self._follower.add_listener(self._cluster.peers.announce_change)
                 self._cluster.start()
             unless_started.pop_all()
         return int(self._server.port)

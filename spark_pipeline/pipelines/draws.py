@@ -54,11 +54,11 @@ class Draws:
         """Numbers from 0 up to, and without, 1."""
         return (self.bits(name) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
-    def below(self, name: str, count: int) -> Integers:
+    def integers(self, name: str, count: int) -> Integers:
         """Integers from 0 up to, and without, `count`."""
         return (self.uniform(name) * count).astype(np.int64)
 
-    def skewed(self, name: str, count: int, exponent: float = 2.0) -> Integers:
+    def skewed_integers(self, name: str, count: int, exponent: float = 2.0) -> Integers:
         """Integers below `count`, the small ones more often: a uniform number to the power of `exponent`."""
         return (self.uniform(name) ** exponent * count).astype(np.int64)
 
@@ -83,7 +83,7 @@ class Draws:
         """
         since = (self.numbers * (1e6 / per_second)).astype(np.int64)
         late = np.where(
-            self.uniform("late") < late_share, self.below("lateness", max(1, int(late_seconds * 1e6))), 0
+            self.uniform("late") < late_share, self.integers("lateness", max(1, int(late_seconds * 1e6))), 0
         )
         return pa.array(EVENT_START_MICROSECONDS + np.maximum(since - late, 0)).cast(
             pa.timestamp("us", "UTC")

@@ -26,8 +26,8 @@ EVENTS_PER_SECOND = 100.0
 
 def _readings(draws: Draws) -> Mapping[str, Any]:
     return {
-        "sensor_id": draws.below("sensor", SENSORS),
-        "value": draws.below("value", 2_001) - 1_000,
+        "sensor_id": draws.integers("sensor", SENSORS),
+        "value": draws.integers("value", 2_001) - 1_000,
         "event_time": draws.times(EVENTS_PER_SECOND, late_share=0.05, late_seconds=60),
     }
 

@@ -121,12 +121,12 @@ class EventWriter:
         events = topic.events(made, due, self._seed)
         if self._is_live:
             since, self._written_at[topic.name] = self._written_at[topic.name], time.time()
-            events = _timed(events, since, self._written_at[topic.name])
+            events = _with_times(events, since, self._written_at[topic.name])
         self._feed.write(topic, events)
         self.made[topic.name] += due
 
 
-def _timed(events: pa.Table, since: float, until: float) -> pa.Table:
+def _with_times(events: pa.Table, since: float, until: float) -> pa.Table:
     """Events with times between two moments, seconds since 1970 UTC; the last has the second of them."""
     moments = np.linspace(since, until, events.num_rows + 1)[1:]
     times = pa.array((moments * 1e6).astype(np.int64)).cast(pa.timestamp("us", "UTC"))

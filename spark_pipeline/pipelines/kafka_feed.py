@@ -57,13 +57,13 @@ class KafkaFeed:
         ]
         for start in range(0, len(messages), _PIECE_MESSAGES):
             piece = messages[start : start + _PIECE_MESSAGES]
-            queued = self._producer.produce_batch(topic, piece, on_delivery=self._delivered)
+            queued = self._producer.produce_batch(topic, piece, on_delivery=self._note_delivery)
             left = self._producer.flush(_PATIENCE_SECONDS)
             if queued < len(piece) or left or self._failures:
                 reason = self._failures[0] if self._failures else "it does not answer"
                 raise Unavailable(f"The Kafka broker did not take all events of {topic}: {reason}.")
 
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+    def _note_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self._failures.append(error.str())
 

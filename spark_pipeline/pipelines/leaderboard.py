@@ -46,8 +46,8 @@ _NAMES = (
 
 def _scores(draws: Draws) -> Mapping[str, Any]:
     return {
-        "player_id": draws.below("player", PLAYERS),
-        "game": words(draws.below("game", len(GAMES)), GAMES),
+        "player_id": draws.integers("player", PLAYERS),
+        "game": words(draws.integers("game", len(GAMES)), GAMES),
         "points": (draws.uniform("points") ** 3 * 1_000).astype(np.int64),
         "event_time": draws.times(EVENTS_PER_SECOND),
     }
@@ -59,13 +59,13 @@ def make_players(seed: int) -> pa.Table:
     draws = Draws(numbers, seed)
     names = [
         f"{name} {number}"
-        for number, name in enumerate(words(draws.below("name", len(_NAMES)), _NAMES).to_pylist())
+        for number, name in enumerate(words(draws.integers("name", len(_NAMES)), _NAMES).to_pylist())
     ]
     return pa.table(
         {
             "player_id": numbers,
             "name": names,
-            "country": words(draws.below("country", len(COUNTRIES)), COUNTRIES),
+            "country": words(draws.integers("country", len(COUNTRIES)), COUNTRIES),
         }
     )
 

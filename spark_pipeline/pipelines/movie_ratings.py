@@ -42,11 +42,11 @@ _WORDS = (
 
 
 def _ratings(draws: Draws) -> Mapping[str, Any]:
-    movies = draws.skewed("movie", MOVIES)
+    movies = draws.skewed_integers("movie", MOVIES)
     # Half stars, more of them for some movies.
-    stars = np.clip(draws.below("stars", 8) + movies % 4, 1, 10) / 2.0
+    stars = np.clip(draws.integers("stars", 8) + movies % 4, 1, 10) / 2.0
     return {
-        "user_id": draws.below("user", USERS),
+        "user_id": draws.integers("user", USERS),
         "movie_id": movies + 1,
         "rating": stars,
         "event_time": draws.times(EVENTS_PER_SECOND),
@@ -58,13 +58,17 @@ def make_movies(seed: int) -> pa.Table:
     numbers = np.arange(MOVIES, dtype=np.int64)
     draws = Draws(numbers, seed)
     first, second = (
-        words(draws.below(name, len(_WORDS)), _WORDS).to_pylist() for name in ("first word", "second word")
+        words(draws.integers(name, len(_WORDS)), _WORDS).to_pylist() for name in ("first word", "second word")
     )
     titles = [
         f"The {a} and the {b} {number + 1}" for number, (a, b) in enumerate(zip(first, second, strict=True))
     ]
     return pa.table(
-        {"movie_id": numbers + 1, "title": titles, "year": (1950 + draws.below("year", 75)).astype(np.int32)}
+        {
+            "movie_id": numbers + 1,
+            "title": titles,
+            "year": (1950 + draws.integers("year", 75)).astype(np.int32),
+        }
     )
 
 

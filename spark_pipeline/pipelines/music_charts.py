@@ -46,8 +46,8 @@ def _plays(draws: Draws) -> Mapping[str, Any]:
     hits = (draws.numbers // HIT_PLAYS + 1) * 7919 % SONGS
     return {
         "song_id": np.where(draws.uniform("hit") < HIT_SHARE, hits, songs) + 1,
-        "user_id": draws.below("user", USERS) + 1,
-        "duration_seconds": (draws.below("duration", LONGEST_PLAY_SECONDS) + 1).astype(np.int32),
+        "user_id": draws.integers("user", USERS) + 1,
+        "duration_seconds": (draws.integers("duration", LONGEST_PLAY_SECONDS) + 1).astype(np.int32),
         "event_time": draws.times(EVENTS_PER_SECOND),
     }
 

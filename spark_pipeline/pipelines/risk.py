@@ -58,10 +58,10 @@ def _mid_cents(assets: Integers, seconds: np.ndarray[Any, np.dtype[np.float64]])
 
 
 def _trades(draws: Draws) -> Mapping[str, Any]:
-    assets = draws.skewed("asset", len(ASSETS))
-    bought = draws.below("quantity", 200) - 90
+    assets = draws.skewed_integers("asset", len(ASSETS))
+    bought = draws.integers("quantity", 200) - 90
     return {
-        "account_id": draws.below("account", ACCOUNTS),
+        "account_id": draws.integers("account", ACCOUNTS),
         "asset": words(assets, ASSETS),
         "quantity": np.where(bought == 0, 1, bought),
         "price_cents": _mid_cents(assets, draws.numbers / TRADES_PER_SECOND),
@@ -72,11 +72,11 @@ def _trades(draws: Draws) -> Mapping[str, Any]:
 def _quotes(draws: Draws) -> Mapping[str, Any]:
     # In turns, so that every asset has a price soon.
     assets = draws.numbers % len(ASSETS)
-    middle = _mid_cents(assets, draws.numbers / QUOTES_PER_SECOND) + draws.below("noise", 21) - 10
+    middle = _mid_cents(assets, draws.numbers / QUOTES_PER_SECOND) + draws.integers("noise", 21) - 10
     return {
         "asset": words(assets, ASSETS),
-        "bid_cents": middle - draws.below("bid", 10) - 1,
-        "ask_cents": middle + draws.below("ask", 10) + 1,
+        "bid_cents": middle - draws.integers("bid", 10) - 1,
+        "ask_cents": middle + draws.integers("ask", 10) + 1,
         "event_time": draws.times(QUOTES_PER_SECOND),
     }
 
@@ -86,7 +86,7 @@ def make_accounts(seed: int) -> pa.Table:
     numbers = np.arange(ACCOUNTS, dtype=np.int64)
     draws = Draws(numbers, seed)
     holders, portfolios = (
-        words(draws.below(name, len(choices)), choices)
+        words(draws.integers(name, len(choices)), choices)
         for name, choices in (("holder", _HOLDERS), ("portfolio", PORTFOLIOS))
     )
     return pa.table({"account_id": numbers, "holder": holders, "portfolio": portfolios})

@@ -169,7 +169,7 @@ def end(stop: Stop, spark: SparkSession, query: StreamingQuery, *, catch_up: boo
     try:
         if catch_up and query.isActive and not stop.asked.is_set():
             query.processAllAvailable()
-        failure = None if stop.asked.is_set() or query.isActive else _ended(query.exception())
+        failure = None if stop.asked.is_set() or query.isActive else _end_message(query.exception())
         # What a batch has under way fails, and Spark would log that as errors.
         spark.sparkContext.setLogLevel("OFF")
         query.stop()
@@ -178,10 +178,10 @@ def end(stop: Stop, spark: SparkSession, query: StreamingQuery, *, catch_up: boo
         # A SIGTERM to the whole process group, as some supervisors send it, ends the JVM as well.
         return None if stop.asked.is_set() else "The JVM of the job ended unexpectedly."
     except StreamingQueryException as error:
-        return _ended(error)
+        return _end_message(error)
     return failure
 
 
-def _ended(error: BaseException | None) -> str:
+def _end_message(error: BaseException | None) -> str:
     # Behind the reason Spark lists offsets and the plan.
     return f"The streaming query ended: {str(error).partition(_PLAN)[0].rstrip()}"

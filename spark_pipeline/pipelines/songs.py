@@ -174,7 +174,7 @@ def make_songs(seed: int = 1, count: int = SONGS) -> pa.Table:
     return pa.table(
         {
             "song_id": np.arange(1, count + 1, dtype=np.int64),
-            "title": _joined(random, count, _ADJECTIVES, _NOUNS, _ENDINGS),
+            "title": _draw_texts(random, count, _ADJECTIVES, _NOUNS, _ENDINGS),
             "artist": np.asarray(artists)[chosen],
             # An artist stays with one genre.
             "genre": np.asarray(GENRES)[chosen % len(GENRES)],
@@ -182,7 +182,7 @@ def make_songs(seed: int = 1, count: int = SONGS) -> pa.Table:
     )
 
 
-def _joined(
+def _draw_texts(
     random: np.random.Generator,
     count: int,
     first: tuple[str, ...],

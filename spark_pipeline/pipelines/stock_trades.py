@@ -34,12 +34,12 @@ RETENTION = "1 hour"
 
 
 def _trades(draws: Draws) -> Mapping[str, Any]:
-    symbols = draws.skewed("symbol", len(SYMBOLS))
+    symbols = draws.skewed_integers("symbol", len(SYMBOLS))
     wave = 1 + 0.05 * np.sin(draws.numbers / EVENTS_PER_SECOND / 60 + symbols)
     return {
         "symbol": words(symbols, SYMBOLS),
-        "price_cents": ((2_000 + 900 * symbols) * wave).astype(np.int64) + draws.below("noise", 41) - 20,
-        "shares": draws.below("shares", 500) + 1,
+        "price_cents": ((2_000 + 900 * symbols) * wave).astype(np.int64) + draws.integers("noise", 41) - 20,
+        "shares": draws.integers("shares", 500) + 1,
         "event_time": draws.times(EVENTS_PER_SECOND, late_share=0.1, late_seconds=LATE_SECONDS),
     }
 

@@ -33,8 +33,8 @@ def _activity(draws: Draws) -> Mapping[str, Any]:
     # In each block a few users are active, some of whom were in the block before.
     first = draws.numbers // _BLOCK_EVENTS * _NEXT_USERS
     return {
-        "user_id": (first + draws.below("user", _ACTIVE_USERS)) % USERS,
-        "page": words(draws.below("page", len(PAGES)), PAGES),
+        "user_id": (first + draws.integers("user", _ACTIVE_USERS)) % USERS,
+        "page": words(draws.integers("page", len(PAGES)), PAGES),
         "event_time": draws.times(EVENTS_PER_SECOND, late_share=0.1, late_seconds=7_200),
     }
 

@@ -210,8 +210,8 @@ def test_who_is_told_of_changes_and_fails_stops_nobody(
 
     world, change_was_told = World(changelog), Event()
     with run_follower(changelog, tmp_path / "data") as follower:
-        follower.on_change(fail)
-        follower.on_change(change_was_told.set)
+        follower.add_listener(fail)
+        follower.add_listener(change_was_told.set)
         world.append()
         for group in STORES:
             world.check(follower, group)

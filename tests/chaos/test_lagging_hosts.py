@@ -67,7 +67,7 @@ def lagging(tmp_path: Path) -> Iterator[Lagging]:
         # Whoever is told of a change keeps the follower waiting: with the next epoch that c applies, it
         # stops.
         source = hosts[HostName("c")].source
-        source.on_change(pause)
+        source.add_listener(pause)
         try:
             appender.append({STORE.name: plays(2)})
             assert paused.wait(60)

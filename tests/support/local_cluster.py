@@ -286,6 +286,6 @@ def following_cluster(
             resources.callback(followers[host].stop)
         cluster = Cluster(followers, assignment, options)
         for follower in followers.values():
-            follower.on_change(cluster.changed)
+            follower.add_listener(cluster.changed)
         resources.callback(cluster.close)
         yield cluster

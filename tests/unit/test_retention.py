@@ -270,7 +270,7 @@ def test_changes_are_told(changelog: Changelog, appender: StoreAppender, tmp_pat
         seen.append(reports_of(follower)[0].readable[-1].epoch)
         change_was_told.set()
 
-    follower.on_change(listener)
+    follower.add_listener(listener)
     follower.start()
     try:
         for amount in range(3):

@@ -60,7 +60,7 @@ class Percentiles:
     p99: float
 
     @staticmethod
-    def of(samples: Sequence[float]) -> Percentiles | None:
+    def from_samples(samples: Sequence[float]) -> Percentiles | None:
         """Of at least one measurement; None of none."""
         return Percentiles(*np.percentile(samples, [50, 99]).tolist()) if samples else None
 

@@ -350,7 +350,7 @@ class Demo:
                     self._keep(seconds, self.measured.chart_query, took)
                     screen.show(
                         self._view(
-                            uri, seconds, recount.events, rates.of(seconds, recount.events), seen, charts
+                            uri, seconds, recount.events, rates.update(seconds, recount.events), seen, charts
                         )
                     )
 
@@ -378,9 +378,9 @@ class Demo:
             events_per_second=rate,
             epoch=seen.epoch,
             freshness=seen.freshness,
-            freshness_percentiles=Percentiles.of(self.measured.freshness),
-            chart_query=Percentiles.of(self.measured.chart_query),
-            lookup=Percentiles.of(self.measured.lookup),
+            freshness_percentiles=Percentiles.from_samples(self.measured.freshness),
+            chart_query=Percentiles.from_samples(self.measured.chart_query),
+            lookup=Percentiles.from_samples(self.measured.lookup),
             charts=charts,
         )
 
@@ -418,7 +418,7 @@ class _Rate:
     def __init__(self) -> None:
         self._seen: deque[tuple[float, int]] = deque()
 
-    def of(self, seconds: float, events: int) -> float:
+    def update(self, seconds: float, events: int) -> float:
         """The rate, given how many events there are now."""
         self._seen.append((seconds, events))
         while seconds - self._seen[0][0] > RATE_SECONDS:

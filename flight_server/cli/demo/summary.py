@@ -96,7 +96,7 @@ def _lines(outcome: Outcome) -> list[tuple[str, str]]:
 
 
 def _percentiles(samples: list[float]) -> str:
-    found = Percentiles.of(samples)
+    found = Percentiles.from_samples(samples)
     return (
         "not measured" if found is None else f"p50 {human_seconds(found.p50)}, p99 {human_seconds(found.p99)}"
     )

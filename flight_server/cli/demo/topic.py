@@ -64,7 +64,7 @@ class TopicRecount(Recount):
         while any(self._next[partition] < end for partition, end in ends.items()):
             with _broker_asked("give the plays"):
                 messages = self._consumer.consume(_READ_MESSAGES, timeout=0.05)
-            values = [self._taken(message) for message in messages]
+            values = [self._value(message) for message in messages]
             if values:
                 lines = io.BytesIO(b"\n".join(values))
                 self.count(
@@ -83,7 +83,7 @@ class TopicRecount(Recount):
             )
         return end
 
-    def _taken(self, message: Message) -> bytes:
+    def _value(self, message: Message) -> bytes:
         error, partition, offset, value = (
             message.error(),
             message.partition(),

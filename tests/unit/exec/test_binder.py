@@ -10,7 +10,7 @@ import pytest
 from engine.duckdb.binder import Binder, over_empty_stores
 from engine.duckdb.deadline import Deadline
 from engine.duckdb.engine import Engine
-from engine.duckdb.errors import NotBoundError
+from engine.duckdb.engine_errors import NotBoundError
 from engine.errors import Unsupported
 from engine.model.schema import define_store
 from engine.plan.statement import ReadyStatement, make_ready

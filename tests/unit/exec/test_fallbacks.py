@@ -12,7 +12,7 @@ import sqlglot
 from sqlglot import exp
 
 from engine.coordinator import plan_cache
-from engine.duckdb.errors import BindingError, Failure
+from engine.duckdb.engine_errors import BindingError, Failure
 from engine.errors import Defect, Unavailable, Unsupported
 from engine.exec import local_executor
 from engine.exec.engine_query import run

@@ -14,7 +14,7 @@ import pytest
 
 from engine.duckdb.deadline import Deadline
 from engine.duckdb.engine import Engine
-from engine.duckdb.errors import BindingError
+from engine.duckdb.engine_errors import BindingError
 from engine.errors import LivestateError
 from engine.service import QueryService
 from engine.sql.functions import ROW_MAKING_FUNCTIONS, TABLE_FUNCTIONS, is_refused

@@ -12,7 +12,7 @@ import pytest
 
 from engine.duckdb.deadline import Deadline
 from engine.duckdb.engine import Engine
-from engine.duckdb.errors import BindingError
+from engine.duckdb.engine_errors import BindingError
 from engine.duckdb.spill import SpillDirectory
 from engine.errors import InvalidInput, LimitExceeded, LivestateError
 from engine.service import QueryOptions, QueryService

@@ -17,7 +17,7 @@ import pytest
 from engine.duckdb import worker_pool
 from engine.duckdb.deadline import Deadline
 from engine.duckdb.engine import Engine, EngineRows
-from engine.duckdb.errors import BindingError
+from engine.duckdb.engine_errors import BindingError
 from engine.duckdb.spill import SpillDirectory
 from engine.duckdb.worker_pool import MAX_WORKERS, WorkerPool
 from engine.errors import Cancelled, DeadlineExceeded, LimitExceeded, LivestateError, Unavailable

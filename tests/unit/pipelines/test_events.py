@@ -49,7 +49,7 @@ def test_names_of_topics_and_stores_are_used_once() -> None:
 
 def test_draws_are_spread_evenly() -> None:
     draws = Draws(np.arange(100_000, dtype=np.int64))
-    counts = np.bincount(draws.below("thing", 10), minlength=10)
+    counts = np.bincount(draws.integers("thing", 10), minlength=10)
     # Five standard deviations.
     assert np.abs(counts - 10_000).max() < 5 * np.sqrt(9_000)
     together = np.corrcoef(draws.uniform("one"), draws.uniform("two"))[0, 1]
