@@ -16,7 +16,7 @@ from engine.duckdb.engine_errors import NotBoundError, read_failure
 from engine.duckdb.growth import needs_worker
 from engine.duckdb.results import check_types, known_type, result_schema
 from engine.duckdb.worker_messages import BindJob, encode_rows
-from engine.duckdb.worker_pool import WORKERS, WorkerPool, bound_columns
+from engine.duckdb.worker_pool import WorkerPool, bound_columns
 from engine.model.sql_types import quote_identifier, sql_type
 from engine.plan.query_text import ReadColumn, cast_text
 from engine.scan import LIVE_COLUMN
@@ -37,7 +37,7 @@ class Binder:
             are computed meanwhile. None: this is such a process.
     """
 
-    def __init__(self, workers: WorkerPool | None = WORKERS) -> None:
+    def __init__(self, workers: WorkerPool | None) -> None:
         self._workers = workers
         self._lock = threading.Lock()
         self._open()

@@ -6,11 +6,13 @@ connection of its own, so that names of its objects are seen by no other.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
+from weakref import WeakSet
 
 import duckdb
 import pyarrow as pa
@@ -24,7 +26,7 @@ from engine.duckdb.results import check_types, conversion, result_schema
 from engine.duckdb.small_query_slots import SmallQuerySlots
 from engine.duckdb.spill import SpillDirectory
 from engine.duckdb.worker_messages import EngineSettings, RunJob
-from engine.duckdb.worker_pool import WORKERS, Stream, WorkerPool, WorkerRows
+from engine.duckdb.worker_pool import IDLE_WORKERS, IdleWorkers, Stream, WorkerPool, WorkerRows
 from engine.errors import InvalidInput, LivestateError
 from engine.model.sql_types import quote_identifier
 from engine.plan.query_text import ReadColumn
@@ -32,6 +34,8 @@ from engine.scan import LIVE_COLUMN, Scan
 
 ROWS_A_BATCH = 122_880
 """One row group of the engine."""
+LONG_ROWS_A_BATCH = 8_192
+"""Where values can be long: the engine does not count what it hands over."""
 TABLE_BYTES = 512 << 20
 """Scans up to this size are handed over as one table, larger ones block by block as the engine reads them,
 which takes a fifth longer.
@@ -39,6 +43,8 @@ which takes a fifth longer.
 
 MIN_WORKER_MEMORY_BYTES = 64 << 20
 
+_LONG_TYPE = re.compile(r"VARCHAR|BLOB|BIT|JSON|BIGNUM|VARIANT|STRUCT|MAP|UNION|\[")
+"""Types of values of any length, as the engine names them."""
 _EXPLAIN = "EXPLAIN "
 _FAILURES = (duckdb.Error, OSError, pa.ArrowException)
 
@@ -190,7 +196,8 @@ class Engine:
         threads: Worker threads for all statements together.
         spill: Where it puts what the memory does not hold, until it is closed; None: nowhere, and statements
             fail that need more.
-        workers: Where statements run that this process could not bound or end; None: this is such a process.
+        idle_workers: Processes for statements that this one could not bound or end; None: this is such a
+            process.
 
     Attributes:
         turns: Who of the small statements computes.
@@ -202,17 +209,31 @@ class Engine:
         memory_limit_bytes: int,
         threads: int,
         spill: SpillDirectory | None = None,
-        workers: WorkerPool | None = WORKERS,
+        idle_workers: IdleWorkers | None = IDLE_WORKERS,
     ) -> None:
         self._memory_limit_bytes = memory_limit_bytes
         self._threads = threads
         self._spill = spill
-        self._workers = workers
+        self._workers = None if idle_workers is None else WorkerPool(idle_workers)
+        self._worker_rows: WeakSet[WorkerRows] = WeakSet()
         self._lock = threading.Lock()
         self._watcher = Watcher()
         self.turns = SmallQuerySlots(threads)
-        self.binder = Binder(workers)
+        self.binder = Binder(self._workers)
         self._database = open_database(memory_limit_bytes, threads, spill)
+
+    def small_query_slot(self, sql: str, read_bytes: int, deadline: Deadline) -> AbstractContextManager[None]:
+        """The turn of a statement that computes in this process, as `SmallQuerySlots.occupy`; nothing for one
+        that does so in a worker.
+
+        Args:
+            sql: The statement.
+            read_bytes: Arrow bytes that it reads.
+            deadline: When it must end.
+        """
+        if self._workers is not None and needs_worker(sql):
+            return nullcontext()
+        return self.turns.occupy(read_bytes, deadline)
 
     def schema(self, sql: str, tables: Mapping[str, pa.Schema], parameters: Sequence[Any]) -> pa.Schema:
         """The schema of a statement's result, without running it.
@@ -316,13 +337,11 @@ class Engine:
             None if self._spill is None else self._spill.path,
             0 if self._spill is None else self._spill.limit_bytes,
         )
-        return WorkerRows(
-            workers,
-            RunJob(sql, (), {}, tuple(parameters), names, settings),
-            tables,
-            deadline,
-            reads_hosts=any(not isinstance(table, pa.Table | ScanStream) for table in tables.values()),
-        )
+        job = RunJob(sql, {}, {}, tuple(parameters), names, settings)
+        rows = WorkerRows(workers, job, tables, deadline, self._watcher)
+        with self._lock:
+            self._worker_rows.add(rows)
+        return rows
 
     def error(self, failure: Failure) -> LivestateError:
         """What to raise for a failure of the engine; a broken engine is replaced for the statements that come
@@ -349,6 +368,9 @@ class Engine:
         self._watcher.close()
         with self._lock:
             self._database.close()
+            running = list(self._worker_rows)
+        for rows in running:
+            rows.interrupt()
         self.binder.close()
         if self._spill is not None:
             self._spill.close()
@@ -398,7 +420,8 @@ class LocalRows:
         self._relation = (
             self._connection.sql(sql, params=list(parameters)) if parameters else self._connection.sql(sql)
         )
-        self._reader = self._relation.to_arrow_reader(ROWS_A_BATCH)
+        has_long_values = any(_LONG_TYPE.search(str(column)) for column in self._relation.types)
+        self._reader = self._relation.to_arrow_reader(LONG_ROWS_A_BATCH if has_long_values else ROWS_A_BATCH)
         self.columns = named_columns(
             [
                 ReadColumn(*column)

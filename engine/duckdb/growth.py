@@ -15,19 +15,19 @@ import re
 MAX_TEXT = 16 << 10
 """Characters of a text that is planned in this process."""
 MAX_COPIES = 8
-"""Operations of a text that have their arguments in their results. By names that stand for results, each can
-double the one before it.
+"""Operations of a text that have their arguments in their results, those with many arguments counted higher.
+By names that stand for results each can have the one before it in its own several times, so that a value
+grows some 600 times at the most.
 """
 
 MULTIPLYING_FUNCTIONS = frozenset(
     """
     aggregate apply array_aggr array_aggregate array_apply array_reduce array_resize array_to_string
     array_to_string_comma_default array_transform bar bin bitstring collate_aa collate_az collate_ee
-    collate_ssy concat_ws equi_width_bins format generate_series icu_collate_aa icu_collate_az
-    icu_collate_ee icu_collate_ssy invoke list_aggr list_aggregate list_apply list_reduce list_resize
-    list_transform lpad printf range reduce regexp_extract_all regexp_replace regexp_split_to_array
-    repeat replace rpad split stats str_split str_split_regex string_split string_split_regex
-    string_to_array to_binary
+    collate_ssy concat_ws equi_width_bins format generate_series hive_partition_component invoke
+    list_aggr list_aggregate list_apply list_reduce list_resize list_transform lpad printf range reduce
+    regexp_extract_all regexp_replace regexp_split_to_array repeat replace rpad split stats str_split
+    str_split_regex string_split string_split_regex string_to_array to_binary url_encode
     """.split()  # noqa: SIM905 - a list of sixty lines otherwise
 )
 """Their results can be more than twice as large as all of their arguments."""
@@ -48,17 +48,26 @@ UNMEASURED_FUNCTIONS = frozenset(
 """What they make is not known."""
 COPYING_FUNCTIONS = frozenset(
     """
-    add array_cat array_concat array_value array_zip base64 concat date_add hex hive_partition_component
-    icu_sort_key json_array json_group_object json_object list_cat list_concat list_histogram list_pack
-    list_value list_zip map overlay path_join row struct_pack to_base64 to_hex unpivot_list
-    variant_group_array
+    add array_cat array_concat array_value array_zip base64 concat date_add hex icu_sort_key json_array
+    json_group_array json_group_object json_object json_quote list_cat list_concat list_histogram
+    list_pack list_value list_zip map overlay path_join regexp_escape row struct_pack to_base64 to_hex
+    to_json unpivot_list variant_group_array
     """.split()  # noqa: SIM905 - a list of sixty lines otherwise
 )
 """Their results can be larger than the largest of their arguments."""
 
-_OUTGROWING = MULTIPLYING_FUNCTIONS | UNMEASURED_FUNCTIONS
+SLOW_FUNCTIONS = frozenset(
+    {
+        *("damerau_levenshtein", "editdist3", "jaccard", "jaro_similarity", "jaro_winkler_similarity"),
+        *("json_pretty", "levenshtein"),
+    }
+)
+"""Their time or their memory grows with the product of the lengths of what they are given."""
+
+_IN_WORKER = MULTIPLYING_FUNCTIONS | UNMEASURED_FUNCTIONS | SLOW_FUNCTIONS
 _CALL = re.compile(r'([a-z0-9_]+)"?\s*\(')
-_COMPREHENSION = re.compile(r"\bfor\b")
+_MULTIPLYING = re.compile(r"\bfor\b|icu_collate_")
+"""List comprehensions, and the sort keys of collations."""
 _COPYING_OPERATOR = re.compile(r"\|\||[\[{+]|collate")
 _RECURSION = re.compile(r"\brecursive\b")
 
@@ -73,7 +82,10 @@ def needs_worker(sql: str) -> bool:
         return True
     text = sql.lower()
     calls = _CALL.findall(text)
-    if not _OUTGROWING.isdisjoint(calls) or _COMPREHENSION.search(text):
+    if not _IN_WORKER.isdisjoint(calls) or _MULTIPLYING.search(text):
         return True
     copies = len(_COPYING_OPERATOR.findall(text)) + sum(name in COPYING_FUNCTIONS for name in calls)
+    if copies > 1:
+        # Some of them take any number of arguments.
+        copies += text.count(",") // 4
     return copies > MAX_COPIES or (copies > 0 and _RECURSION.search(text) is not None)

@@ -9,9 +9,9 @@ byte, which says what it is, and a body:
 `BATCH`, `END` of them, `FAILURE` (JSON), `READY` for a job |
 | inputs | `BATCH`, `END` of a stream, `STOP`: it broke off | `NEXT` batch of a stream (its number and name) |
 
-Rows and schemas are Arrow IPC streams. Tables are such streams too, in files that are in memory alone and are
-handed over on the second socket before a job that reads them: so the engine knows how many rows they have.
-What comes from a worker is never unpickled: it is the worker that is not trusted.
+Rows and schemas are Arrow IPC streams. Tables are such streams too, one behind the other in a file that is in
+memory alone, and that is handed over on the second socket before the job: so the engine knows how many rows
+they have. What comes from a worker is validated, and never unpickled: it is the worker that is not trusted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from engine import errors
 from engine.duckdb.engine_errors import BindingError, Failure, NotBoundError
-from engine.errors import Defect, LivestateError
+from engine.errors import Defect, LimitExceeded, LivestateError
 from engine.plan.query_text import ReadColumn
 
 JOB, NEXT, STOP = b"J", b"N", b"S"
@@ -46,6 +46,10 @@ _KINDS = {
         errors.Defect,
     )
 }
+
+
+TableRange = tuple[int, int]
+"""First byte of a table in a file, and the one behind its last."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ class RunJob:
 
     Attributes:
         sql: As for `engine.duckdb.engine.Engine.run`.
-        tables: Names of the tables that it reads, in the order of their files.
+        tables: Where each table that it reads stands in the file that was handed over, by name.
         streams: Schemas of what else it reads, by name.
         parameters: Values of its parameters.
         names: What the columns of its result are called; None for what the engine calls them.
@@ -79,7 +83,7 @@ class RunJob:
     """
 
     sql: str
-    tables: Sequence[str]
+    tables: Mapping[str, TableRange]
     streams: Mapping[str, bytes]
     parameters: Sequence[object]
     names: Sequence[str] | None
@@ -117,24 +121,48 @@ def decode_rows(body: bytes) -> pa.Table:
         return reader.read_all()
 
 
-def send_tables(connection: socket.socket, tables: Iterable[pa.Table]) -> None:
-    """Hand tables over, each copied once, to a process that maps them."""
-    for table in tables:
-        file = os.memfd_create("livestate-table")
-        try:
-            with pa.OSFile(_FILE.format(file), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
-                writer.write_table(table)
-            socket.send_fds(connection, [_FILE_SENT], [file])
-        finally:
-            os.close(file)
+def write_tables(tables: Mapping[str, pa.Table]) -> tuple[int, dict[str, TableRange]]:
+    """Tables in a file that is in memory alone.
+
+    Args:
+        tables: The tables, by name.
+
+    Returns:
+        The file's number, to be closed by the caller; and where each table stands in it.
+
+    Raises:
+        OSError: There is no memory for them.
+    """
+    file = os.memfd_create("livestate-tables")
+    ranges: dict[str, TableRange] = {}
+    try:
+        with pa.OSFile(_FILE.format(file), "wb") as sink:
+            for name, table in tables.items():
+                start = sink.tell()
+                with pa.ipc.new_stream(sink, table.schema) as writer:
+                    writer.write_table(table)
+                ranges[name] = start, sink.tell()
+    except BaseException:
+        os.close(file)
+        raise
+    return file, ranges
 
 
-def receive_table(connection: socket.socket) -> pa.Table:
-    """The next table that was handed over."""
+def send_file(connection: socket.socket, file: int) -> None:
+    """Hand a file over."""
+    socket.send_fds(connection, [_FILE_SENT], [file])
+
+
+def receive_tables(connection: socket.socket, ranges: Mapping[str, TableRange]) -> dict[str, pa.Table]:
+    """The tables of a file that was handed over, not copied."""
     _, files, _, _ = socket.recv_fds(connection, len(_FILE_SENT), 1)
     try:
-        with pa.memory_map(_FILE.format(files[0])) as source, pa.ipc.open_stream(source) as reader:
-            return reader.read_all()
+        with pa.memory_map(_FILE.format(files[0])) as source:
+            content = source.read_buffer()
+            return {
+                name: pa.ipc.open_stream(content.slice(start, stop - start)).read_all()
+                for name, (start, stop) in ranges.items()
+            }
     finally:
         os.close(files[0])
 
@@ -149,6 +177,14 @@ def decode_columns(body: bytes) -> tuple[tuple[ReadColumn, ...], pa.Schema]:
     """What `encode_columns` made."""
     described, _, schema = body.partition(b"\n")
     return tuple(ReadColumn(*column) for column in json.loads(described)), decode_rows(schema).schema
+
+
+def lack_of_memory() -> LimitExceeded:
+    """What a statement raises whose process ends, or refuses to go on, for want of memory."""
+    return LimitExceeded(
+        "The statement needs more memory than it may have, or ended the process that it ran in: ask for "
+        "less, or for shorter values. If it asks for little, please report it."
+    )
 
 
 def encode_failure(error: Exception) -> bytes:

@@ -1,4 +1,8 @@
-"""Processes in which statements run that this one could not end or bound (`engine.duckdb.growth`)."""
+"""Processes in which statements run that this one could not end or bound (`engine.duckdb.growth`).
+
+They are started where they are needed, know nothing of a statement once it is over, and wait for the next one
+then, whichever engine of this process has it.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,13 @@ import os
 import pickle
 import secrets
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from multiprocessing.connection import Connection, wait
@@ -22,7 +26,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from engine.duckdb.deadline import POLL_SECONDS, Deadline
+from engine.duckdb.deadline import POLL_SECONDS, Deadline, Watcher
 from engine.duckdb.worker_messages import (
     BATCH,
     END,
@@ -33,27 +37,30 @@ from engine.duckdb.worker_messages import (
     STOP,
     BindJob,
     RunJob,
+    TableRange,
     decode_columns,
     decode_failure,
     decode_rows,
     encode_rows,
-    send_tables,
+    lack_of_memory,
+    send_file,
+    write_tables,
 )
 from engine.errors import Defect, LimitExceeded, Unavailable
 from engine.plan.query_text import ReadColumn
 from engine.processes.children import python_environment
 
-MAX_WORKERS = 2
-"""Statements that run in processes at once, for those that read streams of other hosts and for the others
-each: the former may wait for the latter.
+MAX_WORKERS = 16
+"""Statements and fragments of an engine that run in processes at once. Fragments of one statement wait for
+each other with their first rows read, so that a small limit would be met by one statement alone.
 """
 MAX_IDLE = 2
 """Processes that are kept for the next statement."""
-TABLE_BYTES = 128 << 20
+SHARED_TABLE_BYTES = 128 << 20
 """Tables up to this size are handed over as a copy; others block by block as they are read, so that the
 engine does not know how many rows they have.
 """
-_ROWS = 122_880
+_STREAMED_ROWS = 122_880
 _MOMENT_SECONDS = 0.1
 """How long a process may take to be ready for the next statement once it is told that this one is over."""
 
@@ -78,24 +85,32 @@ class Stream(Protocol):
 
 
 class Worker:
-    """A process, by the sockets to it. Not safe for several threads, but for `kill`."""
+    """A process, by the sockets to it. Not safe for several threads, but for `kill`.
+
+    Raises:
+        Unavailable: It could not be started.
+    """
 
     def __init__(self) -> None:
-        jobs, their_jobs = socket.socketpair()
-        inputs, their_inputs = socket.socketpair()
-        with their_jobs, their_inputs:
-            self._process = subprocess.Popen(  # noqa: S603  the command is made here
-                [sys.executable, "-m", "engine.duckdb.worker_process", str(their_inputs.fileno())],
-                stdin=their_jobs.fileno(),
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                pass_fds=[their_inputs.fileno()],
-                env={**python_environment(), "ARROW_DEFAULT_MEMORY_POOL": "system"},
-                # What ends this process's group by a key must not end its statements with a defect.
-                start_new_session=True,
-            )
-        self.tables = inputs
-        self.jobs, self.inputs = Connection(jobs.detach()), Connection(os.dup(inputs.fileno()))
+        try:
+            jobs, their_jobs = socket.socketpair()
+            inputs, their_inputs = socket.socketpair()
+            with their_jobs, their_inputs:
+                self._process = subprocess.Popen(  # noqa: S603  the command is made here
+                    [sys.executable, "-m", "engine.duckdb.worker_process", str(their_inputs.fileno())],
+                    stdin=their_jobs.fileno(),
+                    stdout=subprocess.DEVNULL,
+                    pass_fds=[their_inputs.fileno()],
+                    env={**python_environment(), "ARROW_DEFAULT_MEMORY_POOL": "system"},
+                    # What ends this process's group by a key is not to end its statements one by one.
+                    start_new_session=True,
+                )
+            self.jobs, self.inputs = Connection(jobs.detach()), Connection(os.dup(inputs.fileno()))
+            self.files = inputs
+        except OSError as error:
+            raise Unavailable(
+                "The host could not start the process for this statement: try again later."
+            ) from error
         self._spill_directories: dict[Path, Path] = {}
 
     @property
@@ -115,14 +130,14 @@ class Worker:
         """End the process, from any thread, whatever it does. May be called again."""
         self._process.kill()
 
-    def signal_of_end(self) -> int:
-        """The signal that ended the process, which does not answer; 0 if it ended by itself."""
+    def end_status(self) -> int:
+        """How the process ended, which does not answer: its exit status, or a signal's number below 0."""
         try:
-            status = self._process.wait(_MOMENT_SECONDS)
+            status: int = self._process.wait(_MOMENT_SECONDS)
         except subprocess.TimeoutExpired:
             self.kill()
             status = self._process.wait()
-        return max(0, -status)
+        return status
 
     def close(self) -> None:
         """End it and free what it holds."""
@@ -130,84 +145,115 @@ class Worker:
         self._process.wait()
         self.jobs.close()
         self.inputs.close()
-        self.tables.close()
+        self.files.close()
         for directory in self._spill_directories.values():
             shutil.rmtree(directory, ignore_errors=True)
 
 
-class WorkerPool:
-    """Workers, as many as there are statements for them, and some that wait for the next. Safe for threads.
-
-    Args:
-        size: Statements of a kind at once: of those that read other hosts' streams, and of the others.
-        patience_seconds: How long one waits that has no time-out.
+class IdleWorkers:
+    """Workers that wait for a job. Safe for threads, and for finalizers, which run amidst anything: there is
+    no lock.
     """
 
-    def __init__(self, size: int = MAX_WORKERS, patience_seconds: float = 30.0) -> None:
-        self._lock = threading.Lock()
-        self._idle: list[Worker] = []
-        self._patience_seconds = patience_seconds
-        self._slots = {reads_hosts: threading.BoundedSemaphore(size) for reads_hosts in (False, True)}
+    def __init__(self) -> None:
+        self._workers: deque[Worker] = deque()
 
-    def take(self, deadline: Deadline, *, reads_hosts: bool = False) -> Worker:
+    def take(self) -> Worker | None:
+        """One of them; None if none waits."""
+        while True:
+            try:
+                worker = self._workers.pop()
+            except IndexError:
+                return None
+            if not worker.has_ended:
+                return worker
+            worker.close()
+
+    def keep(self, worker: Worker) -> None:
+        """Have one wait for a job, or end it if enough do."""
+        if len(self._workers) < MAX_IDLE:
+            self._workers.append(worker)
+        else:
+            worker.close()
+
+    def forget(self) -> None:
+        """Let go of them without a word: they are another process's."""
+        self._workers = deque()
+
+    def close(self) -> None:
+        """End them. Others are started where they are needed."""
+        while (worker := self.take()) is not None:
+            worker.close()
+
+
+IDLE_WORKERS = IdleWorkers()
+"""Of this process."""
+os.register_at_fork(after_in_child=IDLE_WORKERS.forget)
+
+
+class WorkerPool:
+    """The workers of an engine. Safe for threads.
+
+    Args:
+        idle: Those that wait for a job of any engine.
+        size: How many may work for this one at once.
+        patience_seconds: The longest wait for one.
+    """
+
+    def __init__(self, idle: IdleWorkers, size: int = MAX_WORKERS, patience_seconds: float = 30.0) -> None:
+        self._idle = idle
+        self._size = size
+        self._patience_seconds = patience_seconds
+        # Reentrant, as finalizers give workers back.
+        self._changed = threading.Condition(threading.RLock())
+        self._busy = 0
+
+    def take(self, deadline: Deadline) -> Worker:
         """A worker, to be given back.
 
         Args:
             deadline: Of the statement.
-            reads_hosts: Whether it reads streams of other hosts.
 
         Raises:
             LivestateError: The statement must end before there is one, as `Deadline.check`.
-            Unavailable: It has waited for long.
+            LimitExceeded: It has waited for long.
+            Unavailable: None could be started.
         """
-        slots, tries_until = self._slots[reads_hosts], time.monotonic() + self._patience_seconds
-        while not slots.acquire(timeout=POLL_SECONDS):
-            deadline.check()
-            if deadline.at is None and time.monotonic() > tries_until:
-                raise Unavailable(
-                    "Too many statements that make long values or lists are running: try again."
-                )
+        ends_at = time.monotonic() + self._patience_seconds
+        with self._changed:
+            while self._busy >= self._size:
+                deadline.check()
+                if time.monotonic() > ends_at:
+                    raise LimitExceeded(
+                        f"{self._size} statements that make long values run already: try again later."
+                    )
+                self._changed.wait(POLL_SECONDS)
+            self._busy += 1
         try:
-            return self._idle_worker() or Worker()
+            return self._idle.take() or Worker()
         except BaseException:
-            slots.release()
+            self._free_slot()
             raise
 
-    def _idle_worker(self) -> Worker | None:
-        with self._lock:
-            while self._idle:
-                worker = self._idle.pop()
-                if not worker.has_ended:
-                    return worker
-                worker.close()
-        return None
-
-    def give_back(self, worker: Worker, *, is_ready: bool, reads_hosts: bool = False) -> None:
+    def give_back(self, worker: Worker, *, is_ready: bool) -> None:
         """Let others have a worker.
 
         Args:
             worker: The worker.
             is_ready: Whether it waits for a job; if not, it is ended.
-            reads_hosts: As it was taken.
         """
-        with self._lock:
-            is_kept = is_ready and len(self._idle) < MAX_IDLE
-            if is_kept:
-                self._idle.append(worker)
-        if not is_kept:
-            worker.close()
-        self._slots[reads_hosts].release()
+        try:
+            if is_ready:
+                self._idle.keep(worker)
+            else:
+                worker.close()
+        finally:
+            self._free_slot()
 
-    def close(self) -> None:
-        """End the workers that wait. Others are started where they are needed."""
-        with self._lock:
-            idle, self._idle = self._idle, []
-        for worker in idle:
-            worker.close()
-
-
-WORKERS = WorkerPool()
-"""Of this process: workers know nothing of a statement once it is over."""
+    def _free_slot(self) -> None:
+        with self._changed:
+            self._busy -= 1
+            self._changed.notify()
 
 
 class WorkerSession:
@@ -217,26 +263,21 @@ class WorkerSession:
         pool: Where the worker comes from.
         deadline: When the statement must end.
         streams: What it reads as it comes, by name.
-        reads_hosts: Whether streams of other hosts are among them.
 
     Raises:
         LivestateError: As `WorkerPool.take`.
     """
 
     def __init__(
-        self,
-        pool: WorkerPool,
-        deadline: Deadline,
-        streams: Mapping[str, pa.Table | Stream],
-        *,
-        reads_hosts: bool = False,
+        self, pool: WorkerPool, deadline: Deadline, streams: Mapping[str, pa.Table | Stream]
     ) -> None:
         self._pool = pool
         self._deadline = deadline
         self._streams = streams
-        self._reads_hosts = reads_hosts
         self._readings: dict[bytes, Iterator[pa.RecordBatch]] = {}
-        self._worker = pool.take(deadline, reads_hosts=reads_hosts)
+        self._worker = pool.take(deadline)
+        # Reentrant, as finalizers close results.
+        self._lock = threading.RLock()
         self._is_open = True
 
     def spill_directory(self, parent: Path) -> Path:
@@ -244,34 +285,37 @@ class WorkerSession:
         return self._worker.spill_directory(parent)
 
     def kill(self) -> None:
-        """End the job from any thread: whoever waits for it gets an error."""
-        self._worker.kill()
+        """End the job from any thread: whoever waits for it gets an error. Does nothing once it is over."""
+        with self._lock:
+            if self._is_open:
+                self._worker.kill()
 
-    def begin(self, job: RunJob | BindJob, tables: Iterable[pa.Table] = ()) -> tuple[bytes, bytes]:
+    def begin(self, job: RunJob | BindJob, file: int | None = None) -> bytes:
         """Give the worker its job.
 
         Args:
             job: The job.
-            tables: What it reads whole.
+            file: The tables that it reads.
 
         Returns:
-            As `call`.
+            What it answers.
 
         Raises:
             LivestateError: As `call`.
             BaseException: As `call`.
         """
         try:
-            send_tables(self._worker.tables, tables)
+            if file is not None:
+                send_file(self._worker.files, file)
         except OSError as error:
             raise self._loss() from error
-        return self.call(JOB, pickle.dumps(job))
+        return self.call(JOB, pickle.dumps(job))[1]
 
-    def call(self, request: bytes, *body: bytes) -> tuple[bytes, bytes]:
+    def call(self, kind: bytes, body: bytes = b"") -> tuple[bytes, bytes]:
         """Say something to the worker, and wait for what it answers.
 
         Args:
-            request: What kind of message it is.
+            kind: What kind of message it is.
             body: Its body.
 
         Returns:
@@ -282,19 +326,18 @@ class WorkerSession:
             BaseException: What broke off a stream that it reads, or else why it failed.
         """
         try:
-            self._worker.jobs.send_bytes(b"".join([request, *body]))
-            message = self._message(self._next_rows)
+            self._worker.jobs.send_bytes(kind + body)
+            message = self._receive(self._next_rows)
         except (EOFError, OSError) as error:
             raise self._loss() from error
-        kind, answer = message[:1], message[1:]
-        if kind == FAILURE:
-            raise self._cause() or decode_failure(answer)
-        return kind, answer
+        if message[:1] == FAILURE:
+            raise self._cause() or decode_failure(message[1:])
+        return message[:1], message[1:]
 
-    def _message(
+    def _receive(
         self, answer_input: Callable[[bytes], bytes], patience_seconds: float | None = None
     ) -> bytes:
-        """What the worker says next; until then its wishes for rows are answered.
+        """What the worker says next; until then, it gets the rows that it asks for.
 
         Raises:
             EOFError: It is gone.
@@ -305,26 +348,27 @@ class WorkerSession:
         jobs, inputs = self._worker.jobs, self._worker.inputs
         while True:
             ready = wait([jobs, inputs], POLL_SECONDS)
-            if ends_at is not None:
-                if not ready and time.monotonic() > ends_at:
-                    raise TimeoutError
-            else:
+            if ends_at is None:
                 self._deadline.check()
+            elif not ready and time.monotonic() > ends_at:
+                raise TimeoutError
             if jobs in ready:
                 return jobs.recv_bytes()
             if inputs in ready:
                 inputs.send_bytes(answer_input(inputs.recv_bytes()))
 
-    def _next_rows(self, wish: bytes) -> bytes:
+    def _next_rows(self, request: bytes) -> bytes:
         """Rows of a reading of a stream."""
-        number_and_name = wish[1:]
+        number_and_name = request[1:]
         if number_and_name not in self._readings:
             name = number_and_name.split(b" ", 1)[1].decode()
             self._readings[number_and_name] = _batches(self._streams[name])
         try:
             batch = next(self._readings[number_and_name], None)
         except pa.ArrowException as error:
-            raise self._cause() or error from error
+            raise self._cause() or Defect(
+                "Rows that a statement reads could not be handed to its process; please report the statement."
+            ) from error
         return END if batch is None else BATCH + encode_rows(batch.schema, [batch])
 
     def _cause(self) -> BaseException | None:
@@ -339,31 +383,30 @@ class WorkerSession:
         cause = self._cause()
         if cause is not None:
             return cause
-        ended_by = self._worker.signal_of_end()
-        _log.warning("The process of a statement ended, by signal %d.", ended_by)
-        if ended_by == signal.SIGSEGV:
-            return Defect("The query engine broke on this statement; please report the statement.")
-        return LimitExceeded(
-            "The statement needs more memory than it may have: ask for less, or for shorter values."
-        )
+        status = self._worker.end_status()
+        _log.warning("The process of a statement ended with status %d.", status)
+        if status < 0:
+            return lack_of_memory()
+        return Unavailable("The process that this statement ran in ended: try again, or see the host's log.")
 
     def close(self) -> None:
         """Give the worker back. May be called again."""
-        if not self._is_open:
-            return
-        self._is_open = False
+        with self._lock:
+            if not self._is_open:
+                return
+            self._is_open = False
         self._readings.clear()
         is_ready = False
         try:
             is_ready = self._is_ready_soon()
         finally:
-            self._pool.give_back(self._worker, is_ready=is_ready, reads_hosts=self._reads_hosts)
+            self._pool.give_back(self._worker, is_ready=is_ready)
 
     def _is_ready_soon(self) -> bool:
         """Tell the worker that this was all."""
         try:
             self._worker.jobs.send_bytes(STOP)
-            while self._message(lambda _: STOP, _MOMENT_SECONDS)[:1] != READY:
+            while self._receive(lambda _: STOP, _MOMENT_SECONDS)[:1] != READY:
                 pass
         except (EOFError, OSError):
             return False
@@ -372,7 +415,7 @@ class WorkerSession:
 
 def _batches(stream: pa.Table | Stream) -> Iterator[pa.RecordBatch]:
     if isinstance(stream, pa.Table):
-        return iter(stream.to_batches(max_chunksize=_ROWS))
+        return iter(stream.to_batches(max_chunksize=_STREAMED_ROWS))
     return iter(pa.RecordBatchReader.from_stream(stream))
 
 
@@ -381,10 +424,10 @@ class WorkerRows:
 
     Args:
         pool: Where the worker comes from.
-        job: The statement; what the worker has to know of its tables, and its spill directory, are added.
+        job: The statement; where its tables stand, and a spill directory of the worker's own, are added.
         tables: What it reads.
         deadline: When it must end.
-        reads_hosts: Whether it reads streams of other hosts.
+        watcher: Ends it then, also while nobody asks for rows.
 
     Attributes:
         columns: Names of its columns and the engine's own types.
@@ -397,35 +440,45 @@ class WorkerRows:
         job: RunJob,
         tables: Mapping[str, pa.Table | Stream],
         deadline: Deadline,
-        *,
-        reads_hosts: bool,
+        watcher: Watcher,
     ) -> None:
         streams = {
             name: table
             for name, table in tables.items()
-            if not isinstance(table, pa.Table) or table.nbytes > TABLE_BYTES
+            if not isinstance(table, pa.Table) or table.nbytes > SHARED_TABLE_BYTES
         }
-        whole = {name: table for name, table in tables.items() if name not in streams}
-        schemas = {name: encode_rows(table.schema) for name, table in streams.items()}
-        self._session = WorkerSession(pool, deadline, streams, reads_hosts=reads_hosts)
-        with ExitStack() as unless_begun:
+        shared = {name: table for name, table in tables.items() if name not in streams}
+        self._session = WorkerSession(pool, deadline, streams)
+        self._watch = watcher.watch(deadline, self._session.kill)
+        with ExitStack() as unless_begun, ExitStack() as files:
             unless_begun.callback(self.close)
+            self._watch.__enter__()
             settings = job.settings
             if settings.spill_parent is not None:
                 settings = replace(
                     settings, spill_parent=self._session.spill_directory(settings.spill_parent)
                 )
-            job = replace(job, tables=tuple(whole), streams=schemas, settings=settings)
-            _, answer = self._session.begin(job, whole.values())
-            self.columns, self.schema = decode_columns(answer)
+            file: int | None = None
+            ranges: Mapping[str, TableRange] = {}
+            if shared:
+                try:
+                    file, ranges = write_tables(shared)
+                except OSError as error:
+                    raise lack_of_memory() from error
+                files.callback(os.close, file)
+            schemas = {name: encode_rows(table.schema) for name, table in streams.items()}
+            job = replace(job, tables=ranges, streams=schemas, settings=settings)
+            self.columns, self.schema = decode_columns(self._session.begin(job, file))
             unless_begun.pop_all()
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         while True:
-            kind, rows = self._session.call(NEXT)
+            kind, body = self._session.call(NEXT)
             if kind == END:
                 return
-            yield from decode_rows(rows).to_batches()
+            rows = decode_rows(body)
+            rows.validate(full=True)
+            yield from rows.to_batches()
 
     def interrupt(self) -> None:
         """End the statement from another thread: its next batch is an error."""
@@ -433,6 +486,7 @@ class WorkerRows:
 
     def close(self) -> None:
         """End the statement and free what it holds. May be called again."""
+        self._watch.__exit__(None, None, None)
         self._session.close()
 
 
@@ -453,7 +507,6 @@ def bound_columns(pool: WorkerPool, job: BindJob, deadline: Deadline) -> tuple[R
     """
     session = WorkerSession(pool, deadline, {})
     try:
-        _, answer = session.begin(job)
-        return decode_columns(answer)[0]
+        return decode_columns(session.begin(job))[0]
     finally:
         session.close()

@@ -19,7 +19,7 @@ import select
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import count
 from multiprocessing.connection import Connection
@@ -42,16 +42,20 @@ from engine.duckdb.worker_messages import (
     BindJob,
     EngineSettings,
     RunJob,
+    TableRange,
     decode_rows,
     encode_columns,
     encode_failure,
     encode_rows,
-    receive_table,
+    lack_of_memory,
+    receive_tables,
 )
-from engine.errors import LimitExceeded, LivestateError
+from engine.errors import InvalidInput, LimitExceeded
 
 ROOM_BYTES = 96 << 20
 """Memory beside what the engine counts: values that functions make, and rows on their way."""
+KEPT_BYTES = 64 << 20
+"""What a job may leave behind."""
 BINDING_BYTES = 64 << 20
 """Memory to bind a statement, constants of which are computed meanwhile."""
 _NICENESS = 5
@@ -71,9 +75,9 @@ class Inputs:
         self._lock = threading.Lock()
         self._numbers = count()
 
-    def table(self) -> pa.Table:
-        """The next table of a job."""
-        return receive_table(self._socket)
+    def tables(self, ranges: Mapping[str, TableRange]) -> dict[str, pa.Table]:
+        """The tables of a job."""
+        return receive_tables(self._socket, ranges) if ranges else {}
 
     def batches(self, name: str) -> Iterator[pa.RecordBatch]:
         """The rows of one reading of a stream.
@@ -123,9 +127,12 @@ class WorkerProcess:
         self._inputs = inputs
         self._engine: tuple[EngineSettings, Engine] | None = None
         self._binder: Binder | None = None
+        self._floor_bytes = _data_bytes()
 
     def run(self) -> None:
-        """Do jobs until there are no more."""
+        """Do jobs until there are no more, or one has left this process so large that the next would have
+        less memory than it may.
+        """
         while True:
             message = self._jobs.recv_bytes()
             if message[:1] != JOB:
@@ -135,11 +142,13 @@ class WorkerProcess:
             try:
                 self._do(job)
             except MemoryError:
-                self._jobs.send_bytes(FAILURE + encode_failure(_lack_of_memory()))
+                self._jobs.send_bytes(FAILURE + encode_failure(lack_of_memory()))
             except Exception as error:  # noqa: BLE001 - the top of the process: whoever gave the job raises it
                 self._jobs.send_bytes(FAILURE + encode_failure(error))
             finally:
-                _limit_memory(None)
+                _limit_memory(resource.RLIM_INFINITY)
+            if _data_bytes() > self._floor_bytes + KEPT_BYTES:
+                return
             self._jobs.send_bytes(READY)
 
     def _do(self, job: RunJob | BindJob) -> None:
@@ -151,15 +160,16 @@ class WorkerProcess:
     def _bind(self, job: BindJob) -> None:
         if self._binder is None:
             self._binder = Binder(None)
-        _limit_memory(BINDING_BYTES + ROOM_BYTES)
+            self._floor_bytes = _data_bytes()
+        _limit_memory(self._floor_bytes + BINDING_BYTES + ROOM_BYTES)
         schemas = {name: decode_rows(schema).schema for name, schema in job.tables.items()}
         columns = self._binder.columns(job.sql, schemas, job.values)
         self._jobs.send_bytes(COLUMNS + encode_columns(columns, pa.schema([])))
 
     def _run_statement(self, job: RunJob) -> None:
         engine = self._engine_with(job.settings)
-        _limit_memory(job.settings.memory_limit_bytes + ROOM_BYTES)
-        tables = {name: self._inputs.table() for name in job.tables}
+        _limit_memory(self._floor_bytes + job.settings.memory_limit_bytes + ROOM_BYTES)
+        tables = self._inputs.tables(job.tables)
         streams = {
             name: InputStream(self._inputs, name, decode_rows(schema).schema)
             for name, schema in job.streams.items()
@@ -187,30 +197,33 @@ class WorkerProcess:
                 return engine
             self._engine = None
             engine.close()
-        spill = (
-            None
-            if settings.spill_parent is None
-            else SpillDirectory(settings.spill_parent, settings.spill_limit_bytes)
-        )
-        engine = Engine(settings.memory_limit_bytes, settings.threads, spill, None)
+        engine = Engine(settings.memory_limit_bytes, settings.threads, _spill_directory(settings), None)
         self._engine = settings, engine
+        self._floor_bytes = _data_bytes()
         return engine
 
 
-def _lack_of_memory() -> LivestateError:
-    return LimitExceeded(
-        "The statement needs more memory than it may have: ask for less, or for shorter values."
-    )
+def _spill_directory(settings: EngineSettings) -> SpillDirectory | None:
+    if settings.spill_parent is None:
+        return None
+    try:
+        return SpillDirectory(settings.spill_parent, settings.spill_limit_bytes)
+    except InvalidInput as error:
+        raise LimitExceeded(
+            "The disk takes nothing of what memory does not hold: ask for less, or free disk space."
+        ) from error
 
 
-def _limit_memory(room_bytes: int | None) -> None:
-    """Let this process have so much memory more than it has; None: any."""
-    limit = resource.RLIM_INFINITY
-    if room_bytes is not None:
-        found = re.search(r"^VmData:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE)
-        assert found is not None
-        limit = (int(found[1]) << 10) + room_bytes
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.RLIM_INFINITY))
+def _data_bytes() -> int:
+    """Memory of this process that is its own and can be written."""
+    found = re.search(r"^VmData:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE)
+    assert found is not None
+    return int(found[1]) << 10
+
+
+def _limit_memory(limit_bytes: int) -> None:
+    """Let this process have so much memory of its own."""
+    resource.setrlimit(resource.RLIMIT_DATA, (limit_bytes, resource.RLIM_INFINITY))
 
 
 def _end_with(connection: socket.socket) -> None:

@@ -155,7 +155,7 @@ def run(
     begun = time.perf_counter()
     reads = reads_of(statement, arguments, views)
     sql = scan_sql(statement, arguments, reads)
-    with engine.turns.occupy(sum(read.nbytes for read in reads), deadline):
+    with engine.small_query_slot(sql, sum(read.nbytes for read in reads), deadline):
         tables: dict[str, Any] = {read.explained.reference.scan: read.table() for read in reads}
         tables |= {name: pa.Table.from_batches([rows]) for name, rows in arguments.lists.items()}
         filled = time.perf_counter()

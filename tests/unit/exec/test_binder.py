@@ -113,7 +113,7 @@ def test_stores_whose_names_differ_in_case_only_are_two(engine: Engine) -> None:
 
 
 def test_a_table_that_changes_is_another_one() -> None:
-    binder = Binder()
+    binder = Binder(None)
     try:
         for kind, name in ((pa.int64(), "BIGINT"), (pa.string(), "VARCHAR")):
             (column,) = binder.columns("SELECT x FROM t", {"t": pa.schema([("x", kind)])})

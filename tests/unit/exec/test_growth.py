@@ -35,6 +35,7 @@ from tests.support.resident import grows_by_at_most
 COUNT = 20_000
 TOLERANCE = 150
 TEXT, NUMBERS = "repeat('x', 300)", "range(300)"
+ESCAPED = "repeat(chr(92), 300)"
 NUMBER_TYPES = ("INTEGER", "BIGINT", "UINTEGER", "UBIGINT", "HUGEINT", "UHUGEINT")
 SAMPLES = {
     **{kind: [f"{COUNT}::{kind}", f"1::{kind}", f"0::{kind}"] for kind in NUMBER_TYPES},
@@ -42,7 +43,17 @@ SAMPLES = {
     "BIGNUM": [f"{COUNT}::BIGNUM"],
     "DOUBLE": [f"{COUNT}.0::DOUBLE", "1.0::DOUBLE"],
     "FLOAT": [f"{COUNT}.0::FLOAT"],
-    "VARCHAR": [TEXT, "'x'", "'g'", f"'%{COUNT}d'", f"'{{:{COUNT}}}'", "'year'", "'string_agg'", "'[1]'"],
+    "VARCHAR": [
+        TEXT,
+        "'x'",
+        "'g'",
+        f"'%{COUNT}d'",
+        f"'{{:{COUNT}}}'",
+        "'year'",
+        "'string_agg'",
+        "'[1]'",
+        ESCAPED,
+    ],
     "BLOB": [f"encode({TEXT})"],
     "BIT": ["'0101'::BIT"],
     "BOOLEAN": ["true"],
@@ -65,7 +76,7 @@ SAMPLES = {
     "LAMBDA": ["lambda x: range(300)", "lambda x: x", "lambda x: true", "lambda x, y: x"],
     "MAP": ["MAP {'a': 1}"],
 }
-ANYTHING = [TEXT, NUMBERS, str(COUNT), "1", "{'a': 1}"]
+ANYTHING = [TEXT, NUMBERS, str(COUNT), "1", "{'a': 1}", ESCAPED]
 
 
 def samples(kind: str | None) -> list[str]:
@@ -273,7 +284,7 @@ def test_the_binder_is_not_held_up(service: QueryService) -> None:
 
 
 def test_who_waits_for_the_binder_waits_no_longer_than_its_time_out() -> None:
-    binder, is_held, is_over = Binder(), threading.Event(), threading.Event()
+    binder, is_held, is_over = Binder(None), threading.Event(), threading.Event()
 
     def hold() -> None:
         with binder._lock:
