@@ -5,6 +5,8 @@ epochs and nothing else.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +14,7 @@ import pytest
 
 from engine.changelog import Changelog, StoreAppender, open_appender
 from engine.errors import Corrupt, InvalidInput, NotFound, Unavailable
-from engine.model.schema import Epoch, StoreName
+from engine.model.schema import Epoch, GroupName, StoreDefinition, StoreName
 from engine.replica.follower import Follower
 from engine.replica.group_setup import GroupSetup
 from engine.scan import BuildingError
@@ -313,3 +315,92 @@ def test_a_switched_name_is_noticed(changelog: Changelog, appender: StoreAppende
         wait_until(lambda: follower.tables() == {"debit": DEBIT, "credit": CREDIT, "best": DEBIT})
     with run_follower(changelog, tmp_path / "data") as follower:
         assert follower.tables() == {"debit": DEBIT, "credit": CREDIT, "best": DEBIT}
+
+
+# ---- groups that a host is told of before it knows them
+
+
+TOLD = replace(OPTIONS, poll_seconds=600.0)
+"""Only who is told looks."""
+
+
+@pytest.fixture
+def seldom_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stores are not looked for again by themselves."""
+    monkeypatch.setattr("engine.replica.follower.SECONDS_BETWEEN_DEFINITIONS", 600.0)
+
+
+def commit_first(changelog: Changelog, group: str) -> tuple[GroupName, Epoch]:
+    """The first epoch of a group that is new."""
+    store = replace(define(f"store of {group}"), group=GroupName(group))
+    table = rows({1: 1}).drop_columns("removed")
+    return store.group, open_appender(changelog, [store]).append({store.name: table}).epoch
+
+
+@pytest.mark.usefixtures("seldom_searched")
+def test_a_host_that_is_told_of_groups_that_it_does_not_know_finds_them_at_once(
+    changelog: Changelog, tmp_path: Path
+) -> None:
+    with run_follower(changelog, tmp_path / "data", TOLD) as follower:
+        first, second = commit_first(changelog, "first"), commit_first(changelog, "second")
+        follower.notify(first[0])
+        assert follower.wait_for(*first, WAIT_SECONDS)
+        assert follower.wait_for(*second, WAIT_SECONDS)
+        third = commit_first(changelog, "third")
+        follower.notify(third[0])
+        assert follower.wait_for(*third, WAIT_SECONDS)
+
+
+def call_in_search(
+    monkeypatch: pytest.MonkeyPatch, changelog: Changelog, action: Callable[[Changelog], None]
+) -> None:
+    """Have something done once the stores of the changelog were listed, and before the list is used."""
+    listed = Changelog.catalog
+
+    def catalog(
+        self: Changelog,
+    ) -> tuple[dict[StoreName, StoreDefinition], dict[StoreName, StoreName]]:
+        found = listed(self)
+        if self is changelog:
+            action(self)
+        return found
+
+    monkeypatch.setattr(Changelog, "catalog", catalog)
+
+
+@pytest.mark.usefixtures("seldom_searched")
+@pytest.mark.parametrize("is_named", [True, False])
+def test_what_is_told_during_a_search_is_looked_for_with_the_next(
+    changelog: Changelog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_named: bool
+) -> None:
+    seconds: list[tuple[GroupName, Epoch]] = []
+
+    def commit_second(other: Changelog) -> None:
+        if not seconds:
+            seconds.append(commit_first(other, "second"))
+            follower.notify(seconds[0][0] if is_named else None)
+
+    with run_follower(changelog, tmp_path / "data", TOLD) as follower:
+        first = commit_first(changelog, "first")
+        call_in_search(monkeypatch, changelog, commit_second)
+        follower.notify(first[0])
+        assert follower.wait_for(*first, WAIT_SECONDS)
+        (second,) = seconds
+        assert follower.wait_for(*second, WAIT_SECONDS)
+
+
+def test_a_search_that_failed_when_a_group_was_told_is_tried_again(
+    changelog: Changelog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = [Unavailable("The changelog does not answer.")] * 2
+
+    def fail(_: Changelog) -> None:
+        if failures:
+            raise failures.pop()
+
+    with run_follower(changelog, tmp_path / "data", TOLD) as follower:
+        first = commit_first(changelog, "first")
+        call_in_search(monkeypatch, changelog, fail)
+        follower.notify(first[0])
+        assert follower.wait_for(*first, WAIT_SECONDS)
+        assert not failures
