@@ -188,7 +188,7 @@ class Follower:
 
     def _run_round(self) -> None:
         self._wake.clear()
-        if self._compactor.has_merged.is_set():
+        if self._compactor.has_merged.is_set() or self._tasks.due_failures(Work.REFRESH):
             self._refresh()
         if self._is_time_to_search():
             self._tasks.run(Task(Work.SEARCH), self._look_for_stores)
@@ -222,7 +222,9 @@ class Follower:
         return max(0.0, min(self._options.poll_seconds, soonest - time.monotonic()))
 
     def _refresh(self) -> None:
-        """Show what was compacted."""
+        """Show what was compacted, and what could not be shown before: a group without news has nothing
+        merged again.
+        """
         with self._moved:
             self._compactor.has_merged.clear()
             for group in self._groups.values():
