@@ -234,4 +234,4 @@ def clear_tracebacks(error: BaseException) -> None:
 
 def stopping_error() -> Unavailable:
     """Why a host that stops answers nothing any more."""
-    return Unavailable("The host is stopping_error; ask again later, or another host.")
+    return Unavailable("The host is stopping; ask again later, or another host.")

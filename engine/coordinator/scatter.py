@@ -342,7 +342,7 @@ def _submit(
     try:
         threads.submit(call, *args, **kwargs).add_done_callback(end_on_failure)
     except RuntimeError as error:
-        # The threads take nothing any more, because the host is stopping_error.
+        # The threads take nothing any more, because the host is stopping.
         raise stopping_error() from error
 
 

@@ -97,6 +97,8 @@ class Follower:
         self._definitions_at = 0.0
         self._has_changelog = False
         self._has_caught_up = False
+        # Set when stores are to be looked for with the next round, however short ago that was.
+        self._is_search_due = Event()
         self._wake, self._stopping = Event(), Event()
         self._moved = Condition()
         self._tasks = TaskRunner(self._options.retry_seconds)
@@ -162,11 +164,11 @@ class Follower:
         """Look for new epochs now.
 
         Args:
-            group: Where one is expected; a hint, all groups are looked at. None: anything can be new, stores
-                and what names mean included.
+            group: Where one is expected; a hint, all groups are looked at. One that is not known here is
+                looked for. None: anything can be new, stores and what names mean included.
         """
-        if group is None:
-            self._definitions_at = float("-inf")
+        if group not in self._groups:
+            self._is_search_due.set()
         self._wake.set()
 
     def add_listener(self, listener: Callable[[], None]) -> None:
@@ -186,9 +188,9 @@ class Follower:
 
     def _run_round(self) -> None:
         self._wake.clear()
-        if self._compactor.has_merged.is_set():
+        if self._compactor.has_merged.is_set() or self._tasks.due_failures(Work.REFRESH):
             self._refresh()
-        if time.monotonic() - self._definitions_at >= SECONDS_BETWEEN_DEFINITIONS:
+        if self._is_time_to_search():
             self._tasks.run(Task(Work.SEARCH), self._look_for_stores)
         # A step each: those that can be read first, then those that can be read soonest, so that none waits
         # for the one that takes longest.
@@ -204,13 +206,25 @@ class Follower:
         if not any((*moved, *rebuilt)):
             self._wake.wait(self._seconds_to_wait())
 
+    def _is_time_to_search(self) -> bool:
+        """Whether stores are to be looked for: now and then, and at once if one is announced, unless that
+        has just failed.
+        """
+        if self._is_search_due.is_set() and not self._tasks.is_failing(Task(Work.SEARCH)):
+            return True
+        return time.monotonic() - self._definitions_at >= SECONDS_BETWEEN_DEFINITIONS
+
     def _seconds_to_wait(self) -> float:
         expiries = [group.next_expiry for group in self._groups.values()]
         soonest = min((expiry for expiry in expiries if expiry is not None), default=float("inf"))
+        if self._is_search_due.is_set():
+            soonest = min(soonest, self._definitions_at + SECONDS_BETWEEN_DEFINITIONS)
         return max(0.0, min(self._options.poll_seconds, soonest - time.monotonic()))
 
     def _refresh(self) -> None:
-        """Show what was compacted."""
+        """Show what was compacted, and what could not be shown before: a group without news has nothing
+        merged again.
+        """
         with self._moved:
             self._compactor.has_merged.clear()
             for group in self._groups.values():
@@ -227,8 +241,13 @@ class Follower:
             self._tasks.run(Task(Work.LISTENER), listener)
 
     def _look_for_stores(self) -> None:
+        # Before the look: what is announced meanwhile may have come behind it, and makes another one due.
+        self._is_search_due.clear()
         try:
             has_opened = self._open_new_stores()
+        except BaseException:
+            self._is_search_due.set()
+            raise
         finally:
             self._definitions_at = time.monotonic()
         if has_opened:

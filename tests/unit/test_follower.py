@@ -5,6 +5,8 @@ epochs and nothing else.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,8 +14,9 @@ import pytest
 
 from engine.changelog import Changelog, StoreAppender, open_appender
 from engine.errors import Corrupt, InvalidInput, NotFound, Unavailable
-from engine.model.schema import Epoch, StoreName
+from engine.model.schema import Epoch, GroupName, StoreDefinition, StoreName
 from engine.replica.follower import Follower
+from engine.replica.group import GroupState
 from engine.replica.group_setup import GroupSetup
 from engine.scan import BuildingError
 from tests.support.following import GROUP, OPTIONS, contents, define, run_follower
@@ -313,3 +316,110 @@ def test_a_switched_name_is_noticed(changelog: Changelog, appender: StoreAppende
         wait_until(lambda: follower.tables() == {"debit": DEBIT, "credit": CREDIT, "best": DEBIT})
     with run_follower(changelog, tmp_path / "data") as follower:
         assert follower.tables() == {"debit": DEBIT, "credit": CREDIT, "best": DEBIT}
+
+
+def test_merged_segments_that_could_not_be_shown_are_shown_later(
+    changelog: Changelog, appender: StoreAppender, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: GroupState) -> None:
+        raise Unavailable("The disk does not answer.")
+
+    with run_follower(changelog, tmp_path / "data") as follower:
+        with monkeypatch.context() as patched:
+            patched.setattr(GroupState, "refresh", fail)
+            for number in range(2 * OPTIONS.state.fan_out):
+                epoch = append(appender, {number: number}, {number: number})
+                assert follower.wait_for(GROUP, epoch, WAIT_SECONDS)
+            wait_until(lambda: any(row.problem for row in follower.status()))
+            # Nothing comes any more that would have them shown.
+            assert follower.wait_until_compact(WAIT_SECONDS)
+        wait_until(lambda: not any(row.problem for row in follower.status()))
+
+
+# ---- groups that a host is told of before it knows them
+
+
+TOLD = replace(OPTIONS, poll_seconds=600.0)
+"""Only who is told looks."""
+
+
+@pytest.fixture
+def seldom_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stores are not looked for again by themselves."""
+    monkeypatch.setattr("engine.replica.follower.SECONDS_BETWEEN_DEFINITIONS", 600.0)
+
+
+def commit_first(changelog: Changelog, group: str) -> tuple[GroupName, Epoch]:
+    """The first epoch of a group that is new."""
+    store = replace(define(f"store of {group}"), group=GroupName(group))
+    table = rows({1: 1}).drop_columns("removed")
+    return store.group, open_appender(changelog, [store]).append({store.name: table}).epoch
+
+
+@pytest.mark.usefixtures("seldom_searched")
+def test_a_host_that_is_told_of_groups_that_it_does_not_know_finds_them_at_once(
+    changelog: Changelog, tmp_path: Path
+) -> None:
+    with run_follower(changelog, tmp_path / "data", TOLD) as follower:
+        first, second = commit_first(changelog, "first"), commit_first(changelog, "second")
+        follower.notify(first[0])
+        assert follower.wait_for(*first, WAIT_SECONDS)
+        assert follower.wait_for(*second, WAIT_SECONDS)
+        third = commit_first(changelog, "third")
+        follower.notify(third[0])
+        assert follower.wait_for(*third, WAIT_SECONDS)
+
+
+def call_in_search(
+    monkeypatch: pytest.MonkeyPatch, changelog: Changelog, action: Callable[[Changelog], None]
+) -> None:
+    """Have something done once the stores of the changelog were listed, and before the list is used."""
+    listed = Changelog.catalog
+
+    def catalog(
+        self: Changelog,
+    ) -> tuple[dict[StoreName, StoreDefinition], dict[StoreName, StoreName]]:
+        found = listed(self)
+        if self is changelog:
+            action(self)
+        return found
+
+    monkeypatch.setattr(Changelog, "catalog", catalog)
+
+
+@pytest.mark.usefixtures("seldom_searched")
+@pytest.mark.parametrize("is_named", [True, False])
+def test_what_is_told_during_a_search_is_looked_for_with_the_next(
+    changelog: Changelog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_named: bool
+) -> None:
+    seconds: list[tuple[GroupName, Epoch]] = []
+
+    def commit_second(other: Changelog) -> None:
+        if not seconds:
+            seconds.append(commit_first(other, "second"))
+            follower.notify(seconds[0][0] if is_named else None)
+
+    with run_follower(changelog, tmp_path / "data", TOLD) as follower:
+        first = commit_first(changelog, "first")
+        call_in_search(monkeypatch, changelog, commit_second)
+        follower.notify(first[0])
+        assert follower.wait_for(*first, WAIT_SECONDS)
+        (second,) = seconds
+        assert follower.wait_for(*second, WAIT_SECONDS)
+
+
+def test_a_search_that_failed_when_a_group_was_told_is_tried_again(
+    changelog: Changelog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = [Unavailable("The changelog does not answer.")] * 2
+
+    def fail(_: Changelog) -> None:
+        if failures:
+            raise failures.pop()
+
+    with run_follower(changelog, tmp_path / "data", TOLD) as follower:
+        first = commit_first(changelog, "first")
+        call_in_search(monkeypatch, changelog, fail)
+        follower.notify(first[0])
+        assert follower.wait_for(*first, WAIT_SECONDS)
+        assert not failures

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from typing import Any
 
 import pyarrow as pa
@@ -63,7 +64,8 @@ def _ask(service: QueryService, sql: str) -> tuple[list[tuple[object, ...]], dic
 def _refuse_split(monkeypatch: pytest.MonkeyPatch, *refused: Sequence[Rule], error: Exception) -> None:
     def refuse(bound: BoundStatement, sizes: Sizes, rules: Sequence[Rule] = RULES) -> SplitPlan:
         if rules in refused:
-            raise error
+            # A new one: its traceback, and what that refers to, is to go with it.
+            raise copy(error)
         return split(bound, sizes, rules)
 
     monkeypatch.setattr(plan_cache, "split", refuse)
