@@ -338,7 +338,11 @@ class GroupState:
         except BaseException:
             self._state = self._state.abandon_snapshot(track)
             raise
-        self._state = self._state.follow_commits(track)
+        if self._cohort(track) is cohort:
+            self._state = self._state.follow_commits(track)
+        else:
+            # A store was found on the way. Its partitions are late as well, and need the snapshot, too.
+            self._state = self._state.abandon_snapshot(track)
         return found
 
     def _look_ahead(self, track: Track, last: Epoch | None = None) -> Sequence[Commit]:

@@ -58,6 +58,8 @@ RATINGS = define_store(
     group=GROUP,
     behaviour=Behaviour(Merge((MergedColumn("rating", Function.AVG, "rating"),))),
 )
+ELSEWHERE = define_store("elsewhere", AMOUNTS.schema, ["key"], partitions=1, group=GROUP)
+"""Not in every changelog; no host holds it."""
 STATE = StateOptions(block_rows=4, fan_out=2)
 SNAPSHOT_AFTER = 4 * EPOCH_WEIGHT
 HELD: Mapping[str, Sequence[int]] = {"first": [0], "second": [0, 1]}
@@ -171,29 +173,32 @@ class Host:
     def _snapshot(self, view: GroupView, commit: Commit) -> None:
         self._due[view.group] = (view, commit)
 
-    def start(self) -> GroupState:
-        if self.state is None:
-            setup = StumblingSetup(
-                directory=self.directory,
-                cache=ColumnCache(STATE.cache_bytes),
-                options=STATE,
-                buffers=write_buffers(STATE),
-                held=lambda definition: self._held,
-                retention=Retention(seconds=0.0, versions=2, bytes=1 << 20),
-                workers=self._workers,
-                request_compaction=lambda group, store: None,
-                snapshot=self._snapshot,
-                snapshot_after=SNAPSHOT_AFTER,
-                now=lambda: LATER,
-                clock=partial(next, self._clock),
-                faults=self._faults,
-            )
-            self.state = GroupState(GROUP, self._changelog, setup)
-            self._has_stores, self._least = False, self._sound.newest_epoch(GROUP)
-        if not self._has_stores:
-            self.state.add_stores(self._changelog.definitions().values())
-            self._has_stores = True
+    def open_group(self) -> GroupState:
+        setup = StumblingSetup(
+            directory=self.directory,
+            cache=ColumnCache(STATE.cache_bytes),
+            options=STATE,
+            buffers=write_buffers(STATE),
+            held=lambda definition: [] if definition == ELSEWHERE else self._held,
+            retention=Retention(seconds=0.0, versions=2, bytes=1 << 20),
+            workers=self._workers,
+            request_compaction=lambda group, store: None,
+            snapshot=self._snapshot,
+            snapshot_after=SNAPSHOT_AFTER,
+            now=lambda: LATER,
+            clock=partial(next, self._clock),
+            faults=self._faults,
+        )
+        self.state = GroupState(GROUP, self._changelog, setup)
+        self._has_stores, self._least = False, self._sound.newest_epoch(GROUP)
         return self.state
+
+    def start(self) -> GroupState:
+        state = self.open_group() if self.state is None else self.state
+        if not self._has_stores:
+            state.add_stores(self._changelog.definitions().values())
+            self._has_stores = True
+        return state
 
     def follow(self) -> None:
         state = self.start()
@@ -446,3 +451,28 @@ def test_snapshots_come_about_and_let_epochs_go() -> None:
         assert len(snapshot.parts) == 2
         assert [epoch for epoch in range(1, 32) if changelog.holds(GROUP, epoch)] == [28, 29, 30, 31]  # type: ignore[arg-type]
         there.check()
+
+
+def test_partitions_that_are_found_with_a_snapshot_are_brought_to_one_as_well() -> None:
+    """Where the others are late, those of a store that only the snapshot names are so, too."""
+    with world() as there:
+        changelog = Changelog("memory://", {}, there.objects)
+        for number in range(30):
+            there.append({number % 6: number}, replaces=False)
+            there.hosts["second"].follow()
+            there.hosts["second"].snapshot(LONG)
+        assert changelog.snapshots(GROUP).epochs()
+        assert not changelog.holds(GROUP, Epoch(1))
+        changelog.create_store(ELSEWHERE)
+        host = Host(there.objects, there.directory / "late", "second")
+        try:
+            state = host.open_group()
+            for known in (ELSEWHERE, AMOUNTS):
+                state.add_stores([known])
+            assert state.rebuild(), "nothing is late"
+            while state.rebuild():
+                pass
+            assert not state.is_rebuilding
+            assert host.contents()[0] == there.model.amounts
+        finally:
+            host.close()
