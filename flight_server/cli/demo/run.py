@@ -106,12 +106,10 @@ def _place(keep: Path | None) -> Iterator[Place]:
     place = Place(keep.absolute() if keep is not None else Path(tempfile.mkdtemp(prefix="livestate-demo-")))
     for directory in (place.plays, place.logs):
         directory.mkdir(parents=True, exist_ok=True)
-    failed = False
+    failed = True
     try:
         yield place
-    except LivestateError:
-        failed = True
-        raise
+        failed = False
     finally:
         if keep is None:
             _remove(place, with_logs=not failed)
