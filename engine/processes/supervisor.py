@@ -145,11 +145,14 @@ class Supervisor:
         """How the first of them that has ended did so, as a sentence that names it; None while all run."""
         return next(filter(None, (child.failure() for child in self._running)), None)
 
-    def loses_one(self, seconds: float) -> bool:
-        """Whether one of them has ended, or does so by itself soon.
+    def wait_for_exit(self, seconds: float) -> bool:
+        """Wait until one of them has ended by itself.
 
         Args:
             seconds: How long to wait for that.
+
+        Returns:
+            Whether one has; False after the time-out.
         """
         deadline = time.monotonic() + seconds
         while not any(child.has_ended() for child in self._running):
