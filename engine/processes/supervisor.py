@@ -51,6 +51,9 @@ class ChildProcess:
 
         Returns:
             The process.
+
+        Raises:
+            OSError: It cannot be started, or nothing that would end it with this one.
         """
         with log.open("ab") as out:
             # A group of its own keeps the terminal's Ctrl-C from it, as this process stops it in order, and
@@ -63,7 +66,13 @@ class ChildProcess:
                 env={**python_environment(), **(environment or {})},
                 start_new_session=True,
             )
-        return ChildProcess(name, process, log, Watcher(process.pid, STOP_SECONDS))
+        try:
+            watcher = Watcher(process.pid, STOP_SECONDS)
+        except BaseException:
+            # Nobody else knows of it yet.
+            _stop_group(process)
+            raise
+        return ChildProcess(name, process, log, watcher)
 
     def has_ended(self) -> bool:
         """Whether it runs no longer."""
@@ -89,13 +98,18 @@ class ChildProcess:
         left behind, such as a JVM.
         """
         self.watcher.stop()
-        if not self.has_ended():
-            self.process.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                self.process.wait(STOP_SECONDS)
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+        _stop_group(self.process)
+
+
+def _stop_group(process: subprocess.Popen[bytes]) -> None:
+    """End a process, in order if it listens, and then what it started and left behind."""
+    if process.poll() is None:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(STOP_SECONDS)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 class Supervisor:
@@ -131,11 +145,14 @@ class Supervisor:
         """How the first of them that has ended did so, as a sentence that names it; None while all run."""
         return next(filter(None, (child.failure() for child in self._running)), None)
 
-    def loses_one(self, seconds: float) -> bool:
-        """Whether one of them has ended, or does so by itself soon.
+    def wait_for_exit(self, seconds: float) -> bool:
+        """Wait until one of them has ended by itself.
 
         Args:
             seconds: How long to wait for that.
+
+        Returns:
+            Whether one has; False after the time-out.
         """
         deadline = time.monotonic() + seconds
         while not any(child.has_ended() for child in self._running):

@@ -49,10 +49,7 @@ def restore(
     snapshots = changelog.snapshots(group)
     if all(other <= epoch for other in snapshots.epochs()):
         if epoch and not changelog.holds(group, epoch):
-            raise Unavailable(
-                f"Group {group} is at epoch {epoch} here, and the changelog has no such epoch: check that it "
-                "is the right changelog."
-            )
+            raise _missing_epoch(group, epoch)
         return None
     later = [snapshot for snapshot in reversed(snapshots.readable_snapshots()) if snapshot.epoch > epoch]
     if not (is_blocked or _is_better(changelog, group, epoch, later)):
@@ -127,8 +124,13 @@ def commit_time(changelog: Changelog, group: GroupName, epoch: Epoch) -> int | N
     if commit is None and any(later > epoch for later in changelog.snapshots(group).epochs()):
         return None
     if commit is None and epoch:
-        raise Unavailable(
-            f"Group {group} is at epoch {epoch} here, and the changelog has no such epoch: check that it is "
-            "the right changelog."
-        )
+        raise _missing_epoch(group, epoch)
     return commit.committed_at if commit else 0
+
+
+def _missing_epoch(group: GroupName, epoch: Epoch) -> Unavailable:
+    """Why partitions do not go on from an epoch that their changelog never had."""
+    return Unavailable(
+        f"Group {group} is at epoch {epoch} here, and the changelog has no such epoch: check that it is the "
+        "right changelog."
+    )

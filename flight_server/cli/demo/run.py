@@ -106,12 +106,10 @@ def _place(keep: Path | None) -> Iterator[Place]:
     place = Place(keep.absolute() if keep is not None else Path(tempfile.mkdtemp(prefix="livestate-demo-")))
     for directory in (place.plays, place.logs):
         directory.mkdir(parents=True, exist_ok=True)
-    failed = False
+    failed = True
     try:
         yield place
-    except LivestateError:
-        failed = True
-        raise
+        failed = False
     finally:
         if keep is None:
             _remove(place, with_logs=not failed)
@@ -167,7 +165,7 @@ def run_demo(options: DemoOptions, console: Console | None = None) -> bool:
             return demo.run()
         except LivestateError:
             # Who ends all processes of the demo at once leaves nobody to be asked for the counts.
-            if not (stopping.is_set() and children.loses_one(LAST_SECONDS)):
+            if not (stopping.is_set() and children.wait_for_exit(LAST_SECONDS)):
                 raise
             demo.console.print("Stopped together with its processes: the counts were not checked.")
             return True
@@ -202,14 +200,14 @@ class Demo:
         first = self.options.port or free_ports(HOST, PORT, self.options.hosts)[0]
         uris = [f"grpc://{HOST}:{first + number}" for number in range(self.options.hosts)]
         uri = uris[0]
-        if self.options.kafka and not self._broker_started():
+        if self.options.kafka and not self._start_broker():
             return True
         self._start_hosts(first)
         self._start_job(uris)
         with Client(uri) as client:
             observer = Observer(client)
             if not (
-                self._wait("the host", lambda: answers(client.health)) and self._job_started(observer, uri)
+                self._wait("the host", lambda: answers(client.health)) and self._wait_for_job(observer, uri)
             ):
                 return True
             songs = observer.songs()
@@ -239,7 +237,7 @@ class Demo:
             "The host", [sys.executable, *command, "--address", HOST, "--port", str(port), *several]
         )
 
-    def _broker_started(self) -> bool:
+    def _start_broker(self) -> bool:
         """Start the broker with its topic; False if the user has enough."""
         check_kafka()
         port = free_ports(HOST, 0, 1)[0]
@@ -303,7 +301,8 @@ class Demo:
 
         return TopicRecount(self.bootstrap, songs)
 
-    def _job_started(self, observer: Observer, uri: str) -> bool:
+    def _wait_for_job(self, observer: Observer, uri: str) -> bool:
+        """Say how to connect, and wait for the job's first stores; False if the user has enough."""
         # Lines that can be pasted: the terminal may wrap them, and nothing else.
         self.console.print(connection_help(uri), markup=False, soft_wrap=True)
         return self._wait("the Spark job, which takes some 10 seconds", lambda: answers(observer.songs))

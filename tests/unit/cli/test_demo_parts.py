@@ -20,7 +20,7 @@ from engine.processes.supervisor import Supervisor
 from flight_server.cli.demo.measure import ChartRow, Measurements, Percentiles
 from flight_server.cli.demo.recount import FILES_KEPT, TOPIC, FileRecount
 from flight_server.cli.demo.requirements import check_spark
-from flight_server.cli.demo.run import PIPELINE, DemoOptions, differences, run_demo
+from flight_server.cli.demo.run import PIPELINE, Demo, DemoOptions, differences, run_demo
 from flight_server.cli.demo.screen import PlainScreen, View, charts_screen
 from flight_server.cli.demo.summary import Outcome, print_summary
 from flight_server.host.ports import free_ports
@@ -178,6 +178,50 @@ def test_children_stop_in_order_and_a_dead_one_is_named(tmp_path: Path) -> None:
         )
         wait_until(lambda: steady.log.read_text() == "hello\n")
     assert steady.process.returncode == -signal.SIGTERM
+
+
+def test_a_child_that_nothing_watches_is_not_left_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[int] = []
+
+    def fail(process: int, _: int) -> None:
+        started.append(process)
+        raise OSError("no processes are left")
+
+    monkeypatch.setattr("engine.processes.supervisor.Watcher", fail)
+    with Supervisor(tmp_path) as children, pytest.raises(OSError, match="no processes are left"):
+        children.start("The child", [sys.executable, "-c", "import time; time.sleep(600)"])
+    (child,) = started
+    assert not runs(child)
+
+
+@pytest.mark.parametrize(
+    "error", [Unavailable("The host ended."), RuntimeError("a defect"), KeyboardInterrupt()]
+)
+def test_the_logs_of_a_demo_that_fails_stay_whatever_it_failed_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("flight_server.cli.demo.run.check_spark", lambda: None)
+
+    def fail(demo: Demo) -> bool:
+        (demo.place.logs / "the-host.log").write_text("why")
+        raise error
+
+    monkeypatch.setattr(Demo, "run", fail)
+    with pytest.raises(type(error)):
+        run_demo(DemoOptions(), console())
+    (root,) = tmp_path.iterdir()
+    assert [path.relative_to(root).as_posix() for path in root.rglob("*")] == ["logs", "logs/the-host.log"]
+
+
+def test_of_a_demo_that_ends_well_nothing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("flight_server.cli.demo.run.check_spark", lambda: None)
+    monkeypatch.setattr(Demo, "run", lambda demo: True)
+    assert run_demo(DemoOptions(), console())
+    assert list(tmp_path.iterdir()) == []
 
 
 _DEMO = """
