@@ -292,7 +292,7 @@ def _integer(make: Scalars, depth: int) -> Expression:
         operand = make.random.choice(
             (
                 str(make.random.randrange(6)),
-                f"(CAST({make.of(Family.INTEGER, 0, tame=True).sql} AS INTEGER) % 5)",
+                f"(abs(CAST({make.of(Family.INTEGER, 0, tame=True).sql} AS INTEGER)) % 5)",
             )
         )
         return Expression(f"CAST({operand}! AS BIGINT)", Family.INTEGER)
