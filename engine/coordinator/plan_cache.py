@@ -206,7 +206,7 @@ class PlanCache:
                 text.sql,
                 bound.definitions,
                 inputs,
-                [types[place] for place in text.parameter_indexes],
+                [types[index] for index in text.parameter_indexes],
                 request.deadline,
             )
         except PLAN_REFUSALS as error:

@@ -182,7 +182,7 @@ class PlanRunner:
         """Begin a merge, once all that it reads is here, or on its way."""
         tables = self._tables_of_merge(query, plan, merge, scatter)
         values = python_values(
-            Arguments(tuple(query.arguments.parameters[place] for place in merge.parameter_indexes))
+            Arguments(tuple(query.arguments.parameters[index] for index in merge.parameter_indexes))
         )
         try:
             return self._engine.run(merge.sql, tables, values, query.deadline)

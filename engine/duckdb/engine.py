@@ -200,7 +200,6 @@ class Engine:
             process.
 
     Attributes:
-        turns: Who of the small statements computes.
         binder: Tells columns of statements that are not run yet.
     """
 
@@ -218,12 +217,12 @@ class Engine:
         self._worker_rows: WeakSet[WorkerRows] = WeakSet()
         self._lock = threading.Lock()
         self._watcher = Watcher()
-        self.turns = SmallQuerySlots(threads)
+        self._slots = SmallQuerySlots(threads)
         self.binder = Binder(self._workers)
         self._database = open_database(memory_limit_bytes, threads, spill)
 
     def small_query_slot(self, sql: str, read_bytes: int, deadline: Deadline) -> AbstractContextManager[None]:
-        """The turn of a statement that computes in this process, as `SmallQuerySlots.occupy`; nothing for one
+        """The slot of a statement that computes in this process, as `SmallQuerySlots.occupy`; nothing for one
         that does so in a worker.
 
         Args:
@@ -233,7 +232,7 @@ class Engine:
         """
         if self._workers is not None and needs_worker(sql):
             return nullcontext()
-        return self.turns.occupy(read_bytes, deadline)
+        return self._slots.occupy(read_bytes, deadline)
 
     def schema(self, sql: str, tables: Mapping[str, pa.Schema], parameters: Sequence[Any]) -> pa.Schema:
         """The schema of a statement's result, without running it.

@@ -1,4 +1,4 @@
-"""Turns of small statements: as many compute at once as there are threads for them, and the others wait.
+"""Slots of small statements: as many compute at once as there are threads for them, and the others wait.
 
 Most of a small statement's time is Python and the engine's own planning. With more of them at once than cores
 they only take the interpreter's lock and the engine's threads from each other: 64 at once on two cores took 3
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from engine.duckdb.deadline import Deadline
 
 SMALL_BYTES = 8 << 20
-"""Statements that read more Arrow bytes than this take no turn: their work is the engine's, which shares its
+"""Statements that read more Arrow bytes than this take no slot: their work is the engine's, which shares its
 threads among them.
 """
 PATIENCE_SECONDS = 0.5
@@ -24,7 +24,7 @@ of that.
 
 
 class SmallQuerySlots:
-    """Turns to compute. Safe for threads.
+    """Slots to compute in. Safe for threads.
 
     Args:
         count: How many there are at once.
@@ -37,7 +37,7 @@ class SmallQuerySlots:
 
     @contextmanager
     def occupy(self, read_bytes: int, deadline: Deadline) -> Iterator[None]:
-        """Wait for a turn, and keep it until the context ends.
+        """Wait for a slot, and keep it until the context ends.
 
         Args:
             read_bytes: Arrow bytes that the statement reads.
@@ -49,15 +49,15 @@ class SmallQuerySlots:
         if read_bytes > SMALL_BYTES:
             yield
             return
-        has_turn = self._free.acquire(blocking=False)
-        if not has_turn:
+        has_slot = self._free.acquire(blocking=False)
+        if not has_slot:
             left = deadline.remaining_seconds
-            has_turn = self._free.acquire(
+            has_slot = self._free.acquire(
                 timeout=self._patience_seconds if left is None else min(self._patience_seconds, left)
             )
         try:
             deadline.check()
             yield
         finally:
-            if has_turn:
+            if has_slot:
                 self._free.release()

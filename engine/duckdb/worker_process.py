@@ -101,7 +101,7 @@ class Inputs:
 
 
 class InputStream:
-    """An `engine.duckdb.engine.Stream` from the other process, which knows what broke it off."""
+    """An `engine.duckdb.worker_pool.Stream` from the other process, which knows what broke it off."""
 
     def __init__(self, inputs: Inputs, name: str, schema: pa.Schema) -> None:
         self._inputs = inputs
