@@ -311,10 +311,11 @@ def serve(token_file: Path | None, supervised: bool, **given: Any) -> None:
 
     \b
     Examples:
-      livestate serve --changelog file:///var/lib/livestate --data /var/lib/livestate-host livestate serve
-      --changelog s3://bucket/livestate --data /mnt/host --address 0.0.0.0 --token-file /etc/livestate/token
-      livestate serve --deployment livestate.toml --host a livestate serve --processes 4 --changelog
-      file:///var/lib/livestate --data /var/lib/livestate-hosts
+      livestate serve --changelog file:///var/lib/livestate --data /var/lib/livestate-host
+      livestate serve --changelog s3://bucket/livestate --data /mnt/host \\
+          --address 0.0.0.0 --token-file /etc/livestate/token
+      livestate serve --deployment livestate.toml --host a
+      livestate serve --processes 4 --changelog file:///var/lib/livestate --data /var/lib/livestate-hosts
     """
     from flight_server.host.arrow_pool import limit_arrow_pool  # noqa: PLC0415  only this needs it
     from flight_server.host.stop_signals import block_stop_signals  # noqa: PLC0415  likewise
@@ -651,12 +652,15 @@ def load(
 
     \b
     Examples:
-      livestate load songs songs.parquet --changelog file:///var/lib/livestate --key song_id livestate load
-      prices prices.csv --changelog s3://bucket/livestate --key shop,item --partition-by shop --type
-      price=DECIMAL(10,2) livestate load sales sales.csv --changelog /var/lib/livestate --key shop --merge
-      "total=sum(amount)" --merge "sales=count()" livestate load visits clicks.csv --changelog
-      /var/lib/livestate --key user --gap "30 minutes" --time at --merge "clicks=count()" livestate load rates
-      rates.csv --changelog /var/lib/livestate --key currency --valid-from at --retention "365 days"
+      livestate load songs songs.parquet --changelog file:///var/lib/livestate --key song_id
+      livestate load prices prices.csv --changelog s3://bucket/livestate --key shop,item \\
+          --partition-by shop --type "price=DECIMAL(10,2)"
+      livestate load sales sales.csv --changelog /var/lib/livestate --key shop \\
+          --merge "total=sum(amount)" --merge "sales=count()"
+      livestate load visits clicks.csv --changelog /var/lib/livestate --key user \\
+          --gap "30 minutes" --time at --merge "clicks=count()"
+      livestate load rates rates.csv --changelog /var/lib/livestate --key currency \\
+          --valid-from at --retention "365 days"
     """
     from engine.changelog import Changelog  # noqa: PLC0415  it imports pyarrow and obstore
     from flight_server.cli.behaviour_text import BehaviourText  # noqa: PLC0415  likewise

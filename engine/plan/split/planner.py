@@ -360,6 +360,7 @@ class Planner:
         if split is None or self.reads_stores(split.merge):
             return None
         aggregating = is_aggregating(split.partial)
+        # What these clauses leave out or put together on a host, the merge does again for all hosts.
         rows = drop_clauses(split.partial, ("order", "limit", "distinct", "group"))
         if not aggregating and not isinstance(self.placer.relation(rows).placement, Spread):
             return None

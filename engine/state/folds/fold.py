@@ -71,15 +71,16 @@ class Fold(Protocol):
     """Makes rows to be stored of the rows of an epoch.
 
     A fold is deterministic: the same commits give the same rows on every replica, whether their epochs are
-    folded one by one or several together, rows concatenated in commit order.
+    folded one by one or several together, rows concatenated in commit order. A large epoch comes in pieces,
+    each of which finds what those before it have left.
     """
 
     def fold(self, rows: pa.RecordBatch, stored: StoredState) -> pa.RecordBatch:
-        """Fold the rows of an epoch.
+        """Fold the rows of an epoch, or of a piece of one.
 
         Args:
             rows: At least one row in the row schema, in commit order, with `TOMBSTONE_COLUMN` behind where a
-                row is a tombstone.
+                row is a tombstone, and `WRITTEN_COLUMN` where retention goes by the time of the commit.
             stored: What the partition has.
 
         Returns:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pyarrow as pa
 import pytest
 
 from engine.changelog import Changelog, append_table
 from engine.model.schema import define_store
 from engine.replica.follower import FollowerOptions
+from flight_server.cli.main import main
 from flight_server.client.client import Client
 from flight_server.client.connection_options import ConnectionOptions
 from flight_server.host.host import HostOptions
@@ -29,11 +32,14 @@ COMMAND = [sys.executable, "-m", "flight_server.cli.main"]
 
 def test_every_command_explains_itself() -> None:
     assert "livestate demo --duration 30" in livestate("--help").stdout
-    for command in ("serve", "sql", "load", "stores", "hosts", "demo", "collect", "migrate"):
+    assert isinstance(main, click.Group)
+    for command in main.commands:
         shown = livestate(command, "--help")
         assert shown.exit_code == 0
-        examples = shown.stdout.partition("Example")[2].splitlines()
-        assert any(line.startswith(f"    livestate {command}") for line in examples), command
+        examples = shown.stdout.partition("Example")[2].partition("\n\n")[0].replace("\\\n", " ").splitlines()
+        assert len(examples) > 1, command
+        for example in examples[1:]:
+            assert len(re.findall(rf"(?<!\S)livestate {command}(?!\S)", example)) == 1, "one command a line"
 
 
 def test_help_imports_nothing_heavy() -> None:
