@@ -108,11 +108,7 @@ def _sample(arrow_type: pa.DataType) -> object:
     """Some value of a type."""
     if pa.types.is_nested(arrow_type):
         return []
-    text = (
-        "2000-01-01"
-        if pa.types.is_temporal(arrow_type)
-        else ""
-        if pa.types.is_string(arrow_type) or pa.types.is_binary(arrow_type)
-        else "0"
-    )
+    if pa.types.is_temporal(arrow_type):
+        return pa.scalar(0, arrow_type).as_py()
+    text = "" if pa.types.is_string(arrow_type) or pa.types.is_binary(arrow_type) else "0"
     return pa.scalar(text).cast(arrow_type).as_py()

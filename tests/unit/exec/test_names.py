@@ -10,6 +10,7 @@ import pytest
 
 from engine.cluster.reports import HostName
 from engine.service import QueryOptions, QueryService, Session
+from engine.statements import column_names
 from tests.support.local_cluster import memory_cluster
 from tests.support.memory_source import MemorySource, memory_view
 from tests.unit.exec.conftest import DEAD, PLAYS, ROWS, SONGS, TITLES
@@ -182,3 +183,17 @@ def test_a_parameter_that_stands_alone_is_text() -> None:
     service = QueryService(MemorySource([memory_view(PLAYS, ROWS)]), OPTIONS)
     assert service.prepare("SELECT $1 AS x").schema == pa.schema([pa.field("x", pa.string())])
     service.close()
+
+
+PARAMETER_TYPES = [
+    *(pa.bool_(), pa.int8(), pa.uint64(), pa.float32(), pa.float64(), pa.decimal128(18, 4), pa.string()),
+    *(pa.binary(), pa.date32(), pa.time64("us"), pa.timestamp("us"), pa.timestamp("us", "UTC")),
+    *(pa.timestamp("ms"), pa.timestamp("ns", "UTC"), pa.list_(pa.int64())),
+]
+
+
+@pytest.mark.parametrize("arrow_type", PARAMETER_TYPES, ids=str)
+def test_a_sample_of_every_type_can_be_made(arrow_type: pa.DataType) -> None:
+    """It stands for a parameter where the engine does not bind a text with NULLs."""
+    sample = column_names._sample(arrow_type)
+    assert pa.scalar(sample, arrow_type).is_valid
