@@ -349,6 +349,9 @@ class WorkerSession:
         while True:
             ready = wait([jobs, inputs], POLL_SECONDS)
             if ends_at is None:
+                if self._deadline.error() is not None:
+                    # It computes, and would not hear that it may stop.
+                    self.kill()
                 self._deadline.check()
             elif not ready and time.monotonic() > ends_at:
                 raise TimeoutError

@@ -20,28 +20,14 @@ import pyarrow as pa
 
 from spark_pipeline import StoreOutput, merged
 from spark_pipeline.pipelines.draws import Draws, words
+from spark_pipeline.pipelines.names import FIRST_NAMES
 from spark_pipeline.pipelines.pipeline import Pipeline, Question, Reference, Topic
 
 PLAYERS = 1_000
 GAMES = ("Asteroids", "Breakout", "Centipede", "Defender", "Frogger", "Galaga")
 COUNTRIES = ("Brazil", "Canada", "France", "India", "Japan", "Kenya", "Norway", "Poland")
 EVENTS_PER_SECOND = 30.0
-_NAMES = (
-    "Ada",
-    "Billie",
-    "Cleo",
-    "Dexter",
-    "Edda",
-    "Frankie",
-    "Greta",
-    "Hank",
-    "Iris",
-    "Jonah",
-    "Kit",
-    "Lena",
-    "Miles",
-    "Nina",
-)
+_NAMES = FIRST_NAMES[:14]
 
 
 def _scores(draws: Draws) -> Mapping[str, Any]:

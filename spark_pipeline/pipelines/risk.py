@@ -25,6 +25,7 @@ from pyspark.sql import functions as F  # noqa: N812  the name that PySpark's ow
 
 from spark_pipeline import StoreOutput, merged
 from spark_pipeline.pipelines.draws import Draws, Integers, words
+from spark_pipeline.pipelines.names import LAST_NAMES
 from spark_pipeline.pipelines.pipeline import Pipeline, Question, Reference, Topic
 
 ACCOUNTS = 1_000
@@ -32,20 +33,7 @@ ASSETS = tuple(f"{first}{second}X" for first in "ABCDEFGH" for second in "KLMNP"
 PORTFOLIOS = ("Growth", "Income", "Index", "Macro", "Small caps", "Value")
 TRADES_PER_SECOND = 40.0
 QUOTES_PER_SECOND = 80.0
-_HOLDERS = (
-    "Ash",
-    "Barrow",
-    "Castle",
-    "Delmar",
-    "Ellery",
-    "Finch",
-    "Grove",
-    "Hale",
-    "Ivers",
-    "Jett",
-    "Knox",
-    "Lowell",
-)
+_HOLDERS = LAST_NAMES[:12]
 _BASE_CENTS = 1_000
 _STEP_CENTS = 700
 _WAVE_SECONDS = 300.0

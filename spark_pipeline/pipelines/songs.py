@@ -6,6 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from spark_pipeline.pipelines.names import FIRST_NAMES, LAST_NAMES
+
 SONGS = 10_000
 GENRES = (
     "Blues",
@@ -118,42 +120,6 @@ _NOUNS = (
     ),
 )
 _ENDINGS = ("", "", "", " Again", " Blues", " Forever", " in June", " No. 2", " Tonight", " (Live)")
-_FIRST = (
-    "Ada",
-    "Billie",
-    "Cleo",
-    "Dexter",
-    "Edda",
-    "Frankie",
-    "Greta",
-    "Hank",
-    "Iris",
-    "Jonah",
-    "Kit",
-    "Lena",
-    "Miles",
-    "Nina",
-    "Otis",
-    "Pearl",
-)
-_LAST = (
-    "Ash",
-    "Barrow",
-    "Castle",
-    "Delmar",
-    "Ellery",
-    "Finch",
-    "Grove",
-    "Hale",
-    "Ivers",
-    "Jett",
-    "Knox",
-    "Lowell",
-    "Marsh",
-    "North",
-    "Quill",
-    "Rivers",
-)
 
 
 def make_songs(seed: int = 1, count: int = SONGS) -> pa.Table:
@@ -167,7 +133,7 @@ def make_songs(seed: int = 1, count: int = SONGS) -> pa.Table:
         `song_id` (int64, from 1), `title`, `artist`, `genre` (strings).
     """
     random = np.random.default_rng(seed)
-    artists = [f"{first} {last}" for first in _FIRST for last in _LAST] + [
+    artists = [f"{first} {last}" for first in FIRST_NAMES for last in LAST_NAMES] + [
         f"The {a} {n}s" for a in _ADJECTIVES for n in _NOUNS[::8]
     ]
     chosen = random.integers(0, len(artists), count)
