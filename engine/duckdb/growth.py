@@ -11,6 +11,7 @@ Which functions these are is found in the engine's own catalogue (`tests/unit/ex
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 MAX_TEXT = 16 << 10
 """Characters of a text that is planned in this process."""
@@ -78,8 +79,12 @@ def needs_worker(sql: str) -> bool:
     Args:
         sql: A statement in DuckDB's dialect.
     """
-    if len(sql) > MAX_TEXT:
-        return True
+    return len(sql) > MAX_TEXT or _can_grow(sql)
+
+
+@lru_cache(256)
+def _can_grow(sql: str) -> bool:
+    """Remembered, because a statement asks more than once: when it is bound, and when it runs."""
     text = sql.lower()
     calls = _CALL.findall(text)
     if not _IN_WORKER.isdisjoint(calls) or _MULTIPLYING.search(text):
