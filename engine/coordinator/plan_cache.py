@@ -19,10 +19,11 @@ from engine.exec.fallbacks import PIECE_RULES, PLAN_REFUSALS, Fallback, log_fall
 from engine.exec.fragment_cache import FragmentCache
 from engine.exec.local_executor import BindableStatement, LocalExecutor
 from engine.model.schema import StoreDefinition, StoreName
+from engine.plan.logical.trees import PART_PREFIX
 from engine.plan.plans import CountPlan, RowsPlan
 from engine.plan.query_text import QueryText, ReadColumn, fragment_text, merge_text, text_over_scans
 from engine.plan.split.gather_stores import gather
-from engine.plan.split.nodes import PART_PREFIX, Fragment, SplitPlan
+from engine.plan.split.nodes import Fragment, SplitPlan
 from engine.plan.split.sizes import Sizes
 from engine.plan.split.split import split
 from engine.plan.split.streamed_merges import is_read_once
@@ -146,13 +147,13 @@ class PlanCache:
         bindable = self._local.bind(request)
         if isinstance(bindable.statement.plan, RowsPlan | CountPlan):
             return _one_store_plan(request.statement, bindable)
-        bound = bindable.statement.bound
+        logical = bindable.statement.logical
         try:
-            return self._make_ready(request, bindable, split(bound, sizes))
+            return self._make_ready(request, bindable, split(logical, sizes))
         except PLAN_REFUSALS as error:
             log_fallback(Fallback.GATHER_PIECES, error)
         try:
-            plan = split(bound, sizes, PIECE_RULES)
+            plan = split(logical, sizes, PIECE_RULES)
             return self._make_ready(request, bindable, plan, Fallback.GATHER_PIECES)
         except PLAN_REFUSALS as error:
             log_fallback(Fallback.GATHER_ALL, error)
@@ -170,7 +171,7 @@ class PlanCache:
         """
         bindable = self._local.bind(request)
         try:
-            plan = gather(bindable.statement.bound)
+            plan = gather(bindable.statement.bound, bindable.statement.predicates)
             return self._make_ready(request, bindable, plan, Fallback.GATHER_ALL)
         except NotBoundError as error:
             raise Defect(

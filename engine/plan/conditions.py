@@ -26,13 +26,21 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
+from engine.plan.logical.plan import LogicalPlan
+from engine.plan.logical.selects import (
+    DROPPING_SIDES,
+    FILTERING_KINDS,
+    conditions_on_table,
+    kind_of,
+    side_of,
+)
 from engine.plan.predicates import (
     OPAQUE,
     AllOf,
     IsAmong,
     IsListed,
     Predicate,
-    listed_name,
+    listed_table,
     operand_of,
     predicate_of,
 )
@@ -60,15 +68,14 @@ _SELECT_PARTS = frozenset(
 )
 _TABLE_PARTS = frozenset({"this", "alias"})
 _FILTER_PARTS = frozenset({"expressions", "from_", "where"})
-_SIDES_THAT_DROP = ("", "LEFT")
-_FILTERING_JOINS = ("", "INNER", "CROSS", "SEMI")
 
 
-def conditions(bound: BoundStatement) -> tuple[Predicate, ...]:
+def conditions(bound: BoundStatement, logical: LogicalPlan | None) -> tuple[Predicate, ...]:
     """What is known of the rows that a statement can need.
 
     Args:
         bound: The statement.
+        logical: Its logical plan, which says the most of each store; None where there is none.
 
     Returns:
         For each reference, a predicate that holds for every row that can matter.
@@ -78,10 +85,11 @@ def conditions(bound: BoundStatement) -> tuple[Predicate, ...]:
     lists = bound.list_schemas
     indexes = {reference.scan: index for index, reference in enumerate(bound.references)}
     found: list[Predicate] = [OPAQUE] * len(indexes)
-    for select in bound.tree.find_all(exp.Select):
-        clause = _FromClause(select, bound.references, indexes, lists)
-        for index, predicate in clause.conditions():
-            found[index] = predicate if found[index] == OPAQUE else AllOf((found[index], predicate))
+    for query in (bound.tree,) if logical is None else logical.queries:
+        for select in query.find_all(exp.Select):
+            clause = _FromClause(select, bound.references, indexes, lists)
+            for index, predicate in clause.conditions():
+                found[index] = predicate if found[index] == OPAQUE else AllOf((found[index], predicate))
     return tuple(found)
 
 
@@ -234,34 +242,17 @@ class _FromClause:
             return {
                 label: [row[index] for row in rows if row is not None] for index, label in enumerate(labels)
             }, None
-        listed = listed_name(query, self._lists)
-        return None if listed is None else (None, (listed, tuple(_listed_labels(names, self._lists[listed]))))
+        listed = listed_table(query, self._lists)
+        return None if listed is None else (None, (listed[0], tuple(_listed_labels(names, listed[1]))))
 
     def _condition(self, source: _Source) -> Predicate:
-        conjuncts = list(self._conjuncts(source))
+        conjuncts = list(conditions_on_table(self._select, source.order))
         parts = [
             predicate_of(conjunct, lambda column: self._resolve(column, source), self._lists)
             for conjunct in conjuncts
         ]
         parts += self._constant_joins(source, conjuncts)
         return AllOf(tuple(part for part in parts if part != OPAQUE))
-
-    def _conjuncts(self, source: _Source) -> Iterator[exp.Expr]:
-        """Conditions that rows of a source must meet to matter, as the module's text argues."""
-        where = self._select.args.get("where")
-        hidden = source.join is not None and str(source.join.args.get("kind") or "").upper() in {
-            "SEMI",
-            "ANTI",
-        }
-        if where is not None and not hidden:
-            yield from _split(where.this)
-        for order, join in enumerate(self._joins(), 1):
-            side, variant = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
-            on = join.args.get("on")
-            right = order == source.order and side in _SIDES_THAT_DROP
-            left = order > source.order and side == "" and variant in _FILTERING_JOINS and not hidden
-            if on is not None and (right or left):
-                yield from _split(on)
 
     def _constant_joins(self, source: _Source, conjuncts: Sequence[exp.Expr]) -> Iterator[Predicate]:
         """Equalities with columns of a table of constants: the row must equal one of its rows in all of them.
@@ -296,9 +287,10 @@ class _FromClause:
         join = self._sources[1].join
         if join is None:
             return []
-        side, variant = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
         dropped = (
-            (side in _SIDES_THAT_DROP) if source.order == 1 else (side == "" and variant in _FILTERING_JOINS)
+            side_of(join) in DROPPING_SIDES
+            if source.order == 1
+            else not side_of(join) and kind_of(join) in FILTERING_KINDS
         )
         names = [name.name.lower() for name in join.args.get("using") or ()]
         known = (source.columns or frozenset()) & (constants.columns or frozenset())
@@ -416,9 +408,9 @@ def _labels(names: Sequence[str], width: int) -> list[str]:
     return [names[index] if index < len(names) else f"col{index}" for index in range(width)]
 
 
-def _listed_labels(names: Sequence[str], listed: pa.Schema) -> list[str]:
-    """Column names of a table that is read as it is: those that its alias gives, then its own."""
-    return [names[index] if index < len(names) else name.lower() for index, name in enumerate(listed.names)]
+def _listed_labels(names: Sequence[str], outputs: Sequence[str]) -> list[str]:
+    """Column names of a list: those that its alias gives, then those of the query that reads it."""
+    return [names[index] if index < len(names) else name.lower() for index, name in enumerate(outputs)]
 
 
 def _operands(row: exp.Expr) -> list[Operand] | None:
@@ -427,13 +419,3 @@ def _operands(row: exp.Expr) -> list[Operand] | None:
     found = [operand_of(value) for value in row.expressions]
     known = [operand for operand in found if operand is not UNKNOWN]
     return known if len(known) == len(found) else None
-
-
-def _split(condition: exp.Expr) -> Iterator[exp.Expr]:
-    while isinstance(condition, exp.Paren):
-        condition = condition.this
-    if isinstance(condition, exp.And):
-        for part in condition.flatten():
-            yield from _split(part)
-    else:
-        yield condition

@@ -15,8 +15,10 @@ from sqlglot import exp
 
 from engine.plan.conditions import conditions
 from engine.plan.intervals import IntervalFinder
+from engine.plan.logical.logical_plan import logical_plan
+from engine.plan.logical.plan import LogicalPlan
 from engine.plan.points import PointFinder
-from engine.plan.predicates import OPAQUE, AllOf, Predicate, operand_of, predicate_of
+from engine.plan.predicates import OPAQUE, AllOf, Predicate, is_opaque, operand_of, predicate_of
 from engine.plan.values import Arguments, Constant, Operand, Parameter
 from engine.scan import RowFilter
 from engine.sql.bind import BoundStatement, StoreReference
@@ -94,10 +96,13 @@ class EnginePlan:
     Attributes:
         bound: The statement.
         predicates: For each reference, what holds for every row that can matter.
+        logical: The logical plan; None where there is none, or where nothing is to be learned from it, as the
+            statement is one SELECT from one table.
     """
 
     bound: BoundStatement
     predicates: tuple[Predicate, ...]
+    logical: LogicalPlan | None
 
 
 Plan = RowsPlan | CountPlan | EnginePlan
@@ -113,7 +118,21 @@ def plan(bound: BoundStatement) -> Plan:
         The plan. `RowsPlan` may still need the engine: its predicate must turn out to be points (see
         `wanted_rows`).
     """
-    return _count_plan(bound) or _rows_plan(bound) or EnginePlan(bound, conditions(bound))
+    return _count_plan(bound) or _rows_plan(bound) or _engine_plan(bound)
+
+
+def _engine_plan(bound: BoundStatement) -> EnginePlan:
+    logical = None if _is_one_select(bound.tree) else logical_plan(bound)
+    return EnginePlan(bound, conditions(bound, logical), logical)
+
+
+def _is_one_select(tree: exp.Expr | None) -> bool:
+    """Whether a statement is one SELECT from one table."""
+    return (
+        isinstance(tree, exp.Select)
+        and not tree.args.get("joins")
+        and all(found is tree for found in tree.find_all(exp.Query))
+    )
 
 
 def _count_plan(bound: BoundStatement) -> CountPlan | None:
@@ -160,7 +179,7 @@ def _rows_plan(bound: BoundStatement) -> RowsPlan | None:
     predicate = None
     if where is not None:
         predicate = predicate_of(where.this, lambda column: _column(column, reference), bound.list_schemas)
-        if _has_opaque(predicate) or _renames(outputs, reference):
+        if is_opaque(predicate) or _renames(outputs, reference):
             return None
     return RowsPlan(reference, outputs, predicate, count)
 
@@ -240,11 +259,6 @@ def _limit(limit: exp.Limit) -> Operand | None:
         if isinstance(operand, Constant) and type(operand.value) is int and operand.value >= 0
         else None
     )
-
-
-def _has_opaque(predicate: Predicate) -> bool:
-    parts = getattr(predicate, "parts", None)
-    return predicate == OPAQUE if parts is None else any(_has_opaque(part) for part in parts)
 
 
 def wanted_rows(predicate: Predicate, reference: StoreReference, arguments: Arguments) -> RowFilter:

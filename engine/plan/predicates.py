@@ -99,6 +99,7 @@ class Opaque:
 Predicate = Compare | IsAmong | IsListed | IsAnyOf | StartsWith | AllOf | AnyOf | Opaque
 
 OPAQUE = Opaque()
+
 ColumnResolver = Callable[[exp.Column], str | None]
 """The store's column that a column expression surely means; None if it means, or might mean,
 something else.
@@ -111,6 +112,12 @@ _COMPARISONS: dict[type[exp.Expr], tuple[Comparison, Comparison]] = {
     exp.GT: (Comparison.GREATER, Comparison.LESS),
     exp.GTE: (Comparison.GREATER_EQUAL, Comparison.LESS_EQUAL),
 }
+
+
+def is_opaque(predicate: Predicate) -> bool:
+    """Whether planning does not understand all of a predicate."""
+    parts = getattr(predicate, "parts", None)
+    return predicate == OPAQUE if parts is None else any(map(is_opaque, parts))
 
 
 def predicate_of(node: exp.Expr, resolve: ColumnResolver, lists: Mapping[str, pa.Schema]) -> Predicate:
@@ -227,40 +234,51 @@ def _row(columns: exp.Expr, rows: list[exp.Expr], resolve: ColumnResolver) -> Pr
 def _list_predicate(node: exp.In, resolve: ColumnResolver, lists: Mapping[str, pa.Schema]) -> Predicate:
     """`x IN (SELECT col0 FROM "__list_0")`, and with `*` for rows of several columns."""
     query = node.args["query"]
-    name = listed_name(query.this if isinstance(query, exp.Subquery) else query, lists)
+    listed = listed_table(query, lists)
     parts = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
     names = tuple(name for name in (_column(part, resolve) for part in parts) if name is not None)
     if (
-        name is None
+        listed is None
         or len(names) != len(parts)
         or len(set(names)) != len(names)
-        or len(names) != len(lists[name])
+        or len(names) != len(listed[1])
     ):
         return OPAQUE
-    return IsListed(names, name, tuple(range(len(names))))
+    return IsListed(names, listed[0], tuple(range(len(names))))
 
 
-def listed_name(query: exp.Expr | None, lists: Mapping[str, pa.Schema]) -> str | None:
-    """The long literal list that a query reads unchanged.
+def listed_table(
+    query: exp.Expr | None, lists: Mapping[str, pa.Schema]
+) -> tuple[str, tuple[str, ...]] | None:
+    """The long literal list, or table of gathered rows, that a query reads unchanged.
 
     Args:
         query: Any query.
         lists: Columns of the lists by name.
 
     Returns:
-        The name of the list, if the query is `SELECT * FROM list` or `SELECT col0 FROM list` as lifting
-        writes them.
+        The name of the list, and those of the query's outputs, if the query is `SELECT * FROM list`, or has
+        all columns of it in their order; None otherwise.
     """
+    if isinstance(query, exp.Subquery) and {name for name, value in query.args.items() if value} == {"this"}:
+        query = query.this
     if not isinstance(query, exp.Select) or {name for name, value in query.args.items() if value} != {
         "expressions",
         "from_",
     }:
         return None
     table, outputs = query.args["from_"].this, query.expressions
-    if not isinstance(table, exp.Table) or table.name not in lists or len(outputs) != 1:
+    if not isinstance(table, exp.Table) or table.name not in lists:
         return None
-    single = len(lists[table.name]) == 1 and isinstance(outputs[0], exp.Column) and outputs[0].name == "col0"
-    return str(table.name) if single or isinstance(outputs[0], exp.Star) else None
+    names = lists[table.name].names
+    if len(outputs) == 1 and isinstance(outputs[0], exp.Star):
+        return str(table.name), tuple(names)
+    columns = [output.this if isinstance(output, exp.Alias) else output for output in outputs]
+    if not all(isinstance(found, exp.Column) and isinstance(found.this, exp.Identifier) for found in columns):
+        return None
+    if [found.name for found in columns] != names or any(found.db for found in columns):
+        return None
+    return str(table.name), tuple(output.alias_or_name for output in outputs)
 
 
 def _prefix(node: exp.Expr, resolve: ColumnResolver) -> Predicate:

@@ -14,6 +14,8 @@ from engine.errors import InvalidInput, Unsupported
 from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.arguments import suggested_types
 from engine.plan.key_lookup import KeyLookup, key_lookup
+from engine.plan.logical.logical_plan import logical_plan
+from engine.plan.logical.plan import LogicalPlan
 from engine.plan.plans import EnginePlan, Plan, RowsPlan, plan
 from engine.plan.predicates import OPAQUE, Predicate
 from engine.sql.bind import BoundStatement, bind
@@ -52,6 +54,12 @@ class ReadyStatement:
             return self.plan.predicates
         known = self.plan.predicate if isinstance(self.plan, RowsPlan) else None
         return tuple(known or OPAQUE for _ in self.bound.references)
+
+    @cached_property
+    def logical(self) -> LogicalPlan | None:
+        """The logical plan; None where there is none."""
+        known = self.plan.logical if isinstance(self.plan, EnginePlan) else None
+        return logical_plan(self.bound) if known is None else known
 
     @cached_property
     def has_fixed_columns(self) -> bool:

@@ -18,7 +18,6 @@ from engine.changelog import Changelog, open_appender
 from engine.duckdb.results import conversion, result_schema
 from engine.exec.fallbacks import PIECE_RULES
 from engine.model.schema import Epoch, GroupName
-from engine.plan.split.gather_stores import gather
 from engine.plan.split.rules import RULES
 from engine.plan.split.sizes import Sizes, StoreSize
 from engine.replica.follower import FollowerOptions
@@ -27,7 +26,7 @@ from tests.oracle.datasets import Dataset, Store
 from tests.oracle.plain_duckdb import with_literals
 from tests.support.local_cluster import FLOWING, SMALL, Cluster, following_cluster, host_names, memory_cluster
 from tests.support.split_runner import SplitRunner
-from tests.support.splitting import split_or_gather
+from tests.support.splitting import gather_plan, split_or_gather
 
 COORDINATOR_LOGS = ("engine.coordinator", "engine.exec.fallbacks")
 FOLLOW = FollowerOptions(poll_seconds=0.01, state=StateOptions(block_rows=8, fan_out=3))
@@ -104,7 +103,7 @@ class SplitSystem:
         except ROW_FAILURES:
             # As a coordinator does: an expression may meet rows before what would have left them out on one
             # host.
-            plan = gather(bound)
+            plan = gather_plan(bound)
             found = self._runner.run(plan, bound)
         schema = result_schema(found.schema)
         convert = conversion(found.schema, schema)

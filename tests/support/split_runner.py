@@ -19,7 +19,8 @@ from sqlglot.errors import ErrorLevel
 
 from engine.model.partitioning import partition_of
 from engine.model.schema import StoreDefinition, StoreName
-from engine.plan.split.nodes import PART_PREFIX, Fragment, SelectSplit, SplitPlan
+from engine.plan.logical.trees import PART_PREFIX
+from engine.plan.split.nodes import Fragment, SelectSplit, SplitPlan
 from engine.sql.bind import BoundStatement, StoreReference, bind
 from engine.sql.literals import lift
 from engine.sql.parameters import fix_types

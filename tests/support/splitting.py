@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from engine.plan.conditions import conditions
+from engine.plan.logical.logical_plan import logical_plan
+from engine.plan.logical.rewrite import Rewrite
+from engine.plan.logical.rewrites import REWRITES
 from engine.plan.split.gather_stores import gather
 from engine.plan.split.nodes import SplitPlan
 from engine.plan.split.planner import NotPlannedError, Rule
@@ -14,10 +18,19 @@ from engine.sql.bind import BoundStatement
 
 
 def split_or_gather(
-    bound: BoundStatement, sizes: Sizes | None = None, rules: Sequence[Rule] = RULES
+    bound: BoundStatement,
+    sizes: Sizes | None = None,
+    rules: Sequence[Rule] = RULES,
+    rewrites: Sequence[Rewrite] = REWRITES,
 ) -> SplitPlan:
     """The plan of a statement, by gathering where no other is proved right."""
+    logical = logical_plan(bound, rewrites)
     try:
-        return split(bound, sizes or Sizes(), rules)
+        return split(logical, sizes or Sizes(), rules)
     except NotPlannedError:
-        return gather(bound)
+        return gather_plan(bound)
+
+
+def gather_plan(bound: BoundStatement) -> SplitPlan:
+    """The plan by which rows are gathered."""
+    return gather(bound, conditions(bound, logical_plan(bound)))

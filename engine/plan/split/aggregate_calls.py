@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from engine.plan.split.function_properties import is_aggregate
+from engine.plan.logical.function_properties import is_aggregate
 from engine.sql.functions import function_name
 
 _WRAPPERS = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)

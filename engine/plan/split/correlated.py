@@ -20,10 +20,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
-from engine.plan.split.equalities import Equalities
+from engine.plan.logical.equalities import Equalities
+from engine.plan.logical.trees import location_text, unwrap
 from engine.plan.split.joins import Item, known_types
-from engine.plan.split.placement import Key, Placement, Spread
-from engine.plan.split.trees import location_text, unwrap
+from engine.plan.split.placement import Key, Placement, Spread, are_connected
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def is_key_correlated(
         }
     )
     equalities = Equalities(where, types)
-    return any(equalities.connect(mine, theirs) for mine in rows.keys for theirs in outer)
+    return any(are_connected(mine, theirs, equalities) for mine in rows.keys for theirs in outer)
 
 
 def is_local_membership(query: exp.Query, rows: Spread, names: Sequence[str], frame: Frame) -> bool:

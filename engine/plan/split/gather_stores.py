@@ -10,14 +10,14 @@ are those of the stores; the order of rows is no more certain than on one host.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from itertools import count
 
 import pyarrow as pa
 from sqlglot import exp
 
-from engine.plan.conditions import conditions
+from engine.plan.logical.trees import PART_PREFIX, column, conjunction, disjunction, select_from, table
 from engine.plan.predicates import (
     AllOf,
     AnyOf,
@@ -30,8 +30,7 @@ from engine.plan.predicates import (
     Predicate,
     StartsWith,
 )
-from engine.plan.split.nodes import PART_PREFIX, Fragment, SplitPlan
-from engine.plan.split.trees import column, conjunction, disjunction, select_from, table
+from engine.plan.split.nodes import Fragment, SplitPlan
 from engine.plan.values import UNKNOWN, Constant, Operand
 from engine.sql.bind import BoundStatement, StoreReference
 
@@ -46,11 +45,12 @@ _COMPARISONS: dict[Comparison, type[exp.Binary]] = {
 }
 
 
-def gather(bound: BoundStatement) -> SplitPlan:
+def gather(bound: BoundStatement, predicates: Sequence[Predicate]) -> SplitPlan:
     """Split a statement into its references and itself.
 
     Args:
         bound: A statement with a tree.
+        predicates: For each reference, what holds for every row that can matter.
 
     Returns:
         One fragment a reference, and the statement over them.
@@ -68,7 +68,7 @@ def gather(bound: BoundStatement) -> SplitPlan:
         Fragment(
             parts[reference.scan], _rows(reference, predicate, bound.list_schemas), (reference,), (), RULE
         )
-        for reference, predicate in zip(bound.references, conditions(bound), strict=True)
+        for reference, predicate in zip(bound.references, predicates, strict=True)
     )
     return SplitPlan((RULE,) * len(fragments), fragments, merge)
 

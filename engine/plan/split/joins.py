@@ -33,9 +33,9 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from sqlglot import exp
 
-from engine.plan.split.equalities import Equalities
-from engine.plan.split.placement import Everywhere, Key, Placement, Relation, Spread
-from engine.plan.split.trees import column_named, free_aliases, used_arguments
+from engine.plan.logical.equalities import Equalities
+from engine.plan.logical.trees import column_named, free_aliases, used_arguments
+from engine.plan.split.placement import Everywhere, Key, Placement, Relation, Spread, are_connected
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ def connections(
         for mine, theirs in (
             (mine, theirs) for other in group[:index] for mine in _keys(item) for theirs in _keys(other)
         ):
-            if all_known.connect(mine, theirs) and not known.connect(mine, theirs):
+            if are_connected(mine, theirs, all_known) and not are_connected(mine, theirs, known):
                 new = [
                     _equality(left, right, all_known)
                     for left, right in zip(theirs.columns, mine.columns, strict=True)
@@ -222,7 +222,7 @@ def _keys(item: Item) -> tuple[Key, ...]:
 
 
 def _are_connected(first: Item, second: Item, equalities: Equalities) -> bool:
-    return any(equalities.connect(mine, theirs) for mine in _keys(first) for theirs in _keys(second))
+    return any(are_connected(mine, theirs, equalities) for mine in _keys(first) for theirs in _keys(second))
 
 
 def _place_around_inner(items: Sequence[Item], equalities: Equalities) -> Placement | None:
@@ -272,7 +272,7 @@ def _place_join(left: Placement | None, item: Item, equalities: Equalities) -> P
     right, join = item.relation.placement, item.join
     mine = left.keys if isinstance(left, Spread) else ()
     theirs = right.keys if isinstance(right, Spread) else ()
-    pairs = [(one, other) for one in mine for other in theirs if equalities.connect(one, other)]
+    pairs = [(one, other) for one in mine for other in theirs if are_connected(one, other, equalities)]
     if isinstance(left, Spread) and isinstance(right, Spread) and not pairs:
         return None
     if join.side == "FULL":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from engine.plan.split.function_properties import is_aggregate, is_volatile
+from engine.plan.logical.function_properties import is_aggregate, is_volatile
 from engine.sql.functions import ROW_MAKING_FUNCTIONS, function_name
 
 _NOT_A_VALUE = (

@@ -8,9 +8,6 @@ from sqlglot import exp
 
 from engine.sql.bind import StoreReference
 
-PART_PREFIX = "__part_"
-"""Tables of fragments' rows are named `__part_0`, `__part_1`, …; a store cannot have such a name."""
-
 
 @dataclass(frozen=True)
 class Fragment:

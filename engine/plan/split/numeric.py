@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from engine.errors import InvalidInput
 from engine.model.sql_types import sql_type
-from engine.plan.split.trees import text
+from engine.plan.logical.trees import text
 
 _SAME_AS_BOTH = (exp.Add, exp.Sub, exp.Mod, exp.IntDiv)
 _SAME_AS_FIRST = (exp.Neg, exp.Paren, exp.Abs, exp.Round, exp.Ceil, exp.Floor)

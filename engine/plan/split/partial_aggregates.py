@@ -30,11 +30,11 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
+from engine.plan.logical.trees import conjunction, text
 from engine.plan.split.aggregate_calls import AggregateCall, call_of, filter_aggregate
 from engine.plan.split.movable import has_columns, is_movable
 from engine.plan.split.numeric import is_number
 from engine.plan.split.partials import NotSplitError, PartialRows
-from engine.plan.split.trees import conjunction, text
 
 Entry = Callable[[AggregateCall, PartialRows], exp.Expr]
 

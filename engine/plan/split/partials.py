@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from engine.plan.split.trees import column, named_output, select_from, table, text
+from engine.plan.logical.trees import column, named_output, select_from, table, text
 
 OUTPUT_PREFIXES = ("__key_", "__value_", "__row_", "__kind", "__out_", "__sort_")
 """Columns of partial rows are named with these; a SELECT with an output of such a name is not split."""

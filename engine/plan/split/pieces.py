@@ -23,12 +23,9 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from engine.plan.split.correlated import Frame
-from engine.plan.split.function_properties import is_volatile
-from engine.plan.split.joins import Item, is_inner_only, known_types, place_joins
-from engine.plan.split.place import Placer, where_of
-from engine.plan.split.placement import Spread
-from engine.plan.split.trees import (
+from engine.plan.logical.function_properties import is_volatile
+from engine.plan.logical.selects import set_where, where_of
+from engine.plan.logical.trees import (
     column,
     conjunction,
     conjuncts,
@@ -40,6 +37,10 @@ from engine.plan.split.trees import (
     table,
     unique_name,
 )
+from engine.plan.split.correlated import Frame
+from engine.plan.split.joins import Item, is_inner_only, known_types, place_joins
+from engine.plan.split.place import Placer
+from engine.plan.split.placement import Spread
 
 
 @dataclass(frozen=True)
@@ -177,12 +178,6 @@ def move_conditions_into_where(select: exp.Select, items: Sequence[Item]) -> Non
         for part in ("on", "kind", "side"):
             join.set(part, None)
     set_where(select, where)
-
-
-def set_where(select: exp.Select, conditions: Sequence[exp.Expr]) -> None:
-    """Give a SELECT the conjuncts of its WHERE."""
-    condition = conjunction(conditions)
-    select.set("where", None if condition is None else exp.Where(this=condition))
 
 
 def put_in_place(select: exp.Select, piece: Piece, part: str) -> exp.Table:

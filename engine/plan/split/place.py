@@ -8,8 +8,19 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from sqlglot import exp
 
+from engine.plan.logical.function_properties import is_volatile
+from engine.plan.logical.resolve import output_names
+from engine.plan.logical.selects import where_of
+from engine.plan.logical.trees import (
+    conjuncts,
+    expressions_of,
+    free_aliases,
+    location_text,
+    own_nodes,
+    own_queries,
+    tables_of,
+)
 from engine.plan.split.correlated import Frame, is_key_correlated, is_local_membership
-from engine.plan.split.function_properties import is_volatile
 from engine.plan.split.joins import Item, JoinType, join_type, known_types, place_joins
 from engine.plan.split.place_selects import place_select
 from engine.plan.split.place_set_operations import place_set_operation
@@ -21,16 +32,6 @@ from engine.plan.split.placement import (
     projected_placement,
     relation_under_alias,
     store_relation,
-)
-from engine.plan.split.resolve import output_names
-from engine.plan.split.trees import (
-    conjuncts,
-    expressions_of,
-    free_aliases,
-    location_text,
-    own_nodes,
-    own_queries,
-    tables_of,
 )
 from engine.sql.bind import StoreReference
 
@@ -226,12 +227,6 @@ def _output_types(select: exp.Select, known: Mapping[str, pa.DataType]) -> Mappi
         for output in select.expressions
         if (name := location_text(output.this)) is not None and name in known
     }
-
-
-def where_of(select: exp.Select) -> list[exp.Expr]:
-    """The conjuncts of a SELECT's WHERE."""
-    where = select.args.get("where")
-    return list(conjuncts(where.this)) if where is not None else []
 
 
 def scans_of(node: exp.Expr, references: Collection[str], ctes: Mapping[str, exp.Query]) -> Iterator[str]:

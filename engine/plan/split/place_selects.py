@@ -23,9 +23,9 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from engine.plan.logical.selects import is_aggregating, windows_of
+from engine.plan.logical.trees import place_texts, used_arguments
 from engine.plan.split.placement import Everywhere, Key, Placement, Spread
-from engine.plan.split.scopes import has_aggregate
-from engine.plan.split.trees import expressions_of, own_nodes, place_texts, used_arguments
 
 _ROW_BY_ROW = frozenset({"expressions", "from_", "joins", "where"})
 
@@ -64,23 +64,6 @@ def place_select(select: exp.Select, rows: Placement) -> Placement | None:
         if not rows.has_key_in(place_texts(members)):
             return None
     return rows
-
-
-def is_aggregating(select: exp.Select) -> bool:
-    """Whether a SELECT makes groups."""
-    if select.args.get("group") is not None or select.args.get("having") is not None:
-        return True
-    clauses = (select.args.get(name) for name in ("qualify", "order"))
-    return any(has_aggregate(part) for part in (*select.expressions, *clauses) if part is not None)
-
-
-def windows_of(select: exp.Select) -> list[exp.Window]:
-    """The window functions of a SELECT itself."""
-    if select.find(exp.Window) is None:
-        return []
-    return [
-        node for part in expressions_of(select) for node in own_nodes(part) if isinstance(node, exp.Window)
-    ]
 
 
 def makes_rows_of_many(query: exp.Query) -> bool:

@@ -21,7 +21,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from engine.model.schema import StoreDefinition
-from engine.plan.split.trees import column_text, location_text
+from engine.plan.logical.equalities import Equalities
+from engine.plan.logical.trees import column_text, location_text
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,14 @@ class Key:
     def is_in(self, texts: Collection[str]) -> bool:
         """Whether rows that agree in some expressions agree in this key, and are on one host therefore."""
         return not self.has_nulls and all(not names.isdisjoint(texts) for names in self.columns)
+
+
+def are_connected(first: Key, second: Key, equalities: Equalities) -> bool:
+    """Whether two keys have one layout and are equal, place by place."""
+    return first.layout == second.layout and all(
+        any(equalities.are_equal(one, other) for one in mine for other in theirs)
+        for mine, theirs in zip(first.columns, second.columns, strict=True)
+    )
 
 
 @dataclass(frozen=True)

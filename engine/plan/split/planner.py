@@ -13,17 +13,10 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 from sqlglot import exp
 
-from engine.plan.split.correlated import Frame
-from engine.plan.split.joins import known_types
-from engine.plan.split.nodes import PART_PREFIX, Fragment, SelectSplit, SplitPlan
-from engine.plan.split.numeric import note_types
-from engine.plan.split.pieces import Piece, put_in_place
-from engine.plan.split.place import Placer, scans_of, where_of
-from engine.plan.split.place_selects import is_aggregating
-from engine.plan.split.placement import Everywhere, Spread
-from engine.plan.split.resolve import Resolved
-from engine.plan.split.sizes import Estimator, Sizes
-from engine.plan.split.trees import (
+from engine.plan.logical.plan import LogicalPlan
+from engine.plan.logical.selects import is_aggregating, where_of
+from engine.plan.logical.trees import (
+    PART_PREFIX,
     drop_clauses,
     expressions_of,
     free_aliases,
@@ -32,6 +25,14 @@ from engine.plan.split.trees import (
     text,
     unique_name,
 )
+from engine.plan.split.correlated import Frame
+from engine.plan.split.joins import known_types
+from engine.plan.split.nodes import Fragment, SelectSplit, SplitPlan
+from engine.plan.split.numeric import note_types
+from engine.plan.split.pieces import Piece, put_in_place
+from engine.plan.split.place import Placer, scans_of
+from engine.plan.split.placement import Everywhere, Spread
+from engine.plan.split.sizes import Estimator, Sizes
 
 COORDINATOR = "coordinator"
 
@@ -130,7 +131,7 @@ class Planner:
     """Plans one statement, whose resolved trees it changes in place.
 
     Attributes:
-        resolved: The statement.
+        logical: The statement.
         sizes: How big stores are.
         rules: The rules, in the order in which they are tried.
         fragments: The fragments so far, in order.
@@ -138,17 +139,17 @@ class Planner:
         estimator: Says how many bytes rows are.
     """
 
-    resolved: Resolved
+    logical: LogicalPlan
     sizes: Sizes
     rules: Sequence[Rule]
     fragments: list[Fragment] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.placer = Placer(self.resolved.references, dict(self.resolved.ctes), self.resolved.has_volatile)
-        self.estimator = Estimator(self.sizes, self.resolved.references, self.placer.ctes)
+        self.placer = Placer(self.logical.references, dict(self.logical.ctes), self.logical.has_volatile)
+        self.estimator = Estimator(self.sizes, self.logical.references, self.placer.ctes)
         self._known: dict[tuple[str, ...], str] = {}
         self._stores = {
-            scan: reference.definition.name for scan, reference in self.resolved.references.items()
+            scan: reference.definition.name for scan, reference in self.logical.references.items()
         }
 
     def plan(self) -> SplitPlan:
@@ -163,8 +164,8 @@ class Planner:
         for rule in self.rules:
             if isinstance(rule, StatementRule):
                 rule.apply(self)
-        self.prepare(self.resolved.tree, ())
-        plan = self._plan_of(self.answer(self.resolved.tree))
+        self.prepare(self.logical.tree, ())
+        plan = self._plan_of(self.answer(self.logical.tree))
         for rule in self.rules:
             if isinstance(rule, PlanRule):
                 plan = rule.apply(plan)
@@ -236,7 +237,7 @@ class Planner:
 
     def reads_stores(self, query: exp.Expr) -> bool:
         """Whether a tree reads a store, itself or by a common table expression."""
-        return any(True for _ in scans_of(query, self.resolved.references, self.placer.ctes))
+        return any(True for _ in scans_of(query, self.logical.references, self.placer.ctes))
 
     def _check_is_local(self, tree: exp.Query) -> None:
         if self.reads_stores(tree):
@@ -251,9 +252,7 @@ class Planner:
         # In the statement's order: that of a tree's nodes is not the same in every process.
         inputs = tuple(part for part in self.placer.parts if part in tables)
         name = f"{PART_PREFIX}{len(self.fragments)}"
-        references = tuple(
-            reference for scan, reference in self.resolved.references.items() if scan in tables
-        )
+        references = tuple(reference for scan, reference in self.logical.references.items() if scan in tables)
         self.fragments.append(Fragment(name, whole, references, inputs, rule if references else COORDINATOR))
         self.placer.parts[name] = types
         return name
@@ -264,8 +263,8 @@ class Planner:
 
     def new_alias(self, name: str) -> str:
         """An alias that the statement has not, like a name."""
-        alias = unique_name(name, self.resolved.aliases)
-        self.resolved.aliases.add(alias)
+        alias = unique_name(name, self.logical.aliases)
+        self.logical.aliases.add(alias)
         return alias
 
     def _attach_ctes(self, tree: exp.Query) -> exp.Query:
@@ -327,9 +326,7 @@ class Planner:
         (index,) = (index for index, fragment in enumerate(self.fragments) if fragment.name == part)
         fragment = self.fragments[index]
         wanted = {scan, *(reference.scan for reference in fragment.references)}
-        references = tuple(
-            reference for name, reference in self.resolved.references.items() if name in wanted
-        )
+        references = tuple(reference for name, reference in self.logical.references.items() if name in wanted)
         self.fragments[index] = replace(fragment, references=references)
 
     def _store_rows(self, piece: Piece) -> tuple[str, ...] | None:

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator
 
 from sqlglot import exp
 
-from engine.plan.split.function_properties import is_aggregate
+from engine.plan.logical.function_properties import is_aggregate
+from engine.plan.logical.trees import used_arguments
 from engine.plan.split.partials import OUTPUT_PREFIXES, NotSplitError
-from engine.plan.split.trees import used_arguments
 
 _SOURCE = frozenset({"from_", "joins", "laterals", "where", "with_"})
 _LARGEST_LIMIT = 2**63 - 1

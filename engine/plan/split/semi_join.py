@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
-from engine.plan.split.trees import column, named_output, select_from, table, text, unwrap
+from engine.plan.logical.trees import column, named_output, select_from, table, text, unwrap
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ import pyarrow as pa
 from sqlglot import exp
 
 from engine.model.schema import StoreName
+from engine.plan.logical.selects import where_of
+from engine.plan.logical.trees import aliases_used, free_aliases, own_queries, unwrap
 from engine.plan.split.joins import Item
-from engine.plan.split.place import where_of
-from engine.plan.split.trees import aliases_used, free_aliases, own_queries, unwrap
 from engine.sql.bind import StoreReference
 
 DEFAULT_LIMIT_BYTES = 16 << 20

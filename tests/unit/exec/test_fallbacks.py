@@ -19,13 +19,14 @@ from engine.exec import local_executor
 from engine.exec.engine_query import run
 from engine.exec.fallbacks import PIECE_RULES, Fallback, count_fallbacks
 from engine.model.schema import define_store
+from engine.plan.logical.logical_plan import MAX_REFERENCES
+from engine.plan.logical.plan import LogicalPlan
 from engine.plan.split.nodes import Fragment, SplitPlan
 from engine.plan.split.planner import NotPlannedError, Rule
 from engine.plan.split.rules import RULES
 from engine.plan.split.sizes import Sizes
-from engine.plan.split.split import MAX_REFERENCES, split
+from engine.plan.split.split import split
 from engine.service import QueryService
-from engine.sql.bind import BoundStatement
 from tests.support.local_cluster import SMALL, Cluster, host_names, memory_cluster
 from tests.support.memory_source import MemorySource, memory_view
 
@@ -62,11 +63,11 @@ def _ask(service: QueryService, sql: str) -> tuple[list[tuple[object, ...]], dic
 
 
 def _refuse_split(monkeypatch: pytest.MonkeyPatch, *refused: Sequence[Rule], error: Exception) -> None:
-    def refuse(bound: BoundStatement, sizes: Sizes, rules: Sequence[Rule] = RULES) -> SplitPlan:
+    def refuse(logical: LogicalPlan | None, sizes: Sizes, rules: Sequence[Rule] = RULES) -> SplitPlan:
         if rules in refused:
             # A new one: its traceback, and what that refers to, is to go with it.
             raise copy(error)
-        return split(bound, sizes, rules)
+        return split(logical, sizes, rules)
 
     monkeypatch.setattr(plan_cache, "split", refuse)
 
@@ -96,10 +97,11 @@ def test_pieces_that_are_refused_are_gathered_whole(
 def test_texts_that_the_engine_refuses_are_a_refused_plan(
     service: QueryService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def write_wrong_text(bound: BoundStatement, sizes: Sizes, rules: Sequence[Rule] = RULES) -> SplitPlan:
+    def write_wrong_text(logical: LogicalPlan, sizes: Sizes, rules: Sequence[Rule] = RULES) -> SplitPlan:
         tree = sqlglot.parse_one('SELECT no_such_column FROM "__scan_0"', dialect="duckdb")
         assert isinstance(tree, exp.Query)
-        return SplitPlan(("wrong",), (Fragment("__part_0", tree, bound.references, (), "wrong"),), None)
+        references = tuple(logical.references.values())
+        return SplitPlan(("wrong",), (Fragment("__part_0", tree, references, (), "wrong"),), None)
 
     monkeypatch.setattr(plan_cache, "split", write_wrong_text)
     assert _ask(service, GENRES) == (ANSWER, {"gather all": 1})

@@ -16,21 +16,17 @@ from engine.plan.split.rules.common_tables import COMMON_TABLES
 from engine.plan.split.rules.derived_tables import DERIVED_TABLES
 from engine.plan.split.rules.distinct import DISTINCT
 from engine.plan.split.rules.gather_pieces import GATHER_PIECES
-from engine.plan.split.rules.implied import IMPLIED
 from engine.plan.split.rules.one_step import ONE_STEP
 from engine.plan.split.rules.set_operations import SET_OPERATIONS
 from engine.plan.split.rules.subqueries import SUBQUERIES
 from engine.plan.split.rules.top_k import TOP_K
 from engine.plan.split.rules.two_phase import TWO_PHASE
-from engine.plan.split.rules.unread_outputs import UNREAD_OUTPUTS
 from engine.plan.split.rules.without_stores import WITHOUT_STORES
 
 RULES: tuple[Rule, ...] = (
     # The statement.
-    UNREAD_OUTPUTS,
     COMMON_TABLES,
     # Every SELECT.
-    IMPLIED,
     DERIVED_TABLES,
     BROADCAST,
     SUBQUERIES,

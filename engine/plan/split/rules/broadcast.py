@@ -16,6 +16,8 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from engine.plan.logical.selects import where_of
+from engine.plan.logical.trees import free_aliases
 from engine.plan.split.correlated import Frame
 from engine.plan.split.joins import (
     Item,
@@ -27,10 +29,8 @@ from engine.plan.split.joins import (
     place_joins,
 )
 from engine.plan.split.pieces import cut, cut_table, move_conditions_into_where
-from engine.plan.split.place import where_of
 from engine.plan.split.placement import Everywhere, Relation, Spread
 from engine.plan.split.planner import Planner, SelectRule
-from engine.plan.split.trees import free_aliases
 
 RULE = "broadcast"
 

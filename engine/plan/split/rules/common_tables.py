@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from engine.plan.split.function_properties import is_aggregate
+from engine.plan.logical.function_properties import is_aggregate
+from engine.plan.logical.trees import tables_of
 from engine.plan.split.planner import Planner, StatementRule
-from engine.plan.split.trees import tables_of
 
 _STABLE = (exp.Count, exp.CountIf, exp.Min, exp.Max, exp.LogicalAnd, exp.LogicalOr)
 
@@ -23,7 +23,7 @@ def settle_common_tables(planner: Planner) -> None:
     Args:
         planner: The planner, whose statement is changed.
     """
-    tree = planner.resolved.tree
+    tree = planner.logical.tree
     _drop_unread(planner, tree)
     trees: list[exp.Query] = [tree, *planner.placer.ctes.values()]
     for name, query in list(planner.placer.ctes.items()):

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from engine.plan.logical.trees import free_aliases, table
 from engine.plan.split.correlated import Frame
 from engine.plan.split.planner import Planner, SelectRule
-from engine.plan.split.trees import free_aliases, table
 
 
 def settle_derived_tables(planner: Planner, select: exp.Select, frames: Sequence[Frame]) -> None:

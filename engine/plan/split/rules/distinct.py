@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from engine.plan.logical.trees import column, used_arguments
 from engine.plan.split.movable import has_columns
 from engine.plan.split.nodes import SelectSplit
 from engine.plan.split.partial_outputs import PartialOrder, PartialOutputs, reads_rows_only
 from engine.plan.split.partials import NotSplitError
 from engine.plan.split.planner import PhaseRule
 from engine.plan.split.select_forms import check_clauses, partial_limit
-from engine.plan.split.trees import column, used_arguments
 
 RULE = "distinct"
 

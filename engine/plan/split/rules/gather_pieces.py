@@ -12,6 +12,8 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from engine.plan.logical.selects import where_of
+from engine.plan.logical.trees import expressions_of, free_aliases, own_queries
 from engine.plan.split.gather_stores import RULE as GATHER
 from engine.plan.split.joins import (
     Item,
@@ -22,11 +24,9 @@ from engine.plan.split.joins import (
     place_joins,
 )
 from engine.plan.split.pieces import cut, cut_table, move_conditions_into_where
-from engine.plan.split.place import where_of
 from engine.plan.split.placement import Spread
 from engine.plan.split.planner import Answer, AnswerRule, Planner
 from engine.plan.split.semi_join import Donor, reductions
-from engine.plan.split.trees import expressions_of, free_aliases, own_queries
 
 _TIMES = 2
 """How many times the bytes of known rows those of a table must be to send the known rows to it."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from engine.plan.logical.trees import used_arguments
 from engine.plan.split.planner import COORDINATOR, Answer, AnswerRule, Planner
-from engine.plan.split.trees import used_arguments
 
 
 def split_set_operation(planner: Planner, query: exp.Query) -> Answer | None:

@@ -12,14 +12,9 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from engine.plan.split.correlated import Frame
-from engine.plan.split.joins import known_types, place_joins
-from engine.plan.split.place import where_of
-from engine.plan.split.place_selects import makes_rows_of_many
-from engine.plan.split.placement import Everywhere
-from engine.plan.split.planner import Planner, SelectRule
-from engine.plan.split.resolve import output_names
-from engine.plan.split.trees import (
+from engine.plan.logical.resolve import output_names
+from engine.plan.logical.selects import where_of
+from engine.plan.logical.trees import (
     column,
     expressions_of,
     free_aliases,
@@ -29,6 +24,11 @@ from engine.plan.split.trees import (
     table,
     used_arguments,
 )
+from engine.plan.split.correlated import Frame
+from engine.plan.split.joins import known_types, place_joins
+from engine.plan.split.place_selects import makes_rows_of_many
+from engine.plan.split.placement import Everywhere
+from engine.plan.split.planner import Planner, SelectRule
 
 
 def settle_subqueries(planner: Planner, select: exp.Select, frames: Sequence[Frame]) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from engine.plan.logical.trees import drop_clauses, used_arguments
 from engine.plan.split.nodes import SelectSplit
 from engine.plan.split.partial_outputs import PartialOutputs, reads_rows_only
 from engine.plan.split.partials import NotSplitError
@@ -13,7 +14,6 @@ from engine.plan.split.place_selects import makes_rows_of_many
 from engine.plan.split.placement import Spread
 from engine.plan.split.planner import Answer, AnswerRule, Planner
 from engine.plan.split.select_forms import check_clauses, partial_limit
-from engine.plan.split.trees import drop_clauses, used_arguments
 
 RULE = "top-k"
 LAST_CLAUSES = ("order", "limit", "offset")

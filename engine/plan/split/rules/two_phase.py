@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from engine.plan.logical.trees import named_output, used_arguments
 from engine.plan.split.movable import has_columns, is_movable
 from engine.plan.split.nodes import SelectSplit
 from engine.plan.split.partial_aggregates import merged_aggregate
@@ -17,7 +18,6 @@ from engine.plan.split.select_forms import (
     source_of,
     window_head,
 )
-from engine.plan.split.trees import named_output, used_arguments
 from engine.sql.parse import replace_children
 
 RULE = "two-phase"

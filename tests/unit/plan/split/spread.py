@@ -16,9 +16,9 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel
 
 from engine.model.sql_types import parse_sql_type
+from engine.plan.logical.trees import text
 from engine.plan.split.nodes import SelectSplit
 from engine.plan.split.numeric import note_types
-from engine.plan.split.trees import text
 from engine.sql.literals import lift
 from engine.sql.parse import parse
 from tests.support.seeds import seeded_random

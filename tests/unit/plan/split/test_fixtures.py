@@ -16,6 +16,8 @@ from sqlglot import exp
 
 from engine.exec.fallbacks import PIECE_RULES
 from engine.model.schema import StoreName
+from engine.plan.logical.rewrite import Rewrite
+from engine.plan.logical.rewrites import REWRITES
 from engine.plan.split.explain_split import store_sql
 from engine.plan.split.planner import Rule
 from engine.plan.split.rules import RULES
@@ -98,20 +100,22 @@ def _without_style(sql: str) -> str:
 
 
 def test_each_rule_has_a_file_that_shows_it() -> None:
-    assert sorted({fixture.rule for fixture in FIXTURES}) == sorted(map(_file_of, RULES))
-    assert len({rule.name for rule in RULES}) == len(RULES)
+    known = (*REWRITES, *RULES)
+    assert sorted({fixture.rule for fixture in FIXTURES}) == sorted(map(_file_of, known))
+    assert len({rule.name for rule in known}) == len(known)
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+@pytest.mark.parametrize("rule", [*REWRITES, *RULES], ids=lambda rule: rule.name)
 def test_without_the_rule_plans_are_others_and_answers_the_same(
-    runner: SplitRunner, whole: WholeRows, rule: Rule
+    runner: SplitRunner, whole: WholeRows, rule: Rewrite | Rule
 ) -> None:
-    others = [each for each in RULES if each is not rule]
+    rules = [each for each in RULES if each is not rule]
+    rewrites = [each for each in REWRITES if each is not rule]
     changed = 0
     for fixture in FIXTURES:
         if fixture.rule == _file_of(rule):
             bound = runner.bind(fixture.sql)
-            plan = split_or_gather(bound, sizes_of(SMALL), others)
+            plan = split_or_gather(bound, sizes_of(SMALL), rules, rewrites)
             changed += plan_lines(plan) != fixture.plan
             answer = whole.sql(fixture.sql).to_arrow_table()
             rows_of = plain_rows if _ORDER.search(fixture.sql) else sorted_rows
@@ -119,7 +123,7 @@ def test_without_the_rule_plans_are_others_and_answers_the_same(
     assert changed
 
 
-def _file_of(rule: Rule) -> str:
+def _file_of(rule: Rewrite | Rule) -> str:
     """The name of a rule's file, and of that of its fixtures."""
     return rule.apply.__module__.rpartition(".")[2]
 

@@ -7,8 +7,8 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
-from engine.plan.split.function_properties import AGGREGATES, VOLATILE, is_aggregate, is_volatile
-from engine.plan.split.resolve import resolve
+from engine.plan.logical.function_properties import AGGREGATES, VOLATILE, is_aggregate, is_volatile
+from engine.plan.logical.resolve import resolve
 from tests.support.split_runner import SplitRunner
 from tests.unit.plan.split.stores import check
 

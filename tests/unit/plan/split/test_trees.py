@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp, parse_one
 
-from engine.plan.split.trees import column_named, column_text, drop_clauses, free_aliases, text
+from engine.plan.logical.trees import column_named, column_text, drop_clauses, free_aliases, text
 from engine.sql.parse import copy_without_positions
 
 

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 import pyarrow as pa
 from sqlglot import exp
 
-from engine.plan.split.placement import Key
-from engine.plan.split.trees import location_text
+from engine.plan.logical.trees import location_text
 
 
 class Equalities:
@@ -60,13 +59,6 @@ class Equalities:
     def is_compared(self, name: str) -> bool:
         """Whether a condition says that an expression equals another, so that it is not NULL."""
         return len(self.members(name)) > 1
-
-    def connect(self, first: Key, second: Key) -> bool:
-        """Whether two keys of one layout are equal, place by place."""
-        return first.layout == second.layout and all(
-            any(self.are_equal(one, other) for one in mine for other in theirs)
-            for mine, theirs in zip(first.columns, second.columns, strict=True)
-        )
 
 
 def equal_pair(condition: exp.Expr) -> tuple[str, str] | None:

@@ -1,4 +1,4 @@
-"""Small things about syntax trees that the rules of splitting share."""
+"""Small things about syntax trees that the rewrites of plans and the rules of splitting share."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from sqlglot import exp
 
 from engine.model.sql_types import quote_identifier
+
+PART_PREFIX = "__part_"
+"""Tables of fragments' rows are named `__part_0`, `__part_1`, …; nothing else has such a name."""
 
 _QUOTED = re.compile(r'"((?:[^"]|"")*)"')
 

@@ -16,31 +16,27 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
-from engine.plan.split.place_selects import is_aggregating
-from engine.plan.split.planner import Planner, StatementRule
-from engine.plan.split.trees import named_output, tables_of
+from engine.plan.logical.rewrite import Draft, PlanRewrite
+from engine.plan.logical.selects import is_aggregating
+from engine.plan.logical.trees import named_output, tables_of
 
 Reads = Counter[tuple[str, str]]
 """How often each column, by the alias of its table and its name, is read."""
 
 
-def drop_unread_outputs(planner: Planner) -> None:
-    """Leave out what nothing reads.
-
-    Args:
-        planner: The planner, the trees of whose statement are changed in place.
-    """
-    resolved = planner.resolved
-    if not resolved.ctes and not any(derived.alias for derived in resolved.tree.find_all(exp.Subquery)):
+def drop_unread_outputs(draft: Draft) -> None:
+    """Leave out what nothing reads."""
+    plan = draft.plan
+    if not plan.ctes and not any(derived.alias for derived in plan.tree.find_all(exp.Subquery)):
         return
-    trees = (resolved.tree, *resolved.ctes.values())
+    trees = (plan.tree, *plan.ctes.values())
     reads = Reads(_columns(trees))
-    readers: dict[str, set[str]] = {name: set() for name in resolved.ctes}
+    readers: dict[str, set[str]] = {name: set() for name in plan.ctes}
     for table in (found for tree in trees for found in tables_of(tree)):
         if table.name in readers:
             readers[table.name].add(table.alias)
     # What reads comes before what it reads, so that what is only read by something unread goes as well.
-    for name, query in reversed([*resolved.ctes.items(), ("", resolved.tree)]):
+    for name, query in reversed([*plan.ctes.items(), ("", plan.tree)]):
         if name:
             _drop(query, readers[name], reads)
         for derived in list(query.find_all(exp.Subquery)):
@@ -85,4 +81,4 @@ def _has_ordinal(select: exp.Select) -> bool:
     return group is not None and any(isinstance(each, exp.Literal) for each in group.expressions)
 
 
-UNREAD_OUTPUTS = StatementRule("unread outputs", drop_unread_outputs)
+UNREAD_OUTPUTS = PlanRewrite("unread outputs", drop_unread_outputs)

@@ -12,21 +12,15 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
-from engine.plan.split.correlated import Frame
-from engine.plan.split.function_properties import is_volatile
-from engine.plan.split.pieces import set_where
-from engine.plan.split.place import where_of
-from engine.plan.split.planner import Planner, SelectRule
-from engine.plan.split.trees import aliases_used, conjunction, conjuncts, disjunction, text, unwrap
+from engine.plan.logical.function_properties import is_volatile
+from engine.plan.logical.rewrite import Draft, SelectRewrite
+from engine.plan.logical.selects import set_where, where_of
+from engine.plan.logical.trees import aliases_used, conjunction, conjuncts, disjunction, text, unwrap
 
 
-def add_implied_conditions(planner: Planner, select: exp.Select, frames: Sequence[Frame]) -> None:
-    """Write down what the ORs of a SELECT's WHERE say besides.
-
-    Args:
-        planner: The planner.
-        select: A resolved SELECT; changed in place. Of a SELECT from one table nothing is to be gained.
-        frames: The SELECTs around it.
+def add_implied_conditions(_: Draft, select: exp.Select) -> None:
+    """Write down what the ORs of a SELECT's WHERE say besides. Of a SELECT from one table nothing is to be
+    gained.
     """
     if not select.args.get("joins"):
         return
@@ -65,4 +59,4 @@ def _any_branch(branches: Sequence[Sequence[exp.Expr]]) -> exp.Expr:
     return found
 
 
-IMPLIED = SelectRule("implied", add_implied_conditions)
+IMPLIED = SelectRewrite("implied", add_implied_conditions)

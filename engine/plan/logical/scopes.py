@@ -10,8 +10,8 @@ from functools import cached_property
 
 from sqlglot import exp
 
-from engine.plan.split.function_properties import is_aggregate, is_volatile
-from engine.plan.split.trees import column, text, unwrap
+from engine.plan.logical.function_properties import is_aggregate, is_volatile
+from engine.plan.logical.trees import column, text, unwrap
 
 _RESOLVED = "resolved"
 

@@ -24,9 +24,9 @@ from typing import TypeVar
 import pyarrow as pa
 from sqlglot import exp
 
-from engine.plan.split.function_properties import is_aggregate, is_volatile
-from engine.plan.split.nodes import PART_PREFIX
-from engine.plan.split.scopes import (
+from engine.plan.logical.function_properties import is_aggregate, is_volatile
+from engine.plan.logical.plan import LogicalPlan
+from engine.plan.logical.scopes import (
     Scope,
     Source,
     Uncertain,
@@ -36,7 +36,8 @@ from engine.plan.split.scopes import (
     mark_resolved,
     resolved_column,
 )
-from engine.plan.split.trees import (
+from engine.plan.logical.trees import (
+    PART_PREFIX,
     conjunction,
     named_output,
     output_column,
@@ -85,27 +86,7 @@ T = TypeVar("T")
 _CLAUSES = ("where", "group", "having", "qualify")
 
 
-@dataclass(frozen=True)
-class Resolved:
-    """A resolved statement.
-
-    Attributes:
-        tree: The query, without WITH.
-        ctes: Common table expressions by the names that the trees have for them; each after those that it
-            reads.
-        references: The store references by the names of their scans.
-        aliases: Every alias of a table in any of the trees.
-        has_volatile: Whether anything in the trees is volatile.
-    """
-
-    tree: exp.Query
-    ctes: Mapping[str, exp.Query]
-    references: Mapping[str, StoreReference]
-    aliases: set[str]
-    has_volatile: bool
-
-
-def resolve(bound: BoundStatement) -> Resolved | None:
+def resolve(bound: BoundStatement) -> LogicalPlan | None:
     """Resolve the names of a statement.
 
     Args:
@@ -126,7 +107,14 @@ def resolve(bound: BoundStatement) -> Resolved | None:
         # Notes would be copied with every copy of the tree, empty ones too, which takes longer than all the
         # rest.
         node._meta = None  # noqa: SLF001 - `meta` makes empty notes
-    return Resolved(tree, resolver.ctes, resolver.references, resolver.aliases, any(map(is_volatile, nodes)))
+    return LogicalPlan(
+        tree,
+        resolver.ctes,
+        resolver.references,
+        resolver.aliases,
+        any(map(is_volatile, nodes)),
+        bound.list_schemas,
+    )
 
 
 @dataclass

@@ -1,0 +1,138 @@
+"""What is said of one column is said of all that equal it: `t.k = u.k AND t.k = 5` means `u.k = 5`.
+
+A condition that compares a column with constants has the same answer for every column that has the same
+value, of the same type. Next to conditions that say so it changes nothing: it is true for every row that they
+leave. But it says of another table which of its rows can matter.
+
+- Equalities and conditions of WHERE and of inner and semi joins hold for every row that comes out.
+- A LEFT, SEMI or ANTI join may look for partners only where the condition holds of its own table too: a row
+  for which it does not hold equals none of the rows that come out in the end.
+- A subquery in an expression is worked out for the rows around it. Of those that come out all holds that the
+  SELECT around it says; what it gives for the others does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+from sqlglot import exp
+
+from engine.plan.logical.constant_conditions import compared_column, move_condition
+from engine.plan.logical.equalities import Equalities, equal_pair
+from engine.plan.logical.rewrite import Draft, SelectRewrite
+from engine.plan.logical.selects import (
+    certain_conditions,
+    is_hiding,
+    joins_of,
+    picks_by_neighbours,
+    set_where,
+    side_of,
+    where_of,
+)
+from engine.plan.logical.trees import column_named, conjunction, conjuncts, text
+
+MOST_ADDED = 64
+"""Conditions that are added to one SELECT; a statement may compare hundreds of columns with each other."""
+
+Compared = Sequence[tuple[str, exp.Expr]]
+"""Conditions with the text of the column that each compares with constants."""
+
+
+def add_equal_columns(draft: Draft, select: exp.Select) -> None:
+    """Say of equal columns what is said of one of them."""
+    own = draft.types.columns(select)
+    if not own:
+        return
+    types, certain = dict(own), certain_conditions(select)
+    inner = list(certain)
+    outer = _select_around(select)
+    while outer is not None:
+        types.update(draft.types.columns(outer))
+        certain += certain_conditions(outer)
+        outer = _select_around(outer)
+    if len(certain) < 2 and not joins_of(select):
+        return
+    compared = [
+        (column, condition)
+        for condition in certain
+        if (column := compared_column(condition, types)) is not None
+    ]
+    if not compared:
+        return
+    equal = Equalities(inner, types)
+    joins = {join.this.alias: join for join in joins_of(select)}
+    where: list[exp.Expr] = []
+    for other, condition in _conditions_on_equals(compared, equal, own, certain):
+        join = joins.get(other.table)
+        if join is None or not is_hiding(join):
+            where.append(move_condition(condition, other))
+        elif not picks_by_neighbours(select):
+            _add_to_join(join, [move_condition(condition, other)])
+    if where:
+        set_where(select, [*where_of(select), *where])
+    if not picks_by_neighbours(select):
+        _add_to_joins(select, compared, equal, own)
+
+
+def _select_around(select: exp.Select) -> exp.Select | None:
+    """The SELECT in one of whose expressions a SELECT stands; None for one of a FROM clause or of its own."""
+    node = select.parent
+    while node is not None and not isinstance(node, exp.Select):
+        if isinstance(node, exp.From | exp.Join) and not _is_condition(node, select):
+            return None
+        node = node.parent
+    return node
+
+
+def _is_condition(node: exp.Expr, select: exp.Select) -> bool:
+    """Whether a SELECT stands in the condition of a join, rather than in its table."""
+    on = node.args.get("on")
+    return on is not None and any(found is select for found in on.find_all(exp.Select))
+
+
+def _conditions_on_equals(
+    compared: Compared, equal: Equalities, own: Mapping[str, pa.DataType], known: Sequence[exp.Expr]
+) -> Iterator[tuple[exp.Column, exp.Expr]]:
+    """Columns of a SELECT's own tables, with conditions that hold of them and are not said yet."""
+    said = {text(condition) for condition in known}
+    added = 0
+    for column, condition in compared:
+        for other in sorted(equal.members(column) - {column}):
+            if other not in own or added == MOST_ADDED:
+                continue
+            named = column_named(other)
+            written = text(move_condition(condition, named))
+            if written not in said:
+                said.add(written)
+                added += 1
+                yield named, condition
+
+
+def _add_to_joins(
+    select: exp.Select, compared: Compared, equal: Equalities, own: Mapping[str, pa.DataType]
+) -> None:
+    """Say of the tables of LEFT and ANTI joins what their conditions make equal to the tables before them."""
+    for join in joins_of(select):
+        on = list(conjuncts(join.args.get("on")))
+        if side_of(join) in {"RIGHT", "FULL"} or not any(map(equal_pair, on)):
+            continue
+        alias = join.this.alias
+        here = equal.copy()
+        here.add(on)
+        theirs = {name: found for name, found in own.items() if column_named(name).table == alias}
+        others = [(name, found) for name, found in compared if column_named(name).table != alias]
+        known = [*on, *certain_conditions(select)]
+        found = [
+            move_condition(condition, column)
+            for column, condition in _conditions_on_equals(others, here, theirs, known)
+        ]
+        if found:
+            _add_to_join(join, found)
+
+
+def _add_to_join(join: exp.Join, conditions: Sequence[exp.Expr]) -> None:
+    join.set("on", conjunction([*conjuncts(join.args.get("on")), *conditions]))
+
+
+EQUAL_COLUMNS = SelectRewrite("equal columns", add_equal_columns)

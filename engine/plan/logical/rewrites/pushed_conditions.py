@@ -1,0 +1,136 @@
+"""Conditions on what a query gives are conditions on what it reads.
+
+A SELECT that asks for rows of a derived table, of a common table expression, or of the query of an IN with
+some value in a column, needs no others of them. So the condition may stand in that query, too, next to the
+one outside, which stays: then the query gives fewer rows, all those that matter among them.
+
+- Rows are picked one by one by a SELECT that neither groups nor limits them: a condition on an output that is
+  a column of its tables is one on that column. DISTINCT keeps one of equal rows, which all meet it or do not.
+- With GROUP BY, the rows of a group agree in the columns by which it groups: the condition leaves whole
+  groups.
+- A row of a set operation comes from rows of its sides that are equal to it, where the sides' columns have
+  one type.
+- Windows, LIMIT, DISTINCT ON, QUALIFY and samples look at rows beside the row, so that nothing is moved past
+  them; nor past grouping sets, whose groups are NULL in columns by which they do not group.
+
+A common table expression that is read twice stays as it is: what one reader does not need, another may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+from engine.plan.logical.column_types import names_of_outputs, tables_of_from
+from engine.plan.logical.constant_conditions import compared_column, move_condition
+from engine.plan.logical.plan import LogicalPlan
+from engine.plan.logical.rewrite import Draft, SelectRewrite
+from engine.plan.logical.selects import (
+    certain_conditions,
+    conditions_on_table,
+    is_aggregating,
+    picks_by_neighbours,
+    set_where,
+    where_of,
+    windows_of,
+)
+from engine.plan.logical.trees import column_named, tables_of, text, unwrap, used_arguments
+
+_SET_PARTS = frozenset({"this", "expression", "distinct", "order"})
+_BLOCKING_PARTS = frozenset({"limit", "offset", "qualify"})
+
+
+def push_conditions(draft: Draft, select: exp.Select) -> None:
+    """Say in the queries that a SELECT reads which of their rows it needs."""
+    types = draft.types.columns(select)
+    if not picks_by_neighbours(select):
+        for place, node in enumerate(tables_of_from(select)):
+            query = _query_of(draft.plan, node)
+            if query is None:
+                continue
+            for condition in list(conditions_on_table(select, place)):
+                column = compared_column(condition, types)
+                if column is not None and column_named(column).table == node.alias:
+                    output = names_of_outputs(query).index(column_named(column).name)
+                    _push(draft, query, output, condition)
+    _push_into_memberships(draft, select)
+
+
+def _query_of(plan: LogicalPlan, node: exp.Expr) -> exp.Query | None:
+    """The query of a table that only this SELECT reads."""
+    if isinstance(node, exp.Subquery):
+        assert isinstance(node.this, exp.Query)
+        return node.this
+    if not isinstance(node, exp.Table) or node.name not in plan.ctes:
+        return None
+    readers = sum(found.name == node.name for query in plan.queries for found in tables_of(query))
+    return plan.ctes[node.name] if readers == 1 else None
+
+
+def _push_into_memberships(draft: Draft, select: exp.Select) -> None:
+    """`x IN (query)`: rows of the query that x cannot equal do not matter."""
+    types = draft.types.columns(select)
+    certain = certain_conditions(select)
+    compared = [(compared_column(condition, types), condition) for condition in certain]
+    for member, query in _memberships(certain):
+        for column, condition in compared:
+            if (
+                column == text(member)
+                and draft.types.outputs(query).get(names_of_outputs(query)[0]) == types[column]
+            ):
+                _push(draft, query, 0, condition)
+
+
+def _memberships(conditions: list[exp.Expr]) -> Iterator[tuple[exp.Column, exp.Query]]:
+    for condition in conditions:
+        if not isinstance(condition, exp.In) or used_arguments(condition) != {"this", "query"}:
+            continue
+        member, query = unwrap(condition.this), condition.args["query"]
+        while isinstance(query, exp.Subquery):
+            query = query.this
+        if isinstance(member, exp.Column) and isinstance(query, exp.Query):
+            yield member, query
+
+
+def _push(draft: Draft, query: exp.Expr, output: int, condition: exp.Expr) -> None:
+    """Add a condition on an output of a query to its WHERE, or to those of the sides of a set operation."""
+    if isinstance(query, exp.Subquery) and used_arguments(query) == {"this"}:
+        _push(draft, query.this, output, condition)
+    elif isinstance(query, exp.SetOperation):
+        if used_arguments(query) <= _SET_PARTS and names_of_outputs(query)[output] in draft.types.outputs(
+            query
+        ):
+            _push(draft, query.this, output, condition)
+            _push(draft, query.args["expression"], output, condition)
+    elif isinstance(query, exp.Select) and _picks_single_rows(query, output):
+        column = query.expressions[output].this
+        where = where_of(query)
+        moved = move_condition(condition, column)
+        if text(moved) not in {text(each) for each in where}:
+            set_where(query, [*where, moved])
+
+
+def _picks_single_rows(select: exp.Select, output: int) -> bool:
+    """Whether what a SELECT gives with some value in an output comes from rows with that value alone."""
+    value = select.expressions[output].this
+    distinct, group = select.args.get("distinct"), select.args.get("group")
+    if (
+        not isinstance(value, exp.Column)
+        or not value.table
+        or used_arguments(select) & _BLOCKING_PARTS
+        or (distinct is not None and distinct.args.get("on") is not None)
+        or windows_of(select)
+    ):
+        return False
+    if not is_aggregating(select):
+        return True
+    return (
+        group is not None
+        and used_arguments(group) == {"expressions"}
+        and not any(isinstance(each, exp.GroupingSets | exp.Rollup | exp.Cube) for each in group.expressions)
+        and any(text(each) == text(value) for each in group.expressions)
+    )
+
+
+PUSHED_CONDITIONS = SelectRewrite("pushed conditions", push_conditions)
