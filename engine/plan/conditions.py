@@ -21,7 +21,7 @@ missing: a FROM clause with one of these says nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from sqlglot import exp
@@ -39,8 +39,9 @@ from engine.plan.predicates import (
     AllOf,
     IsAmong,
     IsListed,
+    ListedRows,
     Predicate,
-    listed_table,
+    listed_rows,
     operand_of,
     predicate_of,
 )
@@ -106,7 +107,7 @@ class _Source:
         join: The join that adds it; None for the first.
         order: Its place in the FROM clause.
         operands: Column name to its operands, row by row, if it is VALUES.
-        listed: Name of the long literal list that it is, if it is one, and its columns' names.
+        listed: The rows of a list that it is, if it is that, its labels in lower case.
     """
 
     node: exp.Expr
@@ -116,7 +117,7 @@ class _Source:
     join: exp.Join | None
     order: int
     operands: Mapping[str, Sequence[Operand]] | None = None
-    listed: tuple[str, tuple[str, ...]] | None = None
+    listed: ListedRows | None = None
 
 
 class _FromClause:
@@ -178,7 +179,7 @@ class _FromClause:
         if constants is None:
             return _Source(node, alias, None, None, join, order)
         operands, listed = constants
-        names = frozenset(operands if operands is not None else listed[1] if listed is not None else ())
+        names = frozenset(operands if operands is not None else listed.labels if listed is not None else ())
         return _Source(node, alias, None, names, join, order, operands, listed)
 
     def _filtered_store(self, node: exp.Expr) -> tuple[int, frozenset[str]] | None:
@@ -214,13 +215,16 @@ class _FromClause:
 
     def _constants(
         self, node: exp.Expr
-    ) -> tuple[Mapping[str, Sequence[Operand]] | None, tuple[str, tuple[str, ...]] | None] | None:
+    ) -> tuple[Mapping[str, Sequence[Operand]] | None, ListedRows | None] | None:
         """A table of constants: VALUES, or a lifted list, as a derived table or as a common table
         expression.
         """
         alias = node.args.get("alias")
         names = [name.name.lower() for name in alias.args.get("columns") or ()] if alias else []
         query: exp.Expr | None = node
+        if isinstance(node, exp.Table) and node.name in self._lists:
+            labels = self._lists[node.name].names
+            return None, _label_rows(ListedRows(node.name, tuple(range(len(labels))), tuple(labels)), names)
         if isinstance(node, exp.Table):
             cte = _cte_of(node)
             if cte is None:
@@ -242,8 +246,8 @@ class _FromClause:
             return {
                 label: [row[index] for row in rows if row is not None] for index, label in enumerate(labels)
             }, None
-        listed = listed_table(query, self._lists)
-        return None if listed is None else (None, (listed[0], tuple(_listed_labels(names, listed[1]))))
+        listed = listed_rows(query, self._lists)
+        return None if listed is None else (None, _label_rows(listed, names))
 
     def _condition(self, source: _Source) -> Predicate:
         conjuncts = list(conditions_on_table(self._select, source.order))
@@ -272,9 +276,10 @@ class _FromClause:
             columns = tuple(self._actual_name(source, name) for name in pairs)
             if not pairs:
                 continue
-            if constants.listed is not None:
-                name, labels = constants.listed
-                yield IsListed(columns, name, tuple(labels.index(label) for label in pairs.values()))
+            listed = constants.listed
+            if listed is not None:
+                indexes = dict(zip(listed.labels, listed.column_indexes, strict=True))
+                yield IsListed(columns, listed.name, tuple(indexes[label] for label in pairs.values()))
             elif constants.operands is not None:
                 yield IsAmong(
                     columns, tuple(zip(*(constants.operands[name] for name in pairs.values()), strict=True))
@@ -408,9 +413,10 @@ def _labels(names: Sequence[str], width: int) -> list[str]:
     return [names[index] if index < len(names) else f"col{index}" for index in range(width)]
 
 
-def _listed_labels(names: Sequence[str], outputs: Sequence[str]) -> list[str]:
-    """Column names of a list: those that its alias gives, then those of the query that reads it."""
-    return [names[index] if index < len(names) else name.lower() for index, name in enumerate(outputs)]
+def _label_rows(listed: ListedRows, names: Sequence[str]) -> ListedRows:
+    """Rows of a list, whose columns are called as an alias says, and behind that as their query does."""
+    labels = [*names, *listed.labels[len(names) :]]
+    return replace(listed, labels=tuple(label.lower() for label in labels))
 
 
 def _operands(row: exp.Expr) -> list[Operand] | None:

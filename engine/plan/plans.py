@@ -23,6 +23,11 @@ from engine.plan.values import Arguments, Constant, Operand, Parameter
 from engine.scan import RowFilter
 from engine.sql.bind import BoundStatement, StoreReference
 
+MOST_POINTS = 1 << 16
+"""Values that are looked up one by one in a store that the engine then reads: more of them take longer than
+reading all of it.
+"""
+
 
 @dataclass(frozen=True)
 class Output:
@@ -275,8 +280,8 @@ def wanted_rows(predicate: Predicate, reference: StoreReference, arguments: Argu
     if predicate in (OPAQUE, AllOf(())):
         return RowFilter()
     points = PointFinder(reference.definition, arguments).find(predicate)
-    intervals = IntervalFinder(reference.definition, arguments).find(predicate)
-    return RowFilter(None if points is None else points.rows, intervals)
+    rows = None if points is None or points.rows.num_rows > MOST_POINTS else points.rows
+    return RowFilter(rows, IntervalFinder(reference.definition, arguments).find(predicate))
 
 
 def lookup_points(rows_plan: RowsPlan, arguments: Arguments) -> pa.RecordBatch | None:

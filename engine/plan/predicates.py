@@ -234,31 +234,43 @@ def _row(columns: exp.Expr, rows: list[exp.Expr], resolve: ColumnResolver) -> Pr
 def _list_predicate(node: exp.In, resolve: ColumnResolver, lists: Mapping[str, pa.Schema]) -> Predicate:
     """`x IN (SELECT col0 FROM "__list_0")`, and with `*` for rows of several columns."""
     query = node.args["query"]
-    listed = listed_table(query, lists)
+    listed = listed_rows(query, lists)
     parts = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
     names = tuple(name for name in (_column(part, resolve) for part in parts) if name is not None)
     if (
         listed is None
         or len(names) != len(parts)
         or len(set(names)) != len(names)
-        or len(names) != len(listed[1])
+        or len(names) != len(listed.column_indexes)
     ):
         return OPAQUE
-    return IsListed(names, listed[0], tuple(range(len(names))))
+    return IsListed(names, listed.name, listed.column_indexes)
 
 
-def listed_table(
-    query: exp.Expr | None, lists: Mapping[str, pa.Schema]
-) -> tuple[str, tuple[str, ...]] | None:
-    """The long literal list, or table of gathered rows, that a query reads unchanged.
+@dataclass(frozen=True)
+class ListedRows:
+    """Columns of a list, as a query gives them.
+
+    Attributes:
+        name: The list.
+        column_indexes: Places of the columns in the list.
+        labels: What the query calls them.
+    """
+
+    name: str
+    column_indexes: tuple[int, ...]
+    labels: tuple[str, ...]
+
+
+def listed_rows(query: exp.Expr | None, lists: Mapping[str, pa.Schema]) -> ListedRows | None:
+    """The rows of a long literal list, or of a fragment, that a query gives as they are.
 
     Args:
         query: Any query.
         lists: Columns of the lists by name.
 
     Returns:
-        The name of the list, and those of the query's outputs, if the query is `SELECT * FROM list`, or has
-        all columns of it in their order; None otherwise.
+        Its rows, if the query is `SELECT * FROM list`, or gives columns of the list; None otherwise.
     """
     if isinstance(query, exp.Subquery) and {name for name, value in query.args.items() if value} == {"this"}:
         query = query.this
@@ -272,13 +284,20 @@ def listed_table(
         return None
     names = lists[table.name].names
     if len(outputs) == 1 and isinstance(outputs[0], exp.Star):
-        return str(table.name), tuple(names)
+        return ListedRows(str(table.name), tuple(range(len(names))), tuple(names))
     columns = [output.this if isinstance(output, exp.Alias) else output for output in outputs]
     if not all(isinstance(found, exp.Column) and isinstance(found.this, exp.Identifier) for found in columns):
         return None
-    if [found.name for found in columns] != names or any(found.db for found in columns):
+    if any(
+        found.db or found.name not in names or found.table not in ("", table.alias_or_name)
+        for found in columns
+    ):
         return None
-    return str(table.name), tuple(output.alias_or_name for output in outputs)
+    return ListedRows(
+        str(table.name),
+        tuple(names.index(found.name) for found in columns),
+        tuple(output.alias_or_name for output in outputs),
+    )
 
 
 def _prefix(node: exp.Expr, resolve: ColumnResolver) -> Predicate:
