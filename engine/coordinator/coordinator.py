@@ -173,13 +173,16 @@ class Coordinator:
             if whole.text is not None:
                 return self._runner.forward(routed, hosts[0], whole.text, whole.schema)
             refused = (Fallback.SPLIT,)
+        plan = self._plan(query).with_fallbacks(refused)
         try:
-            return self._runner.scatter(routed, self._plan(query).with_fallbacks(refused))
+            return self._runner.scatter(routed, plan)
         except RefusedError as refusal:
+            if Fallback.GATHER_ALL in plan.fallbacks:
+                raise refusal.error from refusal
             log_fallback(Fallback.GATHER_ALL, refusal.error)
         try:
             return self._runner.scatter(
-                routed, self._plans.gather_plan(query.request).with_fallbacks(refused)
+                routed, self._plans.replace_refused(query.request).with_fallbacks(refused)
             )
         except RefusedError as refusal:
             raise refusal.error from refusal

@@ -122,6 +122,7 @@ class PlanCache:
         self._local = local
         self._plans: LeastRecentlyUsed[ReadyPlan] = LeastRecentlyUsed(size)
         self._wholes: LeastRecentlyUsed[WholeText] = LeastRecentlyUsed(size)
+        self._gathering: LeastRecentlyUsed[ReadyPlan] = LeastRecentlyUsed(size)
 
     def plan(self, request: Request, sizes: Sizes) -> ReadyPlan:
         """The plan of a statement.
@@ -136,6 +137,9 @@ class PlanCache:
         Raises:
             LivestateError: The statement itself is refused.
         """
+        gathering = self._gathering.get(_values_key(request))
+        if gathering is not None and gathering.statement is request.statement:
+            return gathering
         key = _Key(id(request.statement), tuple(map(str, request.types)), sizes)
         found = self._plans.get(key)
         if found is None or found.statement is not request.statement:
@@ -158,6 +162,25 @@ class PlanCache:
         except PLAN_REFUSALS as error:
             log_fallback(Fallback.GATHER_ALL, error)
         return self.gather_plan(request)
+
+    def replace_refused(self, request: Request) -> ReadyPlan:
+        """The plan of a statement whose plan a host refused at work; kept for it with just these parameters.
+
+        With others no row may be refused, and gathering costs the most.
+
+        Args:
+            request: The statement.
+
+        Returns:
+            As `gather_plan`.
+
+        Raises:
+            LivestateError: The statement itself is refused.
+        """
+        found = self.gather_plan(request)
+        if not any(pa.types.is_nested(found_type) for found_type in request.types):
+            self._gathering.put(_values_key(request), found)
+        return found
 
     def gather_plan(self, request: Request) -> ReadyPlan:
         """The plan that is always right, by which this host runs the statement whole over gathered rows; not
@@ -303,6 +326,10 @@ class PlanCache:
                 deadline,
             ),
         )
+
+
+def _values_key(request: Request) -> tuple[int, tuple[pa.Scalar, ...]]:
+    return id(request.statement), request.arguments.parameters
 
 
 def _columns_to_cast(wanted: Outputs | None, merged: Outputs | None) -> tuple[ReadColumn, ...] | None:

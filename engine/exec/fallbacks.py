@@ -17,8 +17,9 @@ On the engine of one host there is a rung of its own, for statements and fragmen
     all columns, the text as it was written
 
 Before anything runs, rungs cost only planning, and are taken one by one; a plan is kept with the rungs that
-led to it. When a host refuses a fragment, rows were read in vain, so that the last rung comes at once. The
-error at the end of the ladder is that of its last rung, and on the engine that about the text as written.
+led to it. When a host refuses a fragment, rows were read in vain, so that the last rung comes at once, and
+the same statement with the same parameters begins there the next time. The error at the end of the ladder is
+that of its last rung, and on the engine that about the text as written.
 """
 
 from __future__ import annotations

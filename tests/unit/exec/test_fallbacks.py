@@ -107,6 +107,26 @@ def test_texts_that_the_engine_refuses_are_a_refused_plan(
     assert _ask(service, GENRES) == (ANSWER, {"gather all": 1})
 
 
+def test_a_plan_that_hosts_refuse_at_work_is_not_tried_again_with_the_same_parameters(
+    cluster: Cluster, service: QueryService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail_for_rows(logical: LogicalPlan, sizes: Sizes, rules: Sequence[Rule] = RULES) -> SplitPlan:
+        tree = sqlglot.parse_one('SELECT CAST("genre" AS BIGINT) AS n FROM "__scan_0"', dialect="duckdb")
+        assert isinstance(tree, exp.Query)
+        references = tuple(logical.references.values())
+        return SplitPlan(("refused",), (Fragment("__part_0", tree, references, (), "refused"),), None)
+
+    monkeypatch.setattr(plan_cache, "split", fail_for_rows)
+    sql = "SELECT count(*) AS n FROM plays WHERE count >= ?"
+    others = set(cluster.hosts) - {cluster.hosts[0]}
+    for limit, calls in ((50, 2), (50, 1), (90, 2), (50, 1), (90, 1)):
+        cluster.asked.clear()
+        with service.execute(sql, pa.record_batch([pa.array([limit])], ["1"])) as result:
+            assert result.read_all().to_pylist() == [{"n": 100 - limit}]
+        assert result.metadata.fallbacks == {"gather all": 1}
+        assert max(cluster.asked[host] for host in others) == calls
+
+
 def test_more_references_than_are_planned_are_gathered(service: QueryService) -> None:
     sql = " UNION ALL ".join([ONE_ROW.format(1)] * (MAX_REFERENCES + 1))
     rows, counted = _ask(service, f"SELECT count(*) FROM ({sql})")

@@ -41,18 +41,17 @@ Compared = Sequence[tuple[str, exp.Expr]]
 
 def add_equal_columns(draft: Draft, select: exp.Select) -> None:
     """Say of equal columns what is said of one of them."""
-    own = draft.types.columns(select)
-    if not own:
+    inner = certain_conditions(select)
+    on = [condition for join in joins_of(select) for condition in conjuncts(join.args.get("on"))]
+    if not any(equal_pair(condition) for condition in (*inner, *on)):
         return
-    types, certain = dict(own), certain_conditions(select)
-    inner = list(certain)
+    own = draft.types.columns(select)
+    types, certain = dict(own), list(inner)
     outer = _select_around(select)
     while outer is not None:
         types.update(draft.types.columns(outer))
         certain += certain_conditions(outer)
         outer = _select_around(outer)
-    if len(certain) < 2 and not joins_of(select):
-        return
     compared = [
         (column, condition)
         for condition in certain
@@ -95,18 +94,21 @@ def _conditions_on_equals(
     compared: Compared, equal: Equalities, own: Mapping[str, pa.DataType], known: Sequence[exp.Expr]
 ) -> Iterator[tuple[exp.Column, exp.Expr]]:
     """Columns of a SELECT's own tables, with conditions that hold of them and are not said yet."""
-    said = {text(condition) for condition in known}
-    added = 0
-    for column, condition in compared:
-        for other in sorted(equal.members(column) - {column}):
-            if other not in own or added == MOST_ADDED:
-                continue
-            named = column_named(other)
-            written = text(move_condition(condition, named))
-            if written not in said:
-                said.add(written)
-                added += 1
-                yield named, condition
+    wanted = [
+        (column_named(other), condition)
+        for column, condition in compared
+        for other in sorted(equal.members(column) - {column})
+        if other in own
+    ]
+    if not wanted:
+        return
+    said, added = {text(condition) for condition in known}, 0
+    for column, condition in wanted:
+        written = text(move_condition(condition, column))
+        if written not in said and added < MOST_ADDED:
+            said.add(written)
+            added += 1
+            yield column, condition
 
 
 def _add_to_joins(

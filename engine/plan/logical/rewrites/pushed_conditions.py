@@ -43,12 +43,12 @@ _BLOCKING_PARTS = frozenset({"limit", "offset", "qualify"})
 
 def push_conditions(draft: Draft, select: exp.Select) -> None:
     """Say in the queries that a SELECT reads which of their rows it needs."""
-    types = draft.types.columns(select)
     if not picks_by_neighbours(select):
         for place, node in enumerate(tables_of_from(select)):
             query = _query_of(draft.plan, node)
             if query is None:
                 continue
+            types = draft.types.columns(select)
             for condition in list(conditions_on_table(select, place)):
                 column = compared_column(condition, types)
                 if column is not None and column_named(column).table == node.alias:
@@ -70,10 +70,13 @@ def _query_of(plan: LogicalPlan, node: exp.Expr) -> exp.Query | None:
 
 def _push_into_memberships(draft: Draft, select: exp.Select) -> None:
     """`x IN (query)`: rows of the query that x cannot equal do not matter."""
-    types = draft.types.columns(select)
     certain = certain_conditions(select)
+    memberships = list(_memberships(certain))
+    if not memberships:
+        return
+    types = draft.types.columns(select)
     compared = [(compared_column(condition, types), condition) for condition in certain]
-    for member, query in _memberships(certain):
+    for member, query in memberships:
         for column, condition in compared:
             if (
                 column == text(member)
