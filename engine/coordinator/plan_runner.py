@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +17,7 @@ from engine.coordinator.fragment_context import FragmentContext, FragmentStats
 from engine.coordinator.fragment_hosts import FragmentHosts
 from engine.coordinator.fragment_runs import FragmentRuns, RefusedError
 from engine.coordinator.gather_memory import MemoryPool
+from engine.coordinator.host_threads import HostThreads
 from engine.coordinator.lost_hosts import read_first_batches
 from engine.coordinator.plan_cache import ReadyPlan
 from engine.coordinator.result_metadata import forwarded_metadata, scattered_metadata
@@ -68,7 +68,7 @@ class PlanRunner:
         self._options = options
         self._running = RunningFragments(hosts)
         self._memory = MemoryPool(options.gather_limit_bytes, options.total_gather_limit_bytes)
-        self._threads = ThreadPoolExecutor(options.peer_threads, "livestate-fragments")
+        self._threads = HostThreads(options.peer_threads)
 
     @property
     def gathered_bytes(self) -> int:
@@ -80,7 +80,7 @@ class PlanRunner:
         this returns.
         """
         self._running.end_all()
-        self._threads.shutdown(cancel_futures=True)
+        self._threads.close()
         self._running.close()
 
     def forward(

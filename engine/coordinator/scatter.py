@@ -7,7 +7,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import ParamSpec
@@ -20,11 +20,15 @@ from engine.coordinator.exchange_stream import ExchangeStream
 from engine.coordinator.fragment_context import FragmentContext, FragmentStats
 from engine.coordinator.fragment_runs import FragmentRun, FragmentRuns, RefusedError, stopping_error
 from engine.coordinator.gather_memory import MemoryReservation
+from engine.coordinator.host_threads import HostThreads
 from engine.coordinator.plan_cache import ReadyFragment
 from engine.errors import Unsupported
 from engine.plan.partition_pruning import Partitions
 
 P = ParamSpec("P")
+
+HostBatches = tuple[HostName, Iterator[pa.RecordBatch]]
+"""A host, and what it gives."""
 
 
 @dataclass
@@ -45,7 +49,7 @@ class _Arrival:
     table_bytes: int | None
     nbytes: int = 0
     batches: list[pa.RecordBatch] = field(default_factory=list)
-    rest: list[Iterator[pa.RecordBatch]] = field(default_factory=list)
+    rest: list[HostBatches] = field(default_factory=list)
 
     def is_enough(self, batch: pa.RecordBatch) -> bool:
         """Whether with one more batch, from whatever host, the rest may come later."""
@@ -82,7 +86,7 @@ class Scatter:
         context: FragmentContext,
         needs: Mapping[str, Partitions],
         runs: FragmentRuns,
-        threads: Executor,
+        threads: HostThreads,
         reservation: MemoryReservation,
     ) -> None:
         self._context = context
@@ -195,19 +199,20 @@ class Scatter:
         with self._changed:
             self._arriving.append(arriving)
         for host, request in requests.items():
-            _submit(self._runs, self._threads, self._read, arriving, host, request)
+            _submit(self._runs, self._threads, host, self._read, arriving, host, request)
 
     def _read(self, arriving: _Arrival, host: HostName, request: FragmentRequest) -> None:
         """Gather one run, or as much of it as is enough."""
         run, stats = self._begin(arriving.fragment, host, request)
         rows = self._count_batches(arriving.fragment, stats.count(self._runs.batches(run)))
-        batches, rest = [], []
+        batches: list[pa.RecordBatch] = []
+        rest: list[HostBatches] = []
         for batch in rows:
             batches.append(batch)
             with self._changed:
                 is_enough = arriving.is_enough(batch)
             if is_enough:
-                rest = [rows]
+                rest = [(host, rows)]
                 break
         with self._changed:
             arriving.batches += batches
@@ -257,16 +262,16 @@ class Scatter:
         """
         begun = time.perf_counter()
         requests = self._requests(fragment)
-        opened: SimpleQueue[Iterator[pa.RecordBatch] | None] = SimpleQueue()
+        opened: SimpleQueue[HostBatches | None] = SimpleQueue()
         self._runs.add_end_listener(lambda: opened.put(None))
 
         def begin(host: HostName, request: FragmentRequest) -> None:
             run, stats = self._begin(fragment, host, request)
-            opened.put(stats.count(self._runs.batches(run)))
+            opened.put((host, stats.count(self._runs.batches(run))))
 
         for host, request in requests.items():
-            _submit(self._runs, self._threads, begin, host, request)
-        streams: list[Iterator[pa.RecordBatch]] = []
+            _submit(self._runs, self._threads, host, begin, host, request)
+        streams: list[HostBatches] = []
         while len(streams) < len(requests):
             found = opened.get()
             if found is None:
@@ -277,23 +282,23 @@ class Scatter:
 
 
 def read_together(
-    runs: FragmentRuns, streams: Sequence[Iterator[pa.RecordBatch]], threads: Executor
+    runs: FragmentRuns, streams: Sequence[HostBatches], threads: HostThreads
 ) -> Iterator[pa.RecordBatch]:
     """The rows of runs as they come; those of a single run without a thread in between.
 
     Args:
         runs: What is under way.
-        streams: The batches of each run.
+        streams: The host of each run, and its batches.
         threads: Read them.
 
     Returns:
         Batches, in any order of the runs.
     """
-    return streams[0] if len(streams) == 1 else interleave(runs, streams, threads)
+    return streams[0][1] if len(streams) == 1 else interleave(runs, streams, threads)
 
 
 def interleave(
-    runs: FragmentRuns, streams: Sequence[Iterator[pa.RecordBatch]], threads: Executor
+    runs: FragmentRuns, streams: Sequence[HostBatches], threads: HostThreads
 ) -> Iterator[pa.RecordBatch]:
     """The rows of runs as they come. What fails ends all runs.
 
@@ -302,37 +307,42 @@ def interleave(
 
     Args:
         runs: What is under way.
-        streams: The batches of each run.
+        streams: The host of each run, and its batches.
         threads: Read them.
 
     Yields:
         Batches, in any order of the runs.
     """
-    arrived: SimpleQueue[tuple[Iterator[pa.RecordBatch], pa.RecordBatch | None] | None] = SimpleQueue()
+    arrived: SimpleQueue[tuple[HostBatches, pa.RecordBatch | None] | None] = SimpleQueue()
     runs.add_end_listener(lambda: arrived.put(None))
 
-    def advance(rows: Iterator[pa.RecordBatch]) -> None:
-        arrived.put((rows, next(rows, None)))
+    def advance(stream: HostBatches) -> None:
+        arrived.put((stream, next(stream[1], None)))
 
-    for rows in streams:
-        _submit(runs, threads, advance, rows)
+    for stream in streams:
+        _submit(runs, threads, stream[0], advance, stream)
     left = len(streams)
     while left:
         found = arrived.get()
         if found is None:
             raise runs.cause
-        rows, batch = found
+        stream, batch = found
         if batch is None:
             left -= 1
             continue
-        _submit(runs, threads, advance, rows)
+        _submit(runs, threads, stream[0], advance, stream)
         yield batch
 
 
 def _submit(
-    runs: FragmentRuns, threads: Executor, call: Callable[P, None], *args: P.args, **kwargs: P.kwargs
+    runs: FragmentRuns,
+    threads: HostThreads,
+    host: HostName,
+    call: Callable[P, None],
+    *args: P.args,
+    **kwargs: P.kwargs,
 ) -> None:
-    """Let a thread make a call, whose failure ends all runs; whoever waits for them raises it."""
+    """Let a thread of a host make a call, whose failure ends all runs; whoever waits for them raises it."""
 
     def end_on_failure(ended: Future[None]) -> None:
         error = stopping_error() if ended.cancelled() else ended.exception()
@@ -340,7 +350,7 @@ def _submit(
             runs.end(error)
 
     try:
-        threads.submit(call, *args, **kwargs).add_done_callback(end_on_failure)
+        threads.of(host).submit(call, *args, **kwargs).add_done_callback(end_on_failure)
     except RuntimeError as error:
         # The threads take nothing any more, because the host is stopping.
         raise stopping_error() from error

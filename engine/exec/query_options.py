@@ -26,7 +26,7 @@ class QueryOptions:
         gather_limit_bytes: Arrow bytes of hosts' rows that one statement may hold for its merge.
         total_gather_limit_bytes: What all statements may hold together.
         broadcast_limit_bytes: Arrow bytes that a statement may send to every host to be joined there.
-        peer_threads: Threads that wait for hosts, for all statements together.
+        peer_threads: Threads that wait for one host, for all statements together.
         spill_directory: Directory for what the engine's memory does not hold, used for nothing else: it is
             emptied at the start and removed at the end. None: the engine keeps to its memory.
         spill_limit_bytes: What all statements may put there together; 0: nothing.
@@ -42,6 +42,6 @@ class QueryOptions:
     gather_limit_bytes: int = 1 << 30
     total_gather_limit_bytes: int = 2 << 30
     broadcast_limit_bytes: int = DEFAULT_LIMIT_BYTES
-    peer_threads: int = 64
+    peer_threads: int = 32
     spill_directory: Path | None = None
     spill_limit_bytes: int = 8 << 30

@@ -36,6 +36,7 @@ from engine.errors import (
 )
 from engine.exec.fragment_cache import FragmentCache
 from engine.exec.local_executor import LocalExecutor
+from engine.model.partitioning import partition_of
 from engine.model.read_point import ReadPoint
 from engine.model.schema import Epoch, define_store
 from engine.plan.split.nodes import Fragment, SplitPlan
@@ -203,6 +204,55 @@ def test_a_host_that_breaks_when_rows_were_handed_out_ends_the_result(
                 result.read_all()
         finally:
             service.close()
+
+
+class _Stuck(DirectPeers):
+    """Peers of whom one answers only when it may."""
+
+    may_answer = threading.Event()
+    asked = threading.Semaphore(0)
+
+    def run(
+        self, host: HostName, request: FragmentRequest, cancelled: Callable[[], bool] | None = None
+    ) -> FragmentRows:
+        if host == HOSTS[1]:
+            self.asked.release()
+            self.may_answer.wait()
+        return super().run(host, request, cancelled)
+
+
+def test_statements_that_wait_for_a_host_do_not_stop_those_that_do_not_need_it() -> None:
+    placed = partition_of([ROWS.column("song_id")], PLAYS.partitions).tolist()
+    threads = 2
+    options = QueryOptions(memory_limit_bytes=512 << 20, threads=1, peer_threads=threads)
+    with _replicated(1) as cluster, ThreadPoolExecutor(3 * threads) as clients:
+        peers = _Stuck(cluster, HOSTS[0])
+        service = QueryService(
+            cluster.sources[HOSTS[0]], options, DeploymentHosts(peers, HOSTS[0], Assignment(HOSTS, 1).order)
+        )
+        try:
+            # As many again wait for a thread of that host.
+            waiting = [clients.submit(_total, service) for _ in range(2 * threads)]
+            for _ in range(threads):
+                peers.asked.acquire()
+            held = cluster.sources[HOSTS[1]].report()[1][PLAYS.name].partitions
+            keys = [key for key, at in enumerate(placed) if at not in held][:20]
+            listed = ", ".join(map(str, keys))
+            with service.execute(f"SELECT count(*) FROM plays WHERE song_id IN ({listed})") as result:
+                assert result.read_all().column(0).to_pylist() == [len(keys)]
+                assert HOSTS[1] not in result.metadata.hosts
+                assert len(result.metadata.hosts) > 1
+            assert not any(each.done() for each in waiting)
+            peers.may_answer.set()
+            assert [each.result() for each in waiting] == [TOTAL] * len(waiting)
+        finally:
+            peers.may_answer.set()
+            service.close()
+
+
+def _total(service: QueryService) -> int:
+    with service.execute(SUM) as result:
+        return int(result.read_all().column(0)[0].as_py())
 
 
 def test_missing_partitions_are_waited_for_until_the_deadline() -> None:
