@@ -144,7 +144,8 @@ class PlanCache:
 
     def _make_plan(self, request: Request, sizes: Sizes) -> ReadyPlan:
         bindable = self._local.bind(request)
-        if isinstance(bindable.statement.plan, RowsPlan | CountPlan):
+        plan = bindable.statement.plan
+        if isinstance(plan, CountPlan) or (isinstance(plan, RowsPlan) and plan.takes_any_rows):
             return _one_store_plan(request.statement, bindable)
         bound = bindable.statement.bound
         try:
@@ -152,8 +153,8 @@ class PlanCache:
         except PLAN_REFUSALS as error:
             log_fallback(Fallback.GATHER_PIECES, error)
         try:
-            plan = split(bound, sizes, PIECE_RULES)
-            return self._make_ready(request, bindable, plan, Fallback.GATHER_PIECES)
+            pieces = split(bound, sizes, PIECE_RULES)
+            return self._make_ready(request, bindable, pieces, Fallback.GATHER_PIECES)
         except PLAN_REFUSALS as error:
             log_fallback(Fallback.GATHER_ALL, error)
         return self.gather_plan(request)

@@ -16,10 +16,12 @@ import pyarrow as pa
 from engine.errors import NotFound
 from engine.model.partitioning import partition_of, value_partitioner
 from engine.model.schema import Epoch, PartitionId, StoreDefinition
-from engine.scan import EVERYTHING, LIVE_COLUMN, Interval, RowFilter, ScanStatistics
+from engine.scan import EVERYTHING, LIVE_COLUMN, Interval, KeyRange, RowFilter, ScanStatistics
 from engine.state import keys as sort_keys
 from engine.state.keys import KeyCodec, Keys
 from engine.state.picked_rows import Pick, gather
+from engine.state.segment import Edge
+from engine.state.sorted_rows import MergedRuns, find_runs, range_edges
 from engine.state.statistics import blocks_that_may_hold
 from engine.state.version import LiveSegment, Version, find_live_ranges, sort_by_live_rows
 
@@ -52,39 +54,25 @@ class _Piece(NamedTuple):
         return self.entry.live_array[self.start : self.stop]
 
 
-class _Edge(NamedTuple):
-    """A place among sorted keys, as `Segment.position` finds it."""
-
-    needle: Keys
-    side: str
-
-    def find_row(self, entry: LiveSegment) -> int:
-        """The row of a segment that it is before."""
-        return int(entry.segment.position(self.needle, self.side)[0])
-
-
 def _pieces(
-    entry: LiveSegment, intervals: Mapping[str, Interval], edges: tuple[_Edge | None, _Edge | None]
+    entry: LiveSegment, intervals: Mapping[str, Interval], low: Edge | None, high: Edge | None
 ) -> Sequence[_Piece]:
     """The rows of a segment that statistics and the edges of the first key column leave. A list, as every
     query asks every segment.
     """
     segment = entry.segment
-    blocks = segment.blocks
-    kept: Sequence[int] = range(blocks)
+    start, stop = (0, segment.rows) if low is None and high is None else segment.span(low, high)
+    if start >= stop:
+        return ()
+    block_rows = segment.record.block_rows
+    kept: Sequence[int] = range(start // block_rows, (stop - 1) // block_rows + 1)
     if intervals:
-        kept = blocks_that_may_hold(segment.statistics_of, intervals, blocks).nonzero()[0].tolist()
-        if not kept:
-            return ()
-    low_edge, high_edge = edges
-    low = 0 if low_edge is None else low_edge.find_row(entry)
-    high = segment.rows if high_edge is None else high_edge.find_row(entry)
+        may_hold = blocks_that_may_hold(segment.statistics_of, intervals, segment.blocks)
+        kept = [block for block in kept if may_hold[block]]
     pieces = []
     for block in kept:
-        start, stop = segment.block_span(block)
-        start, stop = max(start, low), min(stop, high)
-        if start < stop:
-            pieces.append(_Piece(entry, block, start, stop))
+        first, after = segment.block_span(block)
+        pieces.append(_Piece(entry, block, max(first, start), min(after, stop)))
     return pieces
 
 
@@ -144,27 +132,40 @@ class StateView:
                     if name not in wanted.points.schema.names
                 },
             )
-        edges = self._key_edges(wanted.intervals.get(self.definition.key[0]))
+        leading = self.definition.key[0]
+        low, high = range_edges(self._codec, KeyRange((), wanted.intervals.get(leading)))
+        # The edges are exact; statistics of the leading column have nothing to add.
+        others = {name: interval for name, interval in wanted.intervals.items() if name != leading}
         pieces = [
             piece
             for version in self.versions.values()
             for entry in version.segments
-            for piece in _pieces(entry, wanted.intervals, edges)
+            for piece in _pieces(entry, others, low, high)
         ]
         return PieceScan(self, columns, pieces)
 
-    def _key_edges(self, interval: Interval | None) -> tuple[_Edge | None, _Edge | None]:
-        """Where an interval of the first key column begins and ends among sorted keys."""
-        low = high = None
-        if interval is not None and interval.low is not None:
-            first, after, is_whole = self._codec.ranges([pa.array([interval.low], interval.low.type)])
-            low = _Edge(after, "right" if is_whole else "left") if interval.low_open else _Edge(first, "left")
-        if interval is not None and interval.high is not None:
-            first, after, is_whole = self._codec.ranges([pa.array([interval.high], interval.high.type)])
-            high = (
-                _Edge(first, "left") if interval.high_open else _Edge(after, "right" if is_whole else "left")
-            )
-        return low, high
+    def sorted_rows(self, columns: Sequence[str], key_range: KeyRange) -> MergedRuns:
+        """As `StoreView.sorted_rows`."""
+        places, schema = self._project_columns(tuple(columns))
+        low, high = range_edges(self._codec, key_range)
+        return MergedRuns(
+            [
+                run
+                for version in self._versions_of(key_range)
+                for run in find_runs(version.segments, low, high)
+            ],
+            places,
+            schema,
+        )
+
+    def _versions_of(self, key_range: KeyRange) -> Collection[Version]:
+        """The partitions that can have rows of a range."""
+        placing = len(self.definition.partition_by)
+        if len(key_range.prefix) < placing:
+            return self.versions.values()
+        values = [pa.array([value], value.type) for value in key_range.prefix[:placing]]
+        number = PartitionId(int(partition_of(values, self.definition.partitions)[0]))
+        return (self.versions[number],) if number in self.versions else ()
 
     def lookup(
         self, columns: Sequence[str], points: pa.RecordBatch, intervals: Mapping[str, Interval] = NO_INTERVALS
