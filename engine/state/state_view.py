@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from engine.model.partitioning import partition_of, value_partitioner
 from engine.model.schema import Epoch, PartitionId, StoreDefinition
 from engine.scan import EVERYTHING, LIVE_COLUMN, Interval, KeyRange, RowFilter, ScanStatistics
 from engine.state import keys as sort_keys
-from engine.state.keys import KeyCodec, Keys
+from engine.state.keys import KeyCodec, Keys, Rows
 from engine.state.picked_rows import Pick, gather
 from engine.state.segment import Edge
 from engine.state.sorted_rows import MergedRuns, find_runs, range_edges
@@ -38,16 +39,15 @@ class _Piece(NamedTuple):
     start: int
     stop: int
 
-    def column(self, place: int) -> pa.Array:
-        """The rows of one column."""
+    def columns(self, places: Sequence[int]) -> list[pa.Array]:
+        """The rows of some columns."""
         segment = self.entry.segment
         first, after = segment.block_span(self.block)
-        column = segment.column(place, self.block)
-        return (
-            column
-            if (self.start, self.stop) == (first, after)
-            else column[self.start - first : self.stop - first]
-        )
+        columns = segment.columns(places, self.block)
+        if (self.start, self.stop) == (first, after):
+            return columns
+        start, length = self.start - first, self.stop - self.start
+        return [column.slice(start, length) for column in columns]
 
     def live_flags(self) -> pa.Array:
         """Which of the rows are live, `uint8`."""
@@ -173,17 +173,20 @@ class StateView:
         """As `StoreView.lookup`; rows outside the intervals of some other columns may be left out."""
         places, schema = self._project_columns(tuple(columns))
         picks: list[Pick] = []
+        if points.num_rows and points.num_columns == len(self.definition.key):
+            # Keys are encoded once, rather than for each partition.
+            keys = self._codec.encode(points.columns)
+            for version, rows in self._place_points(points):
+                picks += _picks_of_keys(version, keys if rows is None else sort_keys.take(keys, rows))
+            return gather(picks, places, schema)
         for version, part in self.route_points(points):
-            low, high, is_whole = self._codec.ranges(part)
-            if is_whole:
-                picks += _picks_of_keys(version, low)
-            else:
-                kept = (
-                    [entry for entry in version.segments if _may_hold(entry, intervals)]
-                    if intervals
-                    else version.segments
-                )
-                picks += _picks_of_ranges(kept, *self._narrow_to_wanted(part, intervals, low, high))
+            low, high, _ = self._codec.ranges(part)
+            kept = (
+                [entry for entry in version.segments if _may_hold(entry, intervals)]
+                if intervals
+                else version.segments
+            )
+            picks += _picks_of_ranges(kept, *self._narrow_to_wanted(part, intervals, low, high))
         return gather(picks, places, schema)
 
     def _narrow_to_wanted(
@@ -229,26 +232,33 @@ class StateView:
 
     def route_points(self, points: pa.RecordBatch) -> Iterator[tuple[Version, Sequence[pa.Array]]]:
         """Each partition that some of the points can be on, with those points' columns."""
+        for version, rows in self._place_points(points):
+            yield (
+                version,
+                points.columns
+                if rows is None
+                else [column.take(pa.array(rows)) for column in points.columns],
+            )
+
+    def _place_points(self, points: pa.RecordBatch) -> Iterator[tuple[Version, Rows | None]]:
+        """Each partition that some of the points can be on, and which of them; None for all."""
         if not points.num_rows:
             return
-        columns = [points.column(place) for place in range(points.num_columns)]
         if points.num_columns < len(self.definition.partition_by):
-            yield from ((version, columns) for version in self.versions.values())
+            yield from ((version, None) for version in self.versions.values())
             return
-        placed = partition_of(columns[: len(self.definition.partition_by)], self.definition.partitions)
+        columns = [points.column(place) for place in range(len(self.definition.partition_by))]
+        placed = partition_of(columns, self.definition.partitions)
         if len(placed) == 1:
             only = self.versions.get(PartitionId(int(placed[0])))
             if only is not None:
-                yield only, columns
+                yield only, None
             return
         order = np.argsort(placed, kind="stable")
-        partitions, starts = np.unique(placed[order], return_index=True)
-        for partition, rows in zip(partitions.tolist(), np.split(order, starts[1:]), strict=True):
-            if partition in self.versions:
-                yield (
-                    self.versions[PartitionId(partition)],
-                    [column.take(pa.array(rows)) for column in columns],
-                )
+        bounds = np.searchsorted(placed[order], np.arange(self.definition.partitions + 1)).tolist()
+        for partition, (start, stop) in enumerate(pairwise(bounds)):
+            if start < stop and partition in self.versions:
+                yield self.versions[PartitionId(partition)], order[start:stop]
 
     def column_index(self, column: str) -> int:
         """Where a column is in the store's schema.
@@ -262,8 +272,17 @@ class StateView:
         return place
 
 
+FEW_KEYS = 4
+"""Up to so many keys of a partition are looked up one by one: to search for all together takes a dozen calls
+of numpy a segment, however few there are.
+"""
+
+
 def _picks_of_keys(version: Version, needles: Keys) -> Iterator[Pick]:
     """The live rows of whole keys."""
+    if len(needles) <= FEW_KEYS:
+        yield from _picks_one_by_one(version, needles)
+        return
     if len(needles) > 1:
         needles = sort_keys.take(needles, sort_keys.order_of_last(needles))
     for entry in sort_by_live_rows(version.segments):
@@ -273,6 +292,17 @@ def _picks_of_keys(version: Version, needles: Keys) -> Iterator[Pick]:
         if len(found) == len(needles):
             return
         needles = sort_keys.remove(needles, found)
+
+
+def _picks_one_by_one(version: Version, needles: Keys) -> Iterator[Pick]:
+    seen: set[tuple[int, int]] = set()
+    for place in range(len(needles)):
+        found = version.find_one(needles[place])
+        if found is not None:
+            segment, row = found
+            if (segment.id, row) not in seen:
+                seen.add((segment.id, row))
+                yield Pick(segment, np.array([row]))
 
 
 def _may_hold(entry: LiveSegment, intervals: Mapping[str, Interval]) -> bool:
@@ -359,7 +389,7 @@ class PieceScan:
         places = [self.view.column_index(column) for column in self.columns]
         schema = self.schema
         for piece in self.pieces:
-            arrays = [piece.column(place) for place in places]
+            arrays = piece.columns(places)
             if self._has_dead:
                 arrays.append(piece.live_flags())
             yield _batch(arrays, schema, piece.stop - piece.start)
@@ -368,13 +398,13 @@ class PieceScan:
         """The rows as one table. Column by column, which takes a third of the time of joining batches."""
         if not self.schema.names:
             return pa.Table.from_batches(list(self.batches()))
-        chunks = [
-            [piece.column(self.view.column_index(column)) for piece in self.pieces] for column in self.columns
-        ]
+        places = [self.view.column_index(column) for column in self.columns]
+        parts = [piece.columns(places) for piece in self.pieces]
+        chunks = [list(column) for column in zip(*parts, strict=True)] if parts else [[] for _ in places]
         if self._has_dead:
             chunks.append([piece.live_flags() for piece in self.pieces])
         arrays = [
-            pa.chunked_array(parts, field.type) for parts, field in zip(chunks, self.schema, strict=True)
+            pa.chunked_array(arrays, field.type) for arrays, field in zip(chunks, self.schema, strict=True)
         ]
         return pa.Table.from_arrays(arrays, schema=self.schema)
 
