@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Generic, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from engine.plan.plans import Summary, SummaryColumn
 from engine.plan.predicates import Comparison
 from engine.plan.row_tests import AllTests, MemberTest, NullTest, RowTest, ValueTest
 from engine.scan import LIVE_COLUMN, Scan, StoreView
@@ -168,3 +170,40 @@ def _live(rows: Rows) -> Rows:
         return rows
     live = pc.equal(rows.column(LIVE_COLUMN), _LIVE)
     return rows.drop_columns([LIVE_COLUMN]).filter(live)
+
+
+def summarize(rows: pa.Table, summaries: Sequence[SummaryColumn]) -> list[pa.Array]:
+    """Aggregates of rows.
+
+    Args:
+        rows: Have the columns that are aggregated.
+        summaries: The aggregates.
+
+    Returns:
+        An array of one value for each, of the type that the result has.
+    """
+    return [_summary(rows, summary.summary, summary.column) for summary in summaries]
+
+
+def _summary(rows: pa.Table, summary: Summary, column: str | None) -> pa.Array:
+    if column is None:
+        return pa.array([rows.num_rows], pa.int64())
+    values = rows.column(column)
+    if summary is Summary.COUNT:
+        return pa.array([len(values) - values.null_count], pa.int64())
+    if summary is Summary.SUM:
+        return _sum(values)
+    found = pc.min(values) if summary is Summary.MIN else pc.max(values)
+    return pa.array([found], values.type)
+
+
+def _sum(values: pa.ChunkedArray) -> pa.Array:
+    known = values.drop_null()
+    if pa.types.is_floating(values.type):
+        # One after the other, as the engine adds them: other orders round in other ways.
+        total = None if not len(known) else float(np.add.accumulate(known.to_numpy())[-1]) + 0.0
+        return pa.array([total], pa.float64())
+    scale = values.type.scale if pa.types.is_decimal(values.type) else 0
+    wide = pa.decimal128(38, scale)
+    total = pc.sum(known.cast(wide))
+    return pa.array([total], wide)

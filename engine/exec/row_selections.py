@@ -46,7 +46,7 @@ def select_rows(
     """
     if order is not None and selection.key_range is not None:
         return _rows_of_range(view, selection, order, selection.key_range, needed)
-    scan = view.scan(selection.columns, selection.wanted)
+    scan = view.scan(selection.columns or view.definition.key[:1], selection.wanted)
     if selection.wanted.points is not None:
         # What is looked up is there already.
         rows = passing_rows(live_table(scan), selection.test)

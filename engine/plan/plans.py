@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property
 
 import pyarrow as pa
@@ -29,6 +30,9 @@ from engine.plan.row_tests import AllTests, NullTest, RowTest, RowTests, columns
 from engine.plan.values import Arguments, Constant, Operand, Parameter
 from engine.scan import KeyRange, RowFilter
 from engine.sql.bind import BoundStatement, StoreReference
+
+MOST_SUMMED_DIGITS = 30
+"""Digits of decimals that can be summed without a thought of overflow."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +144,44 @@ class EnginePlan:
     predicates: tuple[Predicate, ...]
 
 
+class Summary(Enum):
+    """An aggregate that kernels compute as the engine does."""
+
+    COUNT = "count"
+    SUM = "sum"
+    MIN = "min"
+    MAX = "max"
+
+
+@dataclass(frozen=True)
+class SummaryColumn:
+    """One column of a `SummaryPlan`'s result.
+
+    Attributes:
+        summary: The aggregate.
+        column: Of which column of the store; None for `count(*)`.
+        name: Name in the result; None where the text gives none.
+    """
+
+    summary: Summary
+    column: str | None
+    name: str | None
+
+
+@dataclass(frozen=True)
+class SummaryPlan(EnginePlan):
+    """Aggregates of all rows of one store that pass a condition. Over many rows, and over several hosts, it
+    is an `EnginePlan` like any other.
+
+    Attributes:
+        rows: The rows; its outputs are the columns that are aggregated.
+        summaries: Columns of the result.
+    """
+
+    rows: RowsPlan
+    summaries: tuple[SummaryColumn, ...]
+
+
 Plan = RowsPlan | CountPlan | EnginePlan
 
 
@@ -153,7 +195,12 @@ def plan(bound: BoundStatement) -> Plan:
         The plan. `RowsPlan` may still need the engine: its predicate must turn out to be points (see
         `wanted_rows`).
     """
-    return _count_plan(bound) or _rows_plan(bound) or EnginePlan(bound, conditions(bound))
+    return (
+        _count_plan(bound)
+        or _rows_plan(bound)
+        or _summary_plan(bound)
+        or EnginePlan(bound, conditions(bound))
+    )
 
 
 def _count_plan(bound: BoundStatement) -> CountPlan | None:
@@ -288,6 +335,71 @@ def _pinned_columns(predicate: Predicate | None) -> frozenset[str]:
         part.column
         for part in parts
         if isinstance(part, Compare) and part.comparison is Comparison.EQUAL and part.beside is None
+    )
+
+
+_SUMMARIES: Mapping[type[exp.Expr], Summary] = {
+    exp.Count: Summary.COUNT,
+    exp.Sum: Summary.SUM,
+    exp.Min: Summary.MIN,
+    exp.Max: Summary.MAX,
+}
+
+
+def _summary_plan(bound: BoundStatement) -> SummaryPlan | None:
+    """`SELECT aggregates FROM store WHERE …`, and nothing besides."""
+    select = bound.tree
+    if (
+        not isinstance(select, exp.Select)
+        or _columns_in_use(select) != {"expressions", "from_", "where"}
+        or not _reads_one_store(bound, select)
+    ):
+        return None
+    reference = bound.references[0]
+    found = [_summary(expression, reference) for expression in select.expressions]
+    summaries = tuple(summary for summary in found if summary is not None)
+    names = {name.lower() for name in reference.definition.schema.names}
+    if len(summaries) != len(found) or any(
+        summary.name is not None and summary.name.lower() in names for summary in summaries
+    ):
+        return None
+    where = _where(select.args["where"].this, reference, bound.list_schemas)
+    if where is None:
+        return None
+    columns = dict.fromkeys(summary.column for summary in summaries if summary.column is not None)
+    outputs = tuple(Output(column, column) for column in columns)
+    rows = RowsPlan(reference, outputs, where[0], None, None, where[1])
+    return SummaryPlan(bound, conditions(bound), rows, summaries)
+
+
+def _summary(expression: exp.Expr, reference: StoreReference) -> SummaryColumn | None:
+    """An output that is an aggregate which kernels compute; None for any other."""
+    call = expression.this if isinstance(expression, exp.Alias) else expression
+    name = expression.alias if isinstance(expression, exp.Alias) else None
+    summary = _SUMMARIES.get(type(call))
+    if summary is None or _columns_in_use(call) - {"this", "big_int"}:
+        return None
+    if summary is Summary.COUNT and isinstance(call.this, exp.Star):
+        return None if _columns_in_use(call.this) else SummaryColumn(summary, None, name)
+    column = _column(call.this, reference) if isinstance(call.this, exp.Column) else None
+    if column is None or not _can_be_summarized(summary, reference.definition.schema.field(column).type):
+        return None
+    return SummaryColumn(summary, column, name)
+
+
+def _can_be_summarized(summary: Summary, arrow_type: pa.DataType) -> bool:
+    """Whether kernels give what the engine gives, which takes NaN for the greatest number."""
+    if summary is Summary.COUNT:
+        return True
+    if pa.types.is_integer(arrow_type):
+        return True
+    if pa.types.is_decimal(arrow_type):
+        # Wider ones may overflow, which is for the engine to say.
+        return summary is not Summary.SUM or arrow_type.precision <= MOST_SUMMED_DIGITS
+    if summary is Summary.SUM:
+        return bool(pa.types.is_float64(arrow_type))
+    return bool(
+        pa.types.is_string(arrow_type) or pa.types.is_date(arrow_type) or pa.types.is_timestamp(arrow_type)
     )
 
 

@@ -258,7 +258,11 @@ def queries(draw: st.DrawFn) -> str:
     if kind <= 2:
         columns = draw(
             st.sampled_from(
-                ["*", "a, b", "b, count(*) AS n", "a AS k, f, s", "r.a, r.*", "sum(i) AS n, min(s)"]
+                [
+                    *("*", "a, b", "b, count(*) AS n", "a AS k, f, s", "r.a, r.*", "sum(i) AS n, min(s)"),
+                    "count(*), count(s), sum(i) AS n, sum(d), sum(u), min(y), max(t) AS t_, max(s)",
+                    "sum(f) AS f_, min(d), max(z), count(x), max(i), sum(a)",
+                ]
             )
         )
         group = " GROUP BY b" if columns.startswith("b, count") else ""
