@@ -7,6 +7,7 @@ NAMES = (
     "group_by",
     "point_lookup",
     "many_keys",
+    "small_statements",
     "to_pandas",
     "memory",
     "restart",

@@ -93,6 +93,19 @@ EVERYTHING = RowFilter()
 
 
 @dataclass(frozen=True)
+class KeyRange:
+    """Rows that lie next to each other in the order of a store's key.
+
+    Attributes:
+        prefix: Values that the leading key columns have, of their types and not null; none for all rows.
+        interval: Bounds of the key column behind them; None for none.
+    """
+
+    prefix: tuple[pa.Scalar, ...] = ()
+    interval: Interval | None = None
+
+
+@dataclass(frozen=True)
 class ScanStatistics:
     """What pruning left of a store. Each pair counts what is read and what there is."""
 
@@ -132,6 +145,30 @@ class Scan(Protocol):
         """The rows as one table of `schema`, all in memory."""
 
 
+class SortedRows(Protocol):
+    """The live rows of a key range in the order of the key. Can be read any number of times."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns asked for, in that order."""
+
+    @property
+    def stored_rows(self) -> int:
+        """How many rows are stored in the range, dead ones included."""
+
+    def stretches(self, wanted: int | None, *, descending: bool = False) -> Iterator[pa.Table]:
+        """The rows, a stretch at a time; what was not asked for is not read.
+
+        Args:
+            wanted: How many rows are needed, most likely; None for all in one stretch.
+            descending: Whether to begin at the greatest key.
+
+        Yields:
+            Rows in order, behind those of the stretches before. The first stretches have about as many as are
+            wanted, later ones more and more; one may have none.
+        """
+
+
 class StoreView(Protocol):
     """One store at one epoch, or some partitions of it: immutable, however long it is kept."""
 
@@ -169,6 +206,14 @@ class StoreView(Protocol):
 
         Returns:
             A table of `columns`, rows in no particular order.
+        """
+
+    def sorted_rows(self, columns: Sequence[str], key_range: KeyRange) -> SortedRows:
+        """The live rows of a range in the order of the key.
+
+        Args:
+            columns: Names of columns of the store, without repeats; at least one.
+            key_range: The range.
         """
 
     def row(self, key: int | str, places: Sequence[int], schema: pa.Schema) -> pa.Table | None:

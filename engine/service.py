@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +28,8 @@ from engine.coordinator.routes import Routes
 from engine.duckdb.deadline import Deadline, Slot
 from engine.duckdb.engine import Engine
 from engine.duckdb.spill import SpillDirectory
+from engine.errors import InvalidInput, NotFound, Unsupported
+from engine.exec.fallbacks import TEXT_REFUSALS
 from engine.exec.fragment_cache import FragmentCache
 from engine.exec.fragment_executor import FragmentExecutor
 from engine.exec.local_executor import LocalExecutor
@@ -34,20 +37,18 @@ from engine.exec.query_options import QueryOptions
 from engine.exec.query_result import QueryMetadata, QueryResult
 from engine.exec.requests import Requests
 from engine.model.read_point import NEWEST, ReadPoint
-from engine.plan.arguments import template_values
 from engine.plan.key_lookup import KeyLookup
-from engine.plan.plans import RowsPlan, lookup_points
-from engine.plan.values import Arguments
 from engine.scan import BuildingError, StoreSource
-from engine.sql.literals import template_of
 from engine.sql.parse import StatementClass
 from engine.statements.column_names import ColumnNames
 from engine.statements.pin import ALL_NEWEST, MigratedError
-from engine.statements.request import REFUSED_LIMIT, Request
+from engine.statements.request import Request
 from engine.statements.shapes import Shapes
-from engine.statements.statement_cache import ReadyText, StatementCache
+from engine.statements.statement_cache import StatementCache
+from engine.statements.templates import Templates
 from engine.statements.texts import ExpectedShapes, Texts
 
+_log = logging.getLogger(__name__)
 __all__ = ["PreparedStatement", "QueryMetadata", "QueryOptions", "QueryResult", "QueryService", "Session"]
 
 
@@ -67,6 +68,8 @@ class Session:
 
 
 DEFAULT_SESSION = Session()
+_REFUSALS = (InvalidInput, NotFound, Unsupported)
+"""How a query is refused of which something is wrong, so that the text as it is written must say what."""
 
 
 class QueryService:
@@ -91,6 +94,7 @@ class QueryService:
         self._engine = engine = Engine(options.memory_limit_bytes, options.threads, _spill_directory(options))
         # Texts to bound statements.
         self._statements = StatementCache(size, ColumnNames(engine.binder))
+        self._templates = Templates(size)
         self._texts = Texts(source, self._statements, options.max_sql_bytes)
         # Statements and fragments over this host's stores.
         local = self._local = LocalExecutor(source, engine, options.batch_bytes)
@@ -183,16 +187,17 @@ class QueryService:
         if row is not None:
             return row
 
-        # 2. Text → bound statement with its plan: of the template that short lookups share, or of its own.
+        # 2. Text → bound statement with its plan: of the template that texts share which differ in values, or
+        # of its own.
         deadline = Deadline(self._timeout(session), cancelled, slot)
-        request: Request | None = None
         if parameters is None and dialect == "duckdb":
-            request = self._lookup_by_template(text, deadline, started, session.read_point, expected_shapes)
-        if request is None:
-            request = self._requests.make(
-                text, dialect, parameters, session.read_point, deadline, expected_shapes
-            )
-            request = replace(request, started=started)
+            shared = self._answer_by_template(text, session.read_point, deadline, started, expected_shapes)
+            if shared is not None:
+                return shared
+        request = self._requests.make(
+            text, dialect, parameters, session.read_point, deadline, expected_shapes
+        )
+        request = replace(request, started=started)
 
         # 3. SHOW and DESCRIBE are tables; everything else runs.
         table = self._catalog.table(request.statement.bound)
@@ -359,42 +364,38 @@ class QueryService:
         limits = (session.timeout_seconds, self._options.statement_timeout_seconds)
         return min((limit for limit in limits if limit is not None), default=None)
 
-    def _lookup_by_template(
+    def _answer_by_template(
         self,
         text: str,
+        read_point: ReadPoint,
         deadline: Deadline,
         started: float,
-        read_point: ReadPoint,
         expected_shapes: ExpectedShapes | None,
-    ) -> Request | None:
-        """A short lookup with the plan that all texts of its template share; None if it is no such lookup, or
-        not known yet.
+    ) -> QueryResult | None:
+        """Answer a query by the statement that texts share which differ in values alone.
+
+        None where it has no values, and where it is refused: what is wrong, and where, is told by the text as
+        it is written.
         """
-        template = template_of(text)
-        if template is None:
-            return None
         tables = self._source.tables()
-        known = self._statements.known_lookup(template.text, tables)
-        if known is None:
-            self._statements.learn_template(template.text, len(template.values), tables)
+        found = self._templates.parametrize(text, tables)
+        if found is None:
             return None
-        values = template_values(known.bound.parameters, template)
-        if values is None or (expected_shapes is not None and expected_shapes != known.bound.shapes):
+        try:
+            request = self._requests.make(
+                found.text, "duckdb", found.values, read_point, deadline, expected_shapes
+            )
+        except TEXT_REFUSALS as error:
+            _log.debug("A template is refused: %s", error)
             return None
-        request = Request(
-            "duckdb",
-            ReadyText(text, known, {}),
-            Arguments(values),
-            deadline,
-            started,
-            read_point,
-            has_expected_shapes=expected_shapes is not None,
-        )
-        assert isinstance(known.plan, RowsPlan)
-        is_lookup = (
-            request.limit != REFUSED_LIMIT and lookup_points(known.plan, request.arguments) is not None
-        )
-        return request if is_lookup else None
+        if found.is_whole:
+            self._statements.learn_lookup(found.text, request.statement)
+        try:
+            return self._coordinator.answer(self._query_of(replace(request, started=started))).result
+        except _REFUSALS as error:
+            deadline.check()
+            _log.debug("A template cannot run: %s", error)
+            return None
 
     def _query_of(self, request: Request) -> DistributedQuery:
         return DistributedQuery(request, self._source.definitions())

@@ -149,7 +149,8 @@ class PlanCache:
 
     def _make_plan(self, request: Request, sizes: Sizes) -> ReadyPlan:
         bindable = self._local.bind(request)
-        if isinstance(bindable.statement.plan, RowsPlan | CountPlan):
+        plan = bindable.statement.plan
+        if isinstance(plan, CountPlan) or (isinstance(plan, RowsPlan) and plan.takes_any_rows):
             return _one_store_plan(request.statement, bindable)
         logical = bindable.statement.logical
         try:
@@ -157,8 +158,8 @@ class PlanCache:
         except PLAN_REFUSALS as error:
             log_fallback(Fallback.GATHER_PIECES, error)
         try:
-            plan = split(logical, sizes, PIECE_RULES)
-            return self._make_ready(request, bindable, plan, Fallback.GATHER_PIECES)
+            pieces = split(logical, sizes, PIECE_RULES)
+            return self._make_ready(request, bindable, pieces, Fallback.GATHER_PIECES)
         except PLAN_REFUSALS as error:
             log_fallback(Fallback.GATHER_ALL, error)
         return self.gather_plan(request)

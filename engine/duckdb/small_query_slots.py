@@ -50,13 +50,15 @@ class SmallQuerySlots:
             yield
             return
         has_slot = self._free.acquire(blocking=False)
-        if not has_slot:
+        has_waited = not has_slot
+        if has_waited:
             left = deadline.remaining_seconds
             has_slot = self._free.acquire(
                 timeout=self._patience_seconds if left is None else min(self._patience_seconds, left)
             )
         try:
-            deadline.check()
+            if has_waited:
+                deadline.check()
             yield
         finally:
             if has_slot:

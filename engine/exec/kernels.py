@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Generic, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from engine.plan.plans import Summary, SummaryColumn
+from engine.plan.predicates import Comparison
+from engine.plan.row_tests import AllTests, MemberTest, NullTest, RowTest, ValueTest
 from engine.scan import LIVE_COLUMN, Scan, StoreView
 
 _LIVE = pa.scalar(1, pa.uint8())
+_COMPARISONS = {
+    Comparison.EQUAL: pc.equal,
+    Comparison.LESS: pc.less,
+    Comparison.LESS_EQUAL: pc.less_equal,
+    Comparison.GREATER: pc.greater,
+    Comparison.GREATER_EQUAL: pc.greater_equal,
+}
+Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
 
 def lookup_rows(
@@ -65,3 +80,130 @@ def live_rows(
             yield pa.RecordBatch.from_arrays([live.column(place) for place in places], schema=schema)
         if limit == 0:
             return
+
+
+def passing_rows(rows: Rows, test: RowTest) -> Rows:
+    """The rows that pass a test.
+
+    Args:
+        rows: Have the columns that are tested.
+        test: The test.
+    """
+    if not rows.num_rows or test == AllTests(()):
+        return rows
+    return rows.filter(_mask(rows, test))
+
+
+def _mask(rows: pa.Table | pa.RecordBatch, test: RowTest) -> Any:
+    """Whether each row passes, or NULL where it does not."""
+    match test:
+        case NullTest(column, passes_null):
+            values = rows.column(column)
+            return values.is_null() if passes_null else values.is_valid()
+        case ValueTest(column, comparison, value, passes_nan):
+            values = rows.column(column)
+            passes = _COMPARISONS[comparison](values, value)
+            return pc.or_kleene(passes, pc.is_nan(values)) if passes_nan else passes
+        case MemberTest(column, values):
+            return pc.is_in(rows.column(column), value_set=values)
+        case AllTests(parts):
+            return reduce(pc.and_kleene, (_mask(rows, part) for part in parts))
+        case _:
+            if not test.parts:
+                return pa.repeat(pa.scalar(False), rows.num_rows)
+            return reduce(pc.or_kleene, (_mask(rows, part) for part in test.parts))
+
+
+@dataclass(frozen=True)
+class SelectedParts(Generic[Rows]):
+    """Rows that were selected.
+
+    Attributes:
+        parts: The rows, in order.
+        rows_read: How many were read for them.
+    """
+
+    parts: Sequence[Rows]
+    rows_read: int
+
+
+def read_selected(
+    rows: Iterator[Rows], test: RowTest, needed: int | None, most: int | None
+) -> SelectedParts[Rows] | None:
+    """Rows that pass a test, read no further than needed.
+
+    Args:
+        rows: Live rows.
+        test: The test.
+        needed: How many rows are needed; None for all.
+        most: How many rows may be read for them, about; None for any number.
+
+    Returns:
+        At least as many rows as are needed, or all that pass; None if more would have to be read.
+    """
+    parts: list[Rows] = []
+    passed = read = 0
+    for part in rows:
+        if most is not None and read > most:
+            return None
+        parts.append(passing_rows(part, test))
+        read += part.num_rows
+        passed += parts[-1].num_rows
+        if needed is not None and passed >= needed:
+            break
+    return SelectedParts(parts, read)
+
+
+def live_batches(scan: Scan) -> Iterator[pa.RecordBatch]:
+    """The live rows of a scan, block by block, without `LIVE_COLUMN`."""
+    for batch in scan.batches():
+        yield _live(batch)
+
+
+def live_table(scan: Scan) -> pa.Table:
+    """The live rows of a small scan as one table of one batch, without `LIVE_COLUMN`."""
+    return _live(scan.to_table().combine_chunks())
+
+
+def _live(rows: Rows) -> Rows:
+    if LIVE_COLUMN not in rows.schema.names:
+        return rows
+    live = pc.equal(rows.column(LIVE_COLUMN), _LIVE)
+    return rows.drop_columns([LIVE_COLUMN]).filter(live)
+
+
+def summarize(rows: pa.Table, summaries: Sequence[SummaryColumn]) -> list[pa.Array]:
+    """Aggregates of rows.
+
+    Args:
+        rows: Have the columns that are aggregated.
+        summaries: The aggregates.
+
+    Returns:
+        An array of one value for each, of the type that the result has.
+    """
+    return [_summary(rows, summary.summary, summary.column) for summary in summaries]
+
+
+def _summary(rows: pa.Table, summary: Summary, column: str | None) -> pa.Array:
+    if column is None:
+        return pa.array([rows.num_rows], pa.int64())
+    values = rows.column(column)
+    if summary is Summary.COUNT:
+        return pa.array([len(values) - values.null_count], pa.int64())
+    if summary is Summary.SUM:
+        return _sum(values)
+    found = pc.min(values) if summary is Summary.MIN else pc.max(values)
+    return pa.array([found], values.type)
+
+
+def _sum(values: pa.ChunkedArray) -> pa.Array:
+    known = values.drop_null()
+    if pa.types.is_floating(values.type):
+        # One after the other, as the engine adds them: other orders round in other ways.
+        total = None if not len(known) else float(np.add.accumulate(known.to_numpy())[-1]) + 0.0
+        return pa.array([total], pa.float64())
+    scale = values.type.scale if pa.types.is_decimal(values.type) else 0
+    wide = pa.decimal128(38, scale)
+    total = pc.sum(known.cast(wide))
+    return pa.array([total], wide)

@@ -22,19 +22,27 @@ from engine.exec.fallbacks import (
     log_fallback,
     read_all_columns,
 )
-from engine.exec.kernels import live_rows, lookup_rows
+from engine.exec.kernels import live_rows, lookup_rows, summarize
 from engine.exec.query_result import QueryResult
 from engine.exec.read_metadata import lookup_metadata, metadata_of
+from engine.exec.row_selections import can_select, select_rows
 from engine.plan.arguments import suggested_types
 from engine.plan.explain import explain
 from engine.plan.key_lookup import KeyLookup
-from engine.plan.plans import CountPlan, EnginePlan, RowsPlan, lookup_points
+from engine.plan.plans import (
+    CountPlan,
+    EnginePlan,
+    RowsPlan,
+    SummaryPlan,
+    lookup_points,
+    row_selection,
+)
 from engine.plan.statement import ReadyStatement
 from engine.scan import StoreSource
 from engine.sql.diagnose import diagnose
 from engine.sql.read_columns import has_columns_of_rows
 from engine.statements.pin import Pin, Views, check_shapes
-from engine.statements.request import REFUSED_LIMIT, Request
+from engine.statements.request import REFUSED_LIMIT, Request, limit_of
 from engine.statements.statement_cache import ReadyText
 
 
@@ -84,10 +92,12 @@ class LocalExecutor:
         match request.statement.plan:
             case CountPlan() as plan:
                 return self._count(request, plan)
-            case RowsPlan(predicate=None):
+            case RowsPlan() as plan if plan.is_unconditional and plan.takes_any_rows:
                 return self._rows(request) or self._engine_query(request)
             case RowsPlan():
-                return self.lookup(request) or self._engine_query(request)
+                return self.lookup(request) or self._selection(request) or self._engine_query(request)
+            case SummaryPlan() as plan:
+                return self._summary(request, plan) or self._engine_query(request)
             case _:
                 return self._engine_query(request)
 
@@ -173,6 +183,54 @@ class LocalExecutor:
             batches = _check_time(live_rows(scan, plan.column_indexes, plan.schema, limit), request.deadline)
             kept = resources.pop_all()
         return QueryResult(plan.schema, metadata, slice_batches(batches, self._batch_bytes), kept.close)
+
+    def _selection(self, request: Request) -> QueryResult | None:
+        """Answer by plain rows that pass the tests of WHERE; None where the engine has to, or is faster."""
+        plan = request.statement.plan
+        assert isinstance(plan, RowsPlan)
+        limit, offset = limit_of(plan.limit, request.arguments), limit_of(plan.offset, request.arguments) or 0
+        if REFUSED_LIMIT in (limit, offset):
+            return None
+        selection = row_selection(plan, request.arguments)
+        if selection is None:
+            return None
+        planned = time.perf_counter()
+        with self._views(request) as views:
+            needed = None if limit is None else limit + offset
+            view = views[plan.reference.definition.name]
+            found = select_rows(view, selection, plan.order, needed)
+            if found is None:
+                return None
+            rows = found.rows.slice(offset, limit).combine_chunks()
+            columns = [rows.column(output.column) for output in plan.outputs]
+            table = pa.Table.from_arrays(columns, schema=plan.schema)
+            steps = {"plan": planned - request.started, "read": time.perf_counter() - planned}
+            metadata = metadata_of("rows", views, found.statistics, request.seconds(**steps), found.rows_read)
+        return QueryResult(plan.schema, metadata, slice_batches(iter(table.to_batches()), self._batch_bytes))
+
+    def _summary(self, request: Request, plan: SummaryPlan) -> QueryResult | None:
+        """Answer by aggregates of a few rows; None where the engine has to, or is faster."""
+        names = request.statement.names or [
+            summary.name for summary in plan.summaries if summary.name is not None
+        ]
+        selection = row_selection(plan.rows, request.arguments)
+        if selection is None or len(names) != len(plan.summaries):
+            return None
+        planned = time.perf_counter()
+        with self._views(request) as views:
+            view = views[plan.rows.reference.definition.name]
+            if not can_select(view, selection, None, is_bounded=False):
+                return None
+            found = select_rows(view, selection, None, None)
+            if found is None:
+                return None
+            arrays = summarize(found.rows, plan.summaries)
+            schema = pa.schema(
+                [pa.field(name, array.type) for name, array in zip(names, arrays, strict=True)]
+            )
+            steps = {"plan": planned - request.started, "read": time.perf_counter() - planned}
+            metadata = metadata_of("summary", views, found.statistics, request.seconds(**steps))
+        return QueryResult(schema, metadata, iter((pa.record_batch(arrays, schema=schema),)))
 
     def _engine_query(self, request: Request) -> QueryResult:
         # Lookups end sooner than a question to the caller is answered: Flight's takes 0.1 ms.
@@ -265,23 +323,40 @@ class LocalExecutor:
         statement = request.statement
         with self._views(request) as views:
             reads = reads_of(statement, request.arguments, views)
-            kind = _plan_name(request)
+            kind = _plan_name(request, views)
             sql = scan_sql(statement, request.arguments, reads) if kind == "engine" else None
             if sql is not None:
                 self.bind(request)
         return explain(kind, [read.explained for read in reads], sql)
 
 
-def _plan_name(request: Request) -> str:
-    plan = request.statement.plan
+def _plan_name(request: Request, views: Views) -> str:
+    """Kind of the plan that a statement most likely gets; a page may turn out to need the engine."""
+    plan, arguments = request.statement.plan, request.arguments
     if isinstance(plan, CountPlan):
         return "count"
-    if isinstance(plan, RowsPlan) and request.limit != REFUSED_LIMIT:
-        if plan.predicate is None:
-            return "rows"
-        if lookup_points(plan, request.arguments) is not None:
-            return "lookup"
-    return "engine"
+    if isinstance(plan, SummaryPlan):
+        rows = row_selection(plan.rows, arguments)
+        read = views[plan.rows.reference.definition.name]
+        is_small = rows is not None and can_select(read, rows, None, is_bounded=False)
+        return "summary" if is_small else "engine"
+    if not isinstance(plan, RowsPlan):
+        return "engine"
+    counts = [limit_of(plan.limit, arguments), limit_of(plan.offset, arguments)]
+    if REFUSED_LIMIT in counts:
+        return "engine"
+    if plan.is_unconditional and plan.takes_any_rows:
+        return "rows"
+    if lookup_points(plan, arguments) is not None:
+        return "lookup"
+    selection = row_selection(plan, arguments)
+    view = views[plan.reference.definition.name]
+    is_bounded = counts[0] is not None
+    return (
+        "rows"
+        if selection is not None and can_select(view, selection, plan.order, is_bounded=is_bounded)
+        else "engine"
+    )
 
 
 def _check_time(batches: Iterator[pa.RecordBatch], deadline: Deadline) -> Iterator[pa.RecordBatch]:

@@ -18,8 +18,8 @@ class QueryMetadata:
     """What a query read, and how long the steps before its first batch took.
 
     Attributes:
-        plan: Kind of its plan: `lookup`, `rows`, `count`, `engine`, `catalog`, or `distributed` where several
-            hosts took part.
+        plan: Kind of its plan: `lookup`, `rows`, `count`, `summary`, `engine`, `catalog`, or `distributed`
+            where several hosts took part.
         epochs: The epoch of each store group it read.
         age_seconds: Age of the oldest of these epochs; 0 when it read no store.
         partitions_read: Partitions of the stores that were read, and of how many.

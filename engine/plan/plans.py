@@ -6,8 +6,9 @@ A plan is made once for a statement and used for any parameters; what depends on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property
 
 import pyarrow as pa
@@ -18,15 +19,28 @@ from engine.plan.intervals import IntervalFinder
 from engine.plan.logical.logical_plan import logical_plan
 from engine.plan.logical.plan import LogicalPlan
 from engine.plan.points import PointFinder
-from engine.plan.predicates import OPAQUE, AllOf, Predicate, is_opaque, operand_of, predicate_of
+from engine.plan.predicates import (
+    OPAQUE,
+    AllOf,
+    Compare,
+    Comparison,
+    Predicate,
+    is_opaque,
+    operand_of,
+    predicate_of,
+)
+from engine.plan.row_tests import AllTests, NullTest, RowTest, RowTests, columns_of, null_test
 from engine.plan.values import Arguments, Constant, Operand, Parameter
-from engine.scan import RowFilter
+from engine.scan import KeyRange, RowFilter
 from engine.sql.bind import BoundStatement, StoreReference
 
 MOST_POINTS = 1 << 16
 """Values that are looked up one by one in a store that the engine then reads: more of them take longer than
 reading all of it.
 """
+
+MOST_SUMMED_DIGITS = 30
+"""Digits of decimals that can be summed without a thought of overflow."""
 
 
 @dataclass(frozen=True)
@@ -43,20 +57,51 @@ class Output:
 
 
 @dataclass(frozen=True)
+class KeyOrder:
+    """An ORDER BY along the key of a store.
+
+    Attributes:
+        columns: Key columns that follow each other.
+        pinned: The key columns before them, each of which WHERE compares with one value.
+        descending: Whether the greatest comes first.
+    """
+
+    columns: tuple[str, ...]
+    pinned: tuple[str, ...]
+    descending: bool
+
+
+@dataclass(frozen=True)
 class RowsPlan:
     """Plain columns of one store, without an engine.
 
     Attributes:
         reference: The store.
         outputs: Columns of the result.
-        predicate: The whole WHERE clause; None if there is none.
+        predicate: The WHERE clause but for `null_tests`; None if there is nothing else in it.
         limit: How many rows at most; None for all.
+        offset: How many rows are passed over; None for none.
+        null_tests: Conjuncts of WHERE that ask for NULL.
+        order: The order of the rows; None for any.
     """
 
     reference: StoreReference
     outputs: tuple[Output, ...]
     predicate: Predicate | None
     limit: Operand | None
+    offset: Operand | None = None
+    null_tests: tuple[NullTest, ...] = ()
+    order: KeyOrder | None = None
+
+    @property
+    def takes_any_rows(self) -> bool:
+        """Whether rows can be taken as they are found, on any host, until there are enough."""
+        return self.order is None and self.offset is None
+
+    @property
+    def is_unconditional(self) -> bool:
+        """Whether there is no WHERE clause."""
+        return self.predicate is None and not self.null_tests
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -110,6 +155,44 @@ class EnginePlan:
     logical: LogicalPlan | None
 
 
+class Summary(Enum):
+    """An aggregate that kernels compute as the engine does."""
+
+    COUNT = "count"
+    SUM = "sum"
+    MIN = "min"
+    MAX = "max"
+
+
+@dataclass(frozen=True)
+class SummaryColumn:
+    """One column of a `SummaryPlan`'s result.
+
+    Attributes:
+        summary: The aggregate.
+        column: Of which column of the store; None for `count(*)`.
+        name: Name in the result; None where the text gives none.
+    """
+
+    summary: Summary
+    column: str | None
+    name: str | None
+
+
+@dataclass(frozen=True)
+class SummaryPlan(EnginePlan):
+    """Aggregates of all rows of one store that pass a condition. Over many rows, and over several hosts, it
+    is an `EnginePlan` like any other.
+
+    Attributes:
+        rows: The rows; its outputs are the columns that are aggregated.
+        summaries: Columns of the result.
+    """
+
+    rows: RowsPlan
+    summaries: tuple[SummaryColumn, ...]
+
+
 Plan = RowsPlan | CountPlan | EnginePlan
 
 
@@ -123,7 +206,7 @@ def plan(bound: BoundStatement) -> Plan:
         The plan. `RowsPlan` may still need the engine: its predicate must turn out to be points (see
         `wanted_rows`).
     """
-    return _count_plan(bound) or _rows_plan(bound) or _engine_plan(bound)
+    return _count_plan(bound) or _rows_plan(bound) or _summary_plan(bound) or _engine_plan(bound)
 
 
 def _engine_plan(bound: BoundStatement) -> EnginePlan:
@@ -163,30 +246,181 @@ def _count_plan(bound: BoundStatement) -> CountPlan | None:
 
 
 def _rows_plan(bound: BoundStatement) -> RowsPlan | None:
-    """`SELECT columns FROM store [WHERE …] [LIMIT n]`, and nothing besides.
+    """`SELECT columns FROM store [WHERE …] [ORDER BY …] [LIMIT n] [OFFSET n]`, and nothing besides.
 
-    Rows come in no particular order, as SQL has it without ORDER BY, so any LIMIT of them will do.
+    Without ORDER BY rows come in no particular order, as SQL has it, so any LIMIT of them will do. With it,
+    they must come along the key, whose values differ from row to row and are never NULL.
     """
     select = bound.tree
     if (
         not isinstance(select, exp.Select)
-        or not _columns_in_use(select) <= {"expressions", "from_", "where", "limit"}
+        or not _columns_in_use(select) <= {"expressions", "from_", "where", "order", "limit", "offset"}
         or not _reads_one_store(bound, select)
     ):
         return None
     reference = bound.references[0]
     outputs = _outputs(select, reference)
-    limit = select.args.get("limit")
-    count = None if limit is None else _limit(limit)
-    if outputs is None or (limit is not None and count is None):
+    limit, offset = select.args.get("limit"), select.args.get("offset")
+    count = None if limit is None else _row_count(limit)
+    passed = None if offset is None else _row_count(offset)
+    if (
+        outputs is None
+        or (limit is not None and count is None)
+        or (offset is not None and passed is None)
+        or ((select.args.get("where") or select.args.get("order")) and _renames(outputs, reference))
+    ):
         return None
+    predicate: Predicate | None = None
+    null_tests: tuple[NullTest, ...] = ()
     where = select.args.get("where")
-    predicate = None
     if where is not None:
-        predicate = predicate_of(where.this, lambda column: _column(column, reference), bound.list_schemas)
-        if is_opaque(predicate) or _renames(outputs, reference):
+        found = _where(where.this, reference, bound.list_schemas)
+        if found is None:
             return None
-    return RowsPlan(reference, outputs, predicate, count)
+        predicate, null_tests = found
+    order, ordered = None, select.args.get("order")
+    if ordered is not None:
+        order = _key_order(ordered, outputs, reference, predicate)
+        if order is None:
+            return None
+    return RowsPlan(reference, outputs, predicate, count, passed, null_tests, order)
+
+
+def _where(
+    condition: exp.Expr, reference: StoreReference, lists: Mapping[str, pa.Schema]
+) -> tuple[Predicate | None, tuple[NullTest, ...]] | None:
+    """What WHERE asks for: a predicate, and conjuncts that ask for NULL. None if not all is understood."""
+
+    def resolve(column: exp.Column) -> str | None:
+        return _column(column, reference)
+
+    tests: list[NullTest] = []
+    others: list[exp.Expr] = []
+    for part in condition.flatten() if isinstance(condition, exp.And) else (condition,):
+        test = null_test(part, resolve)
+        if test is None:
+            others.append(part)
+        else:
+            tests.append(test)
+    if not others:
+        return None, tuple(tests)
+    if not tests:
+        others = [condition]
+    parts = [predicate_of(part, resolve, lists) for part in others]
+    predicate = parts[0] if len(parts) == 1 else AllOf(tuple(parts))
+    return None if is_opaque(predicate) else (predicate, tuple(tests))
+
+
+def _key_order(
+    order: exp.Order, outputs: Sequence[Output], reference: StoreReference, predicate: Predicate | None
+) -> KeyOrder | None:
+    """The order of an ORDER BY; None where it does not go along the key."""
+    if _columns_in_use(order) != {"expressions"}:
+        return None
+    columns: list[str] = []
+    directions: set[bool] = set()
+    for ordered in order.expressions:
+        # Where NULLs come does not matter: keys have none.
+        if not isinstance(ordered, exp.Ordered) or _columns_in_use(ordered) - {"this", "desc", "nulls_first"}:
+            return None
+        column = _ordering_column(ordered.this, outputs, reference)
+        if column is None:
+            return None
+        columns.append(column)
+        directions.add(bool(ordered.args.get("desc")))
+    key = reference.definition.key
+    pinned = _pinned_columns(predicate)
+    leading = 0
+    while leading < len(key) and key[leading] in pinned and key[leading] != columns[0]:
+        leading += 1
+    if len(directions) != 1 or tuple(columns) != key[leading : leading + len(columns)]:
+        return None
+    return KeyOrder(tuple(columns), key[:leading], directions.pop())
+
+
+def _ordering_column(node: exp.Expr, outputs: Sequence[Output], reference: StoreReference) -> str | None:
+    """The store's column that an ORDER BY names: by an output, whose name goes first, or as it is."""
+    if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star) or node.name.lower() == "all":
+        return None
+    named = {output.column for output in outputs if output.name.lower() == node.name.lower()}
+    if not node.table and named:
+        return named.pop() if len(named) == 1 else None
+    return _column(node, reference)
+
+
+def _pinned_columns(predicate: Predicate | None) -> frozenset[str]:
+    """Columns that every row has one and the same value of, if it is known."""
+    parts = predicate.parts if isinstance(predicate, AllOf) else (predicate,)
+    return frozenset(
+        part.column
+        for part in parts
+        if isinstance(part, Compare) and part.comparison is Comparison.EQUAL and part.beside is None
+    )
+
+
+_SUMMARIES: Mapping[type[exp.Expr], Summary] = {
+    exp.Count: Summary.COUNT,
+    exp.Sum: Summary.SUM,
+    exp.Min: Summary.MIN,
+    exp.Max: Summary.MAX,
+}
+
+
+def _summary_plan(bound: BoundStatement) -> SummaryPlan | None:
+    """`SELECT aggregates FROM store WHERE …`, and nothing besides."""
+    select = bound.tree
+    if (
+        not isinstance(select, exp.Select)
+        or _columns_in_use(select) != {"expressions", "from_", "where"}
+        or not _reads_one_store(bound, select)
+    ):
+        return None
+    reference = bound.references[0]
+    found = [_summary(expression, reference) for expression in select.expressions]
+    summaries = tuple(summary for summary in found if summary is not None)
+    names = {name.lower() for name in reference.definition.schema.names}
+    if len(summaries) != len(found) or any(
+        summary.name is not None and summary.name.lower() in names for summary in summaries
+    ):
+        return None
+    where = _where(select.args["where"].this, reference, bound.list_schemas)
+    if where is None:
+        return None
+    columns = dict.fromkeys(summary.column for summary in summaries if summary.column is not None)
+    outputs = tuple(Output(column, column) for column in columns)
+    rows = RowsPlan(reference, outputs, where[0], None, None, where[1])
+    return SummaryPlan(bound, conditions(bound, None), None, rows, summaries)
+
+
+def _summary(expression: exp.Expr, reference: StoreReference) -> SummaryColumn | None:
+    """An output that is an aggregate which kernels compute; None for any other."""
+    call = expression.this if isinstance(expression, exp.Alias) else expression
+    name = expression.alias if isinstance(expression, exp.Alias) else None
+    summary = _SUMMARIES.get(type(call))
+    if summary is None or _columns_in_use(call) - {"this", "big_int"}:
+        return None
+    if summary is Summary.COUNT and isinstance(call.this, exp.Star):
+        return None if _columns_in_use(call.this) else SummaryColumn(summary, None, name)
+    column = _column(call.this, reference) if isinstance(call.this, exp.Column) else None
+    if column is None or not _can_be_summarized(summary, reference.definition.schema.field(column).type):
+        return None
+    return SummaryColumn(summary, column, name)
+
+
+def _can_be_summarized(summary: Summary, arrow_type: pa.DataType) -> bool:
+    """Whether kernels give what the engine gives, which takes NaN for the greatest number."""
+    if summary is Summary.COUNT:
+        return True
+    if pa.types.is_integer(arrow_type):
+        return True
+    if pa.types.is_decimal(arrow_type):
+        # Wider ones may overflow, which is for the engine to say.
+        return summary is not Summary.SUM or arrow_type.precision <= MOST_SUMMED_DIGITS
+    if summary is Summary.SUM:
+        return bool(pa.types.is_float64(arrow_type))
+    return bool(
+        pa.types.is_string(arrow_type) or pa.types.is_date(arrow_type) or pa.types.is_timestamp(arrow_type)
+    )
 
 
 def _renames(outputs: Sequence[Output], reference: StoreReference) -> bool:
@@ -253,10 +487,11 @@ def _column(column: exp.Column, reference: StoreReference) -> str | None:
     return by_lower.get(column.name.lower())
 
 
-def _limit(limit: exp.Limit) -> Operand | None:
-    if _columns_in_use(limit) != {"expression"}:
+def _row_count(clause: exp.Expr) -> Operand | None:
+    """How many rows a LIMIT or an OFFSET names; None where the engine must judge."""
+    if _columns_in_use(clause) != {"expression"}:
         return None
-    operand = operand_of(limit.args["expression"])
+    operand = operand_of(clause.args["expression"])
     if isinstance(operand, Parameter):
         return operand
     return (
@@ -295,7 +530,64 @@ def lookup_points(rows_plan: RowsPlan, arguments: Arguments) -> pa.RecordBatch |
         Points that are all that WHERE asks for, so that the live rows equal to one of them are the result;
         None where WHERE asks for something else.
     """
-    if rows_plan.predicate is None:
+    if rows_plan.predicate is None or rows_plan.null_tests or not rows_plan.takes_any_rows:
         return None
     points = PointFinder(rows_plan.reference.definition, arguments).find(rows_plan.predicate)
     return points.rows if points is not None and points.complete else None
+
+
+@dataclass(frozen=True)
+class RowSelection:
+    """What is left of a `RowsPlan` once its arguments are known.
+
+    Attributes:
+        wanted: A superset of the rows that WHERE asks for.
+        test: What rows must pass.
+        columns: Columns to read, each once: those of the result, then those that are tested or ordered by.
+        key_range: Where the rows lie in the order of the key, if the plan has an order and they lie in one
+            range.
+    """
+
+    wanted: RowFilter
+    test: RowTest
+    columns: tuple[str, ...]
+    key_range: KeyRange | None
+
+
+def row_selection(rows_plan: RowsPlan, arguments: Arguments) -> RowSelection | None:
+    """Which rows a plan gives.
+
+    Args:
+        rows_plan: The plan.
+        arguments: What the statement is used with.
+
+    Returns:
+        The selection; None where only the engine can tell what a condition means.
+    """
+    reference, predicate = rows_plan.reference, rows_plan.predicate
+    test = None if predicate is None else RowTests(reference.definition, arguments).of(predicate)
+    if predicate is not None and test is None:
+        return None
+    tests = (*rows_plan.null_tests, *(() if test is None else (test,)))
+    whole = tests[0] if len(tests) == 1 else AllTests(tests)
+    wanted = RowFilter() if predicate is None else wanted_rows(predicate, reference, arguments)
+    columns = dict.fromkeys((*rows_plan.columns, *sorted(columns_of(whole))))
+    key_range = None
+    if rows_plan.order is not None:
+        columns.update(dict.fromkeys(rows_plan.order.columns))
+        key_range = _key_range(rows_plan.order, wanted, reference)
+    return RowSelection(wanted, whole, tuple(columns), key_range)
+
+
+def _key_range(order: KeyOrder, wanted: RowFilter, reference: StoreReference) -> KeyRange | None:
+    """The range of the key in which wanted rows lie, in the order that is asked for; None where points have
+    to be looked up one by one.
+    """
+    key, points = reference.definition.key, wanted.points
+    if points is None:
+        return KeyRange((), wanted.intervals.get(key[0])) if not order.pinned else None
+    if points.num_rows != 1:
+        return None
+    prefix = tuple(points.column(index)[0] for index in range(points.num_columns))
+    behind = key[len(prefix)] if len(prefix) < len(key) else None
+    return KeyRange(prefix, None if behind is None else wanted.intervals.get(behind))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -67,14 +67,16 @@ _VALUES_FORMS: tuple[_Form, ...] = ((_INTEGER_ROWS, integer_rows), (_ROWS, row_v
 are read in a third of the time.
 """
 _TEMPLATE = re.compile(
-    r"""("[^"]*(?:""[^"]*)*")
+    r"""("[^"]*(?:""[^"]*)*"
+        |\b(?i:date|timestamp|timestamptz|time|timetz|datetime|interval|zone)\s*'[^']*(?:''[^']*)*')
     |'([^']*(?:''[^']*)*)'
-    |((?:(?<=[=<>(,])|(?<=[=<>(,][ ]))-[0-9]+(?![\w.])|(?<![\w$.])[0-9]+(?![\w.]))
+    |((?:(?<=[=<>(,])|(?<=[=<>(,][ ])|(?i:(?<=\sand\s)|(?<=\sbetween\s)))-[0-9]+(?![\w.])
+        |(?<![\w$.])[0-9]+(?![\w.]))
     |(--|/\*|[$?\x00]|\b[a-zA-Z]&?')""",
     re.VERBOSE,
 )
-"""A quoted name, a string, a whole number (a minus belongs to it where nothing before can be subtracted
-from), or what is not read here.
+"""A quoted name or a literal of a type (`DATE '…'`), a string, a whole number (a minus belongs to it where
+nothing before can be subtracted from), or what is not read here.
 """
 
 
@@ -206,14 +208,14 @@ class Template:
     Attributes:
         text: The text with `$1`, `$2`, … for the literals.
         values: The literals: `int` of a number, `str` of a string.
+        written: The literals as they are written.
+        parts: What is around them, one more.
     """
 
     text: str
     values: tuple[int | str, ...]
-
-
-class _StrangeTextError(Exception):
-    """The text has something in it that this module does not read."""
+    written: tuple[str, ...] = field(default=(), compare=False)
+    parts: tuple[str, ...] = field(default=(), compare=False)
 
 
 def template_of(text: str) -> Template | None:
@@ -229,21 +231,27 @@ def template_of(text: str) -> Template | None:
     if len(text) > MAX_TEMPLATE_LENGTH:
         return None
     values: list[int | str] = []
-
-    def replacement(found: re.Match[str]) -> str:
+    written: list[str] = []
+    parts: list[str] = []
+    copied = 0
+    for found in _TEMPLATE.finditer(text):
         group = found.lastindex
         if group == 1:
-            return found[0]
+            continue
         if group == 4:
-            raise _StrangeTextError
+            return None
+        start = found.start(2) - 1 if group == 2 else found.start()
         values.append(int(found[3]) if group == 3 else found[2].replace("''", "'"))
-        return f" ${len(values)} "
-
-    try:
-        replaced = _TEMPLATE.sub(replacement, text)
-    except _StrangeTextError:
+        parts.append(text[copied:start])
+        written.append(text[start : found.end()])
+        copied = found.end()
+    if not values:
         return None
-    return Template(replaced, tuple(values)) if values else None
+    parts.append(text[copied:])
+    pieces = [parts[0]]
+    for number, part in enumerate(parts[1:], 1):
+        pieces += (f" ${number} ", part)
+    return Template("".join(pieces), tuple(values), tuple(written), tuple(parts))
 
 
 def likely_template(text: str) -> Template | None:

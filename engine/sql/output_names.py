@@ -66,9 +66,9 @@ def name_outputs_of_queries(tables: Iterable[exp.Table]) -> None:
             select.set("expressions", [alias if each is output else each for each in outputs])
 
 
-def holds_unnamed(table: exp.Table) -> bool:
-    """Whether the name of some output is made out of an expression that reads a table."""
-    return bool(_unnamed_outputs_around(table))
+def holds_unnamed(node: exp.Expr) -> bool:
+    """Whether the name of some output is made out of an expression that has a node in it."""
+    return bool(_unnamed_outputs_around(node))
 
 
 def _unnamed_outputs_around(node: exp.Expr) -> list[exp.Expr]:

@@ -256,6 +256,12 @@ def _last_of_runs(rows: Rows, begins: npt.NDArray[np.bool_]) -> Rows:
     return last
 
 
+def extreme(keys: Keys, *, greatest: bool) -> Keys:
+    """The least or the greatest of some keys, at least one, as keys of one row."""
+    rows = order(keys)
+    return take(keys, rows[-1:] if greatest else rows[:1])
+
+
 def remove(keys: Keys, places: Rows) -> Keys:
     """The keys but those at some places."""
     if not len(places):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -98,6 +98,18 @@ class PartitionContext:
             keys,
             SparseIndex.from_numbers(keys) if isinstance(keys, np.ndarray) else PrefixIndex.from_keys(keys),
         )
+
+
+class Edge(NamedTuple):
+    """A place among sorted keys, as `keys.search` finds it.
+
+    Attributes:
+        needle: One key.
+        side: `left` for the place before rows of this key, `right` for the one behind them.
+    """
+
+    needle: Keys
+    side: str
 
 
 class Segment:
@@ -315,6 +327,39 @@ class Segment:
             )
         return positions
 
+    def span(self, low: Edge | None, high: Edge | None) -> tuple[int, int]:
+        """The rows between two places among sorted keys: the first, and the one behind the last.
+
+        Args:
+            low: Where they begin; None for the first row.
+            high: Where they end; None for the last row.
+        """
+        keys = self._keys_in_memory()
+        if keys is None:
+            # Segments that have none of the rows are not read.
+            if (low is not None and sort_keys.search(self._last[-1:], low.needle, low.side)[0]) or (
+                high is not None and not sort_keys.search(self._first[:1], high.needle, high.side)[0]
+            ):
+                return 0, 0
+            start = 0 if low is None else int(self.position(low.needle, low.side)[0])
+            stop = self.rows if high is None else int(self.position(high.needle, high.side)[0])
+        else:
+            start = 0 if low is None else int(sort_keys.search(keys, low.needle, low.side)[0])
+            stop = self.rows if high is None else int(sort_keys.search(keys, high.needle, high.side)[0])
+        return start, max(start, stop)
+
+    def keys_between(self, start: int, stop: int) -> Keys:
+        """The sort keys of some rows that follow each other, at least one."""
+        whole = self._keys_at_hand(1)
+        if whole is not None:
+            return whole.keys[start:stop]
+        block_rows = self.record.block_rows
+        parts = []
+        for block in range(start // block_rows, (stop - 1) // block_rows + 1):
+            first, after = self.block_span(block)
+            parts.append(self._block_keys(block)[max(start, first) - first : min(stop, after) - first])
+        return sort_keys.concatenate(parts)
+
     def find(self, needles: Keys) -> tuple[Rows, Rows]:
         """The rows whose key is one of the needles.
 
@@ -346,6 +391,11 @@ class Segment:
         keys = pa.array([needle]) if isinstance(needle, pa.Scalar) else np.array([needle])
         _, rows = self.find(keys)
         return int(rows[0]) if len(rows) else None
+
+    def _keys_in_memory(self) -> Keys | None:
+        """All sort keys, where they are in memory already."""
+        found: KeyColumn | None = self._context.cache.find(self._whole_key)
+        return None if found is None else found.keys
 
     def _keys_at_hand(self, needles: int) -> KeyColumn | None:
         """All sort keys, when they are in memory already or when about half of the blocks would be read

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -16,10 +17,12 @@ import pyarrow as pa
 from engine.errors import NotFound
 from engine.model.partitioning import partition_of, value_partitioner
 from engine.model.schema import Epoch, PartitionId, StoreDefinition
-from engine.scan import EVERYTHING, LIVE_COLUMN, Interval, RowFilter, ScanStatistics
+from engine.scan import EVERYTHING, LIVE_COLUMN, Interval, KeyRange, RowFilter, ScanStatistics
 from engine.state import keys as sort_keys
-from engine.state.keys import KeyCodec, Keys
+from engine.state.keys import KeyCodec, Keys, Rows
 from engine.state.picked_rows import Pick, gather
+from engine.state.segment import Edge
+from engine.state.sorted_rows import MergedRuns, find_runs, range_edges
 from engine.state.statistics import blocks_that_may_hold
 from engine.state.version import LiveSegment, Version, find_live_ranges, sort_by_live_rows
 
@@ -36,55 +39,40 @@ class _Piece(NamedTuple):
     start: int
     stop: int
 
-    def column(self, place: int) -> pa.Array:
-        """The rows of one column."""
+    def columns(self, places: Sequence[int]) -> list[pa.Array]:
+        """The rows of some columns."""
         segment = self.entry.segment
         first, after = segment.block_span(self.block)
-        column = segment.column(place, self.block)
-        return (
-            column
-            if (self.start, self.stop) == (first, after)
-            else column[self.start - first : self.stop - first]
-        )
+        columns = segment.columns(places, self.block)
+        if (self.start, self.stop) == (first, after):
+            return columns
+        start, length = self.start - first, self.stop - self.start
+        return [column.slice(start, length) for column in columns]
 
     def live_flags(self) -> pa.Array:
         """Which of the rows are live, `uint8`."""
         return self.entry.live_array[self.start : self.stop]
 
 
-class _Edge(NamedTuple):
-    """A place among sorted keys, as `Segment.position` finds it."""
-
-    needle: Keys
-    side: str
-
-    def find_row(self, entry: LiveSegment) -> int:
-        """The row of a segment that it is before."""
-        return int(entry.segment.position(self.needle, self.side)[0])
-
-
 def _pieces(
-    entry: LiveSegment, intervals: Mapping[str, Interval], edges: tuple[_Edge | None, _Edge | None]
+    entry: LiveSegment, intervals: Mapping[str, Interval], low: Edge | None, high: Edge | None
 ) -> Sequence[_Piece]:
     """The rows of a segment that statistics and the edges of the first key column leave. A list, as every
     query asks every segment.
     """
     segment = entry.segment
-    blocks = segment.blocks
-    kept: Sequence[int] = range(blocks)
+    start, stop = (0, segment.rows) if low is None and high is None else segment.span(low, high)
+    if start >= stop:
+        return ()
+    block_rows = segment.record.block_rows
+    kept: Sequence[int] = range(start // block_rows, (stop - 1) // block_rows + 1)
     if intervals:
-        kept = blocks_that_may_hold(segment.statistics_of, intervals, blocks).nonzero()[0].tolist()
-        if not kept:
-            return ()
-    low_edge, high_edge = edges
-    low = 0 if low_edge is None else low_edge.find_row(entry)
-    high = segment.rows if high_edge is None else high_edge.find_row(entry)
+        may_hold = blocks_that_may_hold(segment.statistics_of, intervals, segment.blocks)
+        kept = [block for block in kept if may_hold[block]]
     pieces = []
     for block in kept:
-        start, stop = segment.block_span(block)
-        start, stop = max(start, low), min(stop, high)
-        if start < stop:
-            pieces.append(_Piece(entry, block, start, stop))
+        first, after = segment.block_span(block)
+        pieces.append(_Piece(entry, block, max(first, start), min(after, stop)))
     return pieces
 
 
@@ -144,27 +132,40 @@ class StateView:
                     if name not in wanted.points.schema.names
                 },
             )
-        edges = self._key_edges(wanted.intervals.get(self.definition.key[0]))
+        leading = self.definition.key[0]
+        low, high = range_edges(self._codec, KeyRange((), wanted.intervals.get(leading)))
+        # The edges are exact; statistics of the leading column have nothing to add.
+        others = {name: interval for name, interval in wanted.intervals.items() if name != leading}
         pieces = [
             piece
             for version in self.versions.values()
             for entry in version.segments
-            for piece in _pieces(entry, wanted.intervals, edges)
+            for piece in _pieces(entry, others, low, high)
         ]
         return PieceScan(self, columns, pieces)
 
-    def _key_edges(self, interval: Interval | None) -> tuple[_Edge | None, _Edge | None]:
-        """Where an interval of the first key column begins and ends among sorted keys."""
-        low = high = None
-        if interval is not None and interval.low is not None:
-            first, after, is_whole = self._codec.ranges([pa.array([interval.low], interval.low.type)])
-            low = _Edge(after, "right" if is_whole else "left") if interval.low_open else _Edge(first, "left")
-        if interval is not None and interval.high is not None:
-            first, after, is_whole = self._codec.ranges([pa.array([interval.high], interval.high.type)])
-            high = (
-                _Edge(first, "left") if interval.high_open else _Edge(after, "right" if is_whole else "left")
-            )
-        return low, high
+    def sorted_rows(self, columns: Sequence[str], key_range: KeyRange) -> MergedRuns:
+        """As `StoreView.sorted_rows`."""
+        places, schema = self._project_columns(tuple(columns))
+        low, high = range_edges(self._codec, key_range)
+        return MergedRuns(
+            [
+                run
+                for version in self._versions_of(key_range)
+                for run in find_runs(version.segments, low, high)
+            ],
+            places,
+            schema,
+        )
+
+    def _versions_of(self, key_range: KeyRange) -> Collection[Version]:
+        """The partitions that can have rows of a range."""
+        placing = len(self.definition.partition_by)
+        if len(key_range.prefix) < placing:
+            return self.versions.values()
+        values = [pa.array([value], value.type) for value in key_range.prefix[:placing]]
+        number = PartitionId(int(partition_of(values, self.definition.partitions)[0]))
+        return (self.versions[number],) if number in self.versions else ()
 
     def lookup(
         self, columns: Sequence[str], points: pa.RecordBatch, intervals: Mapping[str, Interval] = NO_INTERVALS
@@ -172,17 +173,20 @@ class StateView:
         """As `StoreView.lookup`; rows outside the intervals of some other columns may be left out."""
         places, schema = self._project_columns(tuple(columns))
         picks: list[Pick] = []
+        if points.num_rows and points.num_columns == len(self.definition.key):
+            # Keys are encoded once, rather than for each partition.
+            keys = self._codec.encode(points.columns)
+            for version, rows in self._place_points(points):
+                picks += _picks_of_keys(version, keys if rows is None else sort_keys.take(keys, rows))
+            return gather(picks, places, schema)
         for version, part in self.route_points(points):
-            low, high, is_whole = self._codec.ranges(part)
-            if is_whole:
-                picks += _picks_of_keys(version, low)
-            else:
-                kept = (
-                    [entry for entry in version.segments if _may_hold(entry, intervals)]
-                    if intervals
-                    else version.segments
-                )
-                picks += _picks_of_ranges(kept, *self._narrow_to_wanted(part, intervals, low, high))
+            low, high, _ = self._codec.ranges(part)
+            kept = (
+                [entry for entry in version.segments if _may_hold(entry, intervals)]
+                if intervals
+                else version.segments
+            )
+            picks += _picks_of_ranges(kept, *self._narrow_to_wanted(part, intervals, low, high))
         return gather(picks, places, schema)
 
     def _narrow_to_wanted(
@@ -228,26 +232,33 @@ class StateView:
 
     def route_points(self, points: pa.RecordBatch) -> Iterator[tuple[Version, Sequence[pa.Array]]]:
         """Each partition that some of the points can be on, with those points' columns."""
+        for version, rows in self._place_points(points):
+            yield (
+                version,
+                points.columns
+                if rows is None
+                else [column.take(pa.array(rows)) for column in points.columns],
+            )
+
+    def _place_points(self, points: pa.RecordBatch) -> Iterator[tuple[Version, Rows | None]]:
+        """Each partition that some of the points can be on, and which of them; None for all."""
         if not points.num_rows:
             return
-        columns = [points.column(place) for place in range(points.num_columns)]
         if points.num_columns < len(self.definition.partition_by):
-            yield from ((version, columns) for version in self.versions.values())
+            yield from ((version, None) for version in self.versions.values())
             return
-        placed = partition_of(columns[: len(self.definition.partition_by)], self.definition.partitions)
+        columns = [points.column(place) for place in range(len(self.definition.partition_by))]
+        placed = partition_of(columns, self.definition.partitions)
         if len(placed) == 1:
             only = self.versions.get(PartitionId(int(placed[0])))
             if only is not None:
-                yield only, columns
+                yield only, None
             return
         order = np.argsort(placed, kind="stable")
-        partitions, starts = np.unique(placed[order], return_index=True)
-        for partition, rows in zip(partitions.tolist(), np.split(order, starts[1:]), strict=True):
-            if partition in self.versions:
-                yield (
-                    self.versions[PartitionId(partition)],
-                    [column.take(pa.array(rows)) for column in columns],
-                )
+        bounds = np.searchsorted(placed[order], np.arange(self.definition.partitions + 1)).tolist()
+        for partition, (start, stop) in enumerate(pairwise(bounds)):
+            if start < stop and partition in self.versions:
+                yield self.versions[PartitionId(partition)], order[start:stop]
 
     def column_index(self, column: str) -> int:
         """Where a column is in the store's schema.
@@ -261,8 +272,17 @@ class StateView:
         return place
 
 
+FEW_KEYS = 4
+"""Up to so many keys of a partition are looked up one by one: to search for all together takes a dozen calls
+of numpy a segment, however few there are.
+"""
+
+
 def _picks_of_keys(version: Version, needles: Keys) -> Iterator[Pick]:
     """The live rows of whole keys."""
+    if len(needles) <= FEW_KEYS:
+        yield from _picks_one_by_one(version, needles)
+        return
     if len(needles) > 1:
         needles = sort_keys.take(needles, sort_keys.order_of_last(needles))
     for entry in sort_by_live_rows(version.segments):
@@ -272,6 +292,17 @@ def _picks_of_keys(version: Version, needles: Keys) -> Iterator[Pick]:
         if len(found) == len(needles):
             return
         needles = sort_keys.remove(needles, found)
+
+
+def _picks_one_by_one(version: Version, needles: Keys) -> Iterator[Pick]:
+    seen: set[tuple[int, int]] = set()
+    for place in range(len(needles)):
+        found = version.find_one(needles[place])
+        if found is not None:
+            segment, row = found
+            if (segment.id, row) not in seen:
+                seen.add((segment.id, row))
+                yield Pick(segment, np.array([row]))
 
 
 def _may_hold(entry: LiveSegment, intervals: Mapping[str, Interval]) -> bool:
@@ -358,7 +389,7 @@ class PieceScan:
         places = [self.view.column_index(column) for column in self.columns]
         schema = self.schema
         for piece in self.pieces:
-            arrays = [piece.column(place) for place in places]
+            arrays = piece.columns(places)
             if self._has_dead:
                 arrays.append(piece.live_flags())
             yield _batch(arrays, schema, piece.stop - piece.start)
@@ -367,13 +398,13 @@ class PieceScan:
         """The rows as one table. Column by column, which takes a third of the time of joining batches."""
         if not self.schema.names:
             return pa.Table.from_batches(list(self.batches()))
-        chunks = [
-            [piece.column(self.view.column_index(column)) for piece in self.pieces] for column in self.columns
-        ]
+        places = [self.view.column_index(column) for column in self.columns]
+        parts = [piece.columns(places) for piece in self.pieces]
+        chunks = [list(column) for column in zip(*parts, strict=True)] if parts else [[] for _ in places]
         if self._has_dead:
             chunks.append([piece.live_flags() for piece in self.pieces])
         arrays = [
-            pa.chunked_array(parts, field.type) for parts, field in zip(chunks, self.schema, strict=True)
+            pa.chunked_array(arrays, field.type) for arrays, field in zip(chunks, self.schema, strict=True)
         ]
         return pa.Table.from_arrays(arrays, schema=self.schema)
 

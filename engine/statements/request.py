@@ -57,11 +57,12 @@ class Request:
 
     @property
     def limit(self) -> int | None:
-        """How many rows at most, where the plan is plain rows; None for all, and `REFUSED_LIMIT` for what the
-        engine must judge.
+        """How many rows at most, where the plan is plain rows and any of them will do; None for all, and
+        `REFUSED_LIMIT` for what the engine must judge.
         """
         plan = self.statement.plan
-        return limit_of(plan.limit, self.arguments) if isinstance(plan, RowsPlan) else None
+        is_any = isinstance(plan, RowsPlan) and plan.takes_any_rows
+        return limit_of(plan.limit, self.arguments) if isinstance(plan, RowsPlan) and is_any else None
 
     def seconds(self, **steps: float) -> dict[str, float]:
         """Times of steps, with the time since the statement came."""

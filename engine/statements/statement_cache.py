@@ -11,12 +11,9 @@ from typing import Generic, TypeVar
 import pyarrow as pa
 
 from engine.duckdb.deadline import Deadline
-from engine.errors import LivestateError
 from engine.model.schema import StoreDefinition, StoreName
-from engine.plan.plans import RowsPlan
 from engine.plan.statement import ReadyStatement, lists_fit
 from engine.sql.literals import LiftedText, lift
-from engine.sql.parse import StatementClass
 from engine.sql.versions import NO_MOMENTS, Moments
 from engine.statements.column_names import ColumnNames
 from engine.statements.deep_stack import ready_statement
@@ -59,17 +56,6 @@ Tables = Mapping[StoreName, StoreDefinition]
 """The store that each name means."""
 
 
-@dataclass(frozen=True, eq=False)
-class _NoLookup:
-    """Kept for a template that is no lookup.
-
-    Attributes:
-        tables: What names meant when that was found.
-    """
-
-    tables: Tables
-
-
 @dataclass(frozen=True)
 class ReadyText:
     """A text whose statement is ready.
@@ -90,8 +76,8 @@ class ReadyText:
 class StatementCache:
     """Makes statements ready, and keeps them for texts that come again.
 
-    Texts that differ only in long literal lists share a statement, and so do short lookups that differ only
-    in literals.
+    Texts that differ only in long literal lists share a statement. Lookups of one row are found by their
+    template, too.
 
     Args:
         size: How many statements to keep.
@@ -101,7 +87,7 @@ class StatementCache:
     def __init__(self, size: int, names: ColumnNames) -> None:
         self._names = names
         self._texts: LeastRecentlyUsed[ReadyStatement] = LeastRecentlyUsed(size)
-        self._templates: LeastRecentlyUsed[ReadyStatement | _NoLookup] = LeastRecentlyUsed(size)
+        self._lookups: LeastRecentlyUsed[ReadyStatement] = LeastRecentlyUsed(size)
 
     def ready_text(
         self,
@@ -177,32 +163,16 @@ class StatementCache:
         return made
 
     def known_lookup(self, template: str, tables: Tables) -> ReadyStatement | None:
-        """The lookup that all short texts of a template share, if it is known."""
-        found = self._templates.get(template)
-        return found if isinstance(found, ReadyStatement) and found.is_current(tables) else None
+        """The lookup of one row that all short texts of a template share, if it is known."""
+        found = self._lookups.get(template)
+        return found if found is not None and found.is_current(tables) else None
 
-    def learn_template(self, template: str, literals: int, tables: Tables) -> None:
-        """Make a template's statement ready, and keep it if it is a lookup by its literals.
-
-        The template is a statement with a parameter for each literal. If it is a lookup, its literals are
-        values that key columns are compared with, or a LIMIT, and nothing else about it can depend on them.
+    def learn_lookup(self, template: str, statement: ReadyStatement) -> None:
+        """Keep the statement of a template, if it is a lookup of one row.
 
         Args:
-            template: Text of the template.
-            literals: How many literals it has.
-            tables: The store that each name means.
+            template: Text of the template, with a parameter for each literal.
+            statement: Its statement.
         """
-        found = self._templates.get(template)
-        if not (isinstance(found, _NoLookup) and found.tables is tables):
-            self._templates.put(template, _lookup_of(template, literals, tables) or _NoLookup(tables))
-
-
-def _lookup_of(template: str, literals: int, tables: Tables) -> ReadyStatement | None:
-    try:
-        made = ready_statement(lift(template, "duckdb", lists=False), "duckdb", tables)
-    except LivestateError:
-        return None
-    slots = made.bound.parameters
-    lookup = isinstance(made.plan, RowsPlan) and made.plan.predicate is not None
-    typed = len(slots) == literals and all(slot.type is not None for slot in slots)
-    return made if made.bound.statement_class is StatementClass.QUERY and lookup and typed else None
+        if statement.key_lookup is not None and self._lookups.get(template) is not statement:
+            self._lookups.put(template, statement)

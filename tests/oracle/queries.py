@@ -11,6 +11,7 @@ from tests.oracle.collated import collated_query
 from tests.oracle.conditions import Conditions
 from tests.oracle.datasets import Dataset
 from tests.oracle.kinds import LOOSE, SIMPLE, Expression, Family, Trust, quoted
+from tests.oracle.pages import page_query
 from tests.oracle.relations import MOST_ROWS, Joins, Relation
 from tests.oracle.scalars import Scalars, Scope
 from tests.oracle.selects import Query, Selects
@@ -82,6 +83,14 @@ class _Generator:
                 (),
                 frozenset(self.used),
             )
+        if random.random() < 0.12 and (page := self._page()) is not None:
+            return Generated(
+                *_numbered(page.sql, self.parameters or ()),
+                tuple(column.trust for column in page.columns),
+                frozenset(place for place, column in enumerate(page.columns) if column.name),
+                page.ordered,
+                frozenset(self.used),
+            )
         with_clause = self._with_clause() if random.random() < 0.2 else ""
         query = self.set_operation(1) if random.random() < 0.12 else self.select(2, is_top=True)
         query, ordered = self._ordered(query)
@@ -100,6 +109,11 @@ class _Generator:
 
     def _condition(self, relation: Relation) -> str:
         return self.conditions(relation, (), 0).make(1)
+
+    def _page(self) -> Query | None:
+        store = self._store()
+        scalars = self.scalars(store.columns, ())
+        return page_query(self.random, self.used, store, scalars.sample)
 
     def _with_clause(self) -> str:
         parts, recursive = [], ""

@@ -148,6 +148,9 @@ class ClusterSystem:
         # A parameter next to a derived column is taken for VARCHAR when it is prepared, which not every
         # operator takes.
         statement = service.prepare(sql) if parameters is None and random.random() < 0.1 else sql
+        if isinstance(statement, str) and random.random() < 0.1:
+            # A text with a comment is read as it is written, without a template for its values.
+            statement = f"{statement}\n--"
         self._warnings.messages.clear()
         with service.execute(statement, parameters) as result:
             table = result.read_all()

@@ -15,7 +15,15 @@ from engine.cluster.reports import GroupReport, ReadableEpoch, StoreReport
 from engine.errors import NotFound, Unavailable
 from engine.model.partitioning import partition_of
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
-from engine.scan import EVERYTHING, LIVE_COLUMN, Interval, RowFilter, ScanStatistics, StoreStatus
+from engine.scan import (
+    EVERYTHING,
+    LIVE_COLUMN,
+    Interval,
+    KeyRange,
+    RowFilter,
+    ScanStatistics,
+    StoreStatus,
+)
 
 BLOCK_ROWS = 7
 
@@ -40,6 +48,24 @@ class MemoryScan:
 
     def to_table(self) -> pa.Table:
         return pa.Table.from_batches(list(self.batches()), self.schema)
+
+
+@dataclass(frozen=True)
+class MemorySortedRows:
+    """Live rows in the order of the key, a few at a time."""
+
+    table: pa.Table
+    stored_rows: int
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.table.schema
+
+    def stretches(self, wanted: int | None, *, descending: bool = False) -> Iterator[pa.Table]:
+        rows = self.table.num_rows
+        table = self.table.take(pa.array(range(rows - 1, -1, -1), pa.int64())) if descending else self.table
+        for start in range(0, rows, BLOCK_ROWS):
+            yield table.slice(start, BLOCK_ROWS)
 
 
 @dataclass(frozen=True)
@@ -76,6 +102,19 @@ class MemoryView:
         self.reads.append(("lookup", points))
         keep = pc.and_(_is_one_of(self.rows, points), pc.equal(self.live, 1))
         return self.rows.filter(keep).select(list(columns))
+
+    def sorted_rows(self, columns: Sequence[str], key_range: KeyRange) -> MemorySortedRows:
+        self.reads.append(("sorted rows", key_range))
+        key = self.definition.key
+        keep = pa.array([True] * self.rows.num_rows, pa.bool_())
+        for name, value in zip(key, key_range.prefix, strict=False):
+            keep = pc.and_(keep, pc.equal(self.rows.column(name).combine_chunks(), value))
+        if key_range.interval is not None:
+            column = self.rows.column(key[len(key_range.prefix)]).combine_chunks()
+            keep = pc.and_(keep, _is_inside(column, key_range.interval))
+        live = self.rows.filter(pc.and_(keep, pc.equal(self.live, 1)))
+        in_order = live.sort_by([(name, "ascending") for name in key]).select(list(columns))
+        return MemorySortedRows(in_order, int(pc.sum(keep).as_py() or 0))
 
     def row(self, key: int | str, places: Sequence[int], schema: pa.Schema) -> pa.Table | None:
         column = self.definition.key[0]

@@ -20,7 +20,7 @@ from engine.errors import LivestateError
 from engine.model.schema import define_store
 from engine.service import QueryService
 from tests.support.memory_source import MemorySource, memory_view
-from tests.support.oracle import expected_answer, sorted_rows
+from tests.support.oracle import expected_answer, plain_rows, sorted_rows
 
 ROWS = pa.schema(
     [
@@ -258,7 +258,11 @@ def queries(draw: st.DrawFn) -> str:
     if kind <= 2:
         columns = draw(
             st.sampled_from(
-                ["*", "a, b", "b, count(*) AS n", "a AS k, f, s", "r.a, r.*", "sum(i) AS n, min(s)"]
+                [
+                    *("*", "a, b", "b, count(*) AS n", "a AS k, f, s", "r.a, r.*", "sum(i) AS n, min(s)"),
+                    "count(*), count(s), sum(i) AS n, sum(d), sum(u), min(y), max(t) AS t_, max(s)",
+                    "sum(f) AS f_, min(d), max(z), count(x), max(i), sum(a)",
+                ]
             )
         )
         group = " GROUP BY b" if columns.startswith("b, count") else ""
@@ -374,3 +378,36 @@ def test_answers_equal_those_over_all_rows(service: QueryService, sql: str) -> N
     event(result.metadata.plan)
     assert found.schema.names == wanted.schema.names
     assert sorted_rows(found) == sorted_rows(wanted), sql
+
+
+@st.composite
+def pages(draw: st.DrawFn) -> str:
+    """Queries whose rows have one order: along the key, or a part of it behind values that are given."""
+    conditions = draw(st.lists(comparisons(), max_size=3))
+    columns = draw(st.sampled_from(["*", "a, b, f", "s, b AS c, a", "a AS k, b, x"]))
+    direction = draw(st.sampled_from(["", " ASC", " DESC", " DESC NULLS FIRST", " NULLS LAST"]))
+    first = "k" if " AS k" in columns and draw(st.booleans()) else "a"
+    second = "c" if " AS c" in columns and draw(st.booleans()) else "r.b"
+    order = f"{first}{direction}, {second}{direction}"
+    if draw(st.booleans()):
+        conditions.append(f"a = {draw(st.sampled_from(LITERALS['a'][:4]))}")
+        order = draw(st.sampled_from([f"{second}{direction}", order]))
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    limit = draw(st.sampled_from(["", " LIMIT 0", " LIMIT 1", " LIMIT 5", " LIMIT 100"]))
+    offset = draw(st.sampled_from(["", "", " OFFSET 0", " OFFSET 3", " OFFSET 60"]))
+    return f"SELECT {columns} FROM rows r{where} ORDER BY {order}{limit}{offset}"
+
+
+@given(sql=pages())
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+def test_pages_equal_those_over_all_rows(service: QueryService, sql: str) -> None:
+    try:
+        wanted = expected_answer(sql, TABLES)
+    except duckdb.Error:
+        event("the engine refuses")
+        return
+    with service.execute(sql) as result:
+        found = result.read_all()
+    event(result.metadata.plan)
+    assert found.schema.names == wanted.schema.names
+    assert plain_rows(found) == plain_rows(wanted), sql

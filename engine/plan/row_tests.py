@@ -1,0 +1,194 @@
+"""Conditions on single rows that Arrow's kernels decide as the engine does.
+
+A condition is a test only where the engine surely compares the very values that are stored with the very
+value that is given: `engine.plan.values` tells. The engine sorts NaN above all numbers and takes it to equal
+itself; a test says for each comparison whether NaN passes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from sqlglot import exp
+
+from engine.model.schema import StoreDefinition
+from engine.plan.points import exact_operand, exact_operands, floating_type, listed_values
+from engine.plan.predicates import (
+    AllOf,
+    AnyOf,
+    ColumnResolver,
+    Compare,
+    Comparison,
+    IsAmong,
+    IsAnyOf,
+    IsListed,
+    Predicate,
+)
+from engine.plan.values import UNKNOWN, Arguments, coerce_constants, stays_apart
+
+MOST_FLOATS = 16
+"""Members of a list that a floating point column is compared with one by one, since Arrow's sets tell both
+zeros apart.
+"""
+
+
+@dataclass(frozen=True)
+class NullTest:
+    """`column IS NULL`.
+
+    Attributes:
+        column: The column.
+        passes_null: Whether rows with NULL pass, or all others.
+    """
+
+    column: str
+    passes_null: bool
+
+
+@dataclass(frozen=True)
+class ValueTest:
+    """A comparison with a value of the column's type. NULL does not pass.
+
+    Attributes:
+        column: The column.
+        comparison: How it is compared.
+        value: Not null.
+        passes_nan: Whether NaN passes.
+    """
+
+    column: str
+    comparison: Comparison
+    value: pa.Scalar
+    passes_nan: bool = False
+
+
+@dataclass(frozen=True)
+class MemberTest:
+    """Equality to one of some values of the column's type, none of them null. NULL does not pass."""
+
+    column: str
+    values: pa.Array
+
+
+@dataclass(frozen=True)
+class AllTests:
+    """Rows pass that pass all parts."""
+
+    parts: tuple[RowTest, ...]
+
+
+@dataclass(frozen=True)
+class AnyTest:
+    """Rows pass that pass a part."""
+
+    parts: tuple[RowTest, ...]
+
+
+RowTest = NullTest | ValueTest | MemberTest | AllTests | AnyTest
+NO_ROW = AnyTest(())
+
+
+def null_test(node: exp.Expr, resolve: ColumnResolver) -> NullTest | None:
+    """A condition that asks whether a column is NULL.
+
+    Args:
+        node: A condition.
+        resolve: Tells the store's columns.
+
+    Returns:
+        The test; None for any other condition.
+    """
+    is_negated = False
+    while isinstance(node, exp.Paren | exp.Not):
+        is_negated ^= isinstance(node, exp.Not)
+        node = node.this
+    arguments = {name for name, value in node.args.items() if value}
+    if not isinstance(node, exp.Is) or arguments != {"this", "expression"}:
+        return None
+    column = resolve(node.this) if isinstance(node.this, exp.Column) else None
+    if column is None or not isinstance(node.args["expression"], exp.Null):
+        return None
+    return NullTest(column, not is_negated)
+
+
+def columns_of(test: RowTest) -> frozenset[str]:
+    """The columns that a test looks at."""
+    if isinstance(test, AllTests | AnyTest):
+        return frozenset().union(*(columns_of(part) for part in test.parts))
+    return frozenset((test.column,))
+
+
+class RowTests:
+    """Makes tests for one store and given arguments."""
+
+    def __init__(self, definition: StoreDefinition, arguments: Arguments) -> None:
+        self._schema = definition.schema
+        self._arguments = arguments
+        self._parameters = arguments.parameters
+
+    def of(self, predicate: Predicate) -> RowTest | None:
+        """The test that a predicate is.
+
+        Args:
+            predicate: The predicate.
+
+        Returns:
+            The test, which rows pass for which the engine finds the predicate true; None where only the
+            engine can tell.
+        """
+        match predicate:
+            case AllOf(parts) | AnyOf(parts):
+                tests = [self.of(part) for part in parts]
+                known = tuple(test for test in tests if test is not None)
+                if len(known) != len(tests):
+                    return None
+                return AllTests(known) if isinstance(predicate, AllOf) else AnyTest(known)
+            case Compare():
+                return self._comparison(predicate)
+            case IsAmong((column,), _):
+                return self._members_of_operands(column, predicate)
+            case IsListed((column,), _, _):
+                return self._members(column, listed_values(predicate, self._arguments).column(0))
+            case IsAnyOf(column, parameter):
+                value = self._parameters[parameter.index]
+                is_list = pa.types.is_list(value.type) and value.is_valid
+                return self._members(column, value.values) if is_list else None
+            case _:
+                return None
+
+    def _comparison(self, predicate: Compare) -> RowTest | None:
+        arrow_type = self._schema.field(predicate.column).type
+        value = exact_operand(predicate.operand, arrow_type, self._parameters)
+        if value is UNKNOWN:
+            return None
+        if value is None:
+            return NO_ROW
+        if predicate.beside is not None:
+            floating = floating_type(predicate.beside, self._parameters)
+            if floating is not None and not stays_apart(value, floating):
+                return None
+        is_above = predicate.comparison in (Comparison.GREATER, Comparison.GREATER_EQUAL)
+        return ValueTest(
+            predicate.column, predicate.comparison, value, is_above and pa.types.is_floating(arrow_type)
+        )
+
+    def _members_of_operands(self, column: str, predicate: IsAmong) -> RowTest | None:
+        arrow_type = self._schema.field(column).type
+        values = exact_operands([row[0] for row in predicate.rows], arrow_type, self._parameters)
+        if values is UNKNOWN:
+            return None
+        known = [value for value in values if value is not None]
+        if pa.types.is_floating(arrow_type):
+            return self._equal_to_any(column, known)
+        return MemberTest(column, pa.array(known, arrow_type))
+
+    def _equal_to_any(self, column: str, values: Sequence[pa.Scalar]) -> RowTest | None:
+        if len(values) > MOST_FLOATS:
+            return None
+        return AnyTest(tuple(ValueTest(column, Comparison.EQUAL, value) for value in values))
+
+    def _members(self, column: str, values: pa.Array) -> RowTest | None:
+        members = coerce_constants(values, self._schema.field(column).type)
+        return None if members is UNKNOWN else MemberTest(column, members)

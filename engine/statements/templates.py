@@ -1,0 +1,129 @@
+"""Texts that differ in nothing but values share a statement: one with parameters in place of the values.
+
+Not every literal is a mere value. `LIMIT 10`, `ORDER BY 1`, `INTERVAL '1' HOUR` and `substring(s, 2)` shape
+the plan, the types or the columns' names. So a literal becomes a parameter only where a plain column of a
+store is compared with it, in WHERE or ON, outside what gives a column its name; all others stay in the text.
+The parameter has the column's type, and the literal must be exactly a value of that type
+(`engine.plan.values`): then the comparison is the one that the engine would make.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from engine.errors import LivestateError
+from engine.model.schema import StoreDefinition, StoreName
+from engine.plan.value_places import value_places
+from engine.plan.values import UNKNOWN, Constant, exact_value
+from engine.sql.bind import bind
+from engine.sql.literals import MIN_LIST_LENGTH, Template, lift, template_of
+from engine.sql.parse import StatementClass, parse
+from engine.statements.statement_cache import LeastRecentlyUsed
+
+Tables = Mapping[StoreName, StoreDefinition]
+
+
+@dataclass(frozen=True)
+class ParametrizedText:
+    """A text with parameters in place of values.
+
+    Attributes:
+        text: The text.
+        values: One row, a column a parameter.
+        is_whole: Whether no literal is left in it, so that it is the text of the template itself.
+    """
+
+    text: str
+    values: pa.RecordBatch
+    is_whole: bool
+
+
+@dataclass(frozen=True)
+class _Values:
+    """Which literals of a template are values.
+
+    Attributes:
+        types: For each literal, the type of the column that it is compared with; None where it is no value.
+        stores: The stores that the template reads, by their names in it.
+    """
+
+    types: tuple[pa.DataType | None, ...]
+    stores: Tables
+
+    def is_current(self, tables: Tables) -> bool:
+        """Whether names still mean these stores."""
+        return all(
+            tables.get(name) is definition or tables.get(name) == definition
+            for name, definition in self.stores.items()
+        )
+
+
+class Templates:
+    """Finds the values in texts. Safe for threads.
+
+    Args:
+        size: How many templates to keep.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._known: LeastRecentlyUsed[_Values] = LeastRecentlyUsed(size)
+
+    def parametrize(self, text: str, tables: Tables) -> ParametrizedText | None:
+        """A text with parameters in place of its values.
+
+        Args:
+            text: A text in DuckDB's dialect without parameters.
+            tables: The store that each name means.
+
+        Returns:
+            The text; None where it has no values, or none that can be told apart.
+        """
+        template = template_of(text)
+        # Longer lists are read faster where they are lifted out (`engine.sql.literals.lift`).
+        if template is None or len(template.values) >= MIN_LIST_LENGTH:
+            return None
+        values = self._known.get(template.text)
+        if values is None or not values.is_current(tables):
+            values = _values_of(template, tables)
+            self._known.put(template.text, values)
+        return _parametrize(template, values.types)
+
+
+def _parametrize(template: Template, types: Sequence[pa.DataType | None]) -> ParametrizedText | None:
+    parts = [template.parts[0]]
+    columns: list[pa.Array] = []
+    for arrow_type, value, written, behind in zip(
+        types, template.values, template.written, template.parts[1:], strict=True
+    ):
+        if arrow_type is None:
+            parts += (written, behind)
+            continue
+        exact = exact_value(Constant(value, literal=True), arrow_type)
+        if exact is UNKNOWN or exact is None:
+            return None
+        columns.append(pa.array([exact], arrow_type))
+        parts += (f" ${len(columns)} ", behind)
+    if not columns:
+        return None
+    names = [str(number) for number in range(1, len(columns) + 1)]
+    return ParametrizedText(
+        "".join(parts), pa.RecordBatch.from_arrays(columns, names=names), len(columns) == len(types)
+    )
+
+
+def _values_of(template: Template, tables: Tables) -> _Values:
+    """The values of a template; none where it is no plain query."""
+    nothing = _Values((None,) * len(template.values), {})
+    try:
+        lifted = lift(template.text, "duckdb", lists=False)
+        parsed = parse(lifted, "duckdb")
+        if parsed.statement_class is not StatementClass.QUERY:
+            return nothing
+        bound = bind(parsed, (), tables)
+    except (LivestateError, RecursionError):
+        return nothing
+    places = value_places(bound)
+    return _Values(tuple(places.get(number) for number in range(1, len(template.values) + 1)), bound.tables)
