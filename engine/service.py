@@ -24,9 +24,11 @@ from engine.coordinator.plan_runner import PlanRunner
 from engine.coordinator.prepared_statements import PreparedStatement, PreparedStatements
 from engine.coordinator.router import Router
 from engine.coordinator.routes import Routes
+from engine.duckdb.constants import ConstantFolder
 from engine.duckdb.deadline import Deadline, Slot
 from engine.duckdb.engine import Engine
 from engine.duckdb.spill import SpillDirectory
+from engine.exec.argument_maker import ArgumentMaker, Clock
 from engine.exec.fragment_cache import FragmentCache
 from engine.exec.fragment_executor import FragmentExecutor
 from engine.exec.local_executor import LocalExecutor
@@ -76,6 +78,7 @@ class QueryService:
         source: The stores that are here.
         options: Limits.
         cluster: The hosts of the deployment; None where this host has everything.
+        clock: Tells the time of statements, as nanoseconds since 1970.
     """
 
     def __init__(
@@ -83,6 +86,7 @@ class QueryService:
         source: StoreSource,
         options: QueryOptions | None = None,
         cluster: DeploymentHosts | None = None,
+        clock: Clock = time.time_ns,
     ) -> None:
         self._source = source
         self._options = options = options or QueryOptions()
@@ -95,8 +99,10 @@ class QueryService:
         # Statements and fragments over this host's stores.
         local = self._local = LocalExecutor(source, engine, options.batch_bytes)
         fragments, shapes = FragmentCache(engine, size), Shapes(source)
-        self._fragment_executor = FragmentExecutor(source, fragments, shapes, local)
-        self._requests = Requests(self._texts, local)
+        self._folder = ConstantFolder()
+        arguments = ArgumentMaker(self._folder, clock)
+        self._fragment_executor = FragmentExecutor(source, fragments, shapes, local, arguments)
+        self._requests = Requests(self._texts, local, arguments)
         # Statements over all hosts.
         routes = Routes(cluster, options.broadcast_limit_bytes)
         router = Router(source, routes, shapes, self._requests)
@@ -120,6 +126,7 @@ class QueryService:
         """Stop the engine, and what other hosts do for this one."""
         self._runner.close()
         self._engine.close()
+        self._folder.close()
 
     def prepare(
         self, sql: str, session: Session = DEFAULT_SESSION, expected_shapes: ExpectedShapes | None = None

@@ -17,7 +17,7 @@ from engine.plan.conditions import conditions
 from engine.plan.intervals import IntervalFinder
 from engine.plan.points import PointFinder
 from engine.plan.predicates import OPAQUE, AllOf, Predicate, operand_of, predicate_of
-from engine.plan.values import Arguments, Constant, Operand, Parameter
+from engine.plan.values import Arguments, Constant, Parameter
 from engine.scan import RowFilter
 from engine.sql.bind import BoundStatement, StoreReference
 
@@ -49,7 +49,7 @@ class RowsPlan:
     reference: StoreReference
     outputs: tuple[Output, ...]
     predicate: Predicate | None
-    limit: Operand | None
+    limit: Constant | Parameter | None
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -229,7 +229,7 @@ def _column(column: exp.Column, reference: StoreReference) -> str | None:
     return by_lower.get(column.name.lower())
 
 
-def _limit(limit: exp.Limit) -> Operand | None:
+def _limit(limit: exp.Limit) -> Constant | Parameter | None:
     if _columns_in_use(limit) != {"expression"}:
         return None
     operand = operand_of(limit.args["expression"])

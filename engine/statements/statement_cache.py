@@ -205,4 +205,5 @@ def _lookup_of(template: str, literals: int, tables: Tables) -> ReadyStatement |
     slots = made.bound.parameters
     lookup = isinstance(made.plan, RowsPlan) and made.plan.predicate is not None
     typed = len(slots) == literals and all(slot.type is not None for slot in slots)
-    return made if made.bound.statement_class is StatementClass.QUERY and lookup and typed else None
+    plain = made.bound.statement_class is StatementClass.QUERY and not made.bound.reads_time
+    return made if plain and lookup and typed and not made.computed else None

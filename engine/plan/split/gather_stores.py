@@ -32,7 +32,7 @@ from engine.plan.predicates import (
 )
 from engine.plan.split.nodes import PART_PREFIX, Fragment, SplitPlan
 from engine.plan.split.trees import column, conjunction, disjunction, select_from, table
-from engine.plan.values import UNKNOWN, Constant, Operand
+from engine.plan.values import UNKNOWN, Computed, Constant, Operand, Parameter
 from engine.sql.bind import BoundStatement, StoreReference
 
 RULE = "gather"
@@ -204,10 +204,12 @@ def _member(operand: Operand, arrow_type: pa.DataType) -> exp.Expr | None:
 
 
 def _operand(operand: Operand) -> exp.Expr | None:
-    """A constant or a parameter as it stood in the statement; None for a constant of a form that no statement
-    has.
+    """An operand as it stood in the statement; None for a constant of a form that no statement has, and for
+    an expression that may fail, which must not happen where no row reaches it.
     """
-    if not isinstance(operand, Constant):
+    if isinstance(operand, Computed):
+        return operand.node.copy() if _is_moved_time(operand.node) else None
+    if isinstance(operand, Parameter):
         return exp.Placeholder(this=str(operand.index + 1))
     value = operand.value
     found: exp.Expr | None = None
@@ -234,3 +236,16 @@ def _operand(operand: Operand) -> exp.Expr | None:
     elif isinstance(value, dt.date):
         found = exp.cast(exp.Literal.string(value.isoformat()), "DATE")
     return found
+
+
+def _is_moved_time(node: exp.Expr) -> bool:
+    """Whether an expression is a parameter, by so many days or hours earlier or later."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if isinstance(node, exp.Add | exp.Sub):
+        return _is_literal_interval(node.expression) and _is_moved_time(node.this)
+    return isinstance(node, exp.Placeholder)
+
+
+def _is_literal_interval(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Interval) and isinstance(node.this, exp.Literal)
