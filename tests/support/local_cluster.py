@@ -276,6 +276,7 @@ def following_cluster(
     follow: FollowerOptions | None = None,
     options: QueryOptions = SMALL,
     replication: int = 1,
+    clock: Callable[[], int] = time.time_ns,
 ) -> Iterator[Cluster]:
     """Hosts that follow a changelog, each with its partitions in RocksDB.
 
@@ -286,6 +287,7 @@ def following_cluster(
         follow: How they follow; what they hold is said by the assignment.
         options: Limits of every host's query service.
         replication: How many hosts hold a partition.
+        clock: The clock of every host.
     """
     assignment = Assignment(tuple(hosts), replication)
     with ExitStack() as resources:
@@ -296,7 +298,7 @@ def following_cluster(
             followers[host] = Follower(changelog, directory / host, held)
             followers[host].start()
             resources.callback(followers[host].stop)
-        cluster = Cluster(followers, assignment, options)
+        cluster = Cluster(followers, assignment, options, clock)
         for follower in followers.values():
             follower.add_listener(cluster.changed)
         resources.callback(cluster.close)

@@ -7,7 +7,6 @@ way.
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
@@ -26,9 +25,8 @@ from engine.sql.bind import BoundStatement, StoreReference, bind
 from engine.sql.literals import lift
 from engine.sql.parameters import fix_types
 from engine.sql.parse import parse
+from tests.support.statement_time import STATEMENT_TIME
 
-STATEMENT_TIME = dt.datetime(2024, 2, 29, 12, 30, 15, 123456, dt.UTC)
-"""What `now()` gives."""
 WHOLE = "whole"
 COORDINATOR = "coordinator"
 
