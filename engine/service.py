@@ -25,10 +25,12 @@ from engine.coordinator.plan_runner import PlanRunner
 from engine.coordinator.prepared_statements import PreparedStatement, PreparedStatements
 from engine.coordinator.router import Router
 from engine.coordinator.routes import Routes
+from engine.duckdb.constants import ConstantFolder
 from engine.duckdb.deadline import Deadline, Slot
 from engine.duckdb.engine import Engine
 from engine.duckdb.spill import SpillDirectory
 from engine.errors import InvalidInput, NotFound, Unsupported
+from engine.exec.argument_maker import ArgumentMaker, Clock
 from engine.exec.fallbacks import TEXT_REFUSALS
 from engine.exec.fragment_cache import FragmentCache
 from engine.exec.fragment_executor import FragmentExecutor
@@ -79,6 +81,7 @@ class QueryService:
         source: The stores that are here.
         options: Limits.
         cluster: The hosts of the deployment; None where this host has everything.
+        clock: Tells the time of statements, as nanoseconds since 1970.
     """
 
     def __init__(
@@ -86,6 +89,7 @@ class QueryService:
         source: StoreSource,
         options: QueryOptions | None = None,
         cluster: DeploymentHosts | None = None,
+        clock: Clock = time.time_ns,
     ) -> None:
         self._source = source
         self._options = options = options or QueryOptions()
@@ -99,8 +103,10 @@ class QueryService:
         # Statements and fragments over this host's stores.
         local = self._local = LocalExecutor(source, engine, options.batch_bytes)
         fragments, shapes = FragmentCache(engine, size), Shapes(source)
-        self._fragment_executor = FragmentExecutor(source, fragments, shapes, local)
-        self._requests = Requests(self._texts, local)
+        self._folder = ConstantFolder()
+        arguments = ArgumentMaker(self._folder, clock)
+        self._fragment_executor = FragmentExecutor(source, fragments, shapes, local, arguments)
+        self._requests = Requests(self._texts, local, arguments)
         # Statements over all hosts.
         routes = Routes(cluster, options.broadcast_limit_bytes)
         router = Router(source, routes, shapes, self._requests)
@@ -124,6 +130,7 @@ class QueryService:
         """Stop the engine, and what other hosts do for this one."""
         self._runner.close()
         self._engine.close()
+        self._folder.close()
 
     def prepare(
         self, sql: str, session: Session = DEFAULT_SESSION, expected_shapes: ExpectedShapes | None = None

@@ -19,7 +19,6 @@ from engine.model.read_point import NEWEST, ReadPoint
 from engine.plan.arguments import parameter_schema
 from engine.plan.plans import EnginePlan
 from engine.plan.statement import ReadyStatement
-from engine.plan.values import Arguments
 from engine.scan import StoreSource
 from engine.sql.parse import StatementClass
 from engine.statements.request import Request
@@ -118,7 +117,7 @@ class PreparedStatements:
             return known
         ready, read_point = self._texts.ready_text(sql, dialect, read_point, deadline)
         deadline.check()
-        arguments = Arguments(lists=ready.lists)
+        arguments = self._requests.arguments_without_values(ready, deadline)
         newest = self.rebind_for_epochs(
             Request(dialect, ready, arguments, deadline, time.perf_counter(), read_point)
         )

@@ -14,6 +14,7 @@ from engine.duckdb.engine import Engine, Outputs
 from engine.errors import InvalidInput
 from engine.exec.engine_query import outputs_of, outputs_of_stored
 from engine.model.schema import StoreDefinition, StoreName
+from engine.plan.arguments import TIME_TYPE
 from engine.plan.plans import EnginePlan
 from engine.plan.statement import ReadyStatement
 from engine.sql.literals import LiftedText, LiteralList
@@ -113,5 +114,6 @@ def _statement(
             f"The fragment has {len(slots)} parameters, and {len(parameters)} values were given."
         )
     typed = tuple(replace(slot, type=kind) for slot, kind in zip(slots, parameters, strict=True))
-    types = tuple(parameters)
+    # A fragment of an older version may read the clock here.
+    types = (*parameters, TIME_TYPE) if ready.bound.reads_time else tuple(parameters)
     return ReadyStatement(replace(ready.bound, parameters=typed), ready.plan, ready.engine_sql(types), types)

@@ -11,11 +11,11 @@ from engine.cluster.fragments import FragmentRequest
 from engine.duckdb.deadline import Deadline
 from engine.duckdb.engine_errors import BindingError
 from engine.errors import InvalidInput, LimitExceeded, Unavailable
+from engine.exec.argument_maker import ArgumentMaker
 from engine.exec.fragment_cache import FragmentCache
 from engine.exec.local_executor import LocalExecutor
 from engine.exec.query_result import QueryResult
 from engine.model.schema import StoreDefinition, StoreName
-from engine.plan.values import Arguments
 from engine.scan import StoreSource
 from engine.statements.pin import MigratedError, Pin
 from engine.statements.request import Request
@@ -31,15 +31,22 @@ class FragmentExecutor:
         fragments: Makes fragments ready.
         shapes: Knows what stores are at which epochs.
         local: Answers from the stores that are here.
+        arguments: Makes what fragments are used with.
     """
 
     def __init__(
-        self, source: StoreSource, fragments: FragmentCache, shapes: Shapes, local: LocalExecutor
+        self,
+        source: StoreSource,
+        fragments: FragmentCache,
+        shapes: Shapes,
+        local: LocalExecutor,
+        arguments: ArgumentMaker,
     ) -> None:
         self._source = source
         self._fragments = fragments
         self._shapes = shapes
         self._local = local
+        self._arguments = arguments
 
     def execute(self, request: FragmentRequest, cancelled: Callable[[], bool] | None = None) -> QueryResult:
         """Run a fragment. It asks no other host for anything.
@@ -78,9 +85,8 @@ class FragmentExecutor:
             if lookup is not None and lookup.is_key(key := values[0].as_py()):
                 return self._local.row(lookup, key, pin, started)
             ready = ReadyText(request.sql, bound.statement, inputs)
-            return self._local.answer(
-                Request("duckdb", ready, Arguments(values, inputs), deadline, started, pin=pin)
-            )
+            arguments = self._arguments.make(bound.statement, values, inputs, deadline)
+            return self._local.answer(Request("duckdb", ready, arguments, deadline, started, pin=pin))
         except MigratedError as error:
             raise Unavailable(error.message) from error
 

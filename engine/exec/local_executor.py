@@ -26,7 +26,7 @@ from engine.exec.kernels import live_rows, lookup_rows, summarize
 from engine.exec.query_result import QueryResult
 from engine.exec.read_metadata import lookup_metadata, metadata_of
 from engine.exec.row_selections import can_select, select_rows
-from engine.plan.arguments import suggested_types
+from engine.plan.arguments import TIME_TYPE, argument_types
 from engine.plan.explain import explain
 from engine.plan.key_lookup import KeyLookup
 from engine.plan.plans import (
@@ -278,13 +278,15 @@ class LocalExecutor:
         statement = request.statement
         if statement.plan is not None and not isinstance(statement.plan, EnginePlan):
             return BindableStatement(statement, outputs_of_stored(statement.plan.schema))
-        types = request.types or suggested_types(statement.bound.parameters)
+        types = request.types or argument_types(statement.bound)
         try:
             return self._bind_with_types(request, types)
         except BindingError as error:
-            kinds = tuple(slot.type for slot in statement.bound.parameters)
+            kinds: tuple[pa.DataType | None, ...] = tuple(slot.type for slot in statement.bound.parameters)
             if request.types or None not in kinds:
                 raise _refusal(request.ready, error) from error
+            if statement.bound.reads_time:
+                kinds = (*kinds, TIME_TYPE)
         # Where no place suggests a type, the engine may find one that fits, which the default did not.
         try:
             return self._bind_with_types(request, kinds)

@@ -4,15 +4,16 @@ were bound with.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import replace
+from time import perf_counter
 
 import pyarrow as pa
 
 from engine.duckdb.deadline import Deadline
 from engine.duckdb.engine import Outputs
 from engine.errors import InvalidInput, NotFound, Unsupported
+from engine.exec.argument_maker import ArgumentMaker
 from engine.exec.local_executor import LocalExecutor
 from engine.model.read_point import ReadPoint
 from engine.model.schema import GroupName
@@ -35,11 +36,13 @@ class Requests:
     Args:
         texts: Makes their texts ready.
         local: Tells their columns.
+        arguments: Makes what they are used with.
     """
 
-    def __init__(self, texts: Texts, local: LocalExecutor) -> None:
+    def __init__(self, texts: Texts, local: LocalExecutor, arguments: ArgumentMaker) -> None:
         self._texts = texts
         self._local = local
+        self._arguments = arguments
 
     def make(
         self,
@@ -67,15 +70,15 @@ class Requests:
         Raises:
             LivestateError: It is not valid, as kind and message say.
         """
-        started = time.perf_counter()
+        started = perf_counter()
         ready, resolved = self._texts.ready_text(text, dialect, read_point, deadline)
-        if time.perf_counter() - started > LONG_SECONDS:
+        if perf_counter() - started > LONG_SECONDS:
             deadline.check()
-        arguments = Arguments(parameter_values(ready.statement.bound.parameters, parameters), ready.lists)
+        values = parameter_values(ready.statement.bound.parameters, parameters)
         request = Request(
             dialect,
             ready,
-            arguments,
+            self._arguments.make(ready.statement, values, ready.lists, deadline),
             deadline,
             started,
             resolved,
@@ -110,7 +113,7 @@ class Requests:
         )
         if ready is None:
             raise refuse_outdated(expected_shapes, statement.bound)
-        before = _replace_text(request, ready)
+        before = self._replace_text(request, ready)
         if self._columns(before) == self._columns(request):
             return request
         if ready.statement.bound.stores != statement.bound.stores:
@@ -153,7 +156,7 @@ class Requests:
                 stores are there.
         """
         try:
-            found = _replace_text(
+            found = self._replace_text(
                 request, self._texts.rebind_at(request.ready, request.dialect, generations, request.deadline)
             )
             self._local.bind(found)
@@ -163,12 +166,32 @@ class Requests:
             return None
         return found
 
+    def _replace_text(self, request: Request, ready: ReadyText) -> Request:
+        """A request whose text was bound again; its time stays the same."""
+        statement, wanted = ready.statement, request.statement.bound.statement_class
+        if statement.bound.statement_class is not wanted:
+            bound = replace(statement.bound, statement_class=wanted)
+            ready = replace(ready, statement=replace(statement, bound=bound))
+        if request.given is None:
+            arguments = self.arguments_without_values(ready, request.deadline, request.time)
+        else:
+            values = parameter_values(statement.bound.parameters, request.given)
+            arguments = self._arguments.make(
+                ready.statement, values, ready.lists, request.deadline, request.time
+            )
+        return replace(request, ready=ready, arguments=arguments)
 
-def _replace_text(request: Request, ready: ReadyText) -> Request:
-    """A request whose text was bound again."""
-    statement, wanted = ready.statement, request.statement.bound.statement_class
-    if statement.bound.statement_class is not wanted:
-        bound = replace(statement.bound, statement_class=wanted)
-        ready = replace(ready, statement=replace(statement, bound=bound))
-    values = () if request.given is None else parameter_values(statement.bound.parameters, request.given)
-    return replace(request, ready=ready, arguments=Arguments(values, ready.lists))
+    def arguments_without_values(
+        self, ready: ReadyText, deadline: Deadline, time: pa.Scalar | None = None
+    ) -> Arguments:
+        """What a text is used with where a client gives no values: nothing, if it has parameters, so that
+        only its columns can be told.
+
+        Args:
+            ready: The text.
+            deadline: When it must end.
+            time: The statement's time; None for now.
+        """
+        if ready.statement.bound.parameters:
+            return Arguments(lists=ready.lists)
+        return self._arguments.make(ready.statement, (), ready.lists, deadline, time)

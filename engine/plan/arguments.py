@@ -12,11 +12,14 @@ import pyarrow.compute as pc
 
 from engine.errors import InvalidInput
 from engine.model.sql_types import canonical_type, sql_type
+from engine.sql.bind import BoundStatement
 from engine.sql.literals import Template
 from engine.sql.parameters import ParameterSlot
 
 DEFAULT_TYPE = pa.string()
 """Type of a parameter whose place in the statement suggests none."""
+TIME_TYPE = pa.timestamp("us", "UTC")
+"""Type of a statement's time."""
 UNSIGNED_TYPE = pa.decimal128(20, 0)
 """Suggested for UBIGINT: it has negative numbers as well as those above BIGINT."""
 
@@ -42,6 +45,12 @@ def parameter_schema(slots: Sequence[ParameterSlot]) -> pa.Schema:
 def suggested_types(slots: Sequence[ParameterSlot]) -> tuple[pa.DataType, ...]:
     """The same types without names."""
     return tuple(_suggested_type(slot.type) for slot in slots)
+
+
+def argument_types(bound: BoundStatement) -> tuple[pa.DataType, ...]:
+    """Types of what a statement is used with: those suggested for its parameters, and that of its time."""
+    types = suggested_types(bound.parameters)
+    return (*types, TIME_TYPE) if bound.reads_time else types
 
 
 def _suggested_type(arrow_type: pa.DataType | None) -> pa.DataType:

@@ -23,6 +23,7 @@ from engine.plan.predicates import (
 from engine.plan.values import UNKNOWN, Arguments, coerce_constants, stays_apart
 from engine.scan import Interval
 
+_MOMENT = pa.timestamp("us")
 _LAST = 0x10FFFF
 _BEFORE_SURROGATES, _AFTER_SURROGATES = 0xD7FF, 0xE000
 
@@ -33,7 +34,6 @@ class IntervalFinder:
     def __init__(self, definition: StoreDefinition, arguments: Arguments) -> None:
         self._schema = definition.schema
         self._arguments = arguments
-        self._parameters = arguments.parameters
 
     def find(self, predicate: Predicate) -> Mapping[str, Interval]:
         """The intervals of a predicate.
@@ -73,10 +73,12 @@ class IntervalFinder:
 
     def _interval_of_comparison(self, predicate: Compare) -> Interval | None:
         arrow_type = self._schema.field(predicate.column).type
-        value = exact_operand(predicate.operand, arrow_type, self._parameters)
+        value = exact_operand(predicate.operand, arrow_type, self._arguments)
+        if value is UNKNOWN and pa.types.is_date(arrow_type):
+            return self._interval_of_days(predicate)
         if value is UNKNOWN or value is None:
             return None
-        floating = None if predicate.beside is None else floating_type(predicate.beside, self._parameters)
+        floating = None if predicate.beside is None else floating_type(predicate.beside, self._arguments)
         if floating is not None and not stays_apart(value, floating):
             return None
         match predicate.comparison:
@@ -90,6 +92,20 @@ class IntervalFinder:
                 return Interval(low=value, low_open=True)
             case Comparison.GREATER_EQUAL:
                 return Interval(low=value)
+
+    def _interval_of_days(self, predicate: Compare) -> Interval | None:
+        """The days before or after a moment within a day."""
+        moment = exact_operand(predicate.operand, _MOMENT, self._arguments)
+        if moment is UNKNOWN or moment is None:
+            return None
+        day = moment.cast(pa.date32(), safe=False)
+        match predicate.comparison:
+            case Comparison.LESS | Comparison.LESS_EQUAL:
+                return Interval(high=day)
+            case Comparison.GREATER | Comparison.GREATER_EQUAL:
+                return Interval(low=day, low_open=True)
+            case Comparison.EQUAL:
+                return None
 
     def _interval_of_prefix(self, predicate: StartsWith) -> Interval | None:
         arrow_type = self._schema.field(predicate.column).type
@@ -108,7 +124,7 @@ class IntervalFinder:
         if isinstance(predicate, IsAmong):
             for index, column in enumerate(predicate.columns):
                 arrow_type = self._schema.field(column).type
-                values = exact_operands([row[index] for row in predicate.rows], arrow_type, self._parameters)
+                values = exact_operands([row[index] for row in predicate.rows], arrow_type, self._arguments)
                 if values is not UNKNOWN and _is_ordered(arrow_type):
                     found += _hull(
                         column, pa.array([value for value in values if value is not None], arrow_type)
@@ -119,7 +135,7 @@ class IntervalFinder:
             ):
                 found += self._hull_of(column, array)
         elif isinstance(predicate, IsAnyOf):
-            value = self._parameters[predicate.parameter.index]
+            value = self._arguments.parameters[predicate.parameter.index]
             if pa.types.is_list(value.type) and value.is_valid:
                 found += self._hull_of(predicate.column, value.values)
         return found

@@ -30,7 +30,7 @@ from engine.plan.predicates import (
     predicate_of,
 )
 from engine.plan.row_tests import AllTests, NullTest, RowTest, RowTests, columns_of, null_test
-from engine.plan.values import Arguments, Constant, Operand, Parameter
+from engine.plan.values import Arguments, Constant, Parameter
 from engine.scan import KeyRange, RowFilter
 from engine.sql.bind import BoundStatement, StoreReference
 
@@ -88,8 +88,8 @@ class RowsPlan:
     reference: StoreReference
     outputs: tuple[Output, ...]
     predicate: Predicate | None
-    limit: Operand | None
-    offset: Operand | None = None
+    limit: Constant | Parameter | None
+    offset: Constant | Parameter | None = None
     null_tests: tuple[NullTest, ...] = ()
     order: KeyOrder | None = None
 
@@ -487,7 +487,7 @@ def _column(column: exp.Column, reference: StoreReference) -> str | None:
     return by_lower.get(column.name.lower())
 
 
-def _row_count(clause: exp.Expr) -> Operand | None:
+def _row_count(clause: exp.Expr) -> Constant | Parameter | None:
     """How many rows a LIMIT or an OFFSET names; None where the engine must judge."""
     if _columns_in_use(clause) != {"expression"}:
         return None

@@ -14,8 +14,8 @@ from engine.plan.predicates import AllOf, AnyOf, Compare, Comparison, IsAmong, I
 from engine.plan.values import (
     UNKNOWN,
     Arguments,
+    Constant,
     Operand,
-    Parameter,
     Unknown,
     coerce_constants,
     constant_of,
@@ -62,7 +62,6 @@ class PointFinder:
         self._schema = definition.schema
         self._key = definition.key
         self._arguments = arguments
-        self._parameters = arguments.parameters
 
     def find(self, predicate: Predicate) -> Points | None:
         """The points of a predicate.
@@ -176,7 +175,7 @@ class PointFinder:
         types = [self._schema.field(column).type for column in columns]
         found: list[Sequence[pa.Scalar | None]] = []
         for index, arrow_type in enumerate(types):
-            values = exact_operands([row[index] for row in rows], arrow_type, self._parameters)
+            values = exact_operands([row[index] for row in rows], arrow_type, self._arguments)
             if values is UNKNOWN:
                 return None
             found.append(values)
@@ -202,7 +201,7 @@ class PointFinder:
         return Tuples(pa.RecordBatch.from_arrays(known, names=list(columns)), complete=True)
 
     def _any_of(self, predicate: IsAnyOf) -> Tuples | None:
-        value = self._parameters[predicate.parameter.index]
+        value = self._arguments.parameters[predicate.parameter.index]
         if predicate.column not in self._key or not pa.types.is_list(value.type) or not value.is_valid:
             return None
         items = coerce_constants(value.values, self._schema.field(predicate.column).type)
@@ -226,20 +225,22 @@ def listed_values(predicate: IsListed, arguments: Arguments) -> pa.RecordBatch:
 
 
 def exact_operand(
-    operand: Operand, arrow_type: pa.DataType, parameters: Sequence[pa.Scalar]
+    operand: Operand, arrow_type: pa.DataType, arguments: Arguments
 ) -> pa.Scalar | Unknown | None:
     """An operand as a value of a column's type.
 
     Args:
-        operand: Constant or parameter.
+        operand: What the column is compared with.
         arrow_type: Canonical type of the column.
-        parameters: Values of the parameters, of canonical types.
+        arguments: What the statement is used with.
 
     Returns:
-        As `engine.plan.values.exact`.
+        As `engine.plan.values.exact_value`.
     """
-    if isinstance(operand, Parameter):
-        value = parameters[operand.index]
+    if not isinstance(operand, Constant):
+        value = arguments.value_of(operand)
+        if value is None:
+            return UNKNOWN
         if value.type == arrow_type and not pa.types.is_floating(arrow_type):
             return value if value.is_valid else None
         constant = constant_of(value)
@@ -248,41 +249,43 @@ def exact_operand(
 
 
 def exact_operands(
-    operands: Sequence[Operand], arrow_type: pa.DataType, parameters: Sequence[pa.Scalar]
+    operands: Sequence[Operand], arrow_type: pa.DataType, arguments: Arguments
 ) -> Sequence[pa.Scalar | None] | Unknown:
     """Operands that a column is compared with at once, as values of its type.
 
     The engine finds one type for all of them: beside a DOUBLE, integers are compared as DOUBLE.
 
     Args:
-        operands: Constants and parameters.
+        operands: What the column is compared with.
         arrow_type: Canonical type of the column.
-        parameters: Values of the parameters, of canonical types.
+        arguments: What the statement is used with.
 
     Returns:
         A value for each, as `exact_value` gives it; UNKNOWN where one of them is.
     """
     values: list[pa.Scalar | None] = []
     for operand in operands:
-        value = exact_operand(operand, arrow_type, parameters)
+        value = exact_operand(operand, arrow_type, arguments)
         if value is UNKNOWN:
             return UNKNOWN
         values.append(value)
     if len(values) > 1:
-        for floating in filter(None, (floating_type(operand, parameters) for operand in operands)):
+        for floating in filter(None, (floating_type(operand, arguments) for operand in operands)):
             if not all(value is None or stays_apart(value, floating) for value in values):
                 return UNKNOWN
     return values
 
 
-def floating_type(operand: Operand | Unknown, parameters: Sequence[pa.Scalar]) -> pa.DataType | None:
+def floating_type(operand: Operand | Unknown, arguments: Arguments) -> pa.DataType | None:
     """The floating point type that an operand may bring into a comparison of several; None if it
     brings none.
     """
-    if operand is UNKNOWN:
+    if isinstance(operand, Constant):
+        return None
+    value = None if operand is UNKNOWN else arguments.value_of(operand)
+    if value is None:
         return pa.float32()
-    arrow_type = parameters[operand.index].type if isinstance(operand, Parameter) else None
-    return arrow_type if arrow_type is not None and pa.types.is_floating(arrow_type) else None
+    return value.type if pa.types.is_floating(value.type) else None
 
 
 def _all_valid(values: pa.RecordBatch) -> pa.Array:

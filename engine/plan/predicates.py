@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
 
 import pyarrow as pa
 from sqlglot import exp
+from sqlglot.errors import ErrorLevel, UnsupportedError
 
-from engine.plan.values import UNKNOWN, Constant, Operand, Parameter, Unknown, parse_date, parse_timestamp
+from engine.plan.logical.movable import has_columns, is_movable
+from engine.plan.values import (
+    UNKNOWN,
+    Computed,
+    Constant,
+    Operand,
+    Parameter,
+    Unknown,
+    parse_date,
+    parse_timestamp,
+)
 
 
 class Comparison(Enum):
@@ -112,6 +123,10 @@ _COMPARISONS: dict[type[exp.Expr], tuple[Comparison, Comparison]] = {
     exp.GT: (Comparison.GREATER, Comparison.LESS),
     exp.GTE: (Comparison.GREATER_EQUAL, Comparison.LESS_EQUAL),
 }
+
+
+_NO_SINGLE_VALUE = (exp.Tuple, exp.Array, exp.Struct, exp.Interval, exp.Any, exp.All, exp.Identifier)
+"""Expressions that no column of a store is compared with as one value."""
 
 
 def is_opaque(predicate: Predicate) -> bool:
@@ -317,13 +332,14 @@ def _operands(nodes: list[exp.Expr]) -> tuple[Operand, ...] | None:
 
 
 def operand_of(node: exp.Expr | None) -> Operand | Unknown:
-    """The constant or parameter that an expression is.
+    """What an expression is that does not depend on rows.
 
     Args:
         node: Any expression.
 
     Returns:
-        The operand; UNKNOWN for everything that would have to be computed.
+        The operand; UNKNOWN for an expression that may have another value for another row, or of which no
+        value is known that columns are compared with.
     """
     while isinstance(node, exp.Paren):
         node = node.this
@@ -338,8 +354,22 @@ def operand_of(node: exp.Expr | None) -> Operand | Unknown:
     if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string:
         return _literal(node.this, "-")
     if isinstance(node, exp.Cast) and not isinstance(node, exp.TryCast):
-        return _cast(node)
-    return UNKNOWN
+        constant = _cast(node)
+        if constant is not UNKNOWN:
+            return constant
+    return _computed(node)
+
+
+def _computed(node: exp.Expr | None) -> Computed | Unknown:
+    """What the engine can make a value of without any row."""
+    if node is None or isinstance(node, _NO_SINGLE_VALUE) or not is_movable(node) or has_columns(node):
+        return UNKNOWN
+    if node.find(exp.Lambda) is not None:
+        return UNKNOWN
+    try:
+        return Computed(node.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE), node)
+    except (UnsupportedError, RecursionError):
+        return UNKNOWN
 
 
 def _literal(node: exp.Literal, sign: str) -> Operand | Unknown:
@@ -378,3 +408,29 @@ def _cast(node: exp.Cast) -> Operand | Unknown:
     elif type_name in {"TEXT", "VARCHAR"}:
         value = text
     return UNKNOWN if value is UNKNOWN else Constant(value, literal=False)
+
+
+def computed_operands(predicates: Iterable[Predicate]) -> tuple[Computed, ...]:
+    """The operands of predicates that the engine computes, each once.
+
+    Args:
+        predicates: Predicates of one statement.
+    """
+    found: dict[str, Computed] = {}
+    for predicate in predicates:
+        for operand in _operands_of(predicate):
+            if isinstance(operand, Computed):
+                found.setdefault(operand.text, operand)
+    return tuple(found.values())
+
+
+def _operands_of(predicate: Predicate) -> Iterator[Operand]:
+    if isinstance(predicate, AllOf | AnyOf):
+        for part in predicate.parts:
+            yield from _operands_of(part)
+    elif isinstance(predicate, Compare):
+        # What is beside it is the operand of another comparison.
+        yield predicate.operand
+    elif isinstance(predicate, IsAmong):
+        for row in predicate.rows:
+            yield from row

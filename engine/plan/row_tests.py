@@ -126,7 +126,6 @@ class RowTests:
     def __init__(self, definition: StoreDefinition, arguments: Arguments) -> None:
         self._schema = definition.schema
         self._arguments = arguments
-        self._parameters = arguments.parameters
 
     def of(self, predicate: Predicate) -> RowTest | None:
         """The test that a predicate is.
@@ -152,7 +151,7 @@ class RowTests:
             case IsListed((column,), _, _):
                 return self._members(column, listed_values(predicate, self._arguments).column(0))
             case IsAnyOf(column, parameter):
-                value = self._parameters[parameter.index]
+                value = self._arguments.parameters[parameter.index]
                 is_list = pa.types.is_list(value.type) and value.is_valid
                 return self._members(column, value.values) if is_list else None
             case _:
@@ -160,13 +159,13 @@ class RowTests:
 
     def _comparison(self, predicate: Compare) -> RowTest | None:
         arrow_type = self._schema.field(predicate.column).type
-        value = exact_operand(predicate.operand, arrow_type, self._parameters)
+        value = exact_operand(predicate.operand, arrow_type, self._arguments)
         if value is UNKNOWN:
             return None
         if value is None:
             return NO_ROW
         if predicate.beside is not None:
-            floating = floating_type(predicate.beside, self._parameters)
+            floating = floating_type(predicate.beside, self._arguments)
             if floating is not None and not stays_apart(value, floating):
                 return None
         is_above = predicate.comparison in (Comparison.GREATER, Comparison.GREATER_EQUAL)
@@ -176,7 +175,7 @@ class RowTests:
 
     def _members_of_operands(self, column: str, predicate: IsAmong) -> RowTest | None:
         arrow_type = self._schema.field(column).type
-        values = exact_operands([row[0] for row in predicate.rows], arrow_type, self._parameters)
+        values = exact_operands([row[0] for row in predicate.rows], arrow_type, self._arguments)
         if values is UNKNOWN:
             return None
         known = [value for value in values if value is not None]

@@ -12,12 +12,13 @@ from sqlglot.errors import ErrorLevel, UnsupportedError
 
 from engine.errors import InvalidInput, Unsupported
 from engine.model.schema import StoreDefinition, StoreName
-from engine.plan.arguments import suggested_types
+from engine.plan.arguments import argument_types
 from engine.plan.key_lookup import KeyLookup, key_lookup
 from engine.plan.logical.logical_plan import logical_plan
 from engine.plan.logical.plan import LogicalPlan
 from engine.plan.plans import EnginePlan, Plan, RowsPlan, plan
-from engine.plan.predicates import OPAQUE, Predicate
+from engine.plan.predicates import OPAQUE, Predicate, computed_operands
+from engine.plan.values import Computed
 from engine.sql.bind import BoundStatement, bind
 from engine.sql.literals import LiftedText
 from engine.sql.output_names import holds_unnamed
@@ -36,8 +37,8 @@ class ReadyStatement:
         bound: The statement.
         plan: How to answer it; None for SHOW and for DESCRIBE of a store.
         sql: Text for the engine.
-        types: Types of the parameters in it: those that their places suggest, as far as nothing else is
-            known.
+        types: Types of the parameters in it, with that of the statement's time if it reads that: those that
+            their places suggest, as far as nothing else is known.
         names: Names of the result's columns; None where they are those that the engine gives them by `sql`.
     """
 
@@ -62,6 +63,13 @@ class ReadyStatement:
         return logical_plan(self.bound) if known is None else known
 
     @cached_property
+    def computed(self) -> tuple[Computed, ...]:
+        """What the engine computes for each execution before it is planned which rows can matter."""
+        predicate = self.plan.predicate if isinstance(self.plan, RowsPlan) else None
+        known = self.plan.predicates if isinstance(self.plan, EnginePlan) else (predicate or OPAQUE,)
+        return computed_operands(known)
+
+    @cached_property
     def has_fixed_columns(self) -> bool:
         """Whether the result's columns follow from the stores' definitions alone, and not, as PIVOT's may,
         from their rows.
@@ -73,7 +81,7 @@ class ReadyStatement:
         """The statement as a lookup of one row by its only parameter; None if it is anything else."""
         return (
             key_lookup(self.plan, self.bound.parameters)
-            if self.bound.statement_class is StatementClass.QUERY
+            if self.bound.statement_class is StatementClass.QUERY and not self.bound.reads_time
             else None
         )
 
@@ -142,7 +150,7 @@ def make_ready(
         bound.statement_class is StatementClass.DESCRIBE and bound.tree is not None
     ):
         return ReadyStatement(bound, None, "")
-    types = suggested_types(bound.parameters)
+    types = argument_types(bound)
     return ReadyStatement(bound, plan(bound), _engine_sql(bound, types), types)
 
 

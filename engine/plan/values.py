@@ -17,6 +17,7 @@ from math import isfinite
 from typing import Any, Final
 
 import pyarrow as pa
+from sqlglot import exp
 
 from engine.model.sql_types import canonical_type
 
@@ -67,7 +68,34 @@ class Parameter:
     index: int
 
 
-Operand = Constant | Parameter
+@dataclass(frozen=True)
+class Computed:
+    """An expression without columns: one value for an execution, which the engine computes.
+
+    Attributes:
+        text: The expression in DuckDB's dialect, by which its value is known.
+        node: The expression.
+    """
+
+    text: str
+    node: exp.Expr = field(compare=False, repr=False)
+
+    @property
+    def is_moved_time(self) -> bool:
+        """Whether it is a parameter, or the statement's time, by so many days or hours earlier or later: then
+        it cannot fail.
+        """
+        node: exp.Expr | None = self.node
+        while isinstance(node, exp.Paren | exp.Add | exp.Sub):
+            if not isinstance(node, exp.Paren):
+                step = node.expression
+                if not isinstance(step, exp.Interval) or not isinstance(step.this, exp.Literal):
+                    return False
+            node = node.this
+        return isinstance(node, exp.Placeholder)
+
+
+Operand = Constant | Parameter | Computed
 
 
 @dataclass(frozen=True)
@@ -75,12 +103,22 @@ class Arguments:
     """What a plan is used with: everything that differs between statements that share it.
 
     Attributes:
-        parameters: Values of the parameters in the order of their numbers, of canonical types.
+        parameters: Values of the parameters in the order of their numbers, of canonical types; then the
+            statement's time, if it reads that.
         lists: Long literal lists by name.
+        computed: Values of expressions without columns by their texts, of canonical types and never NULL;
+            without those that the engine alone can judge.
     """
 
     parameters: tuple[pa.Scalar, ...] = ()
     lists: Mapping[str, pa.RecordBatch] = field(default_factory=dict)
+    computed: Mapping[str, pa.Scalar] = field(default_factory=dict)
+
+    def value_of(self, operand: Parameter | Computed) -> pa.Scalar | None:
+        """The value of an operand that is no constant; None where it is not known."""
+        if isinstance(operand, Parameter):
+            return self.parameters[operand.index]
+        return self.computed.get(operand.text)
 
 
 def constant_of(value: pa.Scalar) -> Constant | Unknown:
@@ -225,19 +263,24 @@ def _date(value: Any, literal: bool) -> Any:
     if isinstance(value, str) and literal and _DATE.fullmatch(value):
         return _parse_or_unknown(dt.date.fromisoformat, value)
     if isinstance(value, dt.datetime):
-        return value.date() if value.tzinfo is None and value.time() == dt.time() else UNKNOWN
+        moment = _in_utc(value)
+        return moment.date() if moment.time() == dt.time() else UNKNOWN
     return value if isinstance(value, dt.date) else UNKNOWN
 
 
+def _in_utc(moment: dt.datetime) -> dt.datetime:
+    """A moment without its zone: the engine's session time zone is always UTC, so it compares dates and
+    timestamps without zone with moments as if they were of UTC.
+    """
+    return moment if moment.tzinfo is None else moment.astimezone(dt.UTC).replace(tzinfo=None)
+
+
 def _timestamp(value: Any, literal: bool, *, zoned: bool) -> Any:
-    # The engine's session time zone is always UTC, so a date or a timestamp without zone is one of UTC.
     zone = dt.UTC if zoned else None
     if isinstance(value, str) and literal:
         return parse_timestamp(value, zoned=zoned)
     if isinstance(value, dt.datetime):
-        if value.tzinfo is None:
-            return value.replace(tzinfo=zone)
-        return value if zoned else UNKNOWN
+        return _in_utc(value).replace(tzinfo=zone)
     if isinstance(value, dt.date):
         return dt.datetime.combine(value, dt.time(), zone)
     return UNKNOWN

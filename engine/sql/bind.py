@@ -17,10 +17,11 @@ from sqlglot import exp
 from engine.errors import NotFound, Unsupported
 from engine.model.schema import StoreDefinition, StoreName
 from engine.sql.literals import LiteralList
-from engine.sql.output_names import name_outputs_of_queries
+from engine.sql.output_names import name_outputs_around
 from engine.sql.parameters import ParameterSlot, bind_parameters
 from engine.sql.parse import ParsedStatement, StatementClass
 from engine.sql.read_columns import ALL_COLUMNS, needed_columns
+from engine.sql.statement_time import bind_statement_time
 from engine.sql.text import SourceText, did_you_mean, offset_of
 from engine.sql.versions import HISTORY, NO_MOMENTS, Moments, add_time_columns, is_versioned, read_at
 
@@ -83,6 +84,8 @@ class BoundStatement:
         parameters: Parameters in the order of their numbers.
         list_schemas: Columns of the long literal lists that the tree reads as tables, by name.
         described: The store that DESCRIBE names.
+        reads_time: Whether the tree reads the statement's time: as one more parameter, the last one, which no
+            client sees.
     """
 
     statement_class: StatementClass
@@ -92,6 +95,7 @@ class BoundStatement:
     parameters: tuple[ParameterSlot, ...] = ()
     list_schemas: Mapping[str, pa.Schema] = field(default_factory=dict)
     described: StoreDefinition | None = None
+    reads_time: bool = False
 
     @property
     def stores(self) -> frozenset[StoreName]:
@@ -159,7 +163,7 @@ def bind(
     listed = {entry.name: entry.rows.schema for entry in lists}
     found = [(table, *names.find(table)) for table in _store_tables(parsed.tree, listed)]
     wanted = needed_columns(parsed.tree, [(table, definition) for table, _, definition in found])
-    name_outputs_of_queries(table for table, _, _ in found)
+    name_outputs_around(table for table, _, _ in found)
     prefix = _unused_prefix(parsed.source.text)
     places = [
         (name, definition.group, _offset_in_text(parsed.source, table)) for table, name, definition in found
@@ -183,8 +187,15 @@ def bind(
             read_at(table, references[-1].alias, definition, moment)
     _drop_schema_qualifiers(parsed.tree, references)
     parameters = bind_parameters(parsed.source, parsed.tree, references)
+    reads_time = bind_statement_time(parsed.tree, len(parameters) + 1)
     return BoundStatement(
-        parsed.statement_class, parsed.source, parsed.tree, tuple(references), parameters, listed
+        parsed.statement_class,
+        parsed.source,
+        parsed.tree,
+        tuple(references),
+        parameters,
+        listed,
+        reads_time=reads_time,
     )
 
 

@@ -43,15 +43,14 @@ def _is_derived(output: exp.Expr) -> bool:
     return _STANDS_IN in output.meta or not isinstance(output, exp.Alias | exp.Column | exp.Star)
 
 
-def name_outputs_of_queries(tables: Iterable[exp.Table]) -> None:
-    """Give outputs that hold a whole query their text for a name, so that nothing put in place of its tables
-    gets into the name.
+def name_outputs_around(nodes: Iterable[exp.Expr]) -> None:
+    """Give outputs their text for a name, so that nothing put in place of what they hold gets into the name.
 
     Args:
-        tables: Tables of a statement that will be replaced; unaliased outputs around them get an alias.
+        nodes: Nodes of a statement that will be replaced; unaliased outputs around them get an alias.
     """
-    for table in tables:
-        for output in _unnamed_outputs_around(table):
+    for node in nodes:
+        for output in _unnamed_outputs_around(node):
             if isinstance(output, exp.Alias):
                 continue  # it has its name since an earlier table
             try:

@@ -11,7 +11,7 @@ from engine.duckdb.deadline import Deadline
 from engine.model.read_point import NEWEST, ReadPoint
 from engine.plan.plans import RowsPlan
 from engine.plan.statement import ReadyStatement
-from engine.plan.values import Arguments, Operand, Parameter
+from engine.plan.values import Arguments, Constant, Parameter
 from engine.statements.pin import ALL_NEWEST, Pin
 from engine.statements.statement_cache import ReadyText
 
@@ -56,6 +56,12 @@ class Request:
         return tuple(value.type for value in self.arguments.parameters)
 
     @property
+    def time(self) -> pa.Scalar | None:
+        """The statement's time; None where it reads none, or has no values yet."""
+        parameters = self.arguments.parameters
+        return parameters[-1] if self.statement.bound.reads_time and parameters else None
+
+    @property
     def limit(self) -> int | None:
         """How many rows at most, where the plan is plain rows and any of them will do; None for all, and
         `REFUSED_LIMIT` for what the engine must judge.
@@ -69,7 +75,7 @@ class Request:
         return {**steps, "total": time.perf_counter() - self.started}
 
 
-def limit_of(operand: Operand | None, arguments: Arguments) -> int | None:
+def limit_of(operand: Constant | Parameter | None, arguments: Arguments) -> int | None:
     """How many rows at most; None for all, and `REFUSED_LIMIT` for what the engine must judge."""
     if operand is None:
         return None

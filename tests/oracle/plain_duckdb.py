@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from engine.duckdb.results import check_types, conversion, result_schema
 from engine.errors import Unsupported
+from tests.support.statement_time import with_statement_time
 
 _PARAMETER = re.compile(r"\$(\d+)")
 REFUSALS = (duckdb.BinderException, duckdb.ParserException, duckdb.CatalogException, duckdb.SyntaxException)
@@ -50,7 +51,7 @@ class PlainDuckDB:
             duckdb.Error: The query is not valid, or fails.
             Unsupported: The answer has a type that results cannot have.
         """
-        text = with_literals(sql, parameters)
+        text = with_statement_time(with_literals(sql, parameters))
         if self._latest is not None and self._latest[0] == text:
             return self._latest[1]
         relation = self._connection.sql(text)

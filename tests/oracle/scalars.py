@@ -31,10 +31,29 @@ _LITERALS: dict[Family, Callable[[Random], str]] = {
         ("CAST('a' AS BLOB)", "CAST('' AS BLOB)", "CAST('\\xFF' AS BLOB)", "x'61'", "X'ff'", "x''")
     ),
     Family.BOOLEAN: lambda random: random.choice(("TRUE", "FALSE")),
-    Family.DATE: lambda random: f"DATE '{random.choice(_DATES)}'",
-    Family.TIMESTAMP: lambda random: f"TIMESTAMP '{random.choice(_DATES)} 0{random.randrange(3)}:00:00'",
-    Family.TIMESTAMPTZ: lambda random: (
-        f"TIMESTAMPTZ '{random.choice(_DATES)} 00:00:00+0{random.randrange(3)}'"
+    Family.DATE: lambda random: random.choice(
+        (
+            f"DATE '{random.choice(_DATES)}'",
+            f"DATE '{random.choice(_DATES)}'",
+            "current_date",
+            "(today() - 1)",
+        )
+    ),
+    Family.TIMESTAMP: lambda random: random.choice(
+        (
+            f"TIMESTAMP '{random.choice(_DATES)} 0{random.randrange(3)}:00:00'",
+            f"TIMESTAMP '{random.choice(_DATES)} 0{random.randrange(3)}:00:00'",
+            "current_localtimestamp()",
+            "(localtimestamp - INTERVAL 1 DAY)",
+        )
+    ),
+    Family.TIMESTAMPTZ: lambda random: random.choice(
+        (
+            f"TIMESTAMPTZ '{random.choice(_DATES)} 00:00:00+0{random.randrange(3)}'",
+            "now()",
+            "current_timestamp",
+            "(now() - INTERVAL 1 HOUR)",
+        )
     ),
     Family.TIME: lambda random: f"TIME '{random.choice(_TIMES)}'",
     Family.INTERVAL: lambda random: f"INTERVAL '{random.choice(_INTERVALS)}'",
@@ -72,6 +91,27 @@ _OTHER_TYPES: dict[Family, tuple[str, ...]] = {
     Family.TIMESTAMPTZ: ("CAST({0} AS DATE)", "CAST({0} AS TIMESTAMP)"),
 }
 """Values of types that a column does not have but is compared with."""
+_COMPUTED: dict[Family, tuple[str, ...]] = {
+    Family.INTEGER: ("({0} + 1 - 1)", "CAST({0} AS BIGINT)", "abs({0})", "({0} * 1.0)", "({0} / 1)"),
+    Family.DECIMAL: ("({0} + 0.5 - 0.5)", "round({0}, 1)", "(0 - {0})"),
+    Family.FLOAT: ("({0} + 0.5)", "abs({0})"),
+    Family.TEXT: ("({0} || '')", "lower({0})", "concat('a', {0})", "CAST({0} AS VARCHAR)"),
+    Family.DATE: (
+        "({0} + 1)",
+        "({0} - INTERVAL 1 DAY)",
+        "({0} + INTERVAL 12 HOUR)",
+        "(now() - (current_timestamp - {0}))",
+        "(now() - INTERVAL 90 MINUTE)",
+    ),
+    Family.TIMESTAMP: (
+        "({0} - INTERVAL 1 DAY)",
+        "date_trunc('day', {0})",
+        "(now() - (localtimestamp - {0}))",
+        "ago(INTERVAL 1 MONTH)",
+    ),
+    Family.TIMESTAMPTZ: ("({0} - INTERVAL 1 DAY)", "date_trunc('day', now())", "ago(INTERVAL 1 DAY)"),
+}
+"""What the engine computes of a literal before rows are read."""
 
 
 @dataclass(frozen=True)
@@ -158,6 +198,9 @@ class Scalars:
         if not column.samples or self.random.random() < 0.15:
             return _LITERALS[column.family](self.random)
         found = self.random.choice(column.samples)
+        if column.family in _COMPUTED and column.is_tame and self.random.random() < 0.15:
+            self.used.add("computed constant")
+            return self.random.choice(_COMPUTED[column.family]).format(found)
         if self.parameters is None or not column.kind or self.random.random() < 0.5:
             return found
         if column.family in _OTHER_TYPES and self.random.random() < 0.5:

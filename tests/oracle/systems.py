@@ -27,6 +27,7 @@ from tests.oracle.plain_duckdb import with_literals
 from tests.support.local_cluster import FLOWING, SMALL, Cluster, following_cluster, host_names, memory_cluster
 from tests.support.split_runner import SplitRunner
 from tests.support.splitting import gather_plan, split_or_gather
+from tests.support.statement_time import statement_clock
 
 COORDINATOR_LOGS = ("engine.coordinator", "engine.exec.fallbacks")
 FOLLOW = FollowerOptions(poll_seconds=0.01, state=StateOptions(block_rows=8, fan_out=3))
@@ -186,12 +187,14 @@ def cluster_system(dataset: Dataset) -> Iterator[System]:
             directory = Path(resources.enter_context(TemporaryDirectory()))
             changelog, newest = _written(dataset, directory / "changelog")
             cluster = resources.enter_context(
-                following_cluster(changelog, directory / "data", hosts, FOLLOW, options)
+                following_cluster(
+                    changelog, directory / "data", hosts, FOLLOW, options, clock=statement_clock
+                )
             )
             cluster.wait_for(newest, WAIT_SECONDS)
         else:
             cluster = resources.enter_context(
-                memory_cluster(definitions, dataset.live, hosts, dataset.dead, options)
+                memory_cluster(definitions, dataset.live, hosts, dataset.dead, options, statement_clock)
             )
         warnings = _Warnings()
         for name in COORDINATOR_LOGS:

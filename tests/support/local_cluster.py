@@ -92,6 +92,7 @@ class Cluster:
         sources: What each host holds.
         assignment: Which host holds what.
         options: Limits of every host's query service.
+        clock: The clock of every host.
 
     Attributes:
         sources: What each host holds.
@@ -100,7 +101,11 @@ class Cluster:
     """
 
     def __init__(
-        self, sources: Mapping[HostName, StoreSource], assignment: Assignment, options: QueryOptions = SMALL
+        self,
+        sources: Mapping[HostName, StoreSource],
+        assignment: Assignment,
+        options: QueryOptions = SMALL,
+        clock: Callable[[], int] = time.time_ns,
     ) -> None:
         self.sources = sources
         self.asked: Counter[HostName] = Counter()
@@ -109,7 +114,10 @@ class Cluster:
         self._changed = Condition()
         self.services = {
             host: QueryService(
-                source, options, cluster=DeploymentHosts(DirectPeers(self, host), host, assignment.order)
+                source,
+                options,
+                cluster=DeploymentHosts(DirectPeers(self, host), host, assignment.order),
+                clock=clock,
             )
             for host, source in sources.items()
         }
@@ -229,6 +237,7 @@ def memory_cluster(
     hosts: Sequence[HostName],
     dead: Mapping[str, pa.Table] | None = None,
     options: QueryOptions = SMALL,
+    clock: Callable[[], int] = time.time_ns,
 ) -> Iterator[Cluster]:
     """Hosts over stores in memory.
 
@@ -238,6 +247,7 @@ def memory_cluster(
         hosts: Names of the hosts.
         dead: Dead rows of stores.
         options: Limits of every host's query service.
+        clock: The clock of every host.
     """
     stores = {each.name: (each, rows_by_partition(each, live[each.name])) for each in definitions}
     buried = {
@@ -249,7 +259,9 @@ def memory_cluster(
     held = {
         host: {each.name: assignment.held_partitions(host, each) for each in definitions} for host in hosts
     }
-    cluster = Cluster({host: HeldSource(stores, buried, held[host]) for host in hosts}, assignment, options)
+    cluster = Cluster(
+        {host: HeldSource(stores, buried, held[host]) for host in hosts}, assignment, options, clock
+    )
     try:
         yield cluster
     finally:
@@ -264,6 +276,7 @@ def following_cluster(
     follow: FollowerOptions | None = None,
     options: QueryOptions = SMALL,
     replication: int = 1,
+    clock: Callable[[], int] = time.time_ns,
 ) -> Iterator[Cluster]:
     """Hosts that follow a changelog, each with its partitions in RocksDB.
 
@@ -274,6 +287,7 @@ def following_cluster(
         follow: How they follow; what they hold is said by the assignment.
         options: Limits of every host's query service.
         replication: How many hosts hold a partition.
+        clock: The clock of every host.
     """
     assignment = Assignment(tuple(hosts), replication)
     with ExitStack() as resources:
@@ -284,7 +298,7 @@ def following_cluster(
             followers[host] = Follower(changelog, directory / host, held)
             followers[host].start()
             resources.callback(followers[host].stop)
-        cluster = Cluster(followers, assignment, options)
+        cluster = Cluster(followers, assignment, options, clock)
         for follower in followers.values():
             follower.add_listener(cluster.changed)
         resources.callback(cluster.close)

@@ -19,12 +19,14 @@ from sqlglot.errors import ErrorLevel
 
 from engine.model.partitioning import partition_of
 from engine.model.schema import StoreDefinition, StoreName
+from engine.plan.arguments import TIME_TYPE
 from engine.plan.logical.trees import PART_PREFIX
 from engine.plan.split.nodes import Fragment, SelectSplit, SplitPlan
 from engine.sql.bind import BoundStatement, StoreReference, bind
 from engine.sql.literals import lift
 from engine.sql.parameters import fix_types
 from engine.sql.parse import parse
+from tests.support.statement_time import STATEMENT_TIME
 
 WHOLE = "whole"
 COORDINATOR = "coordinator"
@@ -196,7 +198,10 @@ class SplitRunner:
 
 def _prepare(tree: exp.Expr, bound: BoundStatement, parameters: Sequence[Any]) -> tuple[str, list[Any]]:
     """A tree as SQL with typed parameters, numbered anew, and the values of those that are in it."""
-    typed = fix_types(tree, [slot.type or pa.string() for slot in bound.parameters]).copy()
+    types = [slot.type or pa.string() for slot in bound.parameters]
+    if bound.reads_time:
+        types, parameters = [*types, TIME_TYPE], [*parameters, STATEMENT_TIME]
+    typed = fix_types(tree, types).copy()
     marks = list(typed.find_all(exp.Placeholder))
     used = sorted({int(mark.name) for mark in marks})
     for mark in marks:

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 import pyarrow as pa
 from sqlglot import exp
 
-from engine.plan.logical.trees import column_text, unwrap
-from engine.plan.predicates import is_opaque, predicate_of
+from engine.plan.logical.trees import column_text
+from engine.plan.predicates import computed_operands, is_opaque, predicate_of
 
 _TEMPORAL = (pa.types.is_date, pa.types.is_timestamp, pa.types.is_time)
 _CAST_KINDS = {
@@ -41,7 +41,10 @@ def compared_column(condition: exp.Expr, types: Mapping[str, pa.DataType]) -> st
         return None
     (column,) = columns
     arrow_type = types.get(column)
-    if arrow_type is None or is_opaque(predicate_of(condition, lambda _: column, {})):
+    if arrow_type is None:
+        return None
+    predicate = predicate_of(condition, lambda _: column, {})
+    if is_opaque(predicate) or not all(each.is_moved_time for each in computed_operands((predicate,))):
         return None
     kind = _kind_of(arrow_type)
     return column if kind is not None and _has_constants_of(condition, kind) else None
@@ -64,7 +67,7 @@ def _has_constants_of(condition: exp.Expr, kind: str) -> bool:
         if isinstance(node, exp.Cast):
             if not node.args["to"].is_type(*_CAST_KINDS[kind]):
                 return False
-        elif isinstance(node, exp.Literal) and not isinstance(unwrap(node.parent), exp.Cast):
+        elif isinstance(node, exp.Literal) and not isinstance(node.parent, exp.Cast | exp.Interval):
             if node.is_string == (kind == "number"):
                 return False
         elif isinstance(node, exp.Boolean):

@@ -31,7 +31,7 @@ from engine.plan.predicates import (
     StartsWith,
 )
 from engine.plan.split.nodes import Fragment, SplitPlan
-from engine.plan.values import UNKNOWN, Constant, Operand
+from engine.plan.values import UNKNOWN, Computed, Constant, Operand, Parameter
 from engine.sql.bind import BoundStatement, StoreReference
 
 RULE = "gather"
@@ -204,10 +204,12 @@ def _member(operand: Operand, arrow_type: pa.DataType) -> exp.Expr | None:
 
 
 def _operand(operand: Operand) -> exp.Expr | None:
-    """A constant or a parameter as it stood in the statement; None for a constant of a form that no statement
-    has.
+    """An operand as it stood in the statement; None for a constant of a form that no statement has, and for
+    an expression that may fail, which must not happen where no row reaches it.
     """
-    if not isinstance(operand, Constant):
+    if isinstance(operand, Computed):
+        return operand.node.copy() if operand.is_moved_time else None
+    if isinstance(operand, Parameter):
         return exp.Placeholder(this=str(operand.index + 1))
     value = operand.value
     found: exp.Expr | None = None

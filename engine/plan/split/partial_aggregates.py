@@ -30,9 +30,9 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
+from engine.plan.logical.movable import has_columns, is_movable
 from engine.plan.logical.trees import conjunction, text
 from engine.plan.split.aggregate_calls import AggregateCall, call_of, filter_aggregate
-from engine.plan.split.movable import has_columns, is_movable
 from engine.plan.split.numeric import is_number
 from engine.plan.split.partials import NotSplitError, PartialRows
 

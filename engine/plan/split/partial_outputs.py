@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from engine.plan.logical.movable import has_columns, is_movable
 from engine.plan.logical.trees import column, named_output, output_column, select_from, table, used_arguments
 from engine.plan.split.aggregate_calls import replace_below_collation
-from engine.plan.split.movable import has_columns, is_movable
 from engine.plan.split.partials import NotSplitError
 from engine.plan.split.select_forms import has_aggregates, output_names, output_values, source_of
 

@@ -21,6 +21,7 @@ from engine.model.schema import define_store
 from engine.service import QueryService
 from tests.support.memory_source import MemorySource, memory_view
 from tests.support.oracle import expected_answer, plain_rows, sorted_rows
+from tests.support.statement_time import statement_clock, with_statement_time
 
 ROWS = pa.schema(
     [
@@ -95,11 +96,24 @@ TABLES = {"rows": LIVE, "other": OTHER}
 def service() -> Iterator[QueryService]:
     rows = define_store("rows", ROWS, ["a", "b"], partition_by=["a"])
     other = define_store("other", OTHER.schema, ["a"])
-    found = QueryService(MemorySource([memory_view(rows, LIVE, DEAD), memory_view(other, OTHER)]))
+    found = QueryService(
+        MemorySource([memory_view(rows, LIVE, DEAD), memory_view(other, OTHER)]), clock=statement_clock
+    )
     yield found
     found.close()
 
 
+TIMES = [
+    "now()",
+    "now() - INTERVAL 58 DAY",
+    "now() - (now() - TIMESTAMPTZ '2024-01-01 12:00:00+00')",
+    "current_localtimestamp() - (current_localtimestamp() - TIMESTAMP '2024-01-02')",
+    "current_date - 59",
+    "current_date - INTERVAL 59 DAY",
+    "TIMESTAMP '2024-01-01' + INTERVAL 12 HOUR",
+    "TIMESTAMPTZ '2024-01-01 00:00:00+00' + INTERVAL 1 DAY",
+]
+"""The statement's time is of February 29th."""
 LITERALS = {
     "a": [
         "-2",
@@ -114,10 +128,42 @@ LITERALS = {
         "'1'",
         "1e0",
         "TRUE",
+        "2 - 1",
+        "CAST(1 AS BIGINT)",
+        "length('a')",
+        "0.5 + 0.5",
+        "3 / 3",
+        "CAST(1 AS HUGEINT)",
+        "CAST(NULL AS BIGINT)",
     ],
-    "b": ["''", "'a'", "'ab'", "'b'", "NULL", "'a' COLLATE NOCASE", "'A'"],
-    "i": ["0", "5", "-1", "2147483647", "2147483648", "5.0", "4.5", "NULL", "'5'"],
-    "u": ["0", "5", "255", "256", "-1", "NULL"],
+    "b": [
+        "''",
+        "'a'",
+        "'ab'",
+        "'b'",
+        "NULL",
+        "'a' COLLATE NOCASE",
+        "'A'",
+        "'a' || 'b'",
+        "lower('A')",
+        "lower('A') COLLATE NOCASE",
+    ],
+    "i": [
+        "0",
+        "5",
+        "-1",
+        "2147483647",
+        "2147483648",
+        "5.0",
+        "4.5",
+        "NULL",
+        "'5'",
+        "2 + 3",
+        "CAST(5 AS SMALLINT)",
+        "2147483647::BIGINT + 1",
+        "least(5, 7)",
+    ],
+    "u": ["0", "5", "255", "256", "-1", "NULL", "250 + 5", "250 + 6", "5::UTINYINT"],
     "f": [
         "0",
         "-0.0",
@@ -130,10 +176,42 @@ LITERALS = {
         "1e308",
         "NULL",
         "9007199254740993",
+        "1 + 0.5",
+        "1.5::FLOAT",
+        "3 / 2",
+        "0.1 + 0",
     ],
-    "g": ["0", "1.5", "5", "16777217", "0.1", "NULL", "'nan'::FLOAT"],
-    "d": ["0", "1.5", "1.50", "5", "-1.25", "1.505", "9999.99", "10000", "1000000", "NULL", "1.5e0"],
-    "s": ["''", "'a'", "'ab'", "'A'", "'é'", "'5'", "NULL", "'\U0010ffff'", "'a%'"],
+    "g": ["0", "1.5", "5", "16777217", "0.1", "NULL", "'nan'::FLOAT", "0.1::DOUBLE", "0.1::FLOAT", "3 / 2"],
+    "d": [
+        "0",
+        "1.5",
+        "1.50",
+        "5",
+        "-1.25",
+        "1.505",
+        "9999.99",
+        "10000",
+        "1000000",
+        "NULL",
+        "1.5e0",
+        "1 + 0.5",
+        "1.005 + 0.5",
+        "3 / 2",
+        "10 * 0.15",
+    ],
+    "s": [
+        "''",
+        "'a'",
+        "'ab'",
+        "'A'",
+        "'é'",
+        "'5'",
+        "NULL",
+        "'\U0010ffff'",
+        "'a%'",
+        "'a' || 'b'",
+        "upper('a')",
+    ],
     "t": [
         "'2024-01-01'",
         "'2024-01-01 12:00:00'",
@@ -143,6 +221,7 @@ LITERALS = {
         "'2024-01-01T12:00:00Z'",
         "'2024-01-02 00:00:00.0000015'",
         "NULL",
+        *TIMES,
     ],
     "z": [
         "'2024-01-01'",
@@ -151,6 +230,7 @@ LITERALS = {
         "DATE '2024-01-02'",
         "'2024-01-01 12:00:00Z'",
         "NULL",
+        *TIMES,
     ],
     "y": [
         "'2024-01-01'",
@@ -159,6 +239,8 @@ LITERALS = {
         "TIMESTAMP '2024-01-02 00:00:00'",
         "'2024-1-3'",
         "NULL",
+        *TIMES,
+        "DATE '2024-01-01' + 1",
     ],
     "o": ["TRUE", "FALSE", "NULL", "'true'"],
     "x": ["'a'::BLOB", "''::BLOB", "NULL"],
@@ -366,7 +448,7 @@ def test_tricky_answers_equal_those_over_all_rows(service: QueryService, sql: st
 @settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_answers_equal_those_over_all_rows(service: QueryService, sql: str) -> None:
     try:
-        wanted = expected_answer(sql, TABLES)
+        wanted = expected_answer(with_statement_time(sql), TABLES)
     except duckdb.Error:
         event("the engine refuses")
         return

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from engine.plan.logical.movable import has_columns
 from engine.plan.logical.trees import column, used_arguments
-from engine.plan.split.movable import has_columns
 from engine.plan.split.nodes import SelectSplit
 from engine.plan.split.partial_outputs import PartialOrder, PartialOutputs, reads_rows_only
 from engine.plan.split.partials import NotSplitError

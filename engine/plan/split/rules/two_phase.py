@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from engine.plan.logical.movable import has_columns, is_movable
 from engine.plan.logical.trees import named_output, used_arguments
-from engine.plan.split.movable import has_columns, is_movable
 from engine.plan.split.nodes import SelectSplit
 from engine.plan.split.partial_aggregates import merged_aggregate
 from engine.plan.split.partials import NotSplitError, PartialRows

@@ -1,0 +1,106 @@
+"""The statement's time in place of functions that read the clock.
+
+What `now()` and its kin give is one value for a statement, wherever its parts run. So they become expressions
+of one parameter, which no client sees: the moment at which the statement was taken. It is a TIMESTAMP WITH
+TIME ZONE; the session's time zone, by which dates and times of day follow from it, is always UTC.
+
+What moves within a statement, such as `random()`, stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sqlglot import exp
+
+from engine.sql.functions import function_name
+from engine.sql.output_names import name_outputs_around
+
+_CASTS: Mapping[str, tuple[str, ...]] = {
+    "now": (),
+    "current_timestamp": (),
+    "get_current_timestamp": (),
+    "transaction_timestamp": (),
+    "current_localtimestamp": ("TIMESTAMP",),
+    "localtimestamp": ("TIMESTAMP",),
+    "current_date": ("DATE",),
+    "today": ("DATE",),
+    "current_time": ("TIMETZ",),
+    "get_current_time": ("TIMETZ",),
+    "current_localtime": ("TIMESTAMP", "TIME"),
+    "localtime": ("TIMESTAMP", "TIME"),
+}
+"""The functions of DuckDB that read the clock, and the casts of the statement's time that give the same."""
+_CLOCK_NODES = (
+    exp.CurrentDate,
+    exp.CurrentTime,
+    exp.CurrentDatetime,
+    exp.CurrentTimestamp,
+    exp.CurrentTimestampLTZ,
+    exp.Localtime,
+    exp.Localtimestamp,
+    exp.UtcDate,
+    exp.UtcTime,
+    exp.UtcTimestamp,
+)
+
+
+def bind_statement_time(tree: exp.Expr, number: int) -> bool:
+    """Put the statement's time in place of functions that read the clock.
+
+    Args:
+        tree: A statement; it is changed.
+        number: Number of the parameter that is the statement's time.
+
+    Returns:
+        Whether the statement reads it.
+    """
+    calls = [node for node in tree.find_all(exp.Func) if _reads_clock(node)]
+    if not calls:
+        return False
+    name_outputs_around(calls)
+    # Inner ones first: what is around them takes them along.
+    for call in reversed(calls):
+        call.replace(_value(call, number))
+    return True
+
+
+def _reads_clock(node: exp.Func) -> bool:
+    if isinstance(node, _CLOCK_NODES):
+        return True
+    if not isinstance(node, exp.Anonymous):
+        return False
+    name, arguments = function_name(node), node.expressions
+    if name in _CASTS or len(arguments) != 1:
+        return name in _CASTS and not arguments
+    # Of a text without a type the engine cannot say which `age` is meant, and refuses it.
+    return name == "ago" or (name == "age" and not isinstance(arguments[0], exp.Literal | exp.Placeholder))
+
+
+def _value(call: exp.Func, number: int) -> exp.Expr:
+    """What a call gives."""
+    if isinstance(call, exp.Anonymous) and call.expressions:
+        (argument,) = call.expressions
+        if function_name(call) == "age":
+            return exp.Anonymous(this="age", expressions=[_cast(("DATE",), number), argument])
+        return exp.Paren(this=exp.Sub(this=_cast((), number), expression=_as_interval(argument)))
+    name = call.sql(dialect="duckdb").lower().removesuffix("()")
+    if name in _CASTS:
+        return _cast(_CASTS[name], number)
+    # Other dialects name a time zone with it, for which the engine has an expression.
+    written: exp.Expr = exp.maybe_parse(call.sql(dialect="duckdb"), dialect="duckdb")
+    for inner in [node for node in written.find_all(exp.Func) if _reads_clock(node)]:
+        inner.replace(_value(inner, number))
+    return exp.Paren(this=written)
+
+
+def _as_interval(node: exp.Expr) -> exp.Expr:
+    """As the macro has it."""
+    return exp.cast(node, "INTERVAL", dialect="duckdb")
+
+
+def _cast(types: Sequence[str], number: int) -> exp.Expr:
+    found: exp.Expr = exp.Placeholder(this=str(number))
+    for each in types:
+        found = exp.Cast(this=found, to=exp.DataType.build(each, dialect="duckdb"))
+    return found
