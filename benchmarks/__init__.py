@@ -16,6 +16,7 @@ NAMES = (
     "spark_reader",
     "visibility",
     "clients",
+    "key_streams",
     "tpch",
     "distributed",
 )

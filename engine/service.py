@@ -18,6 +18,7 @@ from engine.coordinator.division import Divider, Division
 from engine.coordinator.endpoints import Endpoints
 from engine.coordinator.fragment_hosts import FragmentHosts
 from engine.coordinator.key_rows import KeyQuery, KeyRows
+from engine.coordinator.key_streams import KeyStream, key_columns
 from engine.coordinator.one_host import cluster_of_one
 from engine.coordinator.plan_cache import PlanCache
 from engine.coordinator.plan_runner import PlanRunner
@@ -354,6 +355,30 @@ class QueryService:
             return self._local.row(lookup, key, ALL_NEWEST, started)
         except (MigratedError, BuildingError):
             return None
+
+    def key_stream(
+        self, store: str, columns: Sequence[str] | None = None, read_point: ReadPoint = NEWEST
+    ) -> KeyStream:
+        """Make ready to look up rows of one store by their keys, many times.
+
+        Args:
+            store: The name of a store.
+            columns: Names of its columns; None for all.
+            read_point: Which epochs may be read.
+
+        Returns:
+            What answers batches of keys.
+
+        Raises:
+            LivestateError: There is no such store or column, or it cannot be asked in this way.
+        """
+        return KeyStream(
+            self._source,
+            self._coordinator,
+            key_columns(self._source.tables(), store, columns),
+            read_point,
+            has_peers=self._cluster.has_peers,
+        )
 
     def _timeout(self, session: Session) -> float | None:
         limits = (session.timeout_seconds, self._options.statement_timeout_seconds)

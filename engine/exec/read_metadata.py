@@ -32,7 +32,7 @@ def metadata_of(
         The metadata.
     """
     epochs: dict[GroupName, Epoch] = {view.definition.group: view.epoch for view in views.values()}
-    age = _age_seconds(min((view.committed_at for view in views.values() if view.committed_at), default=0))
+    age = age_seconds(min((view.committed_at for view in views.values() if view.committed_at), default=0))
     if rows_read is not None:
         return QueryMetadata(plan, epochs, age, rows_read=rows_read, seconds=seconds)
     return QueryMetadata(
@@ -65,12 +65,12 @@ def lookup_metadata(view: StoreView, rows: int, seconds: float) -> QueryMetadata
     return QueryMetadata(
         "lookup",
         {view.definition.group: view.epoch},
-        _age_seconds(view.committed_at),
+        age_seconds(view.committed_at),
         rows_read=rows,
         seconds={"total": seconds},
     )
 
 
-def _age_seconds(committed_at: int) -> float:
+def age_seconds(committed_at: int) -> float:
     """Age of an epoch, which was committed at a number of microseconds since 1970; 0 for none."""
     return max(0.0, time.time() - committed_at / MICROSECONDS) if committed_at else 0.0
