@@ -17,6 +17,7 @@ NAMES = (
     "visibility",
     "clients",
     "key_streams",
+    "dashboard",
     "tpch",
     "distributed",
 )

@@ -30,6 +30,7 @@ from engine.duckdb.engine import Engine
 from engine.duckdb.spill import SpillDirectory
 from engine.exec.fragment_cache import FragmentCache
 from engine.exec.fragment_executor import FragmentExecutor
+from engine.exec.kept_answers import KeptAnswers, plain_question
 from engine.exec.local_executor import LocalExecutor
 from engine.exec.query_options import QueryOptions
 from engine.exec.query_result import QueryMetadata, QueryResult
@@ -104,7 +105,8 @@ class QueryService:
         plans = PlanCache(engine, fragments, local, size)
         hosts = FragmentHosts(cluster, self._fragment_executor)
         self._runner = PlanRunner(cluster.here, hosts, engine, options)
-        self._coordinator = Coordinator(cluster, router, plans, self._runner, local)
+        self._answers = KeptAnswers(options.kept_answer_bytes)
+        self._coordinator = Coordinator(cluster, router, plans, self._runner, local, self._answers)
         self._key_rows = KeyRows(cluster, routes, router, plans, local)
         self._divider = Divider(cluster, router, plans)
         self._catalog = CatalogQueries(source, cluster)
@@ -179,10 +181,13 @@ class QueryService:
         else:
             text, dialect = statement, session.dialect
 
-        # 1. One row by its key needs nothing of what follows.
+        # 1. One row by its key needs nothing of what follows, nor does an answer that was kept.
         row = self.row(text, dialect, parameters, session, cancelled, expected_shapes)
         if row is not None:
             return row
+        kept = self._kept_answer(text, dialect, parameters, session, expected_shapes, started)
+        if kept is not None:
+            return kept
 
         # 2. Text → bound statement with its plan: of the template that short lookups share, or of its own.
         deadline = Deadline(self._timeout(session), cancelled, slot)
@@ -355,6 +360,33 @@ class QueryService:
             return self._local.row(lookup, key, ALL_NEWEST, started)
         except (MigratedError, BuildingError):
             return None
+
+    def _kept_answer(
+        self,
+        text: str,
+        dialect: str,
+        parameters: pa.RecordBatch | None,
+        session: Session,
+        expected_shapes: ExpectedShapes | None,
+        started: float,
+    ) -> QueryResult | None:
+        """The answer that a text had last, if it is that of the newest epochs still, on a host without peers;
+        None where that takes more to find out.
+        """
+        if self._cluster.has_peers or session.read_point != NEWEST:
+            return None
+        answer = self._answers.find(plain_question(text, dialect, parameters))
+        if (
+            answer is None
+            or not answer.statement.is_current(self._source.tables())
+            or (expected_shapes is not None and expected_shapes != answer.shapes)
+        ):
+            return None
+        try:
+            is_newest = self._local.newest_epochs(answer.stores) == answer.epochs
+        except BuildingError:
+            return None
+        return answer.result_now(started) if is_newest else None
 
     def key_stream(
         self, store: str, columns: Sequence[str] | None = None, read_point: ReadPoint = NEWEST

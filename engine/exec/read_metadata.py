@@ -12,6 +12,17 @@ from engine.scan import ScanStatistics, StoreView
 MICROSECONDS = 1_000_000
 
 
+EpochsRead = tuple[tuple[GroupName, Epoch, int], ...]
+"""Store group, epoch, and when that was committed (microseconds since 1970 UTC), in order of the groups: two
+commits that had the same number one after the other are two epochs.
+"""
+
+
+def epochs_of(views: Mapping[StoreName, StoreView]) -> EpochsRead:
+    """The epochs that views show."""
+    return tuple(sorted({(view.definition.group, view.epoch, view.committed_at) for view in views.values()}))
+
+
 def metadata_of(
     plan: str,
     views: Mapping[StoreName, StoreView],
