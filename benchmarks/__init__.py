@@ -17,6 +17,8 @@ NAMES = (
     "spark_reader",
     "visibility",
     "clients",
+    "key_streams",
+    "dashboard",
     "tpch",
     "distributed",
 )

@@ -19,6 +19,7 @@ from engine.coordinator.division import Divider, Division
 from engine.coordinator.endpoints import Endpoints
 from engine.coordinator.fragment_hosts import FragmentHosts
 from engine.coordinator.key_rows import KeyQuery, KeyRows
+from engine.coordinator.key_streams import KeyStream, key_columns
 from engine.coordinator.one_host import cluster_of_one
 from engine.coordinator.plan_cache import PlanCache
 from engine.coordinator.plan_runner import PlanRunner
@@ -34,6 +35,7 @@ from engine.exec.argument_maker import ArgumentMaker, Clock
 from engine.exec.fallbacks import TEXT_REFUSALS
 from engine.exec.fragment_cache import FragmentCache
 from engine.exec.fragment_executor import FragmentExecutor
+from engine.exec.kept_answers import KeptAnswers, plain_question
 from engine.exec.local_executor import LocalExecutor
 from engine.exec.query_options import QueryOptions
 from engine.exec.query_result import QueryMetadata, QueryResult
@@ -113,7 +115,8 @@ class QueryService:
         plans = PlanCache(engine, fragments, local, size)
         hosts = FragmentHosts(cluster, self._fragment_executor)
         self._runner = PlanRunner(cluster.here, hosts, engine, options)
-        self._coordinator = Coordinator(cluster, router, plans, self._runner, local)
+        self._answers = KeptAnswers(options.kept_answer_bytes)
+        self._coordinator = Coordinator(cluster, router, plans, self._runner, local, self._answers)
         self._key_rows = KeyRows(cluster, routes, router, plans, local)
         self._divider = Divider(cluster, router, plans)
         self._catalog = CatalogQueries(source, cluster)
@@ -189,10 +192,13 @@ class QueryService:
         else:
             text, dialect = statement, session.dialect
 
-        # 1. One row by its key needs nothing of what follows.
+        # 1. One row by its key needs nothing of what follows, nor does an answer that was kept.
         row = self.row(text, dialect, parameters, session, cancelled, expected_shapes)
         if row is not None:
             return row
+        kept = self._kept_answer(text, dialect, parameters, session, expected_shapes, started)
+        if kept is not None:
+            return kept
 
         # 2. Text → bound statement with its plan: of the template that texts share which differ in values, or
         # of its own.
@@ -366,6 +372,57 @@ class QueryService:
             return self._local.row(lookup, key, ALL_NEWEST, started)
         except (MigratedError, BuildingError):
             return None
+
+    def _kept_answer(
+        self,
+        text: str,
+        dialect: str,
+        parameters: pa.RecordBatch | None,
+        session: Session,
+        expected_shapes: ExpectedShapes | None,
+        started: float,
+    ) -> QueryResult | None:
+        """The answer that a text had last, if it is that of the newest epochs still, on a host without peers;
+        None where that takes more to find out.
+        """
+        if self._cluster.has_peers or session.read_point != NEWEST:
+            return None
+        answer = self._answers.find(plain_question(text, dialect, parameters))
+        if (
+            answer is None
+            or not answer.statement.is_current(self._source.tables())
+            or (expected_shapes is not None and expected_shapes != answer.shapes)
+        ):
+            return None
+        try:
+            is_newest = self._local.newest_epochs(answer.stores) == answer.epochs
+        except BuildingError:
+            return None
+        return answer.result_now(started) if is_newest else None
+
+    def key_stream(
+        self, store: str, columns: Sequence[str] | None = None, read_point: ReadPoint = NEWEST
+    ) -> KeyStream:
+        """Make ready to look up rows of one store by their keys, many times.
+
+        Args:
+            store: The name of a store.
+            columns: Names of its columns; None for all.
+            read_point: Which epochs may be read.
+
+        Returns:
+            What answers batches of keys.
+
+        Raises:
+            LivestateError: There is no such store or column, or it cannot be asked in this way.
+        """
+        return KeyStream(
+            self._source,
+            self._coordinator,
+            key_columns(self._source.tables(), store, columns),
+            read_point,
+            has_peers=self._cluster.has_peers,
+        )
 
     def _timeout(self, session: Session) -> float | None:
         limits = (session.timeout_seconds, self._options.statement_timeout_seconds)

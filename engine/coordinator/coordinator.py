@@ -17,6 +17,7 @@ from engine.coordinator.result_metadata import local_metadata
 from engine.coordinator.router import RoutedQuery, Router
 from engine.errors import LivestateError, NotFound, Unavailable
 from engine.exec.fallbacks import Fallback, log_fallback
+from engine.exec.kept_answers import KeptAnswer, KeptAnswers, Question, epochs_read, question_of
 from engine.exec.local_executor import LocalExecutor
 from engine.model.read_point import NEWEST
 from engine.plan.partition_pruning import kept_partitions, unite_partitions
@@ -37,6 +38,7 @@ class Coordinator:
         plans: Plans of statements.
         runner: Runs plans.
         local: Answers from this host's stores.
+        answers: Keeps answers.
     """
 
     def __init__(
@@ -46,20 +48,23 @@ class Coordinator:
         plans: PlanCache,
         runner: PlanRunner,
         local: LocalExecutor,
+        answers: KeptAnswers,
     ) -> None:
         self._cluster = cluster
         self._router = router
         self._plans = plans
         self._runner = runner
         self._local = local
+        self._answers = answers
 
-    def answer(self, query: DistributedQuery) -> Answer:
+    def answer(self, query: DistributedQuery, *, fresh: bool = False) -> Answer:
         """Answer a statement.
 
         A host that fails before the first row was handed out is left out of the next try.
 
         Args:
             query: The statement.
+            fresh: Whether it is computed in any case, and its answer not kept.
 
         Returns:
             Its result, to be closed by the caller.
@@ -67,13 +72,14 @@ class Coordinator:
         Raises:
             LivestateError: It cannot be answered, as kind and message say.
         """
+        question = None if fresh else question_of(query.request)
         try:
-            return self._answer_newest(query) or self._answer_with_retries(query)
+            return self._answer_newest(query, question) or self._answer_on_any_route(query, question)
         except LivestateError as error:
             clear_tracebacks(error)
             raise
 
-    def _answer_newest(self, query: DistributedQuery) -> Answer | None:
+    def _answer_newest(self, query: DistributedQuery, question: Question | None) -> Answer | None:
         """Answer a statement without a route: one that reads no store, or the newest epochs of a host without
         peers. None if it needs a route, also because a store is being built or was migrated just now.
 
@@ -84,12 +90,43 @@ class Coordinator:
         if needs_route and query.statement.bound.references:
             return None
         try:
-            return Answer(self._local.answer(query.request), None)
+            if question is None:
+                return Answer(self._local.answer(query.request), None)
+            return self._answer_or_keep(query, question)
         except (MigratedError, BuildingError):
             return None
 
-    def _answer_with_retries(self, query: DistributedQuery) -> Answer:
+    def _answer_or_keep(self, query: DistributedQuery, question: Question) -> Answer:
+        """Answer from the newest epochs that are here, or with what was answered from them before."""
+        request = query.request
+        epochs = self._local.newest_epochs(request.statement.bound.stores)
+        turn = self._answers.begin(question, request.statement, epochs, request.deadline)
+        if isinstance(turn, KeptAnswer):
+            return Answer(turn.result_now(request.started), None)
+        if turn is None:
+            return Answer(self._local.answer(request), None)
+        pinned = replace(request, pin=Pin({group: epoch for group, epoch, _ in epochs}))
+        with turn:
+            return Answer(turn.keep(self._local.answer(pinned)), None)
+
+    def _answer_on_any_route(self, query: DistributedQuery, question: Question | None) -> Answer:
+        """Answer by a route, or with what was answered from its epochs before."""
         routed = self._find_route(query)
+        if question is None:
+            return self._answer_with_retries(routed)
+        request, route = routed.query.request, routed.route
+        epochs = epochs_read(route.epochs, route.committed_at)
+        turn = self._answers.begin(question, request.statement, epochs, request.deadline)
+        if isinstance(turn, KeptAnswer):
+            return Answer(turn.result_now(request.started), route)
+        if turn is None:
+            return self._answer_with_retries(routed)
+        with turn:
+            answer = self._answer_with_retries(routed)
+            return replace(answer, result=turn.keep(answer.result))
+
+    def _answer_with_retries(self, routed: RoutedQuery) -> Answer:
+        query = routed.query
         failed: set[HostName] = set()
         for _ in range(MOST_TRIES):
             try:
@@ -147,7 +184,7 @@ class Coordinator:
             LivestateError: It cannot be answered, as kind and message say.
         """
         begun = time.perf_counter()
-        answer = self.answer(query)
+        answer = self.answer(query, fresh=True)
         with answer.result as result:
             rows = sum(batch.num_rows for batch in result)
             taken = time.perf_counter() - begun

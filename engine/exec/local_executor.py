@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
@@ -24,8 +24,9 @@ from engine.exec.fallbacks import (
 )
 from engine.exec.kernels import live_rows, lookup_rows, summarize
 from engine.exec.query_result import QueryResult
-from engine.exec.read_metadata import lookup_metadata, metadata_of
+from engine.exec.read_metadata import EpochsRead, epochs_of, lookup_metadata, metadata_of
 from engine.exec.row_selections import can_select, select_rows
+from engine.model.schema import StoreName
 from engine.plan.arguments import TIME_TYPE, argument_types
 from engine.plan.explain import explain
 from engine.plan.key_lookup import KeyLookup
@@ -124,6 +125,18 @@ class LocalExecutor:
             row = view.row(key, lookup.column_indexes, lookup.schema)
             metadata = lookup_metadata(view, 0 if row is None else 1, time.perf_counter() - started)
         return QueryResult(lookup.schema, metadata, lookup.schema.empty_table() if row is None else row)
+
+    def newest_epochs(self, stores: Collection[StoreName]) -> EpochsRead:
+        """The newest epochs of stores that are here.
+
+        Args:
+            stores: The stores.
+
+        Raises:
+            Unavailable: One of them cannot be read now.
+        """
+        with self._source.snapshot(stores) as views:
+            return epochs_of(views)
 
     @contextmanager
     def _views(self, request: Request) -> Iterator[Views]:

@@ -19,6 +19,8 @@ class QueryOptions:
         statement_timeout_seconds: Time that a statement may take until its last batch is read; None for no
             limit.
         max_sql_bytes: Size of the longest statement text, in UTF-8.
+        answer_bytes: Bytes of answers that are kept for those who ask the same of the same epochs; 0: none;
+            None: a 32nd of `memory_limit_bytes`.
         batch_bytes: Arrow bytes that a batch of a result should not exceed.
         cached_statements: How many statements are kept parsed and planned.
         merge_table_bytes: Arrow bytes of hosts' rows up to which a merge reads them as a table; where it can,
@@ -45,3 +47,9 @@ class QueryOptions:
     peer_threads: int = 32
     spill_directory: Path | None = None
     spill_limit_bytes: int = 8 << 30
+    answer_bytes: int | None = None
+
+    @property
+    def kept_answer_bytes(self) -> int:
+        """Bytes of answers that are kept."""
+        return self.memory_limit_bytes // 32 if self.answer_bytes is None else self.answer_bytes

@@ -37,6 +37,8 @@ class QueryMetadata:
         bytes_moved: Arrow bytes that went between hosts up to the first batch.
         fallbacks: How often each fall-back was taken (`engine.exec.fallbacks.Fallback`), here and on other
             hosts.
+        kept: Whether the answer was kept from when somebody asked the same of the same epochs. What was read
+            is what was read then.
     """
 
     plan: str
@@ -56,6 +58,7 @@ class QueryMetadata:
     rules: tuple[str, ...] = ()
     bytes_moved: int = 0
     fallbacks: Mapping[str, int] = field(default_factory=dict)
+    kept: bool = False
 
     def to_json(self) -> str:
         """The metadata as a JSON object of the attributes."""
@@ -70,7 +73,8 @@ class QueryMetadata:
             f'"rows_read": {self.rows_read}, "rows": {self.rows}, "seconds": {{{seconds}}}, '
             f'"hosts": {json.dumps(self.hosts) if self.hosts else "[]"}, "fragments": {self.fragments}, '
             f'"rules": {json.dumps(self.rules) if self.rules else "[]"}, "bytes_moved": {self.bytes_moved}, '
-            f'"fallbacks": {json.dumps(self.fallbacks) if self.fallbacks else "{}"}}}'
+            f'"fallbacks": {json.dumps(self.fallbacks) if self.fallbacks else "{}"}, '
+            f'"kept": {"true" if self.kept else "false"}}}'
         )
 
 

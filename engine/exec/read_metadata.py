@@ -12,6 +12,17 @@ from engine.scan import ScanStatistics, StoreView
 MICROSECONDS = 1_000_000
 
 
+EpochsRead = tuple[tuple[GroupName, Epoch, int], ...]
+"""Store group, epoch, and when that was committed (microseconds since 1970 UTC), in order of the groups: two
+commits that had the same number one after the other are two epochs.
+"""
+
+
+def epochs_of(views: Mapping[StoreName, StoreView]) -> EpochsRead:
+    """The epochs that views show."""
+    return tuple(sorted({(view.definition.group, view.epoch, view.committed_at) for view in views.values()}))
+
+
 def metadata_of(
     plan: str,
     views: Mapping[StoreName, StoreView],
@@ -32,7 +43,7 @@ def metadata_of(
         The metadata.
     """
     epochs: dict[GroupName, Epoch] = {view.definition.group: view.epoch for view in views.values()}
-    age = _age_seconds(min((view.committed_at for view in views.values() if view.committed_at), default=0))
+    age = age_seconds(min((view.committed_at for view in views.values() if view.committed_at), default=0))
     if rows_read is not None:
         return QueryMetadata(plan, epochs, age, rows_read=rows_read, seconds=seconds)
     return QueryMetadata(
@@ -65,12 +76,12 @@ def lookup_metadata(view: StoreView, rows: int, seconds: float) -> QueryMetadata
     return QueryMetadata(
         "lookup",
         {view.definition.group: view.epoch},
-        _age_seconds(view.committed_at),
+        age_seconds(view.committed_at),
         rows_read=rows,
         seconds={"total": seconds},
     )
 
 
-def _age_seconds(committed_at: int) -> float:
+def age_seconds(committed_at: int) -> float:
     """Age of an epoch, which was committed at a number of microseconds since 1970; 0 for none."""
     return max(0.0, time.time() - committed_at / MICROSECONDS) if committed_at else 0.0

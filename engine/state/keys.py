@@ -324,6 +324,13 @@ def find_one(keys: Keys, needle: Needle) -> int | None:
     return row if row < len(keys) and keys[row] == needle else None
 
 
+def count_up_to(keys: Keys, needle: Needle) -> int:
+    """How many of the sorted keys are not behind the needle."""
+    if isinstance(keys, np.ndarray):
+        return int(keys.searchsorted(needle, "right"))
+    return int(pc.search_sorted(keys, needle, side="right").as_py())
+
+
 def are_same(keys: Keys, others: Keys) -> bool:
     """Whether two runs of keys are one and the same."""
     return np.array_equal(keys, others) if isinstance(keys, np.ndarray) else bool(keys.equals(others))

@@ -388,9 +388,14 @@ class Segment:
         whole = self._keys_at_hand(1)
         if whole is not None:
             return sort_keys.find_one(whole.keys, needle)
-        keys = pa.array([needle]) if isinstance(needle, pa.Scalar) else np.array([needle])
-        _, rows = self.find(keys)
-        return int(rows[0]) if len(rows) else None
+        block = sort_keys.count_up_to(self._first, needle) - 1
+        if block < 0:
+            return None
+        if sort_keys.count_up_to(self._last[block : block + 1], needle):
+            # No block has the key, unless it is the last one of this block; nothing is read to see.
+            return self.block_span(block)[1] - 1 if self._last[block] == needle else None
+        inside = sort_keys.find_one(self._block_keys(block), needle)
+        return None if inside is None else block * self.record.block_rows + inside
 
     def _keys_in_memory(self) -> Keys | None:
         """All sort keys, where they are in memory already."""

@@ -274,6 +274,12 @@ def main() -> None:
     type=_Size(zero=True),
     help="Disk for what their memory does not hold; 8GiB by default, 0 for none; for each process.",
 )
+@click.option(
+    "--answers",
+    type=_Size(zero=True),
+    help="Memory for answers that are asked for again; a 32nd of --memory by default, 0 for none; for each "
+    "process.",
+)
 @click.option("--cache", type=_Size(), help="Memory for decoded columns; 1GiB by default; for each process.")
 @click.option(
     "--threads",

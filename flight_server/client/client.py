@@ -17,6 +17,8 @@ from engine.errors import InvalidInput
 from engine.model.read_point import NEWEST, ReadPoint
 from flight_server.client.connection import Connection, RowStream
 from flight_server.client.connection_options import ConnectionOptions
+from flight_server.client.key_stream import KeyStream
+from flight_server.wire.key_messages import KeyRequest
 from flight_server.wire.messages import new
 from flight_server.wire.tickets import METADATA_KEY, Statement
 
@@ -111,6 +113,25 @@ class Client:
         if parameters:
             statement = statement.bind(_parameter_batch(parameters))
         return Rows(self._connection.rows(statement.to_bytes()))
+
+    def keys(self, store: str, columns: Sequence[str] | None = None) -> KeyStream:
+        """Open a stream of keys: for services that look rows of one store up by their keys all the time.
+
+        Args:
+            store: Its name.
+            columns: Names of the columns to read; None for all.
+
+        Returns:
+            The stream, to be closed. Each of its answers is at the newest epoch then, or at what the client's
+            read point allows.
+
+        Raises:
+            LivestateError: What the host said, by its kind; Unavailable when there is no host.
+        """
+        request = KeyRequest(
+            store, None if columns is None else tuple(columns), self.read_point, self.timeout_seconds
+        )
+        return KeyStream(self._connection, request)
 
     def cancel(self, call_id: bytes) -> None:
         """Have the host end a query, from another thread than the one that waits for it.

@@ -175,6 +175,11 @@ class Connection:
         """
         return self._call_options if seconds is None else self._options_with_timeout(seconds)
 
+    @property
+    def stream_options(self) -> flight.FlightCallOptions:
+        """What a call carries that is open for as long as its client likes: the token."""
+        return self._options_with_timeout(None)
+
     def _options_with_timeout(self, seconds: float | None) -> flight.FlightCallOptions:
         return flight.FlightCallOptions(timeout=seconds, headers=self._headers)
 

@@ -202,13 +202,18 @@ class Host:
         """How many queries run now."""
         return 0 if self._server is None else self._server.running
 
+    @property
+    def open_key_streams(self) -> int:
+        """How many streams of keys are open now."""
+        return 0 if self._server is None else self._server.open_key_streams
+
     def stop(self) -> bool:
         """Let running queries end, stop listening and following, and give the data directory back. May be
         called at any time, and again.
 
         Returns:
-            Whether all clients were let go of. If not, one neither reads its result nor goes away, and only
-            the end of the process ends its call.
+            Whether all clients were let go of. If not, one neither reads its result nor goes away, or keeps a
+            stream of keys open, and only the end of the process ends its call.
         """
         # A server that did not stop is kept: letting go of it would wait for its client without end.
         if self._server is not None and self._server.stop(self._options.grace_seconds):

@@ -246,6 +246,7 @@ def host_command(file: Path, entry: HostEntry, given: ServeArguments) -> Sequenc
         "--poll-interval": given.poll_interval,
         "--memory": given.memory,
         "--spill": given.spill,
+        "--answers": given.answers,
         "--cache": given.cache,
         "--threads": threads,
         "--max-statements": given.max_statements,

@@ -113,7 +113,10 @@ def _serve(options: HostOptions, started: Callable[[Host], None], *, supervised:
             pass
         gc.unfreeze()
     if not stopped:
-        _log.warning("A client neither reads its result nor goes away; the host ends without it.")
+        _log.warning(
+            "A client neither reads its result nor goes away, or keeps a stream of keys open; the host ends "
+            "without it."
+        )
         # Flight would wait for that client without end. Everything that has to last is closed by now.
         logging.shutdown()
         sys.stdout.flush()

@@ -43,6 +43,7 @@ class ServeArguments:
         poll_interval: Seconds between looks for epochs.
         memory: Bytes that queries may use.
         spill: Bytes of disk that they may use beyond that; 0 for none.
+        answers: Bytes for answers that are kept; 0 for none.
         cache: Bytes for decoded columns.
         threads: Threads for queries.
         max_statements: Statements computed at once.
@@ -67,6 +68,7 @@ class ServeArguments:
     poll_interval: float | None = None
     memory: int | None = None
     spill: int | None = None
+    answers: int | None = None
     cache: int | None = None
     threads: int | None = None
     max_statements: int | None = None
@@ -159,6 +161,7 @@ def _options(
             memory_limit_bytes=given.memory or queries.memory_limit_bytes,
             threads=given.threads or queries.threads,
             spill_limit_bytes=queries.spill_limit_bytes if given.spill is None else given.spill,
+            answer_bytes=given.answers,
         ),
         limits=ServerLimits(max_statements=given.max_statements or limits.max_statements),
         deployment=deployment,

@@ -41,6 +41,9 @@ class ServerLimits:
             statement is not shorter.
         max_input_bytes: Memory for the input tables that coordinators send along with fragments, for all
             together.
+        max_key_streams: Streams of keys that are open at once, each of which takes a thread; more are
+            refused.
+        max_idle_seconds: How long such a stream keeps its place without a message where others need one.
     """
 
     max_statements: int = 64
@@ -50,6 +53,8 @@ class ServerLimits:
     max_wait_seconds: float = 300.0
     max_upload_seconds: float = 300.0
     max_input_bytes: int = 1 << 30
+    max_key_streams: int = 256
+    max_idle_seconds: float = 300.0
 
     def slots(self, name: str, limit: int) -> Slots:
         """As many slots as one of the limits says.

@@ -20,6 +20,7 @@ from flight_server.peers.deployment_member import ClusterHost
 from flight_server.server import catalog
 from flight_server.server.actions import Actions
 from flight_server.server.fragment_calls import FragmentRunner, Fragments
+from flight_server.server.key_streams import KeyStreams
 from flight_server.server.limits import ServerLimits
 from flight_server.server.result_streams import WRITE_OPTIONS
 from flight_server.server.running_calls import Calls
@@ -27,6 +28,7 @@ from flight_server.server.sessions import MIDDLEWARE, CallerFactory, OpenHandsha
 from flight_server.server.statements import Statements
 from flight_server.wire.boundary import guard_rpc
 from flight_server.wire.fragment_messages import FRAGMENT_MARK, parse_fragment
+from flight_server.wire.key_messages import parse_key_request
 from flight_server.wire.messages import unpack
 from flight_server.wire.tickets import Command, parse_json_command, parse_ticket
 
@@ -34,6 +36,8 @@ _READ_ONLY = (
     "livestate is read-only: stores are written by Spark jobs, `livestate load` and "
     "engine.changelog, not through SQL."
 )
+DRAIN_SECONDS = 1.0
+"""How long a stop waits for streams of keys, beyond the time of what runs."""
 _QUERY, _PREPARED_QUERY = "CommandStatementQuery", "CommandPreparedStatementQuery"
 
 
@@ -80,6 +84,7 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
         self._fragments = Fragments(
             fragments or service, self._calls, limits, self._arrivals, has_peers=cluster is not None
         )
+        self._key_streams = KeyStreams(service, self._calls, limits)
         self._actions = Actions(service, self._statements, self._calls, notify, ready, cluster)
         with ExitStack() as unless_listening:
             # pyarrow never lets go of a server that could not listen; what it refers to would live until the
@@ -98,6 +103,11 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
         """How many queries run now."""
         return len(self._calls)
 
+    @property
+    def open_key_streams(self) -> int:
+        """How many streams of keys are open now."""
+        return len(self._key_streams)
+
     def stop(self, grace_seconds: float) -> bool:
         """Take no more queries, let those that run finish, and stop listening.
 
@@ -106,12 +116,13 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
                 have to end.
 
         Returns:
-            Whether it has stopped. Not, if a client neither reads its result nor goes away: Flight waits for
-            it without end.
+            Whether it has stopped. Not, if a client neither reads its result nor goes away, or keeps a stream
+            of keys open: Flight waits for it without end.
         """
         self._statements.close()
         self._fragments.close()
-        if not self._calls.close(grace_seconds):
+        self._key_streams.close(0.0)
+        if not self._calls.close(grace_seconds) or not self._key_streams.close(DRAIN_SECONDS):
             return False
         self.shutdown()
         self._arrivals.close()
@@ -200,7 +211,12 @@ class LivestateServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow 
         reader: flight.MetadataRecordBatchReader,
         writer: flight.MetadataRecordBatchWriter,
     ) -> None:
-        """Run a fragment of another host."""
+        """Look keys up for a client, or run a fragment of another host."""
+        command = bytes(descriptor.command or b"")
+        if command.startswith(b"{"):
+            request = parse_key_request(command, self._statements.defaults(context))
+            self._key_streams.exchange(context, request, reader, writer)
+            return
         self._fragments.exchange(context, descriptor, reader, writer)
 
 

@@ -106,8 +106,8 @@ def parse_fragment(data: bytes) -> FragmentTicket:
     """
     if not data.startswith(FRAGMENT_MARK):
         raise InvalidInput(
-            "These bytes are no fragment of a host: DoExchange is for hosts among each other; send SQL with "
-            "DoGet."
+            "These bytes are neither a fragment of a host nor the JSON of a stream of keys, which DoExchange "
+            "is for: send SQL with DoGet."
         )
     message: Message = parse("FragmentRequest", data[len(FRAGMENT_MARK) :])
     if message.format != FORMAT:

@@ -306,6 +306,15 @@ def test_a_host_that_cannot_start_ends_all(tmp_path: Path) -> None:
     assert "Host 2 could not start" in failed.stderr
 
 
+def test_kept_answers_take_a_part_of_the_memory_or_none(tmp_path: Path) -> None:
+    given = ServeArguments(changelog="file:///c", data=tmp_path, memory=64 << 20)
+    assert host_options(given).queries.kept_answer_bytes == 2 << 20
+    assert host_options(replace(given, answers=0)).queries.kept_answer_bytes == 0
+    deployment = local_deployment(replace(given, processes=2, port=7001))
+    command = host_command(tmp_path / "f", deployment.hosts[0], replace(given, processes=2, answers=5))
+    assert command[command.index("--answers") + 1] == "5"
+
+
 def test_spilling_is_limited_or_off(tmp_path: Path) -> None:
     given = ServeArguments(changelog="file:///c", data=tmp_path)
     assert host_options(given).queries.spill_limit_bytes == 8 << 30

@@ -139,3 +139,33 @@ def test_a_table_of_columns_that_are_not_those_kept_is_not_kept(entries: list[pa
         entries,
     )
     assert cache.find_table(PLACE) is None
+
+
+@pytest.mark.parametrize("arrow_type", [pa.int64(), pa.uint64(), pa.string()])
+def test_a_key_is_found_by_the_edges_of_its_block(
+    tmp_path: Path, cache: ColumnCache, arrow_type: pa.DataType
+) -> None:
+    def key(number: int) -> int | str:
+        return f"{number:05}" if pa.types.is_string(arrow_type) else number
+
+    definition = define_store(
+        "things", pa.schema([("id", arrow_type), ("n", pa.int64())]), ["id"], partitions=1
+    )
+    there = range(10, 2 * ROWS + 10, 2)
+    rows = pa.record_batch(
+        [
+            pa.array([key(number) for number in there], arrow_type),
+            pa.array(there, pa.int64()),
+            pa.array([False] * ROWS),
+        ],
+        ["id", "n", TOMBSTONE_COLUMN],
+    )
+    store = PartitionStore(definition, PartitionId(0), tmp_path, cache, StateOptions(block_rows=16))
+    try:
+        view = StateView(definition, Epoch(1), 0, {PartitionId(0): store.apply(Epoch(1), rows)})
+        for number in range(there.stop + 10):
+            cache.drop(list(cache._entries))
+            found = view.row(key(number), (1,), pa.schema([("n", pa.int64())]))
+            assert (found and found.to_pylist()) == ([{"n": number}] if number in there else None)
+    finally:
+        store.close()

@@ -1,0 +1,359 @@
+"""Rows of one store by their keys, many times over: what is worked out once when a client opens a stream of
+keys, and used for each of its messages.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.coordinator.coordinator import Coordinator
+from engine.coordinator.distributed_query import DistributedQuery
+from engine.duckdb.deadline import Deadline
+from engine.errors import InvalidInput, LimitExceeded, NotFound, Unsupported
+from engine.exec.read_metadata import age_seconds
+from engine.model.read_point import NEWEST, ReadPoint
+from engine.model.schema import Epoch, GroupName, StoreDefinition, StoreName
+from engine.plan.statement import ReadyStatement, make_ready
+from engine.plan.values import Arguments
+from engine.scan import BuildingError, StoreSource, StoreView
+from engine.sql.literals import LIST_PREFIX, LiftedText, LiteralList
+from engine.sql.text import SourceText
+from engine.sql.versions import is_versioned
+from engine.statements.request import Request
+from engine.statements.statement_cache import ReadyText
+
+FOUND_COLUMN = "__found"
+"""First column of an answer: whether the key has a row. No column of a store begins like this."""
+MAX_ANSWER_BYTES = 256 << 20
+"""Arrow bytes of the rows that answer one batch of keys."""
+_Name = TypeVar("_Name", bound=str)
+_KEYS = f"{LIST_PREFIX}keys"
+_TRUE, _FALSE = (pa.array([flag]) for flag in (True, False))
+
+
+@dataclass(frozen=True)
+class KeyAnswer:
+    """What a batch of keys has.
+
+    Attributes:
+        rows: A row for each key, in their order: `FOUND_COLUMN`, then the columns that were asked for, all of
+            them NULL where the key has no row.
+        epochs: The epoch of the store's group.
+        age_seconds: Age of that epoch.
+    """
+
+    rows: pa.RecordBatch
+    epochs: Mapping[GroupName, Epoch]
+    age_seconds: float
+
+
+@dataclass(frozen=True)
+class KeyColumns:
+    """Columns of a store, to be found by its key.
+
+    Attributes:
+        name: What SQL calls the store.
+        definition: The store.
+        columns: The columns, at least one.
+    """
+
+    name: StoreName
+    definition: StoreDefinition
+    columns: tuple[str, ...]
+
+    @cached_property
+    def key_schema(self) -> pa.Schema:
+        """Names and types of the key columns, as keys come."""
+        return pa.schema([pa.field(field.name, field.type) for field in self.definition.key_schema])
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """Schema of the answers."""
+        return pa.schema([pa.field(FOUND_COLUMN, pa.bool_(), nullable=False), *self.row_schema])
+
+    @cached_property
+    def row_schema(self) -> pa.Schema:
+        """Names and types of the columns."""
+        stored = self.definition.schema
+        return pa.schema([pa.field(name, stored.field(name).type) for name in self.columns])
+
+    @cached_property
+    def places(self) -> tuple[int, ...]:
+        """For each column, its place in the store's schema."""
+        return tuple(self.definition.schema.get_field_index(name) for name in self.columns)
+
+    @cached_property
+    def read(self) -> tuple[str, ...]:
+        """What is read of the store, each column once: the key comes first."""
+        return tuple(dict.fromkeys((*self.definition.key, *self.columns)))
+
+    @cached_property
+    def has_plain_key(self) -> bool:
+        """Whether `StoreView.row` knows such keys."""
+        types = self.key_schema.types
+        return len(types) == 1 and (pa.types.is_integer(types[0]) or pa.types.is_string(types[0]))
+
+    @cached_property
+    def statement(self) -> ReadyStatement:
+        """The question as SQL, with the keys as a list."""
+        key, columns = (", ".join(map(_quoted, names)) for names in (self.definition.key, self.read))
+        listed = "col0" if len(self.definition.key) == 1 else "*"
+        text = f'SELECT {columns} FROM {_quoted(self.name)} WHERE ({key}) IN (SELECT {listed} FROM "{_KEYS}")'
+        keys = LiteralList(_KEYS, self.list_of(self.key_schema.empty_table().to_batches()))
+        return make_ready(LiftedText(SourceText(text, text), (keys,)), "duckdb", {self.name: self.definition})
+
+    def list_of(self, keys: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+        """Keys as the list that `statement` reads."""
+        names = [f"col{place}" for place in range(len(self.key_schema))]
+        arrays = (
+            keys[0].columns if keys else [pa.array([], arrow_type) for arrow_type in self.key_schema.types]
+        )
+        return pa.RecordBatch.from_arrays(arrays, names=names)
+
+    @cached_property
+    def missing_row(self) -> pa.RecordBatch:
+        """The answer for a key that has no row."""
+        return pa.RecordBatch.from_arrays(
+            [_FALSE, *(pa.nulls(1, field.type) for field in self.row_schema)], schema=self.schema
+        )
+
+    def answer_of_row(self, row: pa.Table | None) -> pa.RecordBatch:
+        """The answer for one key.
+
+        Args:
+            row: Its row, of `row_schema`; None where it has none.
+        """
+        if row is None:
+            return self.missing_row
+        (found,) = row.to_batches()
+        return pa.RecordBatch.from_arrays([_TRUE, *found.columns], schema=self.schema)
+
+    def answer_of_rows(self, keys: pa.RecordBatch, found: pa.Table) -> pa.RecordBatch:
+        """The answer for many keys.
+
+        Args:
+            keys: The keys.
+            found: Their rows in any order, each once, with the columns `read`.
+
+        Raises:
+            LimitExceeded: It is larger than an answer may be.
+        """
+        if found.nbytes > MAX_ANSWER_BYTES:
+            raise LimitExceeded(
+                f"The rows of {keys.num_rows} keys take more than {MAX_ANSWER_BYTES >> 20} MiB: send fewer "
+                "keys in a message."
+            )
+        found = found.combine_chunks()
+        key = range(len(self.definition.key))
+        places = _places_of_keys(keys.columns, [_array_of(found.column(place)) for place in key])
+        index = self.read.index
+        rows = [_array_of(found.column(index(name))).take(places) for name in self.columns]
+        return pa.RecordBatch.from_arrays([places.is_valid(), *rows], schema=self.schema)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _array_of(column: pa.ChunkedArray) -> pa.Array:
+    """A column of at most one chunk."""
+    return column.chunk(0) if column.num_chunks else pa.array([], column.type)
+
+
+def _places_of_keys(wanted: Sequence[pa.Array], found: Sequence[pa.Array]) -> pa.Array:
+    """For each key, the place of its row among those that were found; NULL where there is none.
+
+    Args:
+        wanted: The columns of the keys.
+        found: The key columns of the rows.
+    """
+    if len(wanted) == 1:
+        return pc.index_in(wanted[0], value_set=found[0])
+    # Equal keys, and no others, get equal numbers, column by column; they stay below the number of both.
+    numbers = np.zeros(len(wanted[0]) + len(found[0]), np.int64)
+    for asked, there in zip(wanted, found, strict=True):
+        values = pa.concat_arrays([asked, there]).dictionary_encode()
+        digits = values.indices.to_numpy(zero_copy_only=False)
+        numbers = np.unique(numbers * max(1, len(values.dictionary)) + digits, return_inverse=True)[1]
+    split = len(wanted[0])
+    return pc.index_in(pa.array(numbers[:split]), value_set=pa.array(numbers[split:]))
+
+
+def key_columns(
+    tables: Mapping[StoreName, StoreDefinition], store: str, columns: Sequence[str] | None
+) -> KeyColumns:
+    """What a client asks for, with the names that stores have; upper and lower case are the same, as in SQL.
+
+    Args:
+        tables: The store that each name means.
+        store: The name of a store.
+        columns: Names of its columns; None for all.
+
+    Raises:
+        NotFound: There is no such store or column.
+        InvalidInput: There are no columns, or one is there twice.
+        Unsupported: The store keeps versions.
+    """
+    name = _named(store, tables)
+    if name is None:
+        raise NotFound(f"There is no store {store[:100]!r}.")
+    definition = tables[name]
+    if is_versioned(definition):
+        raise Unsupported(f"Store {name} is versioned, so a key of it means many rows: ask for them in SQL.")
+    stored = definition.schema.names
+    found = [*stored] if columns is None else [_named(column, stored) for column in columns]
+    known = tuple(column for column in found if column is not None)
+    if columns is not None and len(known) < len(columns):
+        missing = next(column for column, match in zip(columns, found, strict=True) if match is None)
+        raise NotFound(f"Store {name} has no column {missing[:100]!r}; it has {', '.join(stored)}.")
+    if not known or len(set(known)) < len(known):
+        raise InvalidInput("Name at least one column, and each of them once.")
+    return KeyColumns(name, definition, known)
+
+
+def _named(text: str, names: Collection[_Name]) -> _Name | None:
+    """The name that a text means: the one that is written alike, or else the only one that differs in upper
+    and lower case alone.
+    """
+    for name in names:
+        if name == text:
+            return name
+    alike = [name for name in names if name.lower() == text.lower()]
+    return alike[0] if len(alike) == 1 else None
+
+
+class KeyStream:
+    """Rows of one store by their keys. One thread at a time uses it.
+
+    Args:
+        source: The stores.
+        coordinator: Answers where other hosts, or other epochs than the newest, are asked for.
+        asked: The columns, as the client was told.
+        read_point: Which epochs will do.
+        has_peers: Whether there are other hosts.
+    """
+
+    def __init__(
+        self,
+        source: StoreSource,
+        coordinator: Coordinator,
+        asked: KeyColumns,
+        read_point: ReadPoint,
+        *,
+        has_peers: bool,
+    ) -> None:
+        self._source = source
+        self._coordinator = coordinator
+        self._asked = self._current = asked
+        self._read_point = read_point
+        self._reads_here = not has_peers and read_point == NEWEST
+
+    @property
+    def key_schema(self) -> pa.Schema:
+        """Names and types of the key columns, as keys come."""
+        return self._asked.key_schema
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the answers."""
+        return self._asked.schema
+
+    def answer(
+        self, keys: pa.RecordBatch, timeout_seconds: float | None, cancelled: Callable[[], bool] | None = None
+    ) -> KeyAnswer:
+        """Look keys up, at the newest epoch that can be read now and that the read point allows.
+
+        Args:
+            keys: At least one, of `key_schema`, without NULLs; may repeat.
+            timeout_seconds: How long it may take; None for no limit.
+            cancelled: Tells, from any thread, whether nobody waits any more; only asked where other hosts or
+                a later epoch are waited for.
+
+        Returns:
+            A row for each key.
+
+        Raises:
+            InvalidInput: The columns are others now than the client was told.
+            LivestateError: The keys cannot be looked up, as kind and message say.
+        """
+        columns = self._current_columns()
+        if self._reads_here:
+            answer = self._answer_here(columns, keys)
+            if answer is not None:
+                return answer
+        return self._answer_by_statement(columns, keys, Deadline(timeout_seconds, cancelled))
+
+    def _current_columns(self) -> KeyColumns:
+        """The columns with what the store is now."""
+        name, current = self._asked.name, self._current
+        definition = self._source.tables().get(name)
+        if definition is current.definition:
+            return current
+        if definition is None:
+            raise NotFound(f"Store {name} does not exist any more: the stream of its keys ends.")
+        if definition != current.definition:
+            current = replace(current, definition=definition)
+            if not _means_the_same(current, self._asked):
+                raise InvalidInput(
+                    f"Store {name} was migrated or switched, and its key or the columns of this stream are "
+                    "others now: open another stream."
+                )
+            self._current = current
+        return current
+
+    def _answer_here(self, columns: KeyColumns, keys: pa.RecordBatch) -> KeyAnswer | None:
+        """The answer of a host that has everything; None where the store is being built, or was migrated just
+        now.
+        """
+        store = columns.definition.name
+        try:
+            with self._source.snapshot((store,)) as views:
+                view = views[store]
+                if view.definition.generation != columns.definition.generation:
+                    return None
+                rows = _rows_of_keys(view, columns, keys)
+                return KeyAnswer(rows, {view.definition.group: view.epoch}, age_seconds(view.committed_at))
+        except BuildingError:
+            return None
+
+    def _answer_by_statement(
+        self, columns: KeyColumns, keys: pa.RecordBatch, deadline: Deadline
+    ) -> KeyAnswer:
+        """The answer of the hosts that have the keys, as to a statement with a list of them."""
+        statement = columns.statement
+        listed = {_KEYS: columns.list_of([keys])}
+        request = Request(
+            "duckdb",
+            ReadyText(statement.bound.source.text, statement, listed),
+            Arguments((), listed),
+            deadline,
+            time.perf_counter(),
+            self._read_point,
+            has_expected_shapes=True,
+        )
+        query = DistributedQuery(request, self._source.definitions())
+        with self._coordinator.answer(query).result as result:
+            found, metadata = result.read_all(), result.metadata
+        return KeyAnswer(columns.answer_of_rows(keys, found), metadata.epochs, metadata.age_seconds)
+
+
+def _rows_of_keys(view: StoreView, columns: KeyColumns, keys: pa.RecordBatch) -> pa.RecordBatch:
+    if keys.num_rows == 1 and columns.has_plain_key:
+        key = keys.column(0)[0].as_py()
+        return columns.answer_of_row(view.row(key, columns.places, columns.row_schema))
+    return columns.answer_of_rows(keys, view.lookup(columns.read, keys))
+
+
+def _means_the_same(one: KeyColumns, other: KeyColumns) -> bool:
+    """Whether keys and columns have the same names and types in two shapes of a store."""
+    if not set(other.columns) <= set(one.definition.schema.names):
+        return False
+    return bool(one.key_schema == other.key_schema and one.row_schema == other.row_schema)

@@ -1,0 +1,214 @@
+"""A stream of keys to a host: many lookups by key in one call of Flight, for services that look rows up all
+the time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import flight
+
+from engine.errors import InvalidInput, LivestateError, Unavailable
+from flight_server.client.connection import FLIGHT_FAILURES, Connection
+from flight_server.wire.key_messages import KeyRequest, parse_key_schema
+
+KEYS_A_MESSAGE = 1000
+"""How many keys `get_many` sends at once."""
+MOST_UNANSWERED = 8
+"""How many messages are on their way at once. A host answers them one by one and waits where nobody reads, so
+whoever sends without end before reading would wait for it and it for him.
+"""
+
+
+class KeyStream:
+    """Rows of one store by their keys. One thread at a time uses it: a service with several threads opens a
+    stream for each. A context that closes it.
+
+    An error of the host or of the connection ends the stream: open another one.
+
+    Args:
+        connection: To the host.
+        request: What is asked for.
+
+    Attributes:
+        key_schema: Names and types of the key columns.
+        columns: Names of the columns of a row.
+        metadata: What the host said of its last answer: the epoch of the store's group, and its age.
+
+    Raises:
+        LivestateError: What the host said, by its kind; Unavailable when there is no host.
+    """
+
+    def __init__(self, connection: Connection, request: KeyRequest) -> None:
+        self._connection = connection
+        self._is_open = True
+        self._unread = 0
+        descriptor = flight.FlightDescriptor.for_command(request.to_bytes())
+        with connection.translate_errors():
+            self._writer, self._reader = connection.client.do_exchange(descriptor, connection.stream_options)
+            self._trailer = connection.latest_trailer()
+        with connection.translate_errors(self._trailer):
+            # The host answers the descriptor with its schema.
+            schema = self._reader.schema
+            self.key_schema: pa.Schema = parse_key_schema(schema)
+            self._writer.begin(self.key_schema)
+        self._schema = schema.remove_metadata()
+        self.columns: tuple[str, ...] = tuple(schema.names[1:])
+        self.metadata: Mapping[str, Any] = {}
+
+    def get(self, key: Any) -> dict[str, Any] | None:
+        """The row of a key.
+
+        Args:
+            key: A value; for a key of several columns a tuple of values, in the order of the key.
+
+        Returns:
+            The row, by column; None where there is none.
+
+        Raises:
+            InvalidInput: It is no such key.
+            LivestateError: What the host said, by its kind.
+        """
+        self._check_read()
+        self._send(self._batch([key]))
+        found, *values = self._receive().columns
+        if not found[0].as_py():
+            return None
+        return {name: value[0].as_py() for name, value in zip(self.columns, values, strict=True)}
+
+    def get_many(self, keys: Iterable[Any]) -> pa.Table:
+        """The rows of many keys. Each thousand of them is read at one epoch.
+
+        Args:
+            keys: As those of `get`; or an Arrow array, batch or table of them.
+
+        Returns:
+            A row for each key, in their order: whether it was found, in the column `__found`, and its
+            columns, all of them NULL where it was not.
+
+        Raises:
+            InvalidInput: One is no such key.
+            LivestateError: What the host said, by its kind.
+        """
+        return pa.Table.from_batches(list(self.answers(self._batches(keys))), self._schema)
+
+    def answers(self, messages: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Send batches of keys and read their answers, several of them on their way at once.
+
+        Args:
+            messages: Batches of `key_schema`, of up to 10,000 keys each; they are taken as there is room.
+
+        Yields:
+            The answer to each of them, as `get_many` has it. Nothing else can be asked until all are read;
+            whoever stops before has closed the stream.
+
+        Raises:
+            LivestateError: What the host said, by its kind.
+        """
+        self._check_read()
+        try:
+            for batch in messages:
+                self._send(batch)
+                if self._unread == MOST_UNANSWERED:
+                    yield self._receive()
+            while self._unread:
+                yield self._receive()
+        finally:
+            if self._unread:
+                self.close()
+
+    def _check_read(self) -> None:
+        if self._unread:
+            raise InvalidInput("Answers of this stream of keys are still to be read.")
+
+    def _batches(self, keys: Iterable[Any]) -> Iterator[pa.RecordBatch]:
+        if isinstance(keys, pa.Array | pa.ChunkedArray):
+            keys = pa.table([keys], names=self.key_schema.names[:1])
+        elif isinstance(keys, pa.RecordBatch):
+            keys = pa.Table.from_batches([keys])
+        if isinstance(keys, pa.Table):
+            yield from self._cast(keys).to_batches(KEYS_A_MESSAGE)
+            return
+        rest = iter(keys)
+        while part := list(islice(rest, KEYS_A_MESSAGE)):
+            yield self._batch(part)
+
+    def _cast(self, keys: pa.Table) -> pa.Table:
+        try:
+            return keys.cast(self.key_schema)
+        except (pa.ArrowException, ValueError) as error:
+            raise self._key_error() from error
+
+    def _batch(self, keys: Sequence[Any]) -> pa.RecordBatch:
+        schema = self.key_schema
+        try:
+            columns = [keys] if len(schema) == 1 else list(zip(*keys, strict=True))
+            arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise self._key_error() from error
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _key_error(self) -> InvalidInput:
+        wanted = ", ".join(f"{field.name} {field.type}" for field in self.key_schema)
+        return InvalidInput(f"A key does not fit the key of the store ({wanted}).")
+
+    def _send(self, batch: pa.RecordBatch) -> None:
+        if not self._is_open:
+            raise Unavailable("The stream of keys is closed, or has failed before: open another one.")
+        try:
+            self._writer.write_batch(batch)
+        except FLIGHT_FAILURES as error:
+            # Why the host takes nothing more is said by what it sends.
+            while self._unread >= 0:
+                self._receive()
+            raise Unavailable("The host has ended the stream of keys: open another one.") from error
+        self._unread += 1
+
+    def _receive(self) -> pa.RecordBatch:
+        try:
+            with self._connection.translate_errors(self._trailer):
+                chunk = self._reader.read_chunk()
+        except StopIteration:
+            self._let_go()
+            raise Unavailable("The host has ended the stream of keys: open another one.") from None
+        except LivestateError:
+            self._let_go()
+            raise
+        self._unread -= 1
+        self.metadata = json.loads(chunk.app_metadata.to_pybytes())
+        return chunk.data
+
+    def _let_go(self) -> None:
+        self._is_open, self._unread = False, 0
+        # Left to itself, the writer complains about a call that has failed.
+        with suppress(*FLIGHT_FAILURES):
+            self._writer.close()
+
+    def close(self) -> None:
+        """Let the host's thread go. May be called again."""
+        if not self._is_open:
+            return
+        with suppress(*FLIGHT_FAILURES, StopIteration):
+            if self._unread:
+                self._reader.cancel()
+            self._writer.done_writing()
+            while True:
+                self._reader.read_chunk()
+        self._let_go()
+
+    def __enter__(self) -> KeyStream:
+        return self
+
+    def __exit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,241 @@
+"""Streams of keys: DoExchange for clients that look up rows by their keys all the time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import flight
+
+from engine.coordinator.key_streams import KeyAnswer, KeyStream
+from engine.errors import Cancelled, DeadlineExceeded, InvalidInput, LimitExceeded, Unavailable
+from engine.service import QueryService
+from flight_server.server.limits import ServerLimits
+from flight_server.server.result_streams import WRITE_OPTIONS
+from flight_server.server.running_calls import Calls
+from flight_server.wire.key_messages import KeyRequest, answer_metadata, answer_schema, check_keys
+
+_GONE = (flight.FlightError, pa.ArrowException, OSError)
+"""What pyarrow raises where the client is gone."""
+
+
+class _OpenStream:
+    """One stream that is open.
+
+    Attributes:
+        asked_at: When its client was last heard of, by the monotonic clock.
+        has_place: Whether it counts against the limit still.
+    """
+
+    def __init__(self) -> None:
+        self.asked_at = time.monotonic()
+        self.has_place = True
+
+
+class _Places:
+    """Which streams are open: each takes a thread of the host. Safe for threads.
+
+    A stream that is idle for too long loses its place where another one needs it: its client may be gone
+    without a word, and its thread cannot be woken to see.
+
+    Args:
+        limit: How many streams may be open.
+        idle_seconds: How long one keeps its place without a message.
+    """
+
+    def __init__(self, limit: int, idle_seconds: float) -> None:
+        self._limit = limit
+        self._idle_seconds = idle_seconds
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._open: set[_OpenStream] = set()
+        self._placed = 0
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def open(self) -> _OpenStream:
+        """A place for a new stream, to be given back by `close`.
+
+        Raises:
+            LimitExceeded: As many are open as may be.
+            Unavailable: The host is stopping.
+        """
+        stream = _OpenStream()
+        with self._lock:
+            if self._closed:
+                raise _stopping_error()
+            if self._placed >= self._limit:
+                self._take_from_idle(stream.asked_at - self._idle_seconds)
+            if self._placed >= self._limit:
+                raise LimitExceeded(
+                    f"{self._limit} streams of keys are open on this host, as many as may be "
+                    "(max_key_streams): close one, or ask another host."
+                )
+            self._placed += 1
+            self._open.add(stream)
+        return stream
+
+    def _take_from_idle(self, since: float) -> None:
+        for each in self._open:
+            if each.has_place and each.asked_at < since:
+                each.has_place = False
+                self._placed -= 1
+
+    def note_message(self, stream: _OpenStream) -> None:
+        """Take note that a client has sent something.
+
+        Raises:
+            DeadlineExceeded: The stream has lost its place.
+            Unavailable: The host is stopping.
+        """
+        stream.asked_at = time.monotonic()
+        if self._closed:
+            raise _stopping_error()
+        if not stream.has_place:
+            raise DeadlineExceeded(
+                f"The stream of keys was idle for more than {self._idle_seconds:g} s, and another one has "
+                "taken its place: open another stream."
+            )
+
+    def close(self, stream: _OpenStream) -> None:
+        """Give the place of a stream back."""
+        with self._lock:
+            self._open.discard(stream)
+            self._placed -= stream.has_place
+            stream.has_place = False
+            self._changed.notify_all()
+
+    def close_all(self, seconds: float) -> bool:
+        """Open no more, and wait until those that are open have ended; the next message ends each of them.
+
+        Args:
+            seconds: How long to wait.
+
+        Returns:
+            Whether all have ended.
+        """
+        with self._lock:
+            self._closed = True
+            return self._changed.wait_for(lambda: not self._open, seconds)
+
+
+class KeyStreams:
+    """Answers streams of keys.
+
+    Args:
+        service: Looks keys up.
+        calls: Knows what runs.
+        limits: How many may be open, and how many messages may be worked on at once.
+    """
+
+    def __init__(self, service: QueryService, calls: Calls, limits: ServerLimits) -> None:
+        self._service = service
+        self._calls = calls
+        self._places = _Places(limits.max_key_streams, limits.max_idle_seconds)
+        # Messages are small and many: they neither wait for statements nor hold them up.
+        self._slots = limits.slots("max_statements", limits.max_statements)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def close(self, seconds: float) -> bool:
+        """Answer no more messages.
+
+        Args:
+            seconds: How long to wait until clients have let go of their streams.
+
+        Returns:
+            Whether they have; a stream without messages cannot be ended by the host.
+        """
+        self._slots.close()
+        return self._places.close_all(seconds)
+
+    def exchange(
+        self,
+        context: Any,
+        request: KeyRequest,
+        reader: flight.MetadataRecordBatchReader,
+        writer: flight.MetadataRecordBatchWriter,
+    ) -> None:
+        """Answer a stream to its end.
+
+        Args:
+            context: The call's `flight.ServerCallContext`.
+            request: What it was opened with.
+            reader: Brings the keys.
+            writer: Takes the rows.
+
+        Raises:
+            LivestateError: A message cannot be answered, by kind.
+        """
+        place = self._places.open()
+        try:
+            stream = self._service.key_stream(request.store, request.columns, request.read_point)
+            _begin(stream, reader, writer)
+            self._answer_messages(context, place, stream, request.timeout_seconds, reader, writer)
+        finally:
+            self._places.close(place)
+
+    def _answer_messages(
+        self,
+        context: Any,
+        place: _OpenStream,
+        stream: KeyStream,
+        timeout_seconds: float | None,
+        reader: flight.MetadataRecordBatchReader,
+        writer: flight.MetadataRecordBatchWriter,
+    ) -> None:
+        while True:
+            try:
+                keys = reader.read_chunk().data
+            except StopIteration:
+                return
+            except _GONE as error:
+                raise _broken_error() from error
+            self._places.note_message(place)
+            answer = self._answer(context, stream, check_keys(keys), timeout_seconds)
+            try:
+                # It waits while the client reads nothing: so there is never more than one answer here.
+                writer.write_with_metadata(answer.rows, answer_metadata(answer))
+            except _GONE as error:
+                raise Cancelled("The client of the stream of keys is gone.") from error
+
+    def _answer(
+        self, context: Any, stream: KeyStream, keys: pa.RecordBatch, timeout_seconds: float | None
+    ) -> KeyAnswer:
+        call = self._calls.begin(b"", context)
+        try:
+            with self._slots.occupy(timeout_seconds):
+                return stream.answer(keys, timeout_seconds, call.is_cancelled)
+        finally:
+            call.end()
+
+
+def _begin(
+    stream: KeyStream, reader: flight.MetadataRecordBatchReader, writer: flight.MetadataRecordBatchWriter
+) -> None:
+    """Say what answers look like, and see that keys are what they should be."""
+    try:
+        writer.begin(answer_schema(stream.schema, stream.key_schema), options=WRITE_OPTIONS)
+        given = reader.schema
+    except StopIteration:
+        return
+    except _GONE as error:
+        raise _broken_error() from error
+    if given.remove_metadata() != stream.key_schema:
+        wanted = ", ".join(f"{field.name} {field.type}" for field in stream.key_schema)
+        raise InvalidInput(
+            f"The keys of the stream must have the columns ({wanted}), in this order and of these types."
+        )
+
+
+def _broken_error() -> InvalidInput:
+    return InvalidInput("A message of the stream of keys is no record batch of keys, or the client is gone.")
+
+
+def _stopping_error() -> Unavailable:
+    return Unavailable("The host is stopping; ask again later, or another host.")
