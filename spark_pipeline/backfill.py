@@ -17,6 +17,7 @@ from flight_server.client.connection_options import ConnectionOptions
 from spark_pipeline.committer import Batch, Committer
 from spark_pipeline.notify import notifiers_of
 from spark_pipeline.outputs import StoreOutput, StoreSettings, create_stores
+from spark_pipeline.row_plans import plan_rows
 from spark_pipeline.transfer import DEFAULT_DRIVER_BYTES, PathChooser, TransferPath
 
 _NOTIFY_SECONDS = 3.0
@@ -83,7 +84,8 @@ def write_store(
     writer = opened.writer(
         name, f"batch write on {socket.gethostname()}, process {os.getpid()}", take_over=take_over
     )
-    commit = Committer(opened, writer, [output], definitions, chooser, notifiers).commit(
+    plans = plan_rows([output], frame)
+    commit = Committer(opened, writer, plans, definitions, chooser, notifiers).commit(
         Batch(frame, watermark=passed)
     )
     for notifier in notifiers:

@@ -16,9 +16,11 @@ from engine.model.retention import cutoffs_of
 from engine.model.schema import StoreDefinition
 from spark_pipeline.interruption import is_interruption
 from spark_pipeline.notify import Notifier
-from spark_pipeline.outputs import OutputMode, StoreOutput
+from spark_pipeline.outputs import OutputMode
+from spark_pipeline.row_plans import RowPlan
 from spark_pipeline.transfer import (
     BatchRows,
+    Destination,
     PathChooser,
     Target,
     TransferPath,
@@ -59,15 +61,15 @@ class Committer:
     Attributes:
         changelog: Where to.
         writer: The term.
-        outputs: The stores.
-        definitions: Their definitions, by name.
+        plans: How rows of the stores are made.
+        definitions: The stores' definitions, by name.
         chooser: Says which way a batch goes.
         notifiers: Hosts to tell of commits.
     """
 
     changelog: Changelog
     writer: Writer
-    outputs: Sequence[StoreOutput]
+    plans: Sequence[RowPlan]
     definitions: dict[str, StoreDefinition]
     chooser: PathChooser
     notifiers: Sequence[Notifier] = field(default=())
@@ -86,11 +88,11 @@ class Committer:
         """
         with ExitStack() as kept:
             source = batch.frame
-            if len(self.outputs) > 1:
-                # Each store runs an action of its own; the batch itself is computed by the first alone.
+            if len(self.plans) > 1:
+                # Each plan runs an action of its own; the batch itself is computed by the first alone.
                 source = batch.frame.persist()
                 kept.callback(source.unpersist)
-            rows = [BatchRows(output.frame(source), self._target(output, batch)) for output in self.outputs]
+            rows = [BatchRows(plan.frame(source), self._destination(plan, batch)) for plan in self.plans]
             commit = self._transfer(rows, batch)
         for notifier in self.notifiers:
             notifier.notify(commit.epoch)
@@ -104,8 +106,9 @@ class Committer:
             and self.writer.committed_epoch(batch.query_id, batch.batch_id) is not None
         )
 
-    def _target(self, output: StoreOutput, batch: Batch) -> Target:
-        return Target(self.changelog, self.definitions[output.store], output.tombstones, batch.name)
+    def _destination(self, plan: RowPlan, batch: Batch) -> Destination:
+        targets = [Target(self.definitions[output.store], output.tombstones) for output in plan.outputs]
+        return Destination(self.changelog, tuple(targets), batch.name)
 
     def _transfer(self, rows: Sequence[BatchRows], batch: Batch) -> Commit:
         if self.chooser.choose([part.frame for part in rows]) is TransferPath.EXECUTORS:
@@ -126,7 +129,8 @@ class Committer:
     def _commit(self, written: Tables | list[DataFile], batch: Batch) -> Commit:
         replaced = [
             self.definitions[output.store].name
-            for output in self.outputs
+            for plan in self.plans
+            for output in plan.outputs
             if output.mode == OutputMode.COMPLETE
         ]
         cutoffs = cutoffs_of(self.definitions.values(), batch.watermark, time.time_ns() // 1000)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypedDict
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 from pyspark.sql.types import StringType
 
 from engine.changelog import Changelog
@@ -27,9 +28,9 @@ from engine.model.kinds import (
     end_of_rows,
 )
 from engine.model.schema import StoreDefinition, define_store
-from spark_pipeline.preaggregation import event_rows, partial_rows
+from spark_pipeline.preaggregation import event_columns, partial_rows
 from spark_pipeline.type_mapping import arrow_schema
-from spark_pipeline.window_columns import flatten_window, window_columns
+from spark_pipeline.window_columns import flatten_window, named_column, window_columns
 
 _BINARY_COLLATION = "UTF8_BINARY"
 _IS_NULL = RESERVED_PREFIX + "is_null"
@@ -185,27 +186,68 @@ class StoreOutput:
             InvalidInput: The rows lack a column that the store's window or kind needs.
         """
         rows = self.query(batch) if self.query is not None else batch
-        if self.window:
-            rows = flatten_window(rows, self.store, self.window)
-        if self.tombstone_when_null:
-            rows = self._mark_nulls(rows)
-        if self.is_partial or not isinstance(self.kind, Merge | Session):
-            return rows
-        if self.aggregate_first:
+        if self._merged_kind is not None and self.aggregate_first:
             return partial_rows(
-                rows, self.store, self.whole_key, self.kind, time=self.time, tombstones=self.tombstones
+                rows.select(self._columns_of_rows(rows)),
+                self.store,
+                self.whole_key,
+                self._merged_kind,
+                time=self.time,
+                tombstones=self.tombstones,
             )
-        return event_rows(rows, self.store, self.whole_key, self.kind, time=self.time)
+        return rows.select(self._projection(rows))
 
-    def _mark_nulls(self, rows: DataFrame) -> DataFrame:
-        column = self.tombstone_when_null
-        if rows.columns.count(column) != 1:
+    def columns(self, batch: DataFrame) -> list[Column] | None:
+        """The store's rows as columns over a batch, with the names and types that `frame` gives.
+
+        Args:
+            batch: Any batch of the job; only its schema matters.
+
+        Returns:
+            The columns; None where a query or an aggregation of its own makes the rows.
+
+        Raises:
+            InvalidInput: As `frame`.
+        """
+        is_aggregated = self._merged_kind is not None and self.aggregate_first
+        return None if self.query is not None or is_aggregated else self._projection(batch)
+
+    @property
+    def _merged_kind(self) -> Merge | Session | None:
+        """The kind, where what comes are events that it merges."""
+        return self.kind if isinstance(self.kind, Merge | Session) and not self.is_partial else None
+
+    def _projection(self, rows: DataFrame) -> list[Column]:
+        if self._merged_kind is None:
+            return self._columns_of_rows(rows)
+        return event_columns(
+            rows, self._named_columns(rows), self.store, self.whole_key, self._merged_kind, time=self.time
+        )
+
+    def _columns_of_rows(self, rows: DataFrame) -> list[Column]:
+        """Rows as they are, but for a window that is flattened, and nulls that are marked."""
+        columns = (
+            [column.alias(name) for name, column in self._named_columns(rows).items()]
+            if self.window
+            # As one, since names that are there twice are found, and told, where the store is defined.
+            else [F.col("*")]
+        )
+        return [*columns, self._null_mark(rows)] if self.tombstone_when_null else columns
+
+    def _named_columns(self, rows: DataFrame) -> dict[str, Column]:
+        if self.window:
+            return flatten_window(rows, self.store, self.window)
+        return {name: named_column(name) for name in rows.columns}
+
+    def _null_mark(self, rows: DataFrame) -> Column:
+        name, columns = self.tombstone_when_null, self._named_columns(rows)
+        if name not in columns or rows.columns.count(name) > 1:
             cause = (
-                f"the column {column} of tombstone_when_null is not exactly one of the columns "
-                f"{', '.join(rows.columns)}"
+                f"the column {name} of tombstone_when_null is not exactly one of the columns "
+                f"{', '.join(columns)}"
             )
             raise InvalidInput(f"Store {self.store}: {cause}.")
-        return rows.withColumn(_IS_NULL, rows[column].isNull())
+        return columns[name].isNull().alias(_IS_NULL)
 
     def definition(self, frame: DataFrame, group: str) -> StoreDefinition:
         """What the store has to be for a frame; nothing is computed.

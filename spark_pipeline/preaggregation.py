@@ -4,7 +4,7 @@ state is the store's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
@@ -60,7 +60,8 @@ def partial_rows(
     Raises:
         InvalidInput: A column is missing, or of a type that does not do.
     """
-    _check(events, store, [*key, *([time] if isinstance(kind, Session) else [])], kind.columns)
+    _check(events.columns, store, [*key, *([time] if isinstance(kind, Session) else [])], kind.columns)
+    _check_distinct(events, store, kind.columns)
     if tombstones is not None and isinstance(kind, Session):
         raise InvalidInput(
             f"Store {store}: events of sessions cannot carry tombstones; write session fragments, and say so "
@@ -80,36 +81,45 @@ def partial_rows(
     )
 
 
-def event_rows(
-    events: DataFrame, store: str, key: Sequence[str], kind: Merge | Session, *, time: str = ""
-) -> DataFrame:
+def event_columns(
+    batch: DataFrame,
+    events: Mapping[str, Column],
+    store: str,
+    key: Sequence[str],
+    kind: Merge | Session,
+    *,
+    time: str = "",
+) -> list[Column]:
     """Each event as a partial row of its own, or as a fragment: a projection, without a shuffle. The store
     does all of the work.
 
     Args:
-        events: As for `partial_rows`, and so are the other arguments.
+        batch: A batch.
+        events: What the columns of its events are over it, by name.
         store: Name of the store, for messages.
         key: The key, without a session's start.
         kind: The store's kind; without sketches, which only an aggregation makes.
         time: Column with the time of the events, for sessions.
 
     Returns:
-        Rows with the columns and types that `partial_rows` gives.
+        Columns over the batch, with the names and types that `partial_rows` gives.
 
     Raises:
-        InvalidInput: A column is missing, or of a type that does not do.
+        InvalidInput: A column is missing, or one is a sketch.
     """
-    _check(events, store, [*key, *([time] if isinstance(kind, Session) else [])], kind.columns)
-    ends = [F.col(time).alias(kind.start), F.col(time).alias(kind.end)] if isinstance(kind, Session) else []
+    _check([*events], store, [*key, *([time] if isinstance(kind, Session) else [])], kind.columns)
+    ends = [events[time].alias(kind.start), events[time].alias(kind.end)] if isinstance(kind, Session) else []
     partials = [
         value.alias(name)
         for c in kind.columns
-        for name, value in zip(c.partials, _values(events, store, c), strict=True)
+        for name, value in zip(c.partials, _values(batch, events, store, c), strict=True)
     ]
-    return events.select(*key, *ends, *partials)
+    return [*(events[name].alias(name) for name in key), *ends, *partials]
 
 
-def _values(events: DataFrame, store: str, column: MergedColumn) -> Sequence[Column]:
+def _values(
+    batch: DataFrame, events: Mapping[str, Column], store: str, column: MergedColumn
+) -> Sequence[Column]:
     """What an event says of a merged column, in the order of `MergedColumn.partials`."""
     if column.function in SKETCHES:
         raise InvalidInput(
@@ -118,24 +128,23 @@ def _values(events: DataFrame, store: str, column: MergedColumn) -> Sequence[Col
         )
     if not column.of:
         return [F.lit(1).cast("bigint")]
-    of, counted = F.col(column.of), F.col(column.of).isNotNull().cast("bigint")
+    of, counted = events[column.of], events[column.of].isNotNull().cast("bigint")
     if column.function is Function.COUNT:
         return [counted]
     if column.function in TIMED:
-        return [of, F.col(column.by)]
+        return [of, events[column.by]]
     if column.function in (Function.MIN, Function.MAX):
         return [of]
-    summed = of.cast(events.select(F.sum(column.of)).schema[0].dataType)
+    summed = of.cast(batch.select(F.sum(of)).schema[0].dataType)
     return [summed, counted] if column.function is Function.AVG else [summed]
 
 
-def _check(events: DataFrame, store: str, plain: Sequence[str], columns: Sequence[MergedColumn]) -> None:
+def _check(events: Sequence[str], store: str, plain: Sequence[str], columns: Sequence[MergedColumn]) -> None:
     wanted = [*plain, *(name for column in columns for name in (column.of, column.by) if name)]
-    missing = [name for name in wanted if name not in events.columns]
+    missing = [name for name in wanted if name not in events]
     if missing:
         raise InvalidInput(
-            f"Store {store}: the events have no column {', '.join(missing)} among "
-            f"{', '.join(events.columns)}."
+            f"Store {store}: the events have no column {', '.join(missing)} among {', '.join(events)}."
         )
     for column in columns:
         if not column.of and column.function is not Function.COUNT:
@@ -143,8 +152,6 @@ def _check(events: DataFrame, store: str, plain: Sequence[str], columns: Sequenc
                 f"Store {store}: the merged column {column.name} does not say which column of the events it "
                 "is of."
             )
-        if column.function is Function.COUNT_DISTINCT:
-            _check_hashed(events, store, column)
 
 
 def _fragments(events: DataFrame, key: Sequence[str], kind: Session, time: str) -> DataFrame:
@@ -227,10 +234,13 @@ def _hash_input(of: Column, data_type: DataType) -> Column:
     return F.timestamp_diff("MICROSECOND", F.expr("TIMESTAMP_NTZ'1970-01-01 00:00:00'"), of)
 
 
-def _check_hashed(events: DataFrame, store: str, column: MergedColumn) -> None:
-    data_type = events.schema[column.of].dataType
-    if not isinstance(data_type, _HASHED):
-        raise InvalidInput(
-            f"Store {store}: {column.of} is {data_type.simpleString()}, whose distinct values are not "
-            "counted; cast it to a string."
-        )
+def _check_distinct(events: DataFrame, store: str, columns: Sequence[MergedColumn]) -> None:
+    for column in columns:
+        if column.function is not Function.COUNT_DISTINCT:
+            continue
+        data_type = events.schema[column.of].dataType
+        if not isinstance(data_type, _HASHED):
+            raise InvalidInput(
+                f"Store {store}: {column.of} is {data_type.simpleString()}, whose distinct values are not "
+                "counted; cast it to a string."
+            )

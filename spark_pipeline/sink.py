@@ -18,6 +18,7 @@ from spark_pipeline.committer import Batch, Committer
 from spark_pipeline.interruption import quiet_stop
 from spark_pipeline.notify import notifiers_of
 from spark_pipeline.outputs import StoreOutput, StoreSettings, create_stores
+from spark_pipeline.row_plans import plan_rows
 from spark_pipeline.transfer import DEFAULT_DRIVER_BYTES, PathChooser, TransferPath
 from spark_pipeline.watermark import batch_watermark, has_watermark
 
@@ -182,4 +183,5 @@ class LiveStateSink:
         writer = self._changelog.writer(
             self._group, f"run {run.run_id} on {socket.gethostname()}, process {os.getpid()}"
         )
-        return Committer(self._changelog, writer, self._outputs, definitions, self._chooser, self._notifiers)
+        plans = plan_rows(self._outputs, frame)
+        return Committer(self._changelog, writer, plans, definitions, self._chooser, self._notifiers)

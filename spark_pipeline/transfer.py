@@ -1,9 +1,9 @@
 """How rows get from Spark to the changelog: through the driver, or straight from the executors.
 
 Both run the plan of a frame once, and both give the same rows in the same order. Through the driver is faster
-for what fits
-there: no Python process is needed on the executors, and small epochs travel inside their commit. From the
-executors, each task writes its rows itself, and only the names of its data files come to the driver.
+for what fits there: no Python process is needed on the executors, and small epochs travel inside their
+commit. From the executors, each task writes its rows itself, and only the names of its data files come to the
+driver.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 
 from engine.changelog import Changelog, DataFile, Tables, decode_file, encode_file, partition_rows
 from engine.errors import InvalidInput, LivestateError, Unavailable
-from engine.model.schema import Epoch, PartitionId, StoreDefinition
+from engine.model.schema import Epoch, StoreDefinition
 from flight_server.wire.boundary import error_of_kind, kind_name
 
 DEFAULT_DRIVER_BYTES = 128 << 20
@@ -57,44 +57,70 @@ class TransferPath(StrEnum):
 
 @dataclass(frozen=True)
 class Target:
+    """A store that rows go to.
+
+    Attributes:
+        definition: The store.
+        tombstone_column: Column of its rows that marks tombstones, if there is one.
+    """
+
+    definition: StoreDefinition
+    tombstone_column: str | None
+
+
+@dataclass(frozen=True)
+class Destination:
     """Where rows of a batch go. Can be sent to the executors.
 
     Attributes:
         changelog: The changelog.
-        definition: The store.
-        tombstone_column: Column that marks tombstones, if there is one.
+        targets: The stores, of one group.
         batch_name: What messages call the batch.
     """
 
     changelog: Changelog
-    definition: StoreDefinition
-    tombstone_column: str | None
+    targets: tuple[Target, ...]
     batch_name: str
 
-    def partition(self, rows: pa.Table) -> dict[PartitionId, pa.RecordBatch]:
-        """Rows by partition, checked; raises as `partition_rows`."""
-        return partition_rows(
-            self.definition, rows, tombstone_column=self.tombstone_column, batch_name=self.batch_name
-        )
+    def partition(self, rows: pa.Table) -> Tables:
+        """Rows by store and partition, checked.
+
+        Args:
+            rows: Those of the store; of several stores, a struct column for each.
+
+        Raises:
+            LivestateError: As `partition_rows`.
+        """
+        tables = [rows] if len(self.targets) == 1 else [_unfold(column) for column in rows.columns]
+        return {
+            target.definition.name: partition_rows(
+                target.definition, table, tombstone_column=target.tombstone_column, batch_name=self.batch_name
+            )
+            for target, table in zip(self.targets, tables, strict=True)
+        }
 
     def stage(self, rows: pa.Table, epoch: Epoch, task: str) -> DataFile:
         """Rows as a data file of an epoch; raises as `partition_rows` and `Changelog.stage`."""
-        return self.changelog.stage(
-            self.definition.group, epoch, {self.definition.name: self.partition(rows)}, task=task
-        )
+        group = self.targets[0].definition.group
+        return self.changelog.stage(group, epoch, self.partition(rows), task=task)
+
+
+def _unfold(structs: pa.ChunkedArray) -> pa.Table:
+    """The fields of structs as columns; no struct is null."""
+    return pa.Table.from_arrays(structs.flatten(), schema=pa.schema(list(structs.type)))
 
 
 @dataclass(frozen=True)
 class BatchRows:
-    """The rows that a batch has for one store, yet to be computed.
+    """The rows that a batch has for one store, or for several, yet to be computed.
 
     Attributes:
-        frame: The rows, a tombstone column among them if there is one.
-        target: Where they go.
+        frame: The rows, as `Destination.partition` takes them.
+        destination: Where they go.
     """
 
     frame: DataFrame
-    target: Target
+    destination: Destination
 
 
 @dataclass(frozen=True)
@@ -105,12 +131,14 @@ class _StageTask:
     and at once; Unavailable is raised, so that Spark tries the task again.
     """
 
-    target: Target
+    destination: Destination
     epoch: Epoch
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
-            files = [self.target.stage(rows, self.epoch, _task_name()) for rows in _bounded_tables(batches)]
+            files = [
+                self.destination.stage(rows, self.epoch, _task_name()) for rows in _bounded_tables(batches)
+            ]
             staged: list[dict[str, str | bytes]] = [{"file": encode_file(file)} for file in files]
         except Unavailable:
             raise
@@ -156,7 +184,7 @@ def stage_from_executors(rows: Sequence[BatchRows], epoch: Epoch) -> list[DataFi
     """
     files: list[DataFile] = []
     for part in rows:
-        for row in part.frame.mapInArrow(_StageTask(part.target, epoch), _STAGED_COLUMNS).collect():
+        for row in part.frame.mapInArrow(_StageTask(part.destination, epoch), _STAGED_COLUMNS).collect():
             if row.kind is not None:
                 raise error_of_kind(row.kind, row.message)
             files.append(decode_file(bytes(row.file)))
@@ -177,15 +205,19 @@ def bring_to_driver(rows: Sequence[BatchRows], epoch: Epoch) -> Tables | list[Da
         LivestateError: As `partition_rows` and `Changelog.stage`.
     """
     tables = [(part, part.frame.toArrow()) for part in rows]
-    if sum(table.num_rows for _, table in tables) <= _PIECE_ROWS:
-        return {part.target.definition.name: part.target.partition(table) for part, table in tables}
+    if sum(table.num_rows * len(part.destination.targets) for part, table in tables) <= _PIECE_ROWS:
+        return {
+            store: placed
+            for part, table in tables
+            for store, placed in part.destination.partition(table).items()
+        }
     pieces = [
         (part, table.slice(start, _PIECE_ROWS))
         for part, table in tables
         for start in range(0, table.num_rows, _PIECE_ROWS)
     ]
     with ThreadPoolExecutor(_DRIVER_THREADS, "livestate-stage") as threads:
-        staged = [threads.submit(part.target.stage, piece, epoch, "driver") for part, piece in pieces]
+        staged = [threads.submit(part.destination.stage, piece, epoch, "driver") for part, piece in pieces]
         return [file.result() for file in staged]
 
 

@@ -4,7 +4,7 @@ have to be.
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 from pyspark.sql.types import StructType
 
@@ -20,13 +20,16 @@ def window_columns(window: str) -> tuple[str, str]:
     return f"{window}_start", f"{window}_end"
 
 
-def flatten_window(rows: DataFrame, store: str, window: str) -> DataFrame:
-    """Rows whose window column has become two.
+def flatten_window(rows: DataFrame, store: str, window: str) -> dict[str, Column]:
+    """The columns of rows whose window column has become two.
 
     Args:
         rows: Rows of a batch.
         store: Name of the store, for messages.
         window: Name of a column `struct<start, end>`.
+
+    Returns:
+        What each is over the rows, by name, in their order.
 
     Raises:
         InvalidInput: There is no such column, or it is no window.
@@ -42,19 +45,17 @@ def flatten_window(rows: DataFrame, store: str, window: str) -> DataFrame:
             f"Store {store}: the window column {window} is {data_type.simpleString()}, and not what Spark's "
             "window() makes."
         )
-    start, end = (
-        F.col(_quote(window)).getField(part).alias(name)
+    ends = {
+        name: named_column(window).getField(part)
         for part, name in zip(data_type.names, window_columns(window), strict=True)
-    )
-    return rows.select(
-        *(
-            column
-            for name in rows.columns
-            for column in ((start, end) if name == window else (F.col(_quote(name)),))
-        )
-    )
+    }
+    columns: dict[str, Column] = {}
+    for name in rows.columns:
+        columns |= ends if name == window else {name: named_column(name)}
+    return columns
 
 
-def _quote(name: str) -> str:
+def named_column(name: str) -> Column:
+    """The column of any rows that has a name, whatever characters are in it."""
     escaped = name.replace("`", "``")
-    return f"`{escaped}`"
+    return F.col(f"`{escaped}`")

@@ -28,6 +28,7 @@ from spark_pipeline import StoreOutput, merged
 from spark_pipeline.pipelines.draws import Draws
 from spark_pipeline.pipelines.pipeline import Pipeline, Question, Reference, Topic
 from spark_pipeline.pipelines.songs import SONGS, make_songs
+from spark_pipeline.pipelines.text_lookup import text_lookup
 
 SHORTEST_PLAY_SECONDS = 30
 USERS = 100_000
@@ -63,9 +64,15 @@ def counted_plays(plays: DataFrame, songs: DataFrame) -> DataFrame:
         `song_id`, `genre`, `event_time`, a row for each play of 30 seconds or more.
     """
     long_enough = plays.where(F.col("duration_seconds") >= SHORTEST_PLAY_SECONDS)
-    return long_enough.join(F.broadcast(songs.select("song_id", "genre")), "song_id").select(
-        "song_id", "genre", "event_time"
+    catalogue = songs.select("song_id", "genre")
+    table = catalogue.toArrow()
+    genre = text_lookup(F.col("song_id"), table["song_id"], table["genre"])
+    charted = (
+        long_enough.join(F.broadcast(catalogue), "song_id")
+        if genre is None
+        else long_enough.withColumn("genre", genre).where("genre IS NOT NULL")
     )
+    return charted.select("song_id", "genre", "event_time")
 
 
 _CHART = merged.columns(plays=merged.count(), last_played=merged.max("event_time"))

@@ -22,7 +22,7 @@ from engine.changelog import Changelog
 from engine.errors import Cancelled, InvalidInput, LivestateError, Unavailable
 from engine.model.schema import Epoch, GroupName, StoreName, define_store
 from spark_pipeline import LiveStateSink, write_store
-from spark_pipeline.transfer import BatchRows, Target, stage_from_executors
+from spark_pipeline.transfer import BatchRows, Destination, Target, stage_from_executors
 from tests.spark.killed_driver import STEPS, count_plays
 from tests.spark.streams import PATHS, FileStream, by_key, commits, contents, drain, start
 from tests.support.waiting import wait_until
@@ -188,7 +188,7 @@ def test_of_a_task_that_ran_twice_one_attempt_counts(spark: SparkSession, uri: s
     writer = changelog.writer(definition.group, "test")
     flaky = FlakyChangelog(uri, {}, changelog._objects)
     files = stage_from_executors(
-        [BatchRows(frame, Target(flaky, definition, None, "batch 0"))], writer.next_epoch
+        [BatchRows(frame, Destination(flaky, (Target(definition, None),), "batch 0"))], writer.next_epoch
     )
     assert [file.name.rsplit("-", 1)[0] for file in files] == ["task-0-0", "task-1-1"]
     writer.commit(files)
@@ -215,7 +215,8 @@ def test_a_task_s_error_of_a_finer_class_reaches_the_driver_as_its_kind(
     changelog = Changelog.open(uri)
     definition = changelog.create_store(define_store("numbers", pa.schema([("id", pa.int64())]), ["id"]))
     refusing = RefusingChangelog(uri, {}, changelog._objects)
-    rows = BatchRows(spark.range(0, 10, 1, 1), Target(refusing, definition, None, "batch 0"))
+    destination = Destination(refusing, (Target(definition, None),), "batch 0")
+    rows = BatchRows(spark.range(0, 10, 1, 1), destination)
     with pytest.raises(InvalidInput, match=r"The rows are torn\.") as caught:
         stage_from_executors([rows], Epoch(1))
     assert type(caught.value) is InvalidInput

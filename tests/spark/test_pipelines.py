@@ -8,10 +8,12 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812  the name that PySpark's own documentation gives it
 
 from engine.changelog import Changelog
 from engine.model.schema import GroupName
@@ -20,6 +22,7 @@ from spark_pipeline.pipelines.feeding import FileFeed
 from spark_pipeline.pipelines.music_charts import counted_plays
 from spark_pipeline.pipelines.pipeline import Job, Pipeline, start_pipeline
 from spark_pipeline.pipelines.sources import FileSource, RateSource
+from spark_pipeline.pipelines.text_lookup import text_lookup
 from tests.spark.recomputed import RECOMPUTED
 from tests.support.answers import hosts_of, plain_rows, rows_of
 from tests.support.decoys import decoy_modules
@@ -72,22 +75,54 @@ def test_every_question_has_an_answer() -> None:
         assert all(plain_rows(tables, sql) for sql in RECOMPUTED[name])
 
 
-def test_plays_get_to_the_charts_without_a_shuffle(spark: SparkSession) -> None:
+@pytest.mark.parametrize(
+    "songs",
+    [{1: "Rock", -7: 'Rhythm "n" \\ Blues', 300: "Fünk", 4: "Rock"}, {1: "Rock", 10**15: "Fünk"}],
+    ids=["close together", "far apart"],
+)
+def test_plays_get_to_the_charts_without_a_shuffle(spark: SparkSession, songs: dict[int, str]) -> None:
     columns = "song_id bigint, user_id bigint, duration_seconds int, event_time timestamp"
-    genres = {1: "Rock", -7: 'Rhythm "n" \\ Blues', 10**15: "Fünk", 4: "Rock"}
-    songs = spark.createDataFrame([*genres.items()], "song_id bigint, genre string")
+    catalogue = spark.createDataFrame([*songs.items()], "song_id bigint, genre string")
     at = dt.datetime(2026, 1, 2, 3, 4, 5, 678901)  # noqa: DTZ001  the session's zone
-    asked = [(1, 30), (1, 29), (-7, 31), (10**15, 300), (5, 40), (None, 50), (4, None), (1, 31)]
+    asked: list[tuple[int | None, int | None]]
+    asked = [(song, seconds) for song in songs for seconds in (30, 29, 300)]
+    asked += [(song, 40) for song in (5, 0, -8, 301, 2**63 - 1, -(2**63), None)] + [(1, None)]
     plays = spark.createDataFrame([(song, 1, seconds, at) for song, seconds in asked], columns)
-    counted = counted_plays(plays, songs)
-    expected = [(song, genres[song], at) for song in (1, -7, 10**15, 1)]
+    counted = counted_plays(plays, catalogue)
+    expected = [(song, genre, at) for song, genre in songs.items() for _ in range(2)]
     assert sorted(map(tuple, counted.collect())) == sorted(expected)
     for frame in [counted, *(store.frame(counted) for store in PIPELINES["music_charts"].stores)]:
         plan = frame._jdf.queryExecution().executedPlan().toString()
-        # The songs are sent to the tasks; the plays stay where they are read.
+        # The songs come to the plays, which stay where they are read.
         assert not re.search("(?<!Broadcast)Exchange|Aggregate|Sort|State", plan), plan
-    nobody = counted_plays(plays, songs.where("song_id = 0"))
+        assert ("Broadcast" in plan) == (max(songs) > 10**6), plan
+    nobody = counted_plays(plays, catalogue.where("song_id = 0"))
     assert nobody.count() == 0
+
+
+@pytest.mark.parametrize(
+    "songs",
+    [
+        {"song_id": [1, 2], "genre": ["Rock", None]},
+        {"song_id": [1, None], "genre": ["Rock", "Pop"]},
+        {"song_id": [1, 1], "genre": ["Rock", "Pop"]},
+        {"song_id": [0, 1 << 17], "genre": ["Rock", "Pop"]},
+        {"song_id": [-(2**63), 2**63 - 1], "genre": ["Rock", "Pop"]},
+        {"song_id": [*range(128)], "genre": [f"genre {i}" for i in range(128)]},
+        {"song_id": [], "genre": []},
+    ],
+)
+def test_what_bytes_cannot_say_is_joined(spark: SparkSession, songs: dict[str, list[Any]]) -> None:
+    table = pa.table(songs, schema=pa.schema([("song_id", pa.int64()), ("genre", pa.string())]))
+    assert text_lookup(F.col("song_id"), table["song_id"], table["genre"]) is None
+
+
+def test_a_lookup_has_as_many_texts_as_it_takes(spark: SparkSession) -> None:
+    numbers = [*range(1000, 1127), (1 << 17) + 999]
+    table = pa.table({"number": numbers, "text": [f"text {i % 127}" for i in range(128)]})
+    found = text_lookup(F.col("number"), table["number"], table["text"])
+    assert found is not None
+    assert spark.createDataFrame(table).select("number", found.alias("text")).toArrow().equals(table)
 
 
 def test_one_command_makes_events_keeps_stores_and_asks(tmp_path: Path) -> None:
