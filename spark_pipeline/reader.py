@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 from engine.errors import InvalidInput, LivestateError, Unavailable
 from engine.model.sql_types import quote_identifier
 from flight_server.client.connection import HostLostError
-from spark_pipeline import lease
+from spark_pipeline import lease, python_workers
 from spark_pipeline.host_calls import ReaderConnection, ReadPlan, Share
 from spark_pipeline.reader_options import ReaderOptions, parse_options
 from spark_pipeline.settings import PUSHDOWN_SETTING
@@ -71,6 +71,7 @@ class LiveStateSource(DataSource):
         except LivestateError as error:
             _refuse(error)
         self._names = schema.names
+        python_workers.keep_modules()
         return schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -126,6 +127,7 @@ class LiveStateReader(DataSourceReader):
             plan = self._plan()
         except LivestateError as error:
             _refuse(error)
+        python_workers.keep_modules()
         # Spark makes a partition of its own where there is none.
         return [StorePartition(plan, number) for number in range(max(1, len(plan.shares)))]
 
@@ -145,6 +147,7 @@ class LiveStateReader(DataSourceReader):
                     yield _fit_types(batch, expected)
         except LivestateError as error:
             _refuse(error)
+        python_workers.keep_modules()
 
     def _plan(self) -> ReadPlan:
         command = {**_command(self._options, self._sql()), "endpoints": "partitions"}
@@ -254,6 +257,6 @@ def _refuse(error: LivestateError) -> NoReturn:
     A process of Spark's that this variable is set in tells the error alone
     (`pyspark.util.handle_worker_exception`), and then ends.
     """
-    if os.environ.get("SPARK_PYTHON_RUNTIME") == "PYTHON_WORKER":
+    if python_workers.runs_here():
         os.environ["SPARK_HIDE_TRACEBACK"] = "1"
     raise error.with_traceback(None) from None

@@ -21,6 +21,7 @@ from engine.changelog import Changelog, DataFile, Tables, decode_file, encode_fi
 from engine.errors import InvalidInput, LivestateError, Unavailable
 from engine.model.schema import Epoch, StoreDefinition
 from flight_server.wire.boundary import error_of_kind, kind_name
+from spark_pipeline.python_workers import keep_modules
 
 DEFAULT_DRIVER_BYTES = 128 << 20
 """Batches up to this many bytes go through the driver by default: 2 to 3 M rows of 5 columns, well below
@@ -146,6 +147,7 @@ class _StageTask:
             staged = [{"kind": kind_name(error), "message": error.message}]
         if staged:
             yield pa.RecordBatch.from_pylist(staged, schema=_STAGED_SCHEMA)
+        keep_modules()
 
 
 def _bounded_tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:

@@ -4,15 +4,35 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
 
+@contextmanager
+def plain_database(tables: Mapping[str, pa.Table]) -> Iterator[duckdb.DuckDBPyConnection]:
+    """An engine of its own, without livestate in between, for as many queries as a test asks.
+
+    Args:
+        tables: Live rows of each store.
+    """
+    with duckdb.connect(":memory:") as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute("ATTACH ':memory:' AS livestate")
+        connection.execute("USE livestate")
+        for name, table in tables.items():
+            quoted = name.replace('"', '""')
+            connection.register("__rows", table)
+            connection.execute(f'CREATE TABLE "{quoted}" AS SELECT * FROM "__rows"')
+            connection.unregister("__rows")
+        yield connection
+
+
 def expected_answer(sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
-    """The answer of an engine of its own, without livestate in between.
+    """The answer of one query.
 
     Args:
         sql: A query in DuckDB's dialect.
@@ -24,15 +44,7 @@ def expected_answer(sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
     Raises:
         duckdb.Error: The query is not valid.
     """
-    with duckdb.connect(":memory:") as connection:
-        connection.execute("SET TimeZone = 'UTC'")
-        connection.execute("ATTACH ':memory:' AS livestate")
-        connection.execute("USE livestate")
-        for name, table in tables.items():
-            quoted = name.replace('"', '""')
-            connection.register("__rows", table)
-            connection.execute(f'CREATE TABLE "{quoted}" AS SELECT * FROM "__rows"')
-            connection.unregister("__rows")
+    with plain_database(tables) as connection:
         return connection.sql(sql).to_arrow_table()
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
 import duckdb
@@ -75,10 +76,14 @@ class Spread:
 
     def split(self, split: SelectSplit) -> tuple[list[str], list[tuple[Any, ...]]]:
         """Types and rows of the SELECT in two phases."""
+        return self._run(_sql(split.partial), _sql(split.merge))
+
+    def _run(self, partial: str, merge: str) -> tuple[list[str], list[tuple[Any, ...]]]:
         sent: list[pa.Table] = []
         kinds: list[str] = []
+        received = _received(partial)
         for host in self._hosts:
-            relation = host.sql(_received(_sql(split.partial)))
+            relation = host.sql(received)
             kinds = [str(kind) for kind in relation.types]
             sent.append(relation.to_arrow_table())
         self._coordinator.register("arrived", pa.concat_tables(sent))
@@ -86,8 +91,8 @@ class Spread:
         typed = ", ".join(
             f'CAST("{name}" AS {kind}) AS "{name}"' for name, kind in zip(names, kinds, strict=True)
         )
-        self._coordinator.execute(f'CREATE OR REPLACE VIEW "{PART}" AS SELECT {typed} FROM arrived')
-        relation = self._coordinator.sql(_sql(split.merge))
+        self._coordinator.execute(f'CREATE OR REPLACE TEMP VIEW "{PART}" AS SELECT {typed} FROM arrived')
+        relation = self._coordinator.sql(merge)
         return [str(kind) for kind in relation.types], relation.fetchall()
 
     def check(
@@ -103,7 +108,8 @@ class Spread:
         assert select == before, "the SELECT was changed"
         again = rule(select, PART)
         assert again is not None, "the SELECT was taken apart"
-        assert (_sql(again.partial), _sql(again.merge)) == (_sql(split.partial), _sql(split.merge))
+        partial, merge = _sql(split.partial), _sql(split.merge)
+        assert (_sql(again.partial), _sql(again.merge)) == (partial, merge)
         for tree in (select, split.partial, split.merge):
             assert all(child.parent is node for node in tree.walk() for child in node.iter_expressions()), (
                 f"a node has two parents: {_sql(tree)}"
@@ -111,9 +117,9 @@ class Spread:
         assert [str(output.alias) for output in split.merge.expressions] == [
             str(output.alias) for output in select.expressions
         ]
-        types, rows = self.split(split)
+        types, rows = self._run(partial, merge)
         expected_types, expected = self.whole(select)
-        where = f"{sql}\n  partial {_sql(split.partial)}\n  merge   {_sql(split.merge)}"
+        where = f"{sql}\n  partial {partial}\n  merge   {merge}"
         assert types == expected_types, f"{where}\n  {types}\n  {expected_types}"
         found, wanted = [_plain(row, loose) for row in rows], [_plain(row, loose) for row in expected]
         if not ordered:
@@ -124,11 +130,18 @@ class Spread:
         return split
 
 
+@cache
+def _engine() -> duckdb.DuckDBPyConnection:
+    """One engine for all that hosts have: to open one takes longer than to ask it."""
+    return duckdb.connect(config={"threads": 1})
+
+
 def _database(columns: dict[str, str], rows: Sequence[Sequence[str]]) -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect(config={"threads": 1})
+    """A connection that has the table `t` for itself, until it is gone."""
+    connection = _engine().cursor()
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute(
-        "CREATE TABLE t (" + ", ".join(f'"{name}" {kind}' for name, kind in columns.items()) + ")"
+        "CREATE TEMP TABLE t (" + ", ".join(f'"{name}" {kind}' for name, kind in columns.items()) + ")"
     )
     if rows:
         connection.execute("INSERT INTO t VALUES " + ", ".join("(" + ", ".join(row) + ")" for row in rows))

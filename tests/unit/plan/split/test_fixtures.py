@@ -21,7 +21,7 @@ from engine.plan.logical.rewrites import REWRITES
 from engine.plan.split.explain_split import store_sql
 from engine.plan.split.planner import Rule
 from engine.plan.split.rules import RULES
-from tests.support.oracle import plain_rows, sorted_rows
+from tests.support.oracle import plain_database, plain_rows, sorted_rows
 from tests.support.split_runner import SplitRunner
 from tests.support.splitting import split_or_gather
 from tests.unit.plan.split.fixture_files import Fixture, plan_lines, read_all, readable_sql
@@ -40,14 +40,7 @@ each_fixture = pytest.mark.parametrize(
 @pytest.fixture(scope="module")
 def whole() -> Iterator[WholeRows]:
     """All rows of the stores in an engine of its own, without livestate in between."""
-    with duckdb.connect(":memory:") as connection:
-        connection.execute("SET TimeZone = 'UTC'")
-        connection.execute("ATTACH ':memory:' AS livestate")
-        connection.execute("USE livestate")
-        for name, (_, rows) in stores().items():
-            connection.register("__rows", rows)
-            connection.execute(f'CREATE TABLE "{name}" AS SELECT * FROM "__rows"')
-            connection.unregister("__rows")
+    with plain_database({name: rows for name, (_, rows) in stores().items()}) as connection:
         yield connection
 
 
