@@ -89,6 +89,18 @@ def temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def idle_workers() -> Iterator[None]:
+    """As many processes for statements wait for the next one as four hosts keep: those that tests have in one
+    process share them, and would start one and end one with nearly each statement.
+    """
+    from engine.duckdb import worker_pool  # noqa: PLC0415  a run's first process has no use for the engine
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(worker_pool, "MAX_IDLE", 4 * worker_pool.MAX_IDLE)
+        yield
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The one Spark session of a test run, started by the first test that asks for it."""
