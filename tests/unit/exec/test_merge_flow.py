@@ -163,6 +163,7 @@ class _Broken:
         self._may_break = may_break
         self._closed = threading.Event()
         self.stuck = threading.Event()
+        self.given = 0
         self.schema, self.metadata = rows.schema, rows.metadata
 
     @property
@@ -170,7 +171,9 @@ class _Broken:
         return self._rows.nbytes
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        yield from islice(self._rows, self._batches)
+        for batch in islice(self._rows, self._batches):
+            self.given += 1
+            yield batch
         if self._error is not None:
             assert self._may_break.wait(PATIENCE_SECONDS), "nobody let the rows break off"
             # A new one: its traceback is to go with it.
@@ -240,7 +243,7 @@ def _breaking(
         cluster.close()
 
 
-BEFORE, AMIDST = 0, 20
+BEFORE, AMIDST, ALL = 0, 20, 1 << 30
 """Batches: 20 of them are ten times what is read before the engine begins."""
 
 
@@ -394,11 +397,16 @@ def test_a_host_that_stops_ends_its_merges() -> None:
 
 @pytest.mark.usefixtures("small_steps")
 def test_a_result_that_is_given_up_ends_its_merge() -> None:
-    with _breaking(AMIDST, None) as (service, peers):
+    with _breaking(ALL, None) as (service, peers), service.execute(PASSING) as result:
+        reading = [batch.num_rows for batch in result]
+        assert peers.broken is not None
+        whole = peers.broken.given
+    with _breaking(ALL, None) as (service, peers):
         result = service.execute(PASSING)
-        assert next(result).num_rows
-        # Nobody reads on, so the host is not asked for more.
-        assert not peers.is_stuck
+        assert next(result).num_rows == reading[0]
+        # Nobody reads on, so the host is not asked for all.
+        assert peers.broken is not None
+        assert peers.broken.given < whole
         result.close()
         assert list(result) == []
 
