@@ -169,15 +169,17 @@ def test_an_error_shows_its_place_in_the_text_as_it_is_written() -> None:
     table = pa.Table.from_batches([], STORE.schema)
     service = QueryService(MemorySource([memory_view(STORE, table)]))
     try:
-        for sql in (
-            "SELECT nothing FROM plays WHERE song = 12345",
-            "SELECT max(song) FROM plays WHERE song = 1 OR x = 2",
-        ):
-            with pytest.raises((InvalidInput, NotFound)) as by_template:
-                service.execute(sql)
-            with pytest.raises((InvalidInput, NotFound)) as written:
-                service.execute(f"{sql}{AS_WRITTEN}")
-            assert by_template.value.message == written.value.message
-            assert by_template.value.position == written.value.position
+        for condition in ("song = 1 OR x = 2", "song = 12345 AND nothing = 4"):
+            sql = f"SELECT max(song) FROM plays WHERE {condition}"
+            by_template, written = _refusal(service, sql), _refusal(service, f"{sql}{AS_WRITTEN}")
+            assert by_template.message == written.message
+            assert by_template.position == written.position
     finally:
         service.close()
+
+
+def _refusal(service: QueryService, sql: str) -> InvalidInput | NotFound:
+    with pytest.raises((InvalidInput, NotFound)) as raised:
+        service.execute(sql)
+    assert isinstance(raised.value, InvalidInput | NotFound)
+    return raised.value
