@@ -30,6 +30,8 @@ WHOLE = -1
 """Block number of the cache entry that holds a key column's blocks joined."""
 _NOWHERE = -1
 """No column has this number."""
+MOST_KNOWN_KEYS = 128
+"""Lists of places in the cache that a segment keeps."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,6 +222,26 @@ class Segment:
         """Several columns of one block."""
         return self._arrays(columns, block, self._context.cache.find_all(self._column_keys(columns, block)))
 
+    def slices(self, columns: Sequence[int], block: int, start: int, stop: int) -> list[pa.Array]:
+        """Several columns of some rows of one block.
+
+        Args:
+            columns: Places of the columns.
+            block: The block.
+            start: The first of the rows, counted in the segment.
+            stop: The one behind the last.
+        """
+        whole, first, length = self._context.key_column, block * self.record.block_rows, stop - start
+        entries = self._context.cache.find_all(self._column_keys(columns, block))
+        return [
+            self.column(column, block).slice(start - first, length)
+            if entry is None
+            else entry.column.slice(start, length)
+            if column == whole
+            else entry.slice(start - first, length)
+            for column, entry in zip(columns, entries, strict=True)
+        ]
+
     def table(self, columns: Sequence[int], block: int, schema: pa.Schema) -> pa.Table:
         """Several columns of one block as a table, which is made once for lookups that come again.
 
@@ -244,6 +266,20 @@ class Segment:
         return table
 
     def _column_keys(self, columns: Sequence[int], block: int) -> Sequence[CacheKey]:
+        """Where columns of a block are in the cache; kept, since the same are asked for again and again."""
+        asked = (block, *columns)
+        known = self._known_keys.get(asked)
+        if known is None:
+            if len(self._known_keys) >= MOST_KNOWN_KEYS:
+                self._known_keys.clear()
+            known = self._known_keys[asked] = self._make_column_keys(columns, block)
+        return known
+
+    @cached_property
+    def _known_keys(self) -> dict[tuple[int, ...], Sequence[CacheKey]]:
+        return {}
+
+    def _make_column_keys(self, columns: Sequence[int], block: int) -> Sequence[CacheKey]:
         whole, partition, numbers = self._context.key_column, self._context.number, self._context.numbers
         return [
             self._whole_key if column == whole else CacheKey(partition, self.id, block, numbers[column])

@@ -169,8 +169,7 @@ def _columns_of(run: Run, places: Sequence[int]) -> list[list[pa.Array]]:
     block_rows = segment.record.block_rows
     found: list[list[pa.Array]] = [[] for _ in places]
     for block in range(run.start // block_rows, (run.stop - 1) // block_rows + 1):
-        first, after = segment.block_span(block)
-        start, length = max(run.start, first) - first, min(run.stop, after) - max(run.start, first)
-        for chunks, column in zip(found, segment.columns(places, block), strict=True):
-            chunks.append(column.slice(start, length))
+        start, stop = max(run.start, block * block_rows), min(run.stop, (block + 1) * block_rows)
+        for chunks, column in zip(found, segment.slices(places, block, start, stop), strict=True):
+            chunks.append(column)
     return found

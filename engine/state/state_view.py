@@ -41,13 +41,7 @@ class _Piece(NamedTuple):
 
     def columns(self, places: Sequence[int]) -> list[pa.Array]:
         """The rows of some columns."""
-        segment = self.entry.segment
-        first, after = segment.block_span(self.block)
-        columns = segment.columns(places, self.block)
-        if (self.start, self.stop) == (first, after):
-            return columns
-        start, length = self.start - first, self.stop - self.start
-        return [column.slice(start, length) for column in columns]
+        return self.entry.segment.slices(places, self.block, self.start, self.stop)
 
     def live_flags(self) -> pa.Array:
         """Which of the rows are live, `uint8`."""
@@ -71,8 +65,8 @@ def _pieces(
         kept = [block for block in kept if may_hold[block]]
     pieces = []
     for block in kept:
-        first, after = segment.block_span(block)
-        pieces.append(_Piece(entry, block, max(first, start), min(after, stop)))
+        first = block * block_rows
+        pieces.append(_Piece(entry, block, max(first, start), min(first + block_rows, stop)))
     return pieces
 
 
