@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 import pyarrow as pa
 
-from engine.duckdb.deadline import Deadline
+from engine.duckdb.deadline import NO_DEADLINE, Deadline
 from engine.errors import LivestateError
 from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.plans import RowsPlan
@@ -194,16 +194,18 @@ class StatementCache:
         """
         found = self._templates.get(template)
         if not (isinstance(found, _NoLookup) and found.tables is tables):
-            self._templates.put(template, _lookup_of(template, literals, tables) or _NoLookup(tables))
+            self._templates.put(template, self._lookup_of(template, literals, tables) or _NoLookup(tables))
 
-
-def _lookup_of(template: str, literals: int, tables: Tables) -> ReadyStatement | None:
-    try:
-        made = ready_statement(lift(template, "duckdb", lists=False), "duckdb", tables)
-    except LivestateError:
-        return None
-    slots = made.bound.parameters
-    lookup = isinstance(made.plan, RowsPlan) and made.plan.predicate is not None
-    typed = len(slots) == literals and all(slot.type is not None for slot in slots)
-    plain = made.bound.statement_class is StatementClass.QUERY and not made.bound.reads_time
-    return made if plain and lookup and typed and not made.computed else None
+    def _lookup_of(self, template: str, literals: int, tables: Tables) -> ReadyStatement | None:
+        try:
+            made = ready_statement(lift(template, "duckdb", lists=False), "duckdb", tables)
+            slots = made.bound.parameters
+            lookup = isinstance(made.plan, RowsPlan) and made.plan.predicate is not None
+            typed = len(slots) == literals and all(slot.type is not None for slot in slots)
+            plain = made.bound.statement_class is StatementClass.QUERY and not made.bound.reads_time
+            if not (plain and lookup and typed) or made.computed:
+                return None
+            self._names.check_syntax(made.bound.source, 0, NO_DEADLINE)
+        except LivestateError:
+            return None
+        return made
