@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -221,9 +222,9 @@ class QueryService:
                 rebound = self._prepared.rebind_for_epochs(request)
                 return _catalog_result(describe_schema(self._prepared.query_schema(rebound)))
             case StatementClass.EXPLAIN:
-                return _catalog_result(plan_text(self._explain(request)))
+                return _explain_result(request, self._explain(request))
             case StatementClass.EXPLAIN_ANALYZE:
-                return _catalog_result(plan_text(self._explain(request) + self._analyze(request)))
+                return _explain_result(request, self._explain(request) + self._analyze(request))
             case _:
                 # 4. Bound statement → route → fragments → executor, here or there → merge → batches.
                 return self._coordinator.answer(self._query_of(request)).result
@@ -480,6 +481,10 @@ def _spill_directory(options: QueryOptions) -> SpillDirectory | None:
     if options.spill_directory is None or not options.spill_limit_bytes:
         return None
     return SpillDirectory(options.spill_directory, options.spill_limit_bytes)
+
+
+def _explain_result(request: Request, lines: list[str]) -> QueryResult:
+    return _catalog_result(plan_text([json.dumps(lines)] if request.statement.bound.is_json else lines))
 
 
 def _catalog_result(table: pa.Table) -> QueryResult:

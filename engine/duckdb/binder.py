@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import duckdb
 import pyarrow as pa
 
 from engine.duckdb.database import open_database
 from engine.duckdb.deadline import NO_DEADLINE, Deadline, hold_lock
-from engine.duckdb.engine_errors import NotBoundError, read_failure
-from engine.duckdb.growth import needs_worker
+from engine.duckdb.engine_errors import Failure, NotBoundError, read_failure
+from engine.duckdb.growth import MAX_TEXT, needs_worker
 from engine.duckdb.results import check_types, known_type, result_schema
 from engine.duckdb.worker_messages import BindJob, encode_rows
 from engine.duckdb.worker_pool import WorkerPool, bound_columns
@@ -23,6 +24,7 @@ from engine.scan import LIVE_COLUMN
 from engine.sql.bind import CATALOG, SCHEMA, StoreReference
 
 MEMORY_BYTES = 64 << 20
+_EXPLAIN = "EXPLAIN "
 _ROW_NUMBER = "rowid"
 """A column that the engine's tables have by themselves, and scans have not. (Columns that a text does not
 name change nothing.)
@@ -97,6 +99,61 @@ class Binder:
                 if read_failure(error).is_fatal:
                     self._open()
                 raise NotBoundError(str(error)) from error
+
+    def syntax_failure(self, sql: str, deadline: Deadline) -> Failure | None:
+        """What the engine's parser says against a text.
+
+        Args:
+            sql: The text.
+            deadline: When the statement must end.
+
+        Returns:
+            The failure; None where the parser takes it, or it is too long to be read here.
+        """
+        if len(sql) > MAX_TEXT:
+            return None
+        with hold_lock(self._lock, deadline):
+            try:
+                self._database.extract_statements(sql)
+            except duckdb.Error as error:
+                return self._failure(error)
+        return None
+
+    def binding_failure(
+        self,
+        sql: str,
+        tables: Mapping[str, pa.Schema],
+        values: Sequence[object] | Mapping[str, object],
+        deadline: Deadline,
+    ) -> Failure | None:
+        """What the engine says in full against a query that `columns` did not bind.
+
+        Args:
+            sql: As there, and so are all others.
+            tables: Its tables.
+            values: Values of its parameters.
+            deadline: When the statement must end.
+
+        Returns:
+            The failure; None where it is bound, or could take more than this process can bound.
+        """
+        if self._workers is not None and needs_worker(sql):
+            return None
+        with hold_lock(self._lock, deadline):
+            try:
+                self._create(tables)
+                self._database.execute(f"{_EXPLAIN}{sql}", values or None).fetchall()
+            except duckdb.Error as error:
+                failure = self._failure(error)
+                start = None if failure.start is None else failure.start - len(_EXPLAIN)
+                return replace(failure, start=start)
+        return None
+
+    def _failure(self, error: duckdb.Error) -> Failure:
+        failure = read_failure(error)
+        if failure.is_fatal:
+            self._open()
+        return failure
 
     def schema(self, columns: Sequence[ReadColumn]) -> pa.Schema:
         """The schema of a result with columns of the engine.

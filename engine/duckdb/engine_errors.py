@@ -61,6 +61,7 @@ class Failure:
         name: What it names; empty if it names nothing.
         start: Where in the engine's statement it is; None if that is not known.
         length: Characters of the statement that it is about.
+        entry: What does not exist where `subtype` is `MISSING_ENTRY`, such as `Scalar Function`.
     """
 
     kind: str
@@ -69,6 +70,7 @@ class Failure:
     name: str = ""
     start: int | None = None
     length: int = 0
+    entry: str = ""
 
     @property
     def is_fatal(self) -> bool:
@@ -119,9 +121,9 @@ def read_failure(error: Exception) -> Failure:
 
 
 def _parse_report(report: Mapping[str, object]) -> Failure:
-    kind, message, subtype, name = (
+    kind, message, subtype, name, entry = (
         str(report.get(field, ""))
-        for field in ("exception_type", "exception_message", "error_subtype", "name")
+        for field in ("exception_type", "exception_message", "error_subtype", "name", "type")
     )
     location = str(report.get("location", "")).strip("[]").split(",")
     start, length = (
@@ -129,7 +131,7 @@ def _parse_report(report: Mapping[str, object]) -> Failure:
         if len(location) == 2 and all(part.isdigit() for part in location)
         else (None, 0)
     )
-    return Failure(kind.replace(" ", "").lower(), message, subtype, name, start, length)
+    return Failure(kind.replace(" ", "").lower(), message, subtype, name, start, length, entry)
 
 
 def error_of(

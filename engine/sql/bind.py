@@ -7,7 +7,7 @@ can touch at most.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -27,6 +27,10 @@ from engine.sql.versions import HISTORY, NO_MOMENTS, Moments, add_time_columns, 
 
 CATALOG = "livestate"
 SCHEMA = "main"
+_SESSION_VALUES = frozenset(
+    {"user", "current_user", "session_user", "current_role", "current_catalog", "current_schema"}
+)
+"""Functions that the engine calls without brackets, and that no statement may call."""
 _TABLE_PARTS = frozenset({"this", "db", "catalog", "alias", "joins", "sample", "pivots"})
 
 
@@ -84,6 +88,7 @@ class BoundStatement:
         parameters: Parameters in the order of their numbers.
         list_schemas: Columns of the long literal lists that the tree reads as tables, by name.
         described: The store that DESCRIBE names.
+        is_json: Whether an EXPLAIN is to be one JSON value.
         reads_time: Whether the tree reads the statement's time: as one more parameter, the last one, which no
             client sees.
     """
@@ -95,6 +100,7 @@ class BoundStatement:
     parameters: tuple[ParameterSlot, ...] = ()
     list_schemas: Mapping[str, pa.Schema] = field(default_factory=dict)
     described: StoreDefinition | None = None
+    is_json: bool = False
     reads_time: bool = False
 
     @property
@@ -186,6 +192,7 @@ def bind(
         if is_held:
             read_at(table, references[-1].alias, definition, moment)
     _drop_schema_qualifiers(parsed.tree, references)
+    _refuse_values_of_sessions(parsed.source, parsed.tree, references)
     parameters = bind_parameters(parsed.source, parsed.tree, references)
     reads_time = bind_statement_time(parsed.tree, len(parameters) + 1)
     return BoundStatement(
@@ -195,8 +202,32 @@ def bind(
         tuple(references),
         parameters,
         listed,
+        is_json=parsed.is_json,
         reads_time=reads_time,
     )
+
+
+def _refuse_values_of_sessions(
+    source: SourceText, tree: exp.Expr, references: Sequence[StoreReference]
+) -> None:
+    """Refuse names that the engine takes for functions of its session where no column has such a name."""
+    columns = [column for column in tree.find_all(exp.Column) if _names_session(column)]
+    if not columns:
+        return
+    known = {name.lower() for reference in references for name in reference.definition.schema.names}
+    for node in tree.find_all(exp.Identifier, exp.Literal):
+        if not isinstance(node.parent, exp.Column):
+            known.add(node.name.lower())
+    for column in columns:
+        if column.name.lower() not in known:
+            raise source.error(
+                f"The function {column.name} is not allowed: it reaches beyond its arguments.",
+                offset_of(column),
+            )
+
+
+def _names_session(column: exp.Column) -> bool:
+    return not column.table and column.name.lower() in _SESSION_VALUES
 
 
 class _StoreNames:

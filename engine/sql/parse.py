@@ -9,6 +9,7 @@ from enum import Enum
 
 from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError, TokenError
+from sqlglot.tokenizer_core import Token, TokenType
 
 from engine.errors import InvalidInput, LimitExceeded, LivestateError, Unsupported
 from engine.sql.functions import TABLE_FUNCTIONS, function_name, is_refused
@@ -44,7 +45,15 @@ _READS = (
     "(",
 )
 _WORD = re.compile(r"[A-Za-z_]+|\S")
-_EXPLAIN = re.compile(r"EXPLAIN(?:\s+(ANALYZE|ANALYSE)\b)?(?=\s|\()", re.IGNORECASE)
+_EXPLAIN_OPTION = r"\s*(?:ANALY[ZS]E|FORMAT\s+\w+)\s*"
+EXPLAIN = re.compile(
+    rf"EXPLAIN(?:\s*\((?P<options>{_EXPLAIN_OPTION}(?:,{_EXPLAIN_OPTION})*)\)|\s+(?P<analyze>ANALY[ZS]E)\b)?"
+    r"(?=\s|\()",
+    re.IGNORECASE,
+)
+"""How an EXPLAIN begins, up to what it explains."""
+_FORMAT = re.compile(r"FORMAT\s+(\w+)", re.IGNORECASE)
+_FORMATS = ("DEFAULT", "TEXT", "JSON")
 _SHOW = re.compile(r"SHOW\s+(TABLES|STORES|HOSTS)\s*;?\s*", re.IGNORECASE)
 _STRING = re.compile(r"'[^']*+'")
 _HEX_DIGITS = re.compile(r"(?:[0-9A-Fa-f]{2})*")
@@ -95,11 +104,13 @@ class ParsedStatement:
         source: The text of `tree`, for places in errors.
         tree: The query (SELECT, VALUES, set operation, SUMMARIZE) or the table to describe; None for SHOW.
             Never changed.
+        is_json: Whether an EXPLAIN is to be one JSON value.
     """
 
     statement_class: StatementClass
     source: SourceText
     tree: exp.Expr | None
+    is_json: bool = False
 
 
 def parse(lifted: LiftedText, dialect: str) -> ParsedStatement:
@@ -121,9 +132,9 @@ def parse(lifted: LiftedText, dialect: str) -> ParsedStatement:
     begin = blanks_end(source.text, 0)
     if show := _SHOW.fullmatch(source.text, begin):
         return ParsedStatement(StatementClass(f"show {show[1].lower()}"), source, None)
-    statement_class, body = StatementClass.QUERY, source.text
-    if explain := _EXPLAIN.match(body, begin):
-        statement_class = StatementClass.EXPLAIN_ANALYZE if explain[1] else StatementClass.EXPLAIN
+    statement_class, body, is_json = StatementClass.QUERY, source.text, False
+    if explain := EXPLAIN.match(body, begin):
+        statement_class, is_json = _explain_class(source, explain)
         # Blanks keep the places of what follows.
         body = " " * explain.end() + body[explain.end() :]
     _check_characters(source)
@@ -135,7 +146,18 @@ def parse(lifted: LiftedText, dialect: str) -> ParsedStatement:
             raise Unsupported("EXPLAIN of DESCRIBE is not supported: explain the query itself.")
         statement_class, tree = StatementClass.DESCRIBE, tree.this
     _check_tree(source, tree)
-    return ParsedStatement(statement_class, source, tree)
+    return ParsedStatement(statement_class, source, tree, is_json)
+
+
+def _explain_class(source: SourceText, found: re.Match[str]) -> tuple[StatementClass, bool]:
+    """What an EXPLAIN asks for, and whether as JSON."""
+    options = found["options"] or ""
+    format_name = _FORMAT.search(options)
+    if format_name is not None and format_name[1].upper() not in _FORMATS:
+        raise Unsupported(f"EXPLAIN has no format {format_name[1]}: there are TEXT and JSON.")
+    is_json = format_name is not None and format_name[1].upper() == "JSON"
+    analyzes = found["analyze"] is not None or "analy" in options.lower()
+    return (StatementClass.EXPLAIN_ANALYZE if analyzes else StatementClass.EXPLAIN), is_json
 
 
 def _check_characters(source: SourceText) -> None:
@@ -201,7 +223,18 @@ def _tree(source: SourceText, body: str, dialect: str) -> exp.Expr:
     if len(statements) > 1 or isinstance(statements[0], exp.Block):
         raise Unsupported("One statement at a time: send each on its own.")
     _check_depth(statements[0])
+    _check_lambdas(source, tokens if dialect == "duckdb" else (), statements[0])
     return _balance_conditions(_write_out_literals(source, statements[0]))
+
+
+def _check_lambdas(source: SourceText, tokens: Sequence[Token], tree: exp.Expr) -> None:
+    """Refuse lambdas with an arrow, as the engine does; the parser reads both forms alike."""
+    arrows = [token for token in tokens if token.token_type is TokenType.ARROW]
+    if not arrows:
+        return
+    named = sum(token.text.lower() == "lambda" for token in tokens)
+    if sum(1 for _ in tree.find_all(exp.Lambda)) > named:
+        raise source.error("Write a lambda as lambda x: x + 1, without an arrow.", arrows[0].start)
 
 
 def _check_depth(tree: exp.Expr) -> None:
@@ -222,8 +255,12 @@ def _check_depth(tree: exp.Expr) -> None:
 
 def _write_out_literals(source: SourceText, tree: exp.Expr) -> exp.Expr:
     """A tree with functions in place of DuckDB's literals and operators that sqlglot does not write."""
-    for node in list(tree.find_all(exp.Cast, exp.HexString)):
-        if isinstance(node, exp.HexString):
+    for node in list(tree.find_all(exp.Cast, exp.HexString, exp.Kwarg)):
+        if isinstance(node, exp.Kwarg):
+            if isinstance(node.parent, exp.Struct):
+                name = exp.to_identifier(node.name, quoted=True)
+                node.replace(exp.PropertyEQ(this=name, expression=node.expression))
+        elif isinstance(node, exp.HexString):
             if not _HEX_DIGITS.fullmatch(str(node.this)):
                 raise source.error(
                     (

@@ -279,10 +279,12 @@ class _Counts:
 def _factorials_as_casts(tokens: Sequence[Token]) -> list[Token]:
     """Tokens in which a `!` behind an operand is a cast: it binds as closely."""
     made: list[Token] = []
-    for token in tokens:
+    for token, following in zip(tokens, [*tokens[1:], None], strict=True):
         if (
             token.token_type is TokenType.NOT
             and token.text == "!"
+            # `!~` and `!~~` are operators of their own.
+            and not (following is not None and following.start == token.end + 1 and following.text[0] == "~")
             and made
             and made[-1].token_type in _VALUES
         ):

@@ -1,8 +1,10 @@
-"""The names that DuckDB gives to a result's columns, over tables that are called as the stores are.
+"""What DuckDB says of a text over tables that are called as the stores are: the names that it gives to the
+result's columns, or that it refuses the text.
 
 What runs is another text than the user's: it is generated, reads scans, and casts parameters. Names that the
-engine makes out of its expressions would show all that. So the user's own text is bound, never run, over
-empty tables in a database that has nothing else.
+engine makes out of its expressions would show all that; and sqlglot reads more than DuckDB does, and writes
+it so that DuckDB takes it. So the user's own text is bound, never run, over empty tables in a database that
+has nothing else.
 """
 
 from __future__ import annotations
@@ -15,17 +17,24 @@ import pyarrow as pa
 
 from engine.duckdb.binder import Binder
 from engine.duckdb.deadline import Deadline
-from engine.duckdb.engine_errors import NotBoundError
+from engine.duckdb.engine_errors import Failure, NotBoundError
+from engine.duckdb.growth import needs_worker
 from engine.errors import InvalidInput
 from engine.plan.arguments import suggested_types
 from engine.sql.bind import BoundStatement
+from engine.sql.diagnose import diagnose
 from engine.sql.lexer import blanks_end
 from engine.sql.output_names import has_derived_names
-from engine.sql.parse import StatementClass
+from engine.sql.parse import EXPLAIN, StatementClass
 from engine.sql.read_columns import has_columns_of_rows
+from engine.sql.text import SourceText
+from engine.sql.versions import HISTORY
 
 _log = logging.getLogger(__name__)
 _DESCRIBE = re.compile(r"(?:DESCRIBE|DESC)\b", re.IGNORECASE)
+_DOUBTFUL = re.compile(r"[(!~@^#|&]|<=>|::")
+"""Calls of functions, types and operators, of which sqlglot knows some that DuckDB does not."""
+_NAMED = (StatementClass.QUERY, StatementClass.DESCRIBE)
 
 
 class ColumnNames:
@@ -47,34 +56,63 @@ class ColumnNames:
             deadline: When the statement must end.
 
         Returns:
-            The names; None where those that the engine gives will do, or DuckDB does not take the text as it
-            stands.
+            The names; None where those that the engine gives will do.
+
+        Raises:
+            LivestateError: DuckDB refuses the text, whatever sqlglot makes of it.
         """
-        if (
-            dialect != "duckdb"
-            or bound.statement_class not in (StatementClass.QUERY, StatementClass.DESCRIBE)
-            or not has_derived_names(bound.tree)
-            or has_columns_of_rows(bound.tree)
-        ):
+        if dialect != "duckdb" or bound.tree is None:
             return None
-        described = (
-            _DESCRIBE.match(bound.source.text, blanks_end(bound.source.text, 0))
-            if bound.statement_class is StatementClass.DESCRIBE
-            else None
-        )
-        text = bound.source.text[described.end() :] if described else bound.source.text
-        tables = _tables(bound)
-        if tables is None:
+        begin = blanks_end(bound.source.text, 0)
+        prefix = EXPLAIN.match(bound.source.text, begin) or _DESCRIBE.match(bound.source.text, begin)
+        start = prefix.end() if prefix else 0
+        text = bound.source.text[start:]
+        self.check_syntax(bound.source, start, deadline)
+        tables = None if has_columns_of_rows(bound.tree) else _tables(bound)
+        is_named = bound.statement_class in _NAMED and has_derived_names(bound.tree)
+        is_doubtful = _DOUBTFUL.search(text) is not None and not needs_worker(text)
+        if tables is None or not (is_named or is_doubtful):
             return None
         for value_of in (_null, _sample) if bound.parameters else (_null,):
             try:
-                return tuple(
-                    column.name
-                    for column in self._binder.columns(text, tables, _values(bound, value_of), deadline)
-                )
+                columns = self._binder.columns(text, tables, _values(bound, value_of), deadline)
+                return tuple(column.name for column in columns) if is_named else None
             except (NotBoundError, InvalidInput) as error:
                 _log.debug("A text is not bound as it stands: %s", error)
+        failure = self._binder.binding_failure(text, tables, _values(bound, _null), deadline)
+        if failure is not None and _is_final(failure, bound):
+            place = failure.start or 0
+            near = text[place : place + failure.length]
+            raise diagnose(bound, failure.message, failure.name, near, failure.subtype)
         return None
+
+    def check_syntax(self, source: SourceText, start: int, deadline: Deadline) -> None:
+        """See that DuckDB's parser takes a text, too.
+
+        Args:
+            source: The text.
+            start: Where its query begins.
+            deadline: When the statement must end.
+
+        Raises:
+            InvalidInput: It does not.
+        """
+        failure = self._binder.syntax_failure(source.text[start:], deadline)
+        if failure is not None:
+            offset = None if failure.start is None else start + failure.start
+            message = failure.message.split("\n", 1)[0]
+            raise source.error(f"{message[:1].upper()}{message[1:]}.", offset)
+
+
+def _is_final(failure: Failure, bound: BoundStatement) -> bool:
+    """Whether DuckDB's refusal of a text is about the text, and not about what stands in for what it reads:
+    values of parameters that are not known yet, lists that were lifted, and a schema for histories.
+    """
+    if failure.subtype == "MISSING_ENTRY":
+        return failure.entry not in ("", "Table", "Schema", "Catalog")
+    reads_history = any(reference.table[0] == HISTORY for reference in bound.references)
+    stands_in = bound.parameters or bound.list_schemas or reads_history
+    return failure.kind in ("binder", "catalog") and not stands_in
 
 
 def _tables(bound: BoundStatement) -> Mapping[str, pa.Schema] | None:

@@ -183,7 +183,7 @@ def test_a_text_that_the_engine_refuses_at_first_is_tried_with_the_same_stores(
     service, switch = asked
     switch({"plays": "new plays"})
     assert rows(service, "SELECT plays FROM plays WHERE n = 5") == [({"country": "de", "song": 1, "n": 5},)]
-    assert rows(service, "SELECT COLUMNS(c -> c = 'country') FROM plays WHERE n = 5") == [("de",)]
+    assert rows(service, "SELECT COLUMNS(lambda c: c = 'country') FROM plays WHERE n = 5") == [("de",)]
 
 
 def test_a_store_called_as_a_name_that_was_switched_is_read_by_its_own_name_elsewhere(

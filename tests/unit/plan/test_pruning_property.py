@@ -350,7 +350,7 @@ def queries(draw: st.DrawFn) -> str:
                 [
                     *("*", "a, b", "b, count(*) AS n", "a AS k, f, s", "r.a, r.*", "sum(i) AS n, min(s)"),
                     "count(*), count(s), sum(i) AS n, sum(d), sum(u), min(y), max(t) AS t_, max(s)",
-                    "sum(f) AS f_, min(d), max(z), count(x), max(i), sum(a)",
+                    "max(f) AS f_, min(d), max(z), count(x), max(i), sum(a)",
                 ]
             )
         )

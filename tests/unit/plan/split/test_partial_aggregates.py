@@ -43,7 +43,7 @@ percentile_cont(0.5) WITHIN GROUP (ORDER BY y DESC); percentile_disc(0.25) WITHI
 percentile_cont(0.5) WITHIN GROUP (ORDER BY y) FILTER (WHERE p)
 entropy(v); kurtosis(y); kurtosis_pop(y); skewness(s); mad(y); histogram(v); histogram(i, [0, 10]); histogram_exact(s, [0, 1])
 1 + sum(i) * 2 - count(*); coalesce(sum(i), 0) / count(*); round(avg(d), 2); sum(i) > 3 AND bool_or(p); [min(i), max(i)]; {'a': min(i), 'b': max(v)}
-list_transform(list(s ORDER BY s), z -> z + 1)
+list_transform(list(s ORDER BY s), lambda z: z + 1)
 """
 CALLS = [call.strip() for line in AGGREGATES.strip().splitlines() for call in line.split(";") if call.strip()]
 

@@ -26,7 +26,7 @@ RESOLVED = [
     "SELECT 7 AS seven, genre, count(*) FROM songs GROUP BY 1, 2 ORDER BY 2 NULLS FIRST",
     "SELECT 7 AS seven, count(*) AS n FROM empty GROUP BY 1",
     "SELECT label.year, s.label.name, label['name'], tags[1] FROM songs s",
-    "SELECT list_filter(list_transform(tags, x -> x || title), x -> x <> 'x') FROM songs",
+    "SELECT list_filter(list_transform(tags, lambda x: x || title), lambda x: x <> 'x') FROM songs",
     "SELECT rank() OVER w, sum(song) OVER w FROM songs WINDOW w AS (PARTITION BY genre ORDER BY song)",
     "SELECT DISTINCT ON (g) genre AS g, song FROM songs ORDER BY g, song DESC",
     "SELECT DISTINCT genre % 2 AS p FROM songs ORDER BY genre % 2",

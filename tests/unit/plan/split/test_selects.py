@@ -86,7 +86,7 @@ def test_hosts_answer_alone(runner: SplitRunner, sql: str) -> None:
             "FROM genres)) SELECT sum(n) FROM up"
         ),
         "FROM (PIVOT songs ON genre USING count(*) GROUP BY title) ORDER BY title",
-        "SELECT song, list_transform(tags, x -> x || song) FROM songs ORDER BY song LIMIT 3",
+        "SELECT song, list_transform(tags, lambda x: x || song) FROM songs ORDER BY song LIMIT 3",
     ],
 )
 def test_hosts_do_not_answer_alone(runner: SplitRunner, sql: str) -> None:

@@ -54,7 +54,7 @@ def test_a_query_without_clauses_leaves_the_query_as_it_is() -> None:
         ),
         (
             "WITH c AS (VALUES (1, 'a'), (2, NULL)) SELECT * EXCLUDE (x) FROM c UNION ALL BY NAME SELECT "
-            "list_transform(l, x -> x + 1) FROM t"
+            "list_transform(l, lambda x: x + 1) FROM t"
         ),
     ],
 )

@@ -1,0 +1,168 @@
+"""Small statements of the whole grammar: what plain DuckDB answers over all rows, livestate answers alike,
+and what DuckDB refuses, livestate refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from engine.duckdb.results import check_types, conversion, result_schema
+from engine.errors import Defect, LivestateError
+from engine.model.schema import define_store
+from engine.service import QueryService
+from tests.sql.small_statements import SMALL_STATEMENTS
+from tests.support.local_cluster import SMALL
+from tests.support.memory_source import MemorySource, memory_view
+from tests.support.oracle import sorted_rows
+
+TABLES = {
+    "t": pa.table(
+        {
+            "a": pa.array([1, 2, 3, 4], pa.int64()),
+            "b": ["x", "y", "x", None],
+            "n": pa.array([10, None, 30, 40], pa.int32()),
+        }
+    ),
+    "u": pa.table({"a": pa.array([2, 3, 5], pa.int64()), "c": ["p", "x", None]}),
+}
+_SESSION = "what a session or the catalogue of the engine says is not told"
+_UNKNOWN_FORM = "sqlglot does not know the form, and so it is refused"
+_OWN_FORM = "livestate has a form of its own"
+DIFFERENT = {
+    "SELECT .5 AS v": "a literal 0.5, a DECIMAL of one more digit",
+    "SELECT JSON '{\"a\": 1}' AS v": "the text of JSON without blanks",
+    "SELECT (1,) AS v": "a bracket, no row",
+    "SELECT DATE_ADD(DATE '2024-01-01', 1)": "a TIMESTAMP of the same day",
+    "SELECT OPERATOR(-) 2 AS v": _UNKNOWN_FORM,
+    "SELECT 1::FLOAT(3) AS v": _UNKNOWN_FORM,
+    "SELECT n FROM t ORDER BY n ASCENDING": _UNKNOWN_FORM,
+    "; SELECT a FROM t": _UNKNOWN_FORM,
+    "WITH x AS (SELECT 1), SELECT * FROM x": _UNKNOWN_FORM,
+    "PIVOT t ON b USING sum(a) AS s, count(*) AS c GROUP BY n ORDER BY n": _UNKNOWN_FORM,
+    "PIVOT_WIDER t ON b USING sum(a)": _UNKNOWN_FORM,
+    "PIVOT_LONGER t ON a, n INTO NAME k VALUE v": _UNKNOWN_FORM,
+    "SELECT 1 AS select": _UNKNOWN_FORM,
+    "SELECT `a` FROM t": _UNKNOWN_FORM,
+    "FROM (SUMMARIZE t)": _UNKNOWN_FORM,
+    "FROM (DESCRIBE t)": "DESCRIBE stands alone",
+    "SELECT main.abs(-1) AS v": "functions are called by their names alone",
+    "SUMMARIZE 't'": "a store is named without quotation marks",
+    "SELECT a FROM t AT (VERSION => 1)": "the same as AS OF EPOCH",
+    **dict.fromkeys(
+        (
+            "SELECT version() IS NULL AS v",
+            "SUMMARIZE 'duckdb_databases'",
+            "SUMMARIZE 'sqlite_master'",
+            "SELECT user",
+            "SELECT current_user",
+            "SELECT session_user",
+            "SELECT current_role",
+            "SELECT current_catalog",
+            "SELECT current_schema",
+            "SELECT * FROM duckdb_databases",
+            "SELECT * FROM sqlite_master",
+            "SELECT * FROM pg_catalog.pg_tables",
+            "SELECT * FROM information_schema.tables",
+            "SELECT * FROM duckdb_tables()",
+            "SHOW ALL TABLES",
+        ),
+        _SESSION,
+    ),
+    "SHOW t": _OWN_FORM,
+}
+"""Deliberate differences, and why; docs/sql.md names them."""
+_TOLD_APART = ("EXPLAIN", "DESC", "SHOW")
+"""Statements whose answers are livestate's own."""
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[QueryService]:
+    views = [memory_view(define_store(name, rows.schema, ["a"]), rows) for name, rows in TABLES.items()]
+    found = QueryService(MemorySource(views), SMALL)
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def plain() -> Iterator[duckdb.DuckDBPyConnection]:
+    options: dict[str, str | bool | int | float | list[str]] = {
+        "python_enable_replacements": "false",
+        "enable_external_access": "false",
+    }
+    with duckdb.connect(":memory:", config=options) as connection:
+        for statement in ("SET TimeZone = 'UTC'", "ATTACH ':memory:' AS livestate", "USE livestate"):
+            connection.execute(statement)
+        for name, rows in TABLES.items():
+            connection.register("__rows", rows)
+            connection.execute(f"CREATE TABLE {name} AS SELECT * FROM __rows")
+            connection.unregister("__rows")
+        yield connection
+
+
+def _plain_answer(connection: duckdb.DuckDBPyConnection, sql: str) -> pa.Table | None:
+    """What DuckDB answers; None where it refuses, or the answer is of a type that no client can read."""
+    try:
+        if len(connection.extract_statements(sql)) != 1 and "PIVOT" not in sql:
+            return None
+        relation = connection.sql(sql)
+        check_types(relation.columns, list(map(str, relation.types)))
+        rows = relation.to_arrow_table()
+        schema = result_schema(rows.schema)
+    except (duckdb.Error, LivestateError):
+        return None
+    convert = conversion(rows.schema, schema)
+    return pa.Table.from_batches([convert(batch) for batch in rows.to_batches()], schema)
+
+
+def _answer(service: QueryService, sql: str) -> pa.Table | LivestateError:
+    try:
+        with service.execute(sql) as result:
+            return result.read_all()
+    except LivestateError as error:
+        return error
+
+
+def _rows(table: pa.Table) -> object:
+    try:
+        return sorted_rows(table)
+    except OverflowError:
+        # Dates that Python does not know.
+        return table.to_string()
+
+
+def _difference(service: QueryService, connection: duckdb.DuckDBPyConnection, sql: str) -> str | None:
+    wanted, found = _plain_answer(connection, sql), _answer(service, sql)
+    if isinstance(found, Defect):
+        return f"a defect: {found.message}"
+    if isinstance(found, LivestateError):
+        return None if wanted is None else f"refused: {found.message}"
+    if wanted is None:
+        return "answered, though DuckDB refuses it"
+    if sql.startswith(_TOLD_APART):
+        return None
+    if wanted.schema != found.schema:
+        return f"columns {found.schema.to_string()} instead of {wanted.schema.to_string()}"
+    return None if _rows(wanted) == _rows(found) else f"rows {_rows(found)} instead of {_rows(wanted)}"
+
+
+@pytest.mark.parametrize("sql", [each for each in SMALL_STATEMENTS if each not in DIFFERENT])
+def test_both_answer_the_same_or_refuse(
+    service: QueryService, plain: duckdb.DuckDBPyConnection, sql: str
+) -> None:
+    for _ in range(2):
+        # Kept texts are not judged again.
+        difference = _difference(service, plain, sql)
+        assert difference is None, f"{sql}: {difference}"
+
+
+@pytest.mark.parametrize("sql", DIFFERENT)
+def test_deliberate_differences_are_differences(
+    service: QueryService, plain: duckdb.DuckDBPyConnection, sql: str
+) -> None:
+    """Else a line in `DIFFERENT`, and in the docs, is not true any more."""
+    assert sql in SMALL_STATEMENTS
+    assert _difference(service, plain, sql) is not None
