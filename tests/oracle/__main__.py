@@ -9,6 +9,7 @@ import os
 import sys
 import time
 
+from tests.oracle.metamorphic import RELATIONS
 from tests.oracle.run import Plan, print_progress, run
 from tests.oracle.systems import cluster_system, split_system
 
@@ -37,10 +38,25 @@ def main() -> int:
         default=os.cpu_count() or 1,
         help="how many processes share the work; by default one a core",
     )
+    parser.add_argument("--partitions", type=int, help="how many partitions each store has")
+    parser.add_argument(
+        "--metamorphic",
+        nargs="?",
+        type=int,
+        const=len(RELATIONS),
+        default=0,
+        metavar="WAYS",
+        help="ask each query in so many other ways, too, that must not matter; by default in all that apply",
+    )
+    parser.add_argument(
+        "--layouts", action="store_true", help="ask each query of 1 or 3 hosts and 1, 5 or 64 partitions, too"
+    )
     parser.add_argument(
         "--no-shrink", action="store_true", help="do not look for smaller queries that differ"
     )
     options = parser.parse_args()
+    if options.metamorphic and options.system != "cluster":
+        parser.error("--metamorphic needs a whole cluster")
     first = options.seed if options.seed is not None else time.time_ns() // 1_000_000_000 * 1000
     plan = Plan(
         first=first if options.replay is None else options.replay,
@@ -50,6 +66,9 @@ def main() -> int:
         most_findings=options.most_findings,
         shrink=not options.no_shrink,
         processes=1 if options.replay is not None else options.processes,
+        relations=options.metamorphic,
+        partitions=options.partitions,
+        layouts=options.layouts,
     )
     print(f"seeds from {plan.first}", file=sys.stderr)
     stats = run(

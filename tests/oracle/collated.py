@@ -13,7 +13,7 @@ from tests.oracle.relations import Relation
 from tests.oracle.selects import Query
 from tests.oracle.values import WORDS
 
-_COLLATIONS = {
+COLLATIONS = {
     "NOCASE": "lower({})",
     "NOACCENT": "strip_accents({})",
     "NOCASE.NOACCENT": "lower(strip_accents({}))",
@@ -31,6 +31,7 @@ class _Collated:
         keys: Names of the columns of the key.
         columns: These columns.
         folded: `n` as a text that is the same for equal values.
+        fold: How any text is made such a text.
         store: The store.
     """
 
@@ -38,11 +39,17 @@ class _Collated:
     keys: Sequence[str]
     columns: tuple[Expression, ...]
     folded: str
+    fold: str
     store: Relation
 
 
 def collated_query(
-    random: Random, used: set[str], store: Callable[[], Relation], condition: Callable[[Relation], str]
+    random: Random,
+    used: set[str],
+    store: Callable[[], Relation],
+    condition: Callable[[Relation], str],
+    *,
+    folds: bool = False,
 ) -> Query | None:
     """A query over a collated column of a derived table or a common table expression.
 
@@ -51,21 +58,24 @@ def collated_query(
         used: Features that were used; added to.
         store: Makes a store under an alias of its own.
         condition: Makes a condition on a store's rows.
+        folds: All texts are folded already, so that the collation says nothing.
 
     Returns:
         The query; None if the stores that chance took have no texts.
     """
-    found, other = _collated(random, store(), condition), store()
+    found, other = _collated(random, store(), condition, folds=folds), store()
     others = [column.sql for column in other.columns if column.family is Family.TEXT]
     if found is None or not others:
         return None
     used.add("collation")
     rows, body = ("z", found.sql) if random.random() < 0.3 else (f"({found.sql})", None)
     other_text = random.choice(others)
+    word = text_literal(random.choice(WORDS))
+    if folds:
+        other_text, word = found.fold.format(other_text), found.fold.format(word)
     others_rows = f"(SELECT {other_text} FROM {other.sql})"
     keys = ", ".join(f"d.{key}" for key in found.keys)
     most = random.choice(("min", "max"))
-    word = text_literal(random.choice(WORDS))
     texts: tuple[tuple[str, tuple[Expression, ...]], ...] = (
         (
             f"SELECT {found.folded} AS x, count(*) AS many FROM {rows} AS d GROUP BY n, {found.folded}",
@@ -127,14 +137,19 @@ def _text(name: str) -> Expression:
     return Expression(name, Family.TEXT, name=name)
 
 
-def _collated(random: Random, store: Relation, condition: Callable[[Relation], str]) -> _Collated | None:
+def _collated(
+    random: Random, store: Relation, condition: Callable[[Relation], str], *, folds: bool
+) -> _Collated | None:
     texts = [column for column in store.columns if column.family is Family.TEXT]
     if not texts or any(column.family is Family.FLOAT for column in store.total):
         return None
     names = [f"k{place}" for place in range(len(store.total))]
     listed = ", ".join(f"{column.sql} AS {name}" for column, name in zip(store.total, names, strict=True))
-    collation, folded = random.choice(list(_COLLATIONS.items()))
+    collation, folded = random.choice(list(COLLATIONS.items()))
     where = f" WHERE {condition(store)}" if random.random() < 0.4 else ""
     columns = tuple(column.under("d", name) for column, name in zip(store.total, names, strict=True))
-    sql = f"SELECT {listed}, {random.choice(texts).sql} COLLATE {collation} AS n FROM {store.sql}{where}"
-    return _Collated(sql, names, columns, folded.format("n"), store)
+    text = random.choice(texts).sql
+    if folds:
+        text = folded.format(text)
+    sql = f"SELECT {listed}, {text} COLLATE {collation} AS n FROM {store.sql}{where}"
+    return _Collated(sql, names, columns, folded.format("n"), folded, store)

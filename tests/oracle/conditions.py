@@ -49,15 +49,15 @@ class Conditions:
         if depth > 0 and random.random() < 0.1:
             return f"(NOT {self.make(depth - 1)})"
         if self.key and random.random() < 0.25:
-            return self._about_key()
+            return self.about_key()
         if self.subqueries is not None and random.random() < 0.12:
             found = self._subquery(self.subqueries)
             if found is not None:
                 return found
         return self._plain(depth)
 
-    def _about_key(self) -> str:
-        """What the router can make use of, or nearly."""
+    def about_key(self) -> str:
+        """What the router can make use of, or nearly; there are keys."""
         random = self.scalars.random
         column = random.choice(self.key)
         match random.randrange(6):

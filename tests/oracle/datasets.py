@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -15,7 +15,7 @@ from engine.model.sql_types import sql_type
 from tests.oracle.kinds import SIMPLE, Expression, Family, family_of, quoted
 from tests.oracle.values import INTEGERS, literal, tame_value, wild_value
 
-PARTITION_COUNTS = (1, 2, 3, 4, 4, 5, 7, 8, 8, 12, 16)
+PARTITION_COUNTS = (1, 2, 3, 4, 4, 5, 7, 8, 8, 12, 16, 64)
 STORE_NAMES = ("plays", "users", "Orders", "my store", "sensor", "t", "ünits")
 COLUMN_NAMES = ("a", "b", "c", "d", "e", "v", "w", "order", "Total", "my col", 'q"t', "größe", "plays", "n")
 KEY_NAMES = ("k", "id", "Key", "day", "k2", "k3")
@@ -136,6 +136,15 @@ def make_dataset(seed: int, hosts: int | None = None) -> Dataset:
         stores.append(_store(random, name, group, partitions, (shared_name, shared_key), is_global=is_global))
     chosen = random.choice((1, 2, 2, 3, 3, 3, 4))
     return Dataset(seed, tuple(stores), hosts or chosen)
+
+
+def spread(dataset: Dataset, hosts: int, partitions: int) -> Dataset:
+    """The same rows on so many hosts, each store in so many partitions."""
+    stores = tuple(
+        replace(store, definition=replace(store.definition, partitions=partitions))
+        for store in dataset.stores
+    )
+    return Dataset(dataset.seed, stores, hosts)
 
 
 def _store(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -12,8 +12,8 @@ from tests.oracle.conditions import Conditions
 from tests.oracle.datasets import Dataset
 from tests.oracle.kinds import LOOSE, SIMPLE, Expression, Family, Trust, quoted
 from tests.oracle.pages import page_query
-from tests.oracle.relations import MOST_ROWS, Joins, Relation
-from tests.oracle.scalars import Scalars, Scope
+from tests.oracle.relations import MOST_ROWS, Joins, Member, Relation
+from tests.oracle.scalars import Sample, Scalars, Scope, with_samples
 from tests.oracle.selects import Query, Selects
 from tests.oracle.sources import Sources
 
@@ -30,6 +30,7 @@ class Generated:
         ordered: Places of the columns that rows must be ordered by, as far as they are; all of them for a
             total order.
         features: What it has.
+        source: What it was made of; None for a text that was made of another query.
     """
 
     sql: str
@@ -38,12 +39,61 @@ class Generated:
     named: frozenset[int]
     ordered: tuple[int, ...]
     features: frozenset[str]
+    source: Source | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a query was made of: texts in which values that columns are compared with are marks.
+
+    Attributes:
+        text: The whole statement.
+        with_clause: Its WITH clause, or nothing.
+        query: What stands behind it.
+        parameters: Values of all parameters that were made, as literals.
+        samples: What was marked.
+    """
+
+    text: str
+    with_clause: str
+    query: Query
+    parameters: tuple[str, ...]
+    samples: tuple[Sample, ...]
+
+    def statement(self, text: str, values: Mapping[int, str] | None = None) -> tuple[str, tuple[str, ...]]:
+        """A text of the same parts as a statement with its parameters.
+
+        Args:
+            text: The text.
+            values: Marks that become parameters, with their values as literals.
+        """
+        parameters, others = [*self.parameters], {}
+        for number, value in (values or {}).items():
+            parameters.append(value)
+            others[number] = f"${len(parameters)}"
+        return _numbered(with_samples(text, self.samples, others), parameters)
 
 
 def make_query(dataset: Dataset, seed: int, attempt: int = 0) -> Generated:
     """The query of a seed over a dataset; attempts make others of the same seed."""
     random = Random(f"query {dataset.seed} {seed} {attempt}")
     return _Generator(random, dataset).whole()
+
+
+def store_under(alias: str, random: Random, dataset: Dataset) -> Relation:
+    """One of the stores under an alias."""
+    store = random.choice(dataset.stores)
+    columns = tuple(replace(column, sql=f"{alias}.{column.sql}") for column in store.columns)
+    keys = tuple(column for column in columns if column.name in store.definition.key)
+    total = tuple(next(column for column in keys if column.name == name) for name in store.definition.key)
+    return Relation(
+        f"{quoted(store.definition.name)} {random.choice(('', 'AS '))}{alias}",
+        columns,
+        total,
+        keys,
+        store.live.num_rows,
+        members=(Member(store.definition.name, total),),
+    )
 
 
 _PARAMETER = re.compile(r"\$(\d+)")
@@ -64,6 +114,7 @@ class _Generator:
     names: int = 0
     ctes: list[tuple[str, Query]] = field(default_factory=list)
     parameters: list[str] | None = None
+    marked: list[Sample] = field(default_factory=list)
 
     # ---- the whole statement
 
@@ -77,11 +128,12 @@ class _Generator:
             and (collated := collated_query(random, self.used, self._store, self._condition)) is not None
         ):
             return Generated(
-                *_numbered(collated.sql, self.parameters or ()),
+                *self._source("", collated).statement(collated.sql),
                 tuple(c.trust for c in collated.columns),
                 frozenset(range(len(collated.columns))),
                 (),
                 frozenset(self.used),
+                self._source("", collated),
             )
         if random.random() < 0.12 and (page := self._page()) is not None:
             return Generated(
@@ -96,7 +148,8 @@ class _Generator:
         query, ordered = self._ordered(query)
         if with_clause:
             self.used.add("cte")
-        sql, parameters = _numbered(with_clause + query.sql, self.parameters or ())
+        source = self._source(with_clause, query)
+        sql, parameters = source.statement(source.text)
         named = frozenset(place for place, column in enumerate(query.columns) if column.name)
         return Generated(
             sql,
@@ -105,6 +158,12 @@ class _Generator:
             named,
             ordered,
             frozenset(self.used),
+            source,
+        )
+
+    def _source(self, with_clause: str, query: Query) -> Source:
+        return Source(
+            with_clause + query.sql, with_clause, query, tuple(self.parameters or ()), tuple(self.marked)
         )
 
     def _condition(self, relation: Relation) -> str:
@@ -200,6 +259,7 @@ class _Generator:
             is_reckless=self.random.random() < 0.02,
             used=self.used,
             parameters=self.parameters,
+            marked=self.marked,
         )
 
     def conditions(self, relation: Relation, outer: tuple[Expression, ...], depth: int) -> Conditions:
@@ -248,7 +308,8 @@ class _Generator:
         sides = [left.sql, right.sql]
         if random.random() < 0.2:
             sides = [f"({side})" for side in sides]
-        return Query(f"{sides[0]} {operator} {sides[1]}", columns, total, left.rows + right.rows)
+        keys = tuple(place for place in left.keys if place in right.keys or operator.startswith("EXCEPT"))
+        return Query(f"{sides[0]} {operator} {sides[1]}", columns, total, left.rows + right.rows, keys=keys)
 
     # ---- FROM
 
@@ -285,21 +346,11 @@ class _Generator:
         alias = self.name("d")
         columns = tuple(column.under(alias, column.name) for column in query.columns)
         total = tuple(columns[place] for place in query.total)
-        return Relation(f"{sql} AS {alias}", columns, total, (), query.rows)
+        keys = tuple(columns[place] for place in query.keys)
+        return Relation(f"{sql} AS {alias}", columns, total, keys, query.rows)
 
     def _store(self) -> Relation:
-        store = self.random.choice(self.dataset.stores)
-        alias = self.name("t")
-        columns = tuple(replace(column, sql=f"{alias}.{column.sql}") for column in store.columns)
-        keys = tuple(column for column in columns if column.name in store.definition.key)
-        total = tuple(next(column for column in keys if column.name == name) for name in store.definition.key)
-        return Relation(
-            f"{quoted(store.definition.name)} {self.random.choice(('', 'AS '))}{alias}",
-            columns,
-            total,
-            keys,
-            store.live.num_rows,
-        )
+        return store_under(self.name("t"), self.random, self.dataset)
 
     def _lateral(self, left: Relation) -> Relation | None:
         inner = _Subqueries(self, left.columns, 1).lateral()

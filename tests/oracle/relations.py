@@ -16,6 +16,19 @@ _ASOF_FAMILIES = (Family.INTEGER, Family.DATE, Family.TIMESTAMP, Family.TIMESTAM
 
 
 @dataclass(frozen=True)
+class Member:
+    """A store in a FROM clause.
+
+    Attributes:
+        store: Its name.
+        key: The columns of its key, under its alias.
+    """
+
+    store: str
+    key: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
 class Relation:
     """What a FROM clause gives.
 
@@ -28,6 +41,8 @@ class Relation:
         is_merged: A join with USING made one column of two, or a comma stands in it: no star, and no more
             joins.
         ties: Conditions of its joins that stand in WHERE.
+        members: Stores of which every row holds one.
+        equal: Columns that are equal in every row in which the second is not NULL.
     """
 
     sql: str
@@ -37,6 +52,8 @@ class Relation:
     rows: int = 0
     is_merged: bool = False
     ties: tuple[str, ...] = ()
+    members: tuple[Member, ...] = ()
+    equal: tuple[tuple[Expression, Expression], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,6 +86,13 @@ class Joins:
 
     def equalities(self, left: Sequence[Expression], right: Relation, count: int) -> list[str]:
         """Conditions that tie columns of a family, keys above all."""
+        pairs = self.pairs(left, right, count)
+        return list(dict.fromkeys(f"{one.sql} = {other.sql}" for one, other in pairs))
+
+    def pairs(
+        self, left: Sequence[Expression], right: Relation, count: int
+    ) -> list[tuple[Expression, Expression]]:
+        """Columns of a family on both sides, keys above all."""
         found = []
         for _ in range(count):
             there = right.keys if right.keys and self.random.random() < 0.6 else right.columns
@@ -78,27 +102,35 @@ class Joins:
             if named and self.random.random() < 0.6:
                 fitting = named
             if fitting:
-                found.append(f"{self.random.choice(fitting).sql} = {target.sql}")
-        return list(dict.fromkeys(found))
+                found.append((self.random.choice(fitting), target))
+        return found
 
-    def _condition(self, left: Relation, right: Relation) -> str | None:
-        parts = self.equalities(left.columns, right, self.random.choice((1, 1, 1, 2)))
-        if not parts:
+    def _condition(
+        self, left: Relation, right: Relation
+    ) -> tuple[str, tuple[tuple[Expression, Expression], ...]] | None:
+        """A condition of a join, and the columns that it ties."""
+        pairs = self.pairs(left.columns, right, self.random.choice((1, 1, 1, 2)))
+        if not pairs:
             return None
+        parts = list(dict.fromkeys(f"{one.sql} = {other.sql}" for one, other in pairs))
         if self.random.random() < 0.2:
             scalars = Scalars(self.random, Scope((*left.columns, *right.columns), self.outer), used=self.used)
             parts.append(Conditions(scalars).make(1))
-        return " AND ".join(parts)
+        return " AND ".join(parts), tuple(pairs)
 
     def _equal(self, left: Relation, right: Relation) -> Relation | None:
-        condition = self._condition(left, right)
-        if condition is None:
+        found = self._condition(left, right)
+        if found is None:
             return None
+        condition, pairs = found
         kind = self.random.choice(
             ("JOIN", "JOIN", "INNER JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN")
         )
         self.used.add(kind.lower().replace("inner ", ""))
-        return self._both(left, right, f"{left.sql} {kind} {right.sql} ON {condition}")
+        joined = self._both(left, right, f"{left.sql} {kind} {right.sql} ON {condition}")
+        if kind in {"RIGHT JOIN", "FULL JOIN"}:
+            pairs = tuple((other, one) for one, other in pairs) if kind == "RIGHT JOIN" else ()
+        return replace(joined, members=_members(kind, left, right), equal=(*joined.equal, *pairs))
 
     def _both(self, left: Relation, right: Relation, sql: str, rows: int | None = None) -> Relation:
         total = (*left.total, *right.total) if left.total and right.total else ()
@@ -110,6 +142,8 @@ class Joins:
             (*left.keys, *right.keys),
             count,
             left.is_merged or right.is_merged,
+            members=(*left.members, *right.members),
+            equal=(*left.equal, *right.equal),
         )
 
     def _merged(self, left: Relation, right: Relation) -> Relation | None:
@@ -138,15 +172,17 @@ class Joins:
         merged = [replace(column, sql=quoted(column.name), kind="") for column in chosen]
         joined = self._both(left, right, sql)
         others = tuple(column for column in joined.columns if column.name not in ties)
-        return replace(joined, columns=(*merged, *others), is_merged=True)
+        return replace(
+            joined, columns=(*merged, *others), is_merged=True, members=_members(kind, left, right)
+        )
 
     def _half(self, left: Relation, right: Relation) -> Relation | None:
-        condition = self._condition(left, right)
-        if condition is None:
+        found = self._condition(left, right)
+        if found is None:
             return None
         kind = self.random.choice(("SEMI", "ANTI"))
         self.used.add(f"{kind.lower()} join")
-        return replace(left, sql=f"{left.sql} {kind} JOIN {right.sql} ON {condition}")
+        return replace(left, sql=f"{left.sql} {kind} JOIN {right.sql} ON {found[0]}")
 
     def _crossed(self, left: Relation, right: Relation) -> Relation | None:
         if left.rows * right.rows > MOST_CROSSED:
@@ -168,20 +204,23 @@ class Joins:
         one, other = self.random.choice(pairs)
         self.used.add("non-equi join")
         kind, operator = self.random.choice(("JOIN", "LEFT JOIN")), self.random.choice(("<", "<=", ">", "<>"))
-        return self._both(
+        joined = self._both(
             left,
             right,
             f"{left.sql} {kind} {right.sql} ON {one.sql} {operator} {other.sql}",
             left.rows * right.rows,
         )
+        return replace(joined, members=_members(kind, left, right))
 
     def _comma(self, left: Relation, right: Relation) -> Relation | None:
         """A join whose condition stands in WHERE."""
-        ties = self.equalities(left.columns, right, self.random.choice((0, 1, 1, 2)))
-        if not ties and left.rows * right.rows > MOST_CROSSED:
+        pairs = self.pairs(left.columns, right, self.random.choice((0, 1, 1, 2)))
+        if not pairs and left.rows * right.rows > MOST_CROSSED:
             return None
         self.used.add("comma join")
-        return replace(self._both(left, right, f"{left.sql}, {right.sql}"), is_merged=True, ties=tuple(ties))
+        joined = self._both(left, right, f"{left.sql}, {right.sql}")
+        ties = dict.fromkeys(f"{one.sql} = {other.sql}" for one, other in pairs)
+        return replace(joined, is_merged=True, ties=tuple(ties), equal=(*joined.equal, *pairs))
 
     def _nearest(self, left: Relation, right: Relation) -> Relation | None:
         """ASOF: determined if the equalities and the inequality cover a key of the right side."""
@@ -198,7 +237,15 @@ class Joins:
         kind = self.random.choice(("ASOF JOIN", "ASOF LEFT JOIN"))
         self.used.add("asof join")
         joined = self._both(left, right, f"{left.sql} {kind} {right.sql} ON {' AND '.join(parts)}", left.rows)
-        return replace(joined, total=left.total)
+        return replace(joined, total=left.total, members=_members(kind, left, right))
+
+
+def _members(kind: str, left: Relation, right: Relation) -> tuple[Member, ...]:
+    """Stores of which every row of a join holds one."""
+    return (
+        *(() if kind in {"RIGHT JOIN", "FULL JOIN"} else left.members),
+        *(right.members if kind in {"JOIN", "INNER JOIN", "RIGHT JOIN", "ASOF JOIN"} else ()),
+    )
 
 
 def _fits(one: Expression, other: Expression) -> bool:

@@ -8,12 +8,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from multiprocessing import get_context
+from random import Random
 
 from tests.oracle.comparison import rows_of
-from tests.oracle.datasets import Dataset, make_dataset
+from tests.oracle.datasets import Dataset, make_dataset, spread
+from tests.oracle.layouts import Layouts
+from tests.oracle.metamorphic import RELATIONS
+from tests.oracle.metamorphic.relation import Relation, Subject
 from tests.oracle.plain_duckdb import PlainDuckDB, reordered, with_literals
 from tests.oracle.queries import Generated, make_query
 from tests.oracle.shrink import shrunk
@@ -37,6 +41,8 @@ class Finding:
         query: The query as it was generated.
         smaller: The smallest query found that differs, with its parameters in place.
         verdict: What came of it.
+        relation: How it was asked otherwise; empty for the query of the seed itself.
+        other: What it had to agree with, then.
     """
 
     seed: int
@@ -44,6 +50,8 @@ class Finding:
     query: Generated
     smaller: str
     verdict: Verdict
+    relation: str = ""
+    other: str = ""
 
     def describe(self) -> str:
         """All that a person needs, in some lines."""
@@ -51,8 +59,9 @@ class Finding:
         lines = [
             (
                 f"==== {self.verdict.outcome.value}: seed {self.seed} (python -m tests.oracle --replay "
-                f"{self.seed} --hosts {self.dataset.hosts})"
+                f"{self.seed} --hosts {self.dataset.hosts}{' --metamorphic' if self.relation else ''})"
             ),
+            *([f"relation: {self.relation}", f"other:    {self.other}"] if self.relation else []),
             self.dataset.describe(),
             f"query:    {self.query.sql}",
             *([f"literals: {whole}"] if self.query.parameters else []),
@@ -77,6 +86,8 @@ class QueryCounts:
     outcomes: Counter[Outcome] = field(default_factory=Counter)
     features: Counter[str] = field(default_factory=Counter)
     rules: Counter[str] = field(default_factory=Counter)
+    tried: Counter[str] = field(default_factory=Counter)
+    related: Counter[tuple[str, Outcome]] = field(default_factory=Counter)
     empty: int = 0
     findings: list[Finding] = field(default_factory=list)
 
@@ -95,6 +106,8 @@ class QueryCounts:
         self.outcomes += other.outcomes
         self.features += other.features
         self.rules += other.rules
+        self.tried += other.tried
+        self.related += other.related
         self.empty += other.empty
         self.findings += other.findings
 
@@ -112,12 +125,21 @@ class QueryCounts:
         for title, counts in (("features", self.features), ("rules", self.rules)):
             lines.append(f"{title}:")
             lines += [f"  {count:7} {name}" for name, count in counts.most_common()]
+        if self.tried:
+            lines.append("relations: how often asked, of how many statements that it was tried with")
+        for name, tried in sorted(self.tried.items()):
+            outcomes = {kind: self.related[name, kind] for kind in Outcome if self.related[name, kind]}
+            others = [f"{count} {kind.value}" for kind, count in outcomes.items() if kind is not Outcome.SAME]
+            lines.append(
+                f"  {sum(outcomes.values()):7} of {tried:7} {name}{': ' if others else ''}{', '.join(others)}"
+            )
         return "\n".join(lines)
 
 
-def dataset_of(seed: int, hosts: int | None) -> Dataset:
+def dataset_of(seed: int, hosts: int | None, partitions: int | None = None) -> Dataset:
     """The dataset that a query's seed goes with."""
-    return make_dataset(seed // QUERIES_A_DATASET, hosts)
+    dataset = make_dataset(seed // QUERIES_A_DATASET, hosts)
+    return dataset if partitions is None else spread(dataset, dataset.hosts, partitions)
 
 
 @contextmanager
@@ -151,16 +173,60 @@ def ask(
     verdict = judge.verdict(query, seed)
     if verdict.outcome not in (Outcome.DIFFERENT, Outcome.UNDETERMINED, Outcome.CONTRADICTED):
         return query, verdict, None
-    text = with_literals(query.sql, query.parameters)
-    if shrink and verdict.outcome is Outcome.DIFFERENT:
-        same_kind = verdict.found is None
-        text = shrunk(
-            text,
-            lambda smaller: _differs_alike(
-                judge.judged(smaller, (), None, (), (), seed), is_failure=same_kind
-            ),
-        )
+    text = _smaller(judge, query, verdict, seed) if shrink else with_literals(query.sql, query.parameters)
     return query, verdict, Finding(seed, dataset, query, text, verdict)
+
+
+def ask_otherwise(
+    judge: Judge,
+    dataset: Dataset,
+    seed: int,
+    relation: Relation,
+    query: Generated,
+    verdict: Verdict,
+    *,
+    shrink: bool = True,
+) -> tuple[Verdict | None, Finding | None]:
+    """Ask the query of a seed in another way.
+
+    Args:
+        judge: The oracle and the system.
+        dataset: The stores.
+        seed: The seed.
+        relation: The other way.
+        query: The query.
+        verdict: What came of it.
+        shrink: Look for a smaller query that differs.
+
+    Returns:
+        What came of the other way, None if there is none, and the finding if there is one.
+    """
+    if verdict.outcome is not Outcome.SAME or verdict.found is None or query.source is None:
+        return None, None
+    random = Random(f"{relation.name} {seed}")
+    pair = relation.pair(Subject(query, query.source, dataset, random))
+    if pair is None:
+        return None, None
+    found = judge.agreement(pair, query, verdict.found, seed)
+    if found.outcome not in (Outcome.DIFFERENT, Outcome.UNDETERMINED, Outcome.CONTRADICTED):
+        return found, None
+    variant = pair.variant
+    other = pair.base or query
+    smaller = _smaller(judge, variant, found, seed) if shrink else variant.sql
+    said = with_literals(other.sql, other.parameters)
+    return found, Finding(seed, dataset, variant, smaller, found, relation.name, said)
+
+
+def _smaller(judge: Judge, query: Generated, verdict: Verdict, seed: int) -> str:
+    """The smallest query found that differs as this one does."""
+    text = with_literals(query.sql, query.parameters)
+    if verdict.outcome is not Outcome.DIFFERENT or text.startswith("EXPLAIN"):
+        return text
+    is_failure = verdict.found is None
+    return shrunk(
+        text,
+        lambda smaller: _differs_alike(judge.judged(smaller, (), None, (), (), seed), is_failure=is_failure),
+    )
 
 
 def _query(judge: Judge, dataset: Dataset, seed: int) -> Generated:
@@ -188,6 +254,10 @@ class Plan:
         most_findings: When to stop because enough was found.
         shrink: Look for smaller queries that differ.
         processes: How many processes share the work; what comes of it is the same for any number.
+        relations: In how many other ways to ask each query, at most.
+        related: Only one of so many queries is asked in other ways.
+        partitions: How many partitions each store has; None for what each dataset says.
+        layouts: Ask each query of other numbers of hosts and partitions, too.
     """
 
     first: int
@@ -197,6 +267,10 @@ class Plan:
     most_findings: int = 20
     shrink: bool = True
     processes: int = 1
+    relations: int = 0
+    related: int = 1
+    partitions: int | None = None
+    layouts: bool = False
 
 
 def run(
@@ -253,16 +327,58 @@ def _in_parts(plan: Plan, system_of: SystemOf, resources: ExitStack) -> Iterator
 def ask_of_one_dataset(plan: Plan, system_of: SystemOf, seeds: range) -> QueryCounts:
     """Ask the queries of some seeds, which go with one dataset."""
     counts = QueryCounts()
-    dataset = dataset_of(seeds[0], plan.hosts)
-    with judging(dataset, system_of) as judge:
+    dataset = dataset_of(seeds[0], plan.hosts, plan.partitions)
+    with judging(dataset, system_of) as judge, Layouts(dataset, system_of) as layouts:
         for seed in seeds:
             query, verdict, finding = ask(judge, dataset, seed, shrink=plan.shrink)
             counts.add(query, verdict)
-            if finding is not None:
-                counts.findings.append(finding)
-                if len(counts.differences) >= plan.most_findings:
-                    break
+            found = [finding]
+            if seed % plan.related == plan.related // 2:
+                found += _ask_in_other_ways(judge, dataset, seed, plan, query, verdict, counts)
+            if plan.layouts and verdict.outcome is Outcome.SAME:
+                found.append(_ask_elsewhere(judge, layouts, seed, query, counts))
+            counts.findings += [each for each in found if each is not None]
+            if len(counts.differences) >= plan.most_findings:
+                break
     return counts
+
+
+def _ask_in_other_ways(
+    judge: Judge,
+    dataset: Dataset,
+    seed: int,
+    plan: Plan,
+    query: Generated,
+    verdict: Verdict,
+    counts: QueryCounts,
+) -> list[Finding | None]:
+    """Ask a query in as many other ways as the plan says, if so many apply."""
+    found: list[Finding | None] = []
+    first = Random(f"relations {seed}").randrange(len(RELATIONS))
+    for relation in (*RELATIONS[first:], *RELATIONS[:first]):
+        if len(found) == plan.relations or verdict.outcome is not Outcome.SAME:
+            break
+        counts.tried[relation.name] += 1
+        related, finding = ask_otherwise(judge, dataset, seed, relation, query, verdict, shrink=plan.shrink)
+        if related is not None:
+            counts.related[relation.name, related.outcome] += 1
+            found.append(finding)
+    return found
+
+
+def _ask_elsewhere(
+    judge: Judge, layouts: Layouts, seed: int, query: Generated, counts: QueryCounts
+) -> Finding | None:
+    """Ask a query of the same rows on other hosts, in other partitions."""
+    dataset, system = layouts.any(seed)
+    name = f"on {dataset.hosts} hosts, {dataset.stores[0].definition.partitions} partitions"
+    elsewhere = replace(judge, system=system)
+    verdict = elsewhere.verdict(query, seed)
+    counts.tried[name] += 1
+    counts.related[name, verdict.outcome] += 1
+    if verdict.outcome not in (Outcome.DIFFERENT, Outcome.UNDETERMINED, Outcome.CONTRADICTED):
+        return None
+    return Finding(seed, dataset, query, _smaller(elsewhere, query, verdict, seed), verdict, name, query.sql)
 
 
 def print_progress(counts: QueryCounts, seconds: float) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -114,6 +115,43 @@ _COMPUTED: dict[Family, tuple[str, ...]] = {
 """What the engine computes of a literal before rows are read."""
 
 
+_MARK = re.compile("\ue000(\\d+)\ue001")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A literal that a column is compared with. It stands in a text as a mark, which can be filled otherwise.
+
+    Attributes:
+        literal: Its text.
+        column: The column.
+    """
+
+    literal: str
+    column: Expression
+
+
+def with_samples(sql: str, samples: Sequence[Sample], others: Mapping[int, str] | None = None) -> str:
+    """A text with values in place of its marks.
+
+    Args:
+        sql: The text.
+        samples: What was marked.
+        others: What stands there instead of a literal, by the number of its mark.
+    """
+
+    def value(found: re.Match[str]) -> str:
+        number = int(found[1])
+        return (others or {}).get(number, samples[number].literal)
+
+    return _MARK.sub(value, sql) if samples else sql
+
+
+def marks_of(sql: str) -> list[int]:
+    """The numbers of a text's marks, once each."""
+    return [int(number) for number in dict.fromkeys(_MARK.findall(sql))]
+
+
 @dataclass(frozen=True)
 class Scope:
     """What an expression may read.
@@ -142,6 +180,7 @@ class Scalars:
         is_reckless: Make what can overflow, too.
         used: Features that were used; added to.
         parameters: Values of the statement's parameters, as literals, added to; None for a statement without.
+        marked: Literals that stand as marks in texts, added to; None to have them stand there themselves.
     """
 
     random: Random
@@ -149,6 +188,7 @@ class Scalars:
     is_reckless: bool = False
     used: set[str] = field(default_factory=set)
     parameters: list[str] | None = None
+    marked: list[Sample] | None = None
 
     # ---- leaves
 
@@ -196,17 +236,23 @@ class Scalars:
     def sample(self, column: Expression) -> str:
         """A literal to compare a column with: most often of a value that is there."""
         if not column.samples or self.random.random() < 0.15:
-            return _LITERALS[column.family](self.random)
+            return self._mark(_LITERALS[column.family](self.random), column)
         found = self.random.choice(column.samples)
         if column.family in _COMPUTED and column.is_tame and self.random.random() < 0.15:
             self.used.add("computed constant")
             return self.random.choice(_COMPUTED[column.family]).format(found)
         if self.parameters is None or not column.kind or self.random.random() < 0.5:
-            return found
+            return self._mark(found, column)
         if column.family in _OTHER_TYPES and self.random.random() < 0.5:
             self.used.add("parameter of another type")
             return self._parameter(self.random.choice(_OTHER_TYPES[column.family]).format(found))
         return self._parameter(f"CAST({found} AS {column.kind})")
+
+    def _mark(self, text: str, column: Expression) -> str:
+        if self.marked is None:
+            return text
+        self.marked.append(Sample(text, column))
+        return f"\ue000{len(self.marked) - 1}\ue001"
 
     # ---- expressions
 

@@ -10,12 +10,43 @@ from tests.oracle.aggregates import Aggregates
 from tests.oracle.conditions import COMPARISONS, Conditions, Subqueries
 from tests.oracle.kinds import LOOSE, NESTED, SIMPLE, Expression, Family, Trust, quoted
 from tests.oracle.relations import Relation
-from tests.oracle.scalars import Scalars
+from tests.oracle.scalars import Scalars, with_samples
 from tests.oracle.sources import element_family
 from tests.oracle.windows import Windows
 
 MANY_ROWS = 700
 """More rows than this are counted, grouped or limited rather than given."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a SELECT is put together, so that it can be put together otherwise.
+
+    Attributes:
+        head: What stands before FROM.
+        relation: The FROM clause.
+        conditions: The conjuncts of WHERE.
+        tail: What stands behind WHERE.
+        adds_up: It gives a row for each row that it reads, so that parts of them give parts of the answer.
+        picked: Places of outputs that are the same in all rows that one row of the answer comes from.
+    """
+
+    head: str
+    relation: Relation
+    conditions: tuple[str, ...]
+    tail: str = ""
+    adds_up: bool = False
+    picked: tuple[int, ...] = ()
+
+    def select(self, *more: str, source: str | None = None, head: str | None = None) -> str:
+        """The SELECT without its tail, with more conditions, another FROM clause or other outputs."""
+        conditions = (*self.conditions, *more)
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        return f"{head or self.head} FROM {source or self.relation.sql}{where}"
+
+    def text(self, *more: str, source: str | None = None) -> str:
+        """The SELECT, with more conditions, or another FROM clause."""
+        return self.select(*more, source=source) + self.tail
 
 
 @dataclass(frozen=True)
@@ -29,6 +60,8 @@ class Query:
         rows: How many rows there may be, roughly.
         is_limited: It ends in a LIMIT, or in an ORDER BY of its own.
         ordered: Places of the outputs that its rows are ordered by.
+        keys: Places of outputs that are columns of stores' keys.
+        form: How it is put together; None where it is no plain SELECT.
     """
 
     sql: str
@@ -37,6 +70,8 @@ class Query:
     rows: int = 0
     is_limited: bool = False
     ordered: tuple[int, ...] = ()
+    keys: tuple[int, ...] = ()
+    form: Form | None = None
 
 
 @dataclass(frozen=True)
@@ -78,11 +113,18 @@ class Selects:
     def _random(self) -> Random:
         return self.scalars.random
 
-    def _body(self) -> str:
+    def _form(self, text: str, tail: str = "", *, adds_up: bool = False, picked: Sequence[int] = ()) -> Form:
         parts = [*self.relation.ties]
         if self._random.random() < 0.4:
             parts.append(self.conditions.make())
-        return f" FROM {self.relation.sql}" + (f" WHERE {' AND '.join(parts)}" if parts else "")
+        if self.conditions.key and self._random.random() < 0.1:
+            self.scalars.used.add("pinned key")
+            parts.append(self.conditions.about_key())
+        return Form(text, self.relation, tuple(parts), tail, adds_up, tuple(picked))
+
+    def _keys(self, outputs: Sequence[Expression]) -> tuple[int, ...]:
+        keys = {key.sql for key in self.relation.keys}
+        return tuple(place for place, output in enumerate(outputs) if output.sql in keys)
 
     def _named(
         self, outputs: Sequence[Expression], *, all_named: bool = False
@@ -117,9 +159,15 @@ class Selects:
 
     def plain(self, families: Sequence[Family]) -> Query:
         """Expressions of given families."""
-        outputs = [self.scalars.of(family, 1) for family in families]
+        outputs = [self._key_of(family) or self.scalars.of(family, 1) for family in families]
         text, columns = self._named(outputs, all_named=True)
-        return Query(f"SELECT {text}{self._body()}", columns, (), self.relation.rows)
+        form = self._form(f"SELECT {text}")
+        return Query(form.text(), columns, (), self.relation.rows, keys=self._keys(outputs))
+
+    def _key_of(self, family: Family) -> Expression | None:
+        """Now and then a column of a key."""
+        found = [key for key in self.relation.keys if key.family is family and key.trust <= Trust.EQUAL]
+        return self._random.choice(found) if found and self._random.random() < 0.4 else None
 
     def _outputs(self, most: int) -> list[Expression]:
         found = []
@@ -139,6 +187,9 @@ class Selects:
                 if value is not None:
                     found.append(value)
                     continue
+            if chance > 0.8 and self.relation.keys:
+                found.append(self._random.choice(self.relation.keys))
+                continue
             columns = self.scalars.scope.readable()
             found.append(self._random.choice(columns) if columns and chance < 0.7 else self.scalars.any(2))
         return found
@@ -174,11 +225,14 @@ class Selects:
         if not self.relation.is_merged and self._random.random() < 0.12 and self._can_star():
             self.scalars.used.add("star")
             columns = self.relation.columns
+            form = self._form("SELECT *", adds_up=True, picked=range(len(columns)))
             return Query(
-                f"SELECT *{self._body()}",
+                form.text(),
                 columns,
                 self._places(columns, self.relation.total),
                 self.relation.rows,
+                keys=self._keys(columns),
+                form=form,
             )
         outputs = self._outputs(5)
         if self._random.random() < 0.4:
@@ -188,14 +242,21 @@ class Selects:
                 if column.sql not in [output.sql for output in outputs]
             ]
         total = self.relation.total
+        picked = range(len(outputs))
         lists = [column for column in self.relation.columns if element_family(column) is not None]
         if lists and self._random.random() < 0.15:
             self.scalars.used.add("unnest")
             outputs.append(self._rows_of(self._random.choice(lists)))
             total = ()
         text, columns = self._named(outputs)
+        form = self._form(f"SELECT {text}", adds_up=True, picked=picked)
         return Query(
-            f"SELECT {text}{self._body()}", columns, self._places(outputs, total), self.relation.rows
+            form.text(),
+            columns,
+            self._places(outputs, total),
+            self.relation.rows,
+            keys=self._keys(outputs),
+            form=form,
         )
 
     def _rows_of(self, column: Expression) -> Expression:
@@ -224,7 +285,8 @@ class Selects:
         if self._random.random() < 0.1:
             having = f" HAVING count(*) {self._random.choice(COMPARISONS)} {self._random.choice((0, 1, 10))}"
         exact = tuple(place for place, column in enumerate(columns) if column.trust < Trust.CLOSE)
-        return Query(f"SELECT {text}{self._body()}{having}", columns, exact[:1], 1)
+        form = self._form(f"SELECT {text}", having)
+        return Query(form.text(), columns, exact[:1], 1, form=form)
 
     def _computed(self, aggregate: Expression) -> Expression:
         """Now and then an expression over an aggregate."""
@@ -261,6 +323,7 @@ class Selects:
             )
             if random.random() < 0.2:
                 made = self.scalars.any(2)
+                made = replace(made, sql=with_samples(made.sql, self.scalars.marked or ()))
                 # A literal would be taken for a place in the SELECT list, and a subquery of its own is
                 # another expression each time.
                 if (
@@ -291,12 +354,23 @@ class Selects:
         if random.random() < 0.15:
             random.shuffle(outputs)
         clause = sets or self._group_clause(groups, outputs)
-        if random.random() < 0.08:
+        is_windowed = random.random() < 0.08
+        if is_windowed:
             outputs.append(self._over_groups(groups))
         text, columns = self._named(outputs)
         having = f" HAVING {self._having(aggregates, groups)}" if random.random() < 0.25 else ""
         total = () if sets else self._places(outputs, groups)
-        return Query(f"SELECT {text}{self._body()}{clause}{having}", columns, total, self.relation.rows)
+        grouped = [group.sql for group in groups]
+        picked = [place for place, output in enumerate(outputs) if output.sql in grouped and not sets]
+        form = self._form(f"SELECT {text}", f"{clause}{having}", picked=picked if not is_windowed else ())
+        return Query(
+            form.text(),
+            columns,
+            total,
+            self.relation.rows,
+            keys=() if sets else self._keys(outputs),
+            form=form,
+        )
 
     def _grouping_sets(self, groups: Sequence[Expression]) -> str:
         """A GROUP BY that makes several rows of each combination; empty for a plain one."""
@@ -357,11 +431,14 @@ class Selects:
                 f"{self._random.choice((1, 2, 3))}"
             )
         text, columns = self._named(outputs)
+        form = self._form(f"SELECT {text}", qualify)
         return Query(
-            f"SELECT {text}{self._body()}{qualify}",
+            form.text(),
             columns,
             self._places(outputs, self.relation.total),
             self.relation.rows,
+            keys=self._keys(outputs),
+            form=form,
         )
 
     def _distinct(self) -> Query | None:
@@ -376,9 +453,10 @@ class Selects:
             for output in outputs
         ]
         text, columns = self._named(outputs)
-        return Query(
-            f"SELECT DISTINCT {text}{self._body()}", columns, tuple(range(len(columns))), self.relation.rows
-        )
+        every = tuple(range(len(columns)))
+        form = self._form(f"SELECT DISTINCT {text}", picked=every)
+        keys = self._keys(outputs)
+        return Query(form.text(), columns, every, self.relation.rows, keys=keys, form=form)
 
     def _total_order(self) -> str | None:
         """An ORDER BY, behind some of its columns, in which no two rows tie that differ in what
@@ -402,13 +480,8 @@ class Selects:
         self.scalars.used.add("distinct on")
         on = ", ".join(group.sql for group in groups)
         text, columns = self._named([output.loosened(Trust.EQUAL) for output in self._outputs(3)])
-        return Query(
-            f"SELECT DISTINCT ON ({on}) {text}{self._body()} ORDER BY {on}, {order}",
-            columns,
-            (),
-            self.relation.rows,
-            is_limited=True,
-        )
+        form = self._form(f"SELECT DISTINCT ON ({on}) {text}", f" ORDER BY {on}, {order}")
+        return Query(form.text(), columns, (), self.relation.rows, is_limited=True, form=form)
 
     def _top(self) -> Query | None:
         """Rows ordered by columns that need not be shown, and limited."""
@@ -421,14 +494,16 @@ class Selects:
         limit = f"LIMIT {self._random.choice((0, 1, 2, 5, 10, 50))}" + self._random.choice(
             ("", "", " OFFSET 1", " OFFSET 7")
         )
-        sql = f"SELECT {text}{self._body()} ORDER BY {order} {limit}"
+        form = self._form(f"SELECT {text}", f" ORDER BY {order} {limit}")
         return Query(
-            sql,
+            form.text(),
             columns,
             self._places(outputs, self.relation.total),
             50,
             is_limited=True,
             ordered=tuple(range(len(columns))),
+            keys=self._keys(outputs),
+            form=form,
         )
 
     def _counted(self) -> Query:
@@ -436,7 +511,7 @@ class Selects:
         self.scalars.used.add("limit without order")
         column = self._random.choice(self.relation.columns).sql
         inner = (
-            f"SELECT {column} AS c{self._body()} LIMIT {self._random.choice((0, 1, 5, 1000))}"
+            f"{self._form(f'SELECT {column} AS c').text()} LIMIT {self._random.choice((0, 1, 5, 1000))}"
             + self._random.choice(("", " OFFSET 3"))
         )
         return Query(

@@ -11,12 +11,16 @@ from tests.oracle.systems import cluster_system
 
 QUERIES = 50
 """Of each dataset: 20 datasets make 1,000 queries."""
+RELATED = 3
+"""One query of so many is asked in another way, too."""
 
 
 @pytest.mark.parametrize("dataset", range(20))
 def test_a_cluster_answers_as_one_duckdb(dataset: int) -> None:
     stats = run(
-        Plan(first=dataset * QUERIES_A_DATASET, queries=QUERIES, most_findings=1),
+        Plan(
+            first=dataset * QUERIES_A_DATASET, queries=QUERIES, most_findings=1, relations=1, related=RELATED
+        ),
         cluster_system,
         lambda finding: None,
     )

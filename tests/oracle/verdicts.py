@@ -23,6 +23,7 @@ import pyarrow as pa
 from engine.errors import InvalidInput, LivestateError
 from tests.oracle.comparison import difference
 from tests.oracle.kinds import Trust
+from tests.oracle.metamorphic.relation import Agreement, Pair
 from tests.oracle.plain_duckdb import REFUSALS, PlainDuckDB
 from tests.oracle.queries import Generated
 from tests.oracle.systems import Answer, System
@@ -103,6 +104,45 @@ class Judge:
     def verdict(self, query: Generated, seed: int) -> Verdict:
         """Ask a query, and compare."""
         return self.judged(query.sql, query.parameters, query.trusts, query.named, query.ordered, seed)
+
+    def agreement(self, pair: Pair, query: Generated, answer: pa.Table, seed: int) -> Verdict:
+        """Ask a query in another way, and compare the answers with each other. Where they disagree, plain
+        DuckDB says whether that is the system's fault: where it answers both like the system, it contradicts
+        itself, or the relation does not hold.
+
+        Args:
+            pair: The other way, and maybe a query that it must agree with instead.
+            query: The query.
+            answer: The system's answer of the query, which is right.
+            seed: Chooses among ways to ask.
+        """
+        expected = answer
+        if pair.base is not None:
+            base = self.verdict(pair.base, seed)
+            if base.outcome is not Outcome.SAME or base.found is None:
+                return base
+            expected = base.found
+        variant = pair.variant
+        values = self.oracle.row_of_literals(variant.parameters)
+        found, error = _asked(lambda: self.system.answer(variant.sql, variant.parameters, values, seed + 1))
+        detail = f"{type(error).__name__}: {error}"
+        if found is not None:
+            disagreement = pair.disagreement(query, expected, found.table)
+            if disagreement is None:
+                return Verdict(Outcome.SAME, "", found.rules, expected, found.table)
+            detail = disagreement
+        table = None if found is None else found.table
+        if pair.agreement is Agreement.ANSWERED:
+            return Verdict(Outcome.DIFFERENT, detail, (), None, table)
+        verdict = self.verdict(variant, seed + 1)
+        if verdict.outcome is not Outcome.SAME:
+            return verdict
+        if found is None:
+            # A plan that was refused once is not tried again.
+            return Verdict(Outcome.DIFFERENT, f"failed at first: {detail}", verdict.rules, expected)
+        return Verdict(
+            Outcome.CONTRADICTED, f"{detail}; plain DuckDB says the same", verdict.rules, expected, table
+        )
 
     def judged(
         self,
