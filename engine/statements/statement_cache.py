@@ -205,7 +205,7 @@ class StatementCache:
             plain = made.bound.statement_class is StatementClass.QUERY and not made.bound.reads_time
             if not (plain and lookup and typed) or made.computed:
                 return None
-            self._names.check_syntax(made.bound.source, 0, NO_DEADLINE)
+            self._names.check_syntax(made.bound, 0, NO_DEADLINE)
         except LivestateError:
             return None
         return made
