@@ -170,6 +170,22 @@ def test_other_dialects_have_one_time_too(cluster: Cluster, dialect: str) -> Non
     assert second == [(START + dt.timedelta(hours=1), (START + dt.timedelta(hours=1)).date())]
 
 
+def test_clocks_of_other_dialects_are_bound_or_refused(alone: QueryService) -> None:
+    for dialect, sql in (
+        ("snowflake", "SELECT sysdate() AS t"),
+        ("spark", "SELECT cast(now() AS timestamp_ntz) AS t"),
+    ):
+        assert rows(alone, sql, dialect=dialect)[0][0].replace(tzinfo=None).minute == START.minute
+    for dialect, call in (
+        ("bigquery", "CURRENT_DATETIME()"),
+        ("tsql", "SYSDATETIMEOFFSET()"),
+        ("mysql", "SYSDATE()"),
+        ("postgres", "clock_timestamp()"),
+    ):
+        with pytest.raises(LivestateError, match=r"no function|does not exist"):
+            rows(alone, f"SELECT {call}", dialect=dialect)
+
+
 def test_parameters_of_clients_stay_theirs(cluster: Cluster) -> None:
     service = cluster.services[cluster.hosts[0]]
     sql = "SELECT count(*) AS n, $1 AS p FROM events WHERE ts > now() - INTERVAL 1 HOUR AND id <> $1"
