@@ -84,14 +84,19 @@ def _value(call: exp.Func, number: int) -> exp.Expr:
         if function_name(call) == "age":
             return exp.Anonymous(this="age", expressions=[_cast(("DATE",), number), argument])
         return exp.Paren(this=exp.Sub(this=_cast((), number), expression=_as_interval(argument)))
-    name = call.sql(dialect="duckdb").lower().removesuffix("()")
+    name = _name(call)
     if name in _CASTS:
         return _cast(_CASTS[name], number)
     # Other dialects name a time zone with it, for which the engine has an expression.
     written: exp.Expr = exp.maybe_parse(call.sql(dialect="duckdb"), dialect="duckdb")
-    for inner in [node for node in written.find_all(exp.Func) if _reads_clock(node)]:
-        inner.replace(_value(inner, number))
+    for inner in [node for node in written.find_all(*_CLOCK_NODES) if _name(node) in _CASTS]:
+        inner.replace(_cast(_CASTS[_name(inner)], number))
     return exp.Paren(this=written)
+
+
+def _name(call: exp.Expr) -> str:
+    """What the engine calls a function without arguments."""
+    return call.sql(dialect="duckdb").lower().removesuffix("()")
 
 
 def _as_interval(node: exp.Expr) -> exp.Expr:

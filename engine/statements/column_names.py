@@ -27,13 +27,13 @@ from engine.sql.lexer import blanks_end
 from engine.sql.output_names import has_derived_names
 from engine.sql.parse import EXPLAIN, StatementClass
 from engine.sql.read_columns import has_columns_of_rows
-from engine.sql.text import SourceText
 from engine.sql.versions import HISTORY
 
 _log = logging.getLogger(__name__)
 _DESCRIBE = re.compile(r"(?:DESCRIBE|DESC)\b", re.IGNORECASE)
 _DOUBTFUL = re.compile(r"[(!~@^#|&]|<=>|::")
 """Calls of functions, types and operators, of which sqlglot knows some that DuckDB does not."""
+_WORD = re.compile(r"\w+")
 _NAMED = (StatementClass.QUERY, StatementClass.DESCRIBE)
 
 
@@ -67,7 +67,7 @@ class ColumnNames:
         prefix = EXPLAIN.match(bound.source.text, begin) or _DESCRIBE.match(bound.source.text, begin)
         start = prefix.end() if prefix else 0
         text = bound.source.text[start:]
-        self.check_syntax(bound.source, start, deadline)
+        self.check_syntax(bound, start, deadline)
         tables = None if has_columns_of_rows(bound.tree) else _tables(bound)
         is_named = bound.statement_class in _NAMED and has_derived_names(bound.tree)
         is_doubtful = _DOUBTFUL.search(text) is not None and not needs_worker(text)
@@ -86,22 +86,37 @@ class ColumnNames:
             raise diagnose(bound, failure.message, failure.name, near, failure.subtype)
         return None
 
-    def check_syntax(self, source: SourceText, start: int, deadline: Deadline) -> None:
+    def check_syntax(self, bound: BoundStatement, start: int, deadline: Deadline) -> None:
         """See that DuckDB's parser takes a text, too.
 
         Args:
-            source: The text.
+            bound: The text, bound.
             start: Where its query begins.
             deadline: When the statement must end.
 
         Raises:
             InvalidInput: It does not.
         """
-        failure = self._binder.syntax_failure(source.text[start:], deadline)
-        if failure is not None:
-            offset = None if failure.start is None else start + failure.start
-            message = failure.message.split("\n", 1)[0]
-            raise source.error(f"{message[:1].upper()}{message[1:]}.", offset)
+        text = bound.source.text[start:]
+        failure = self._binder.syntax_failure(text, deadline)
+        if failure is None or self._names_reserved_column(bound, text, deadline):
+            return
+        offset = None if failure.start is None else start + failure.start
+        message = failure.message.split("\n", 1)[0]
+        raise bound.source.error(f"{message[:1].upper()}{message[1:]}.", offset)
+
+    def _names_reserved_column(self, bound: BoundStatement, text: str, deadline: Deadline) -> bool:
+        """Whether a text names a column of its stores that DuckDB wants in quotation marks: a job that calls
+        one `at` need not know that.
+        """
+        words = set(_WORD.findall(text.lower()))
+        columns = {
+            name.lower() for reference in bound.references for name in reference.definition.schema.names
+        }
+        return any(
+            self._binder.syntax_failure(f"SELECT {word} FROM t", deadline) is not None
+            for word in words & columns
+        )
 
 
 def _is_final(failure: Failure, bound: BoundStatement) -> bool:
@@ -111,8 +126,11 @@ def _is_final(failure: Failure, bound: BoundStatement) -> bool:
     if failure.subtype == "MISSING_ENTRY":
         return failure.entry not in ("", "Table", "Schema", "Catalog")
     reads_history = any(reference.table[0] == HISTORY for reference in bound.references)
-    stands_in = bound.parameters or bound.list_schemas or reads_history
-    return failure.kind in ("binder", "catalog") and not stands_in
+    # At another epoch a migrated store has other columns, for which the text may be right.
+    is_migrated = any(reference.definition.generation for reference in bound.references)
+    if bound.parameters or bound.list_schemas or reads_history or is_migrated:
+        return False
+    return failure.kind in ("binder", "catalog") and failure.subtype != "COLUMN_NOT_FOUND"
 
 
 def _tables(bound: BoundStatement) -> Mapping[str, pa.Schema] | None:

@@ -70,7 +70,7 @@ class PlainDuckDB:
         if not parameters:
             return None
         listed = ", ".join(f'{value} AS "{place + 1}"' for place, value in enumerate(parameters))
-        found = self._connection.sql(f"SELECT {listed}").to_arrow_table()
+        found = self._connection.sql(with_statement_time(f"SELECT {listed}")).to_arrow_table()
         (batch,) = found.to_batches()
         return batch
 

@@ -5,6 +5,7 @@ other constants are is known before rows are read.
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from engine.changelog import Changelog, open_appender
+from engine.cluster.fragments import FragmentRequest
 from engine.errors import LivestateError
 from engine.model.schema import GroupName, define_store
 from engine.replica.follower import FollowerOptions
@@ -168,6 +170,22 @@ def test_other_dialects_have_one_time_too(cluster: Cluster, dialect: str) -> Non
     assert second == [(START + dt.timedelta(hours=1), (START + dt.timedelta(hours=1)).date())]
 
 
+def test_clocks_of_other_dialects_are_bound_or_refused(alone: QueryService) -> None:
+    for dialect, sql in (
+        ("snowflake", "SELECT sysdate() AS t"),
+        ("spark", "SELECT cast(now() AS timestamp_ntz) AS t"),
+    ):
+        assert rows(alone, sql, dialect=dialect)[0][0].replace(tzinfo=None).minute == START.minute
+    for dialect, call in (
+        ("bigquery", "CURRENT_DATETIME()"),
+        ("tsql", "SYSDATETIMEOFFSET()"),
+        ("mysql", "SYSDATE()"),
+        ("postgres", "clock_timestamp()"),
+    ):
+        with pytest.raises(LivestateError, match=r"no function|does not exist"):
+            rows(alone, f"SELECT {call}", dialect=dialect)
+
+
 def test_parameters_of_clients_stay_theirs(cluster: Cluster) -> None:
     service = cluster.services[cluster.hosts[0]]
     sql = "SELECT count(*) AS n, $1 AS p FROM events WHERE ts > now() - INTERVAL 1 HOUR AND id <> $1"
@@ -294,3 +312,44 @@ def test_what_moves_within_a_statement_stays_volatile(cluster: Cluster) -> None:
     for call in ("random()", "uuid()", "gen_random_uuid()"):
         assert len(set(rows(service, f"SELECT {call} FROM events"))) == ROWS
         assert len(rows(service, f"EXPLAIN SELECT count(*) FROM events WHERE {call}::VARCHAR > 'a'")) > 1
+
+
+def test_lookups_of_one_shape_have_their_own_times(
+    cluster: Cluster, alone: QueryService, clock: TickingClock
+) -> None:
+    """Their template is not shared: its plan would lack the time."""
+    for service in (alone, *cluster.services.values()):
+        for key in (5, 6, 7, 100):
+            sql = f"SELECT id FROM events WHERE id = {key} AND ts > now() - INTERVAL 3 HOUR"
+            wanted = clock.readings * 60 + key < 180
+            assert rows(service, sql) == ([(key,)] if wanted else [])
+            assert rows(service, f"SELECT id FROM events WHERE id = {key} + 1") == [(key + 1,)]
+
+
+def test_a_fragment_that_reads_the_clock_has_the_time_of_its_host(cluster: Cluster) -> None:
+    """As those of an older coordinator, which send such text to one host at most."""
+    service = cluster.services[cluster.hosts[0]]
+    request = FragmentRequest("SELECT now() AS t, $1 AS p", {}, {}, pa.record_batch([[3]], ["1"]), {}, None)
+    with service.execute_fragment(request) as result:
+        assert result.read_all().to_pylist() == [{"t": START, "p": 3}]
+
+
+def test_explain_as_json(alone: QueryService) -> None:
+    sql = "SELECT count(*) FROM events WHERE id > 1 + 1"
+    ((text,),) = rows(alone, f"EXPLAIN (FORMAT JSON) {sql}")
+    assert json.loads(text) == [line for (line,) in rows(alone, f"EXPLAIN (FORMAT TEXT) {sql}")]
+    assert any(line.startswith("rows: ") for (line,) in rows(alone, f"EXPLAIN (ANALYZE) {sql}"))
+    with pytest.raises(LivestateError, match="EXPLAIN has no format graphviz"):
+        rows(alone, f"EXPLAIN (FORMAT graphviz) {sql}")
+
+
+def test_a_column_may_be_called_as_what_a_session_has() -> None:
+    people = define_store("people", pa.schema([("user", pa.string()), ("n", pa.int64())]), ["user"])
+    view = memory_view(people, pa.table({"user": ["x"], "n": [1]}, people.schema))
+    with closing(QueryService(MemorySource([view]))) as service:
+        assert rows(service, "SELECT user FROM people") == [("x",)]
+        assert rows(service, "SELECT max(user) FROM people") == [("x",)]
+        assert rows(service, "SELECT user FROM (SELECT n AS user FROM people)") == [(1,)]
+        for name in ("user", "current_user", "current_role", "current_schema"):
+            with pytest.raises(LivestateError, match="is not allowed"):
+                rows(service, f"SELECT {name}")
