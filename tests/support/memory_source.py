@@ -77,6 +77,11 @@ class MemoryView:
         keep = pc.and_(_is_one_of(self.rows, points), pc.equal(self.live, 1))
         return self.rows.filter(keep).select(list(columns))
 
+    def rows_by_key(
+        self, keys: pa.RecordBatch, places: Sequence[int], schema: pa.Schema
+    ) -> list[pa.RecordBatch | None] | None:
+        return None
+
     def row(self, key: int | str, places: Sequence[int], schema: pa.Schema) -> pa.Table | None:
         column = self.definition.key[0]
         points = pa.record_batch([pa.array([key], self.definition.schema.field(column).type)], [column])
