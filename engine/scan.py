@@ -229,6 +229,21 @@ class StoreView(Protocol):
             One row of `schema`; None where there is none.
         """
 
+    def rows_by_key(
+        self, keys: pa.RecordBatch, places: Sequence[int], schema: pa.Schema
+    ) -> list[pa.RecordBatch | None] | None:
+        """The live rows of a few keys, not copied: `row` for some hundred keys at the most.
+
+        Args:
+            keys: Whole keys, as `RowFilter.points`.
+            places: As those of `row`.
+            schema: As that of `row`.
+
+        Returns:
+            For each key its row, a batch of `schema`; None for a key that has none. None for all where keys
+            repeat: `lookup` has to find them.
+        """
+
 
 class BuildingError(Unavailable):
     """What is asked for is being built here from the changelog: it comes by itself, and can be waited for."""

@@ -130,6 +130,11 @@ class QueryService:
         """The stores that are here."""
         return self._source
 
+    @property
+    def has_peers(self) -> bool:
+        """Whether there are other hosts, which may have rows that this one lacks."""
+        return self._cluster.has_peers
+
     def close(self) -> None:
         """Stop the engine, and what other hosts do for this one."""
         self._runner.close()
@@ -165,6 +170,8 @@ class QueryService:
         cancelled: Callable[[], bool] | None = None,
         expected_shapes: ExpectedShapes | None = None,
         slot: Slot | None = None,
+        *,
+        may_be_at_hand: bool = True,
     ) -> QueryResult:
         """Run a statement over one version of each store.
 
@@ -177,6 +184,7 @@ class QueryService:
                 it was not.
             slot: What the statement holds until there is a result; it is given back while an epoch is waited
                 for. None for nothing.
+            may_be_at_hand: Whether `answer_at_hand` may have it; False where it has said no.
 
         Returns:
             The result; close it, or read it to its end. Its columns are those that were told: where a store
@@ -194,12 +202,10 @@ class QueryService:
             text, dialect = statement, session.dialect
 
         # 1. One row by its key needs nothing of what follows, nor does an answer that was kept.
-        row = self.row(text, dialect, parameters, session, cancelled, expected_shapes)
-        if row is not None:
-            return row
-        kept = self._kept_answer(text, dialect, parameters, session, expected_shapes, started)
-        if kept is not None:
-            return kept
+        if may_be_at_hand:
+            found = self.answer_at_hand(text, dialect, parameters, session, cancelled, expected_shapes)
+            if found is not None:
+                return found
 
         # 2. Text → bound statement with its plan: of the template that texts share which differ in values, or
         # of its own.
@@ -312,6 +318,29 @@ class QueryService:
         """
         return self._fragment_executor.execute(request, cancelled)
 
+    def answer_at_hand(
+        self,
+        text: str,
+        dialect: str,
+        parameters: pa.RecordBatch | Sequence[object] | None,
+        session: Session = DEFAULT_SESSION,
+        cancelled: Callable[[], bool] | None = None,
+        expected_shapes: ExpectedShapes | None = None,
+    ) -> QueryResult | None:
+        """An answer that takes next to nothing: one row by its key, or what was answered before.
+
+        Args and errors as those of `row`.
+
+        Returns:
+            The result, all of it there already; None where `execute` has to find more out.
+        """
+        row = self.row(text, dialect, parameters, session, cancelled, expected_shapes)
+        if row is not None:
+            return row
+        if parameters is None or isinstance(parameters, pa.RecordBatch):
+            return self._kept_answer(text, dialect, parameters, session, expected_shapes)
+        return None
+
     def row(
         self,
         text: str,
@@ -381,13 +410,13 @@ class QueryService:
         parameters: pa.RecordBatch | None,
         session: Session,
         expected_shapes: ExpectedShapes | None,
-        started: float,
     ) -> QueryResult | None:
         """The answer that a text had last, if it is that of the newest epochs still, on a host without peers;
         None where that takes more to find out.
         """
-        if self._cluster.has_peers or session.read_point != NEWEST:
+        if self._cluster.has_peers or session.read_point != NEWEST or not self._answers:
             return None
+        started = time.perf_counter()
         answer = self._answers.find(plain_question(text, dialect, parameters))
         if (
             answer is None

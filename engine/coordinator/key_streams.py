@@ -32,6 +32,8 @@ from engine.statements.statement_cache import ReadyText
 
 FOUND_COLUMN = "__found"
 """First column of an answer: whether the key has a row. No column of a store begins like this."""
+FEW_KEYS = 256
+"""Up to so many keys are found faster as rows of their own than together."""
 MAX_ANSWER_BYTES = 256 << 20
 """Arrow bytes of the rows that answer one batch of keys."""
 _Name = TypeVar("_Name", bound=str)
@@ -136,6 +138,26 @@ class KeyColumns:
         (found,) = row.to_batches()
         return pa.RecordBatch.from_arrays([_TRUE, *found.columns], schema=self.schema)
 
+    @cached_property
+    def _no_values(self) -> pa.RecordBatch:
+        """In place of the row that a key lacks."""
+        return pa.RecordBatch.from_arrays(self.missing_row.columns[1:], schema=self.row_schema)
+
+    def answer_of_parts(self, rows: Sequence[pa.RecordBatch | None]) -> pa.RecordBatch:
+        """The answer for a few keys.
+
+        Args:
+            rows: The row of each, of `row_schema`; None where it has none.
+
+        Raises:
+            LimitExceeded: It is larger than an answer may be.
+        """
+        together = pa.concat_batches([self._no_values if row is None else row for row in rows])
+        if together.nbytes > MAX_ANSWER_BYTES:
+            raise _too_large(len(rows))
+        is_found = pa.array([row is not None for row in rows])
+        return pa.RecordBatch.from_arrays([is_found, *together.columns], schema=self.schema)
+
     def answer_of_rows(self, keys: pa.RecordBatch, found: pa.Table) -> pa.RecordBatch:
         """The answer for many keys.
 
@@ -147,16 +169,19 @@ class KeyColumns:
             LimitExceeded: It is larger than an answer may be.
         """
         if found.nbytes > MAX_ANSWER_BYTES:
-            raise LimitExceeded(
-                f"The rows of {keys.num_rows} keys take more than {MAX_ANSWER_BYTES >> 20} MiB: send fewer "
-                "keys in a message."
-            )
+            raise _too_large(keys.num_rows)
         found = found.combine_chunks()
         key = range(len(self.definition.key))
         places = _places_of_keys(keys.columns, [_array_of(found.column(place)) for place in key])
         index = self.read.index
         rows = [_array_of(found.column(index(name))).take(places) for name in self.columns]
         return pa.RecordBatch.from_arrays([places.is_valid(), *rows], schema=self.schema)
+
+
+def _too_large(keys: int) -> LimitExceeded:
+    return LimitExceeded(
+        f"The rows of {keys} keys take more than {MAX_ANSWER_BYTES >> 20} MiB: send fewer keys in a message."
+    )
 
 
 def _quoted(name: str) -> str:
@@ -349,6 +374,10 @@ def _rows_of_keys(view: StoreView, columns: KeyColumns, keys: pa.RecordBatch) ->
     if keys.num_rows == 1 and columns.has_plain_key:
         key = keys.column(0)[0].as_py()
         return columns.answer_of_row(view.row(key, columns.places, columns.row_schema))
+    if keys.num_rows <= FEW_KEYS:
+        rows = view.rows_by_key(keys, columns.places, columns.row_schema)
+        if rows is not None:
+            return columns.answer_of_parts(rows)
     return columns.answer_of_rows(keys, view.lookup(columns.read, keys))
 
 

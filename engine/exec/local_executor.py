@@ -124,7 +124,7 @@ class LocalExecutor:
                 check_shapes(views, stores)
             row = view.row(key, lookup.column_indexes, lookup.schema)
             metadata = lookup_metadata(view, 0 if row is None else 1, time.perf_counter() - started)
-        return QueryResult(lookup.schema, metadata, lookup.schema.empty_table() if row is None else row)
+        return QueryResult(lookup.schema, metadata, lookup.no_row if row is None else row)
 
     def newest_epochs(self, stores: Collection[StoreName]) -> EpochsRead:
         """The newest epochs of stores that are here.

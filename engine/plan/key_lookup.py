@@ -39,6 +39,11 @@ class KeyLookup:
         return self.definition.key_schema.field(0).type
 
     @cached_property
+    def no_row(self) -> pa.Table:
+        """The result for a key that has no row."""
+        return self.schema.empty_table()
+
+    @cached_property
     def definitions(self) -> Mapping[StoreName, StoreDefinition]:
         """The store by its name."""
         return {self.definition.name: self.definition}

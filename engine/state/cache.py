@@ -6,6 +6,7 @@ import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -55,6 +56,11 @@ class BlockTable:
     columns: Sequence[int]
     keys: Sequence[CacheKey]
     table: pa.Table
+
+    @cached_property
+    def batch(self) -> pa.RecordBatch:
+        """The same as a batch, of which a row is cut out in a third of the time."""
+        return self.table.to_batches()[0]
 
 
 @dataclass(frozen=True)

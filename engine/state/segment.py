@@ -242,7 +242,7 @@ class Segment:
             for column, entry in zip(columns, entries, strict=True)
         ]
 
-    def table(self, columns: Sequence[int], block: int, schema: pa.Schema) -> pa.Table:
+    def table(self, columns: Sequence[int], block: int, schema: pa.Schema) -> BlockTable:
         """Several columns of one block as a table, which is made once for lookups that come again.
 
         Args:
@@ -258,12 +258,13 @@ class Segment:
             and known.stored is self._context.schema
             and known.table.schema.equals(schema, check_metadata=True)
         ):
-            return known.table
+            return known
         keys = self._column_keys(columns, block)
         entries = self._context.cache.find_all(keys)
         table = pa.Table.from_arrays(self._arrays(columns, block, entries), schema=schema)
-        self._context.cache.put_table(place, BlockTable(self._context.schema, columns, keys, table), entries)
-        return table
+        made = BlockTable(self._context.schema, columns, keys, table)
+        self._context.cache.put_table(place, made, entries)
+        return made
 
     def _column_keys(self, columns: Sequence[int], block: int) -> Sequence[CacheKey]:
         """Where columns of a block are in the cache; kept, since the same are asked for again and again."""

@@ -202,7 +202,36 @@ class StateView:
             return None
         segment, row = found
         block, inside = divmod(row, segment.record.block_rows)
-        return segment.table(places, block, schema).slice(inside, 1)
+        return segment.table(places, block, schema).table.slice(inside, 1)
+
+    def rows_by_key(
+        self, keys: pa.RecordBatch, places: Sequence[int], schema: pa.Schema
+    ) -> list[pa.RecordBatch | None] | None:
+        """As `StoreView.rows_by_key`."""
+        columns = keys.columns
+        needles = self._codec.ranges(columns)[0]
+        placed = partition_of(columns[: len(self.definition.partition_by)], self.definition.partitions)
+        order = sort_keys.order_of_last(needles)
+        if len(order) < keys.num_rows:
+            return None
+        found: list[pa.RecordBatch | None] = [None] * keys.num_rows
+        placed = placed[order]
+        for number, version in self.versions.items():
+            wanted = order[placed == number]
+            for entry in version.searched:
+                if not len(wanted):
+                    break
+                there, rows = entry.find_live(sort_keys.take(needles, wanted))
+                if not len(there):
+                    continue
+                block_rows = entry.segment.record.block_rows
+                for key, row in zip(wanted[there].tolist(), rows.tolist(), strict=True):
+                    block, inside = divmod(row, block_rows)
+                    found[key] = entry.segment.table(places, block, schema).batch.slice(inside, 1)
+                is_left = np.ones(len(wanted), np.bool_)
+                is_left[there] = False
+                wanted = wanted[is_left]
+        return found
 
     @cached_property
     def _partition(self) -> Callable[[int | str], PartitionId]:

@@ -71,6 +71,17 @@ class _Sending:
         self.close()
 
 
+def table_stream(result: QueryResult) -> flight.FlightDataStream:
+    """The stream of a result whose rows are there already.
+
+    Args:
+        result: With a table.
+    """
+    assert result.table is not None
+    metadata = {METADATA_KEY: result.metadata.to_json()}
+    return flight.RecordBatchStream(result.table.replace_schema_metadata(metadata), WRITE_OPTIONS)
+
+
 def result_stream(result: QueryResult, call: Call, context: Any) -> flight.FlightDataStream:
     """The stream that answers DoGet.
 
@@ -85,10 +96,10 @@ def result_stream(result: QueryResult, call: Call, context: Any) -> flight.Fligh
     Raises:
         LivestateError: The query failed before its first `TABLE_BYTES`.
     """
-    metadata = {METADATA_KEY: result.metadata.to_json()}
     if result.table is not None:
         call.end()
-        return flight.RecordBatchStream(result.table.replace_schema_metadata(metadata), WRITE_OPTIONS)
+        return table_stream(result)
+    metadata = {METADATA_KEY: result.metadata.to_json()}
     schema = result.schema.with_metadata(metadata)
     sending = _Sending(result, call, context)
     gathered = sending.gather(TABLE_BYTES)

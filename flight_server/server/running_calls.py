@@ -61,6 +61,15 @@ class Calls:
         self._running: dict[Call, bytes] = {}
         self._closed = False
 
+    def check_open(self) -> None:
+        """Begin only what a stop need not wait for.
+
+        Raises:
+            Unavailable: The host is stopping.
+        """
+        if self._closed:
+            raise _stopping_error()
+
     def begin(self, call_id: bytes, context: Any) -> Call:
         """Take note of an execution.
 
@@ -77,7 +86,7 @@ class Calls:
         call = Call(context, self._forget)
         with self._lock:
             if self._closed:
-                raise Unavailable("The host is stopping; ask again later, or another host.")
+                raise _stopping_error()
             self._running[call] = call_id
         return call
 
@@ -127,3 +136,7 @@ class Calls:
     def _wait_until_idle(self, seconds: float) -> bool:
         with self._lock:
             return self._idle.wait_for(lambda: not self._running, seconds)
+
+
+def _stopping_error() -> Unavailable:
+    return Unavailable("The host is stopping; ask again later, or another host.")

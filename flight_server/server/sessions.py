@@ -104,7 +104,8 @@ class SessionOptions:
 
 _COOKIE_FIELDS = ("dialect", "timeout_seconds", "parallel_endpoints", *READ_POINT_OPTIONS)
 FORGET_COOKIE = f"{COOKIE}=; Path=/; Max-Age=0"
-_DEFAULTS = SessionOptions()
+NO_OPTIONS = SessionOptions()
+"""Those of a client that has set none."""
 _FLAGS = {"true": True, "false": False, "": False}
 _WISH_HEADERS = {"min_epoch": MIN_EPOCH_HEADER, "max_staleness": MAX_STALENESS_HEADER, "as_of": AS_OF_HEADER}
 
@@ -198,7 +199,7 @@ def caller_options(context: Any) -> SessionOptions:
     """
     caller = context.get_middleware(MIDDLEWARE)
     if caller is None:
-        return _DEFAULTS
+        return NO_OPTIONS
     options = _read_cookies(caller.headers.get("cookie", ()))
     for dialect in caller.headers.get(DIALECT_HEADER, ()):
         options = replace(options, dialect=dialect)
@@ -240,7 +241,7 @@ def _read_cookies(headers: list[str]) -> SessionOptions:
             name, _, value = cookie.strip().partition("=")
             if name == COOKIE and value:
                 return _parse_cookie(value)
-    return _DEFAULTS
+    return NO_OPTIONS
 
 
 def _parse_cookie(value: str) -> SessionOptions:

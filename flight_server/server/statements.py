@@ -21,9 +21,9 @@ from engine.model.read_point import NEWEST, AsOfEpoch, ReadPoint
 from engine.service import DEFAULT_SESSION, PreparedStatement, QueryResult, QueryService, Session
 from flight_server.server.arrivals import Arrival
 from flight_server.server.limits import HeldSlot, ServerLimits
-from flight_server.server.result_streams import result_stream
+from flight_server.server.result_streams import result_stream, table_stream
 from flight_server.server.running_calls import Call, Calls
-from flight_server.server.sessions import caller_options
+from flight_server.server.sessions import NO_OPTIONS, caller_options
 from flight_server.wire.bound_row import bound_row
 from flight_server.wire.fragment_messages import FragmentTicket
 from flight_server.wire.messages import Message, new
@@ -32,6 +32,7 @@ from flight_server.wire.tickets import (
     CALL_ID_BYTES,
     JsonCommand,
     JsonStatement,
+    Parameters,
     PlainValue,
     Statement,
     execution_ticket,
@@ -42,6 +43,7 @@ MAX_ECHOED_BYTES = 4 << 20
 """A longer statement is in the ticket alone and not also in the FlightInfo's descriptor: drivers take
 messages of 16 MiB at the most.
 """
+_DEFAULTS = NO_OPTIONS.statement("")
 _PLAIN_JSON = (int, float, bool, type(None))
 
 
@@ -96,7 +98,8 @@ class Statements:
 
     def defaults(self, context: Any) -> Statement:
         """The empty statement with the caller's session options."""
-        return caller_options(context).statement("")
+        options = caller_options(context)
+        return _DEFAULTS if options is NO_OPTIONS else options.statement("")
 
     def statement_of_query(self, context: Any, message: Message) -> Statement:
         """The statement of a message that has SQL text: a query, or one to prepare.
@@ -229,6 +232,9 @@ class Statements:
         Raises:
             LivestateError: The statement cannot run, by kind.
         """
+        found = self._answer_at_hand(statement)
+        if found is not None:
+            return table_stream(found)
         call = self._calls.begin(statement.call_id, context)
         stream = None
         try:
@@ -237,6 +243,33 @@ class Statements:
             if stream is None:
                 call.end()
         return stream
+
+    def _answer_at_hand(self, statement: Statement | JsonStatement) -> QueryResult | None:
+        """An answer that takes next to nothing, on a host that has all rows: it takes no slot and cannot be
+        cancelled, as it waits for nobody and is there sooner than either would be looked after. None for
+        anything else.
+        """
+        if self._service.has_peers:
+            return None
+        self._calls.check_open()
+        if isinstance(statement, JsonStatement):
+            return self._json_row(statement)
+        given = statement.parameters
+        if isinstance(given, Parameters):
+            return None
+        session = engine_session(statement)
+        values = None if given is None else (given.value,)
+        return self._service.answer_at_hand(
+            statement.sql, session.dialect, values, session, None, statement.expected_shapes
+        )
+
+    def _json_row(self, request: JsonStatement, call: Call | None = None) -> QueryResult | None:
+        statement, given = request.statement, request.parameters
+        if not given or isinstance(given, Mapping) or statement.read_point is not NEWEST:
+            return None
+        session = engine_session(statement)
+        cancelled = None if call is None else call.is_cancelled
+        return self._service.row(statement.sql, session.dialect, given, session, cancelled)
 
     def _answer(
         self, statement: Statement | JsonStatement, call: Call, context: Any
@@ -255,7 +288,8 @@ class Statements:
 
     def _result(self, statement: Statement, call: Call, slot: HeldSlot) -> QueryResult:
         given, session = statement.parameters, engine_session(statement)
-        if isinstance(given, PlainValue):
+        has_peers = self._service.has_peers
+        if has_peers and isinstance(given, PlainValue):
             found = self._service.row(
                 statement.sql,
                 session.dialect,
@@ -268,16 +302,21 @@ class Statements:
                 return found
         values = None if given is None else given.batch()
         return self._service.execute(
-            statement.sql, values, session, call.is_cancelled, statement.expected_shapes, slot
+            statement.sql,
+            values,
+            session,
+            call.is_cancelled,
+            statement.expected_shapes,
+            slot,
+            may_be_at_hand=has_peers or given is not None,
         )
 
     def _json_result(self, request: JsonStatement, call: Call, slot: HeldSlot) -> QueryResult:
-        statement, given = request.statement, request.parameters
+        statement = request.statement
         session = engine_session(statement)
-        if given and not isinstance(given, Mapping) and statement.read_point is NEWEST:
-            found = self._service.row(statement.sql, session.dialect, given, session, call.is_cancelled)
-            if found is not None:
-                return found
+        found = self._json_row(request, call) if self._service.has_peers else None
+        if found is not None:
+            return found
         return self._service.execute(
             statement.sql, self._typed_parameters(request), session, call.is_cancelled, slot=slot
         )

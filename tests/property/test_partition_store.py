@@ -7,7 +7,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -215,8 +215,26 @@ def test_lookups_find_exactly_their_rows(kind: str, data: st.DataObject) -> None
             assert {key: row.to_pylist() for key, row in rows.items() if row} == {
                 key: [{"value": pair.rows[key,]}] for key in rows if (key,) in pair.rows
             }
+        if leading == len(pair.definition.key):
+            _check_rows(view, points, asked, pair.rows)
         scanned = view.scan(["value"], RowFilter(points=points))
         assert sum(batch.num_rows for batch in scanned.batches()) == len(expected)
+
+
+def _check_rows(
+    view: StateView, keys: pa.RecordBatch, asked: Sequence[tuple[Any, ...]], rows: Mapping[Any, Any]
+) -> None:
+    """See that each key has its own row, or none."""
+    schema = view.definition.schema
+    place = schema.get_field_index("value")
+    found = view.rows_by_key(keys, (place,), pa.schema([schema.field(place)]))
+    if len(set(asked)) < len(asked):
+        assert found is None
+        return
+    assert found is not None
+    assert [None if row is None else row.to_pylist() for row in found] == [
+        [{"value": rows[key]}] if key in rows else None for key in asked
+    ]
 
 
 @pytest.mark.parametrize("kind", KEY_KINDS)

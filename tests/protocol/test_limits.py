@@ -12,6 +12,7 @@ import pytest
 
 from engine.errors import LimitExceeded, Unavailable
 from flight_server.server.limits import Slots
+from flight_server.server.running_calls import Calls
 from tests.support.waiting import wait_until
 
 
@@ -139,3 +140,13 @@ def test_who_has_waited_for_news_waits_for_a_slot_like_all_others() -> None:
         _ = 1 // 0
     third.give()
     assert (slots.held, slots.waiting) == (0, 0)
+
+
+def test_a_stop_begins_nothing_more_not_even_what_it_does_not_wait_for() -> None:
+    calls = Calls()
+    calls.check_open()
+    assert calls.close(0.0)
+    with pytest.raises(Unavailable, match="is stopping"):
+        calls.check_open()
+    with pytest.raises(Unavailable, match="is stopping"):
+        calls.begin(b"", None)

@@ -116,6 +116,11 @@ class MemoryView:
         in_order = live.sort_by([(name, "ascending") for name in key]).select(list(columns))
         return MemorySortedRows(in_order, int(pc.sum(keep).as_py() or 0))
 
+    def rows_by_key(
+        self, keys: pa.RecordBatch, places: Sequence[int], schema: pa.Schema
+    ) -> list[pa.RecordBatch | None] | None:
+        return None
+
     def row(self, key: int | str, places: Sequence[int], schema: pa.Schema) -> pa.Table | None:
         column = self.definition.key[0]
         points = pa.record_batch([pa.array([key], self.definition.schema.field(column).type)], [column])

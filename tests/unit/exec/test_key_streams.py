@@ -1,0 +1,105 @@
+"""Keys of every kind, on one host and on three: each has its own row, in the order of the keys."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from engine.coordinator.key_streams import FOUND_COLUMN
+from engine.errors import Unsupported
+from engine.model.kinds import Behaviour, Versioned
+from engine.model.read_point import AsOfEpoch, ReadPoint
+from engine.model.schema import Epoch, StoreDefinition, define_store
+from tests.support.local_cluster import Cluster, host_names, memory_cluster
+
+DAY = dt.date(2026, 1, 1)
+ROWS = 200
+KEYS: dict[str, tuple[list[pa.DataType], Any]] = {
+    "bigint": ([pa.int64()], lambda n: (n,)),
+    "utinyint": ([pa.uint8()], lambda n: (n,)),
+    "varchar": ([pa.string()], lambda n: (f"é{n}",)),
+    "blob": ([pa.binary()], lambda n: (bytes([n]),)),
+    "date": ([pa.date32()], lambda n: (DAY + dt.timedelta(n),)),
+    "decimal": ([pa.decimal128(9, 2)], lambda n: (Decimal(n) / 4,)),
+    "timestamp": (
+        [pa.timestamp("us", "UTC")],
+        lambda n: (dt.datetime(2026, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=n),),
+    ),
+    "boolean, varchar": ([pa.bool_(), pa.string()], lambda n: (n % 2 == 0, f"{n // 2}")),
+    "date, integer, varchar": (
+        [pa.date32(), pa.int32(), pa.string()],
+        lambda n: (DAY + dt.timedelta(n % 3), n % 7 - 3, f"{n // 21}"),
+    ),
+}
+
+
+def _store(types: list[pa.DataType]) -> StoreDefinition:
+    names = [f"k {place}" for place in range(len(types))]
+    schema = pa.schema([("n", pa.int64()), *zip(names, types, strict=True), ("text", pa.string())])
+    return define_store("Odd store", schema, names, partitions=5)
+
+
+def _keys(definition: StoreDefinition, keys: list[tuple[Any, ...]]) -> pa.RecordBatch:
+    fields = definition.key_schema
+    return pa.RecordBatch.from_arrays(
+        [pa.array([key[place] for key in keys], field.type) for place, field in enumerate(fields)],
+        names=fields.names,
+    )
+
+
+def _check(cluster: Cluster, definition: StoreDefinition, key: Any, read_point: ReadPoint) -> None:
+    chance = random.Random(7)
+    for service in cluster.services.values():
+        stream = service.key_stream("odd STORE", ["Text", "n"], read_point)
+        assert stream.schema.names == [FOUND_COLUMN, "text", "n"]
+        for count in (1, 2, 30, 300):
+            numbers = [chance.randrange(ROWS) for _ in range(count)]
+            answer = stream.answer(_keys(definition, [key(number) for number in numbers]), 60.0)
+            # Every third number has no row.
+            assert answer.rows.to_pylist() == [
+                {FOUND_COLUMN: True, "text": None if number % 5 == 0 else f"t{number}", "n": number}
+                if number % 3
+                else {FOUND_COLUMN: False, "text": None, "n": None}
+                for number in numbers
+            ]
+            assert answer.rows.schema == stream.schema
+            assert answer.epochs == {definition.group: 1}
+
+
+@pytest.mark.parametrize("hosts", [1, 3])
+@pytest.mark.parametrize("kind", KEYS)
+def test_each_key_has_its_row(kind: str, hosts: int) -> None:
+    types, key = KEYS[kind]
+    definition = _store(types)
+    there = [number for number in range(ROWS) if number % 3]
+    rows = pa.Table.from_arrays(
+        [
+            pa.array(there, pa.int64()),
+            *_keys(definition, [key(number) for number in there]).columns,
+            pa.array([None if number % 5 == 0 else f"t{number}" for number in there], pa.string()),
+        ],
+        schema=definition.schema,
+    )
+    with memory_cluster([definition], {definition.name: rows}, host_names(hosts)) as cluster:
+        _check(cluster, definition, key, ReadPoint())
+        _check(cluster, definition, key, ReadPoint(as_of={definition.group: AsOfEpoch(Epoch(1))}))
+        asked = cluster.asked.total()
+        assert (asked > 0) == (hosts > 1)
+
+
+def test_versions_are_asked_for_in_sql() -> None:
+    moment = pa.timestamp("us", "UTC")
+    schema = pa.schema([("id", pa.int64()), ("at", moment), ("n", pa.int64())])
+    definition = define_store("history_of", schema, ["id"], behaviour=Behaviour(Versioned("at")))
+    with (
+        memory_cluster(
+            [definition], {definition.name: definition.schema.empty_table()}, host_names(1)
+        ) as one,
+        pytest.raises(Unsupported, match="ask for them in SQL"),
+    ):
+        one.services[one.hosts[0]].key_stream("history_of")
