@@ -420,7 +420,7 @@ def test_what_cannot_be_said_in_the_engines_dialect_is_refused(service: QuerySer
 
 
 def test_metadata_is_json(service: QueryService) -> None:
-    with service.execute("SELECT sum(count) FROM plays WHERE song_id > 5") as result:
+    with service.execute("SELECT avg(count) FROM plays WHERE song_id > 5") as result:
         document = json.loads(result.metadata.to_json())
     assert document["plan"] == "engine"
     assert document["epochs"] == {"plays": 1}
