@@ -29,16 +29,17 @@ from engine.plan.predicates import (
     operand_of,
     predicate_of,
 )
-from engine.plan.row_tests import AllTests, NullTest, RowTest, RowTests, columns_of, null_test
+from engine.plan.row_tests import AllTests, NullTest, RowTest, RowTests, columns_of, count_tests, null_test
 from engine.plan.values import Arguments, Constant, Parameter
 from engine.scan import KeyRange, RowFilter
 from engine.sql.bind import BoundStatement, StoreReference
 
+MOST_TESTS = 64
+"""With more comparisons than this for each row, the engine is faster, and can be interrupted."""
 MOST_POINTS = 1 << 16
 """Values that are looked up one by one in a store that the engine then reads: more of them take longer than
 reading all of it.
 """
-
 MOST_SUMMED_DIGITS = 30
 """Digits of decimals that can be summed without a thought of overflow."""
 
@@ -570,6 +571,8 @@ def row_selection(rows_plan: RowsPlan, arguments: Arguments) -> RowSelection | N
         return None
     tests = (*rows_plan.null_tests, *(() if test is None else (test,)))
     whole = tests[0] if len(tests) == 1 else AllTests(tests)
+    if count_tests(whole) > MOST_TESTS:
+        return None
     wanted = RowFilter() if predicate is None else wanted_rows(predicate, reference, arguments)
     columns = dict.fromkeys((*rows_plan.columns, *sorted(columns_of(whole))))
     key_range = None

@@ -120,6 +120,11 @@ def columns_of(test: RowTest) -> frozenset[str]:
     return frozenset((test.column,))
 
 
+def count_tests(test: RowTest) -> int:
+    """Of how many comparisons a test is made."""
+    return sum(map(count_tests, test.parts)) if isinstance(test, AllTests | AnyTest) else 1
+
+
 class RowTests:
     """Makes tests for one store and given arguments."""
 

@@ -61,6 +61,12 @@ def plan_of(service: QueryService, sql: str) -> str:
         ("SELECT * FROM plays", "rows"),
         ("FROM plays LIMIT 3", "rows"),
         ("SELECT genre FROM plays OFFSET 3", "rows"),
+        ("SELECT * FROM plays WHERE song_id > 3 ORDER BY song_id LIMIT 2", "rows"),
+        ("SELECT genre AS g FROM plays WHERE genre IS NULL ORDER BY plays.song_id DESC", "rows"),
+        ("SELECT * FROM plays WHERE song_id > 3 ORDER BY genre LIMIT 2", "engine"),
+        (f"SELECT * FROM plays WHERE {' OR '.join(f'count = {n}' for n in range(65))}", "engine"),
+        ("SELECT sum(count) AS s, min(genre) FROM plays WHERE song_id > 3", "summary"),
+        ("SELECT sum(count) AS s FROM plays WHERE song_id > 3 GROUP BY genre", "engine"),
         ("SELECT count(*) FROM plays", "count"),
         ("SELECT count(genre) FROM plays", "engine"),
         ("SHOW TABLES", "catalog"),
@@ -419,7 +425,7 @@ def test_what_cannot_be_said_in_the_engines_dialect_is_refused(service: QuerySer
 
 
 def test_metadata_is_json(service: QueryService) -> None:
-    with service.execute("SELECT sum(count) FROM plays WHERE song_id > 5") as result:
+    with service.execute("SELECT avg(count) FROM plays WHERE song_id > 5") as result:
         document = json.loads(result.metadata.to_json())
     assert document["plan"] == "engine"
     assert document["epochs"] == {"plays": 1}
