@@ -76,6 +76,8 @@ UNCERTAIN = [
     "WITH RECURSIVE r(n) AS (SELECT 1 UNION SELECT n + 1 FROM r WHERE n < 3) SELECT n FROM r, genres",
     "FROM songs PIVOT (count(*) FOR genre IN (1, 2) GROUP BY title)",
     "SELECT 7 AS seven, count(*) AS n FROM empty GROUP BY ALL",
+    "SELECT title FROM songs WHERE (song, genre) IN (SELECT (p.song, p.listener) FROM plays p)",
+    "SELECT title FROM songs WHERE (song, genre) IN (SELECT row(p.song, p.listener) FROM plays p)",
 ]
 
 
