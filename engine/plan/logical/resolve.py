@@ -276,7 +276,7 @@ class _Resolver:
             and not used_arguments(known) - {"expressions", "alias"}
             and len(known.expressions) == 1
         ):
-            self._expression_list(known.expressions, scope, ctes)
+            self._expression(known, scope, ctes)
             columns = tuple(renamed) or None
         else:
             raise Uncertain(node.key)
@@ -292,8 +292,7 @@ class _Resolver:
         if not isinstance(node.this, exp.Identifier):
             if any(isinstance(found, exp.Query) for found in node.this.walk()):
                 raise Uncertain(node.name)
-            for child in list(node.this.iter_expressions()):
-                self._expression(child, scope, ctes)
+            self._expression(node.this, scope, ctes)
             return tuple(renamed) or None
         if renamed:
             raise Uncertain(node.name)
