@@ -281,6 +281,7 @@ class _Generator:
 
     def set_operation(self, depth: int) -> Query:
         random = self.random
+        before = self.names
         left = self.columns_of([random.choice(SIMPLE) for _ in range(random.randrange(1, 4))], depth)
         if random.random() < 0.3:
             made = self.select(depth)
@@ -290,7 +291,12 @@ class _Generator:
                 and not made.ordered
             ):
                 left = made
+        after = self.names
+        if random.random() < 0.4:
+            # Neither side sees the other: both may call a table the same.
+            self.names = before
         right = self.columns_of([column.family for column in left.columns], depth)
+        self.names = max(self.names, after)
         operator = random.choice(
             ("UNION", "UNION ALL", "UNION ALL", "INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL")
         )

@@ -21,7 +21,7 @@ from tests.oracle.metamorphic.relation import Relation, Subject
 from tests.oracle.plain_duckdb import PlainDuckDB, reordered, with_literals
 from tests.oracle.queries import Generated, make_query
 from tests.oracle.shrink import shrunk
-from tests.oracle.systems import System
+from tests.oracle.systems import SplitSystem, System
 from tests.oracle.verdicts import Judge, Outcome, Verdict
 
 QUERIES_A_DATASET = 100
@@ -61,7 +61,8 @@ class Finding:
                 f"==== {self.verdict.outcome.value}: seed {self.seed} (python -m tests.oracle --replay "
                 f"{self.seed} --hosts {self.dataset.hosts}{' --metamorphic' if self.relation else ''})"
             ),
-            *([f"relation: {self.relation}", f"other:    {self.other}"] if self.relation else []),
+            *([f"relation: {self.relation}"] if self.relation else []),
+            *([f"other:    {self.other}"] if self.other else []),
             self.dataset.describe(),
             f"query:    {self.query.sql}",
             *([f"literals: {whole}"] if self.query.parameters else []),
@@ -145,12 +146,18 @@ def dataset_of(seed: int, hosts: int | None, partitions: int | None = None) -> D
 @contextmanager
 def judging(dataset: Dataset, system_of: SystemOf) -> Iterator[Judge]:
     """An oracle and a system over a dataset."""
+    with judging_alone(dataset) as judge, system_of(dataset) as system:
+        yield replace(judge, system=system)
+
+
+@contextmanager
+def judging_alone(dataset: Dataset) -> Iterator[Judge]:
+    """An oracle over a dataset, of which one system after another is asked."""
     oracle = PlainDuckDB(dataset.live)
     others = cache(lambda: [PlainDuckDB(tables) for tables in reordered(dataset.live)])
     literal = cache(lambda: PlainDuckDB(dataset.live, optimizes=False))
     try:
-        with system_of(dataset) as system:
-            yield Judge(oracle, others, literal, system)
+        yield Judge(oracle, others, literal, SplitSystem(dataset))
     finally:
         oracle.close()
 
@@ -169,12 +176,42 @@ def ask(
     Returns:
         The query, the verdict, and the finding if there is one.
     """
-    query = _query(judge, dataset, seed)
+    query = query_of(judge, dataset, seed)
     verdict = judge.verdict(query, seed)
+    return query, verdict, finding_of(judge, dataset, seed, query, verdict, shrink=shrink)
+
+
+def finding_of(
+    judge: Judge,
+    dataset: Dataset,
+    seed: int,
+    query: Generated,
+    verdict: Verdict,
+    relation: str = "",
+    other: Generated | None = None,
+    *,
+    shrink: bool = True,
+) -> Finding | None:
+    """What is to be said of a verdict.
+
+    Args:
+        judge: The oracle and the system.
+        dataset: The stores.
+        seed: The seed.
+        query: The query.
+        verdict: What came of it.
+        relation: How it was asked otherwise, or where.
+        other: What it had to agree with, if that is another query.
+        shrink: Look for a smaller query that differs.
+
+    Returns:
+        The finding; None if there is nothing to be said.
+    """
     if verdict.outcome not in (Outcome.DIFFERENT, Outcome.UNDETERMINED, Outcome.CONTRADICTED):
-        return query, verdict, None
+        return None
     text = _smaller(judge, query, verdict, seed) if shrink else with_literals(query.sql, query.parameters)
-    return query, verdict, Finding(seed, dataset, query, text, verdict)
+    said = with_literals(other.sql, other.parameters) if other is not None else ""
+    return Finding(seed, dataset, query, text, verdict, relation, said)
 
 
 def ask_otherwise(
@@ -208,13 +245,10 @@ def ask_otherwise(
     if pair is None:
         return None, None
     found = judge.agreement(pair, query, verdict.found, seed)
-    if found.outcome not in (Outcome.DIFFERENT, Outcome.UNDETERMINED, Outcome.CONTRADICTED):
-        return found, None
-    variant = pair.variant
-    other = pair.base or query
-    smaller = _smaller(judge, variant, found, seed) if shrink else variant.sql
-    said = with_literals(other.sql, other.parameters)
-    return found, Finding(seed, dataset, variant, smaller, found, relation.name, said)
+    finding = finding_of(
+        judge, dataset, seed, pair.variant, found, relation.name, pair.base or query, shrink=shrink
+    )
+    return found, finding
 
 
 def _smaller(judge: Judge, query: Generated, verdict: Verdict, seed: int) -> str:
@@ -229,7 +263,7 @@ def _smaller(judge: Judge, query: Generated, verdict: Verdict, seed: int) -> str
     )
 
 
-def _query(judge: Judge, dataset: Dataset, seed: int) -> Generated:
+def query_of(judge: Judge, dataset: Dataset, seed: int) -> Generated:
     """The query of a seed: for two of three seeds one that has rows, if there soon is one."""
     for attempt in range(ATTEMPTS):
         query = make_query(dataset, seed, attempt)
@@ -336,7 +370,7 @@ def ask_of_one_dataset(plan: Plan, system_of: SystemOf, seeds: range) -> QueryCo
             if seed % plan.related == plan.related // 2:
                 found += _ask_in_other_ways(judge, dataset, seed, plan, query, verdict, counts)
             if plan.layouts and verdict.outcome is Outcome.SAME:
-                found.append(_ask_elsewhere(judge, layouts, seed, query, counts))
+                found.append(_ask_elsewhere(judge, layouts, seed, plan, query, counts))
             counts.findings += [each for each in found if each is not None]
             if len(counts.differences) >= plan.most_findings:
                 break
@@ -367,7 +401,7 @@ def _ask_in_other_ways(
 
 
 def _ask_elsewhere(
-    judge: Judge, layouts: Layouts, seed: int, query: Generated, counts: QueryCounts
+    judge: Judge, layouts: Layouts, seed: int, plan: Plan, query: Generated, counts: QueryCounts
 ) -> Finding | None:
     """Ask a query of the same rows on other hosts, in other partitions."""
     dataset, system = layouts.any(seed)
@@ -376,9 +410,7 @@ def _ask_elsewhere(
     verdict = elsewhere.verdict(query, seed)
     counts.tried[name] += 1
     counts.related[name, verdict.outcome] += 1
-    if verdict.outcome not in (Outcome.DIFFERENT, Outcome.UNDETERMINED, Outcome.CONTRADICTED):
-        return None
-    return Finding(seed, dataset, query, _smaller(elsewhere, query, verdict, seed), verdict, name, query.sql)
+    return finding_of(elsewhere, dataset, seed, query, verdict, name, shrink=plan.shrink)
 
 
 def print_progress(counts: QueryCounts, seconds: float) -> None:

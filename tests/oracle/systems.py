@@ -32,7 +32,9 @@ from tests.support.statement_time import statement_clock
 COORDINATOR_LOGS = ("engine.coordinator", "engine.exec.fallbacks")
 FOLLOW = FollowerOptions(poll_seconds=0.01, state=StateOptions(block_rows=8, fan_out=3))
 WAIT_SECONDS = 60.0
-_REMOVED = "removed"
+REMOVED = "removed"
+EPOCHS = 3
+"""How many epochs a dataset is written in."""
 ROW_FAILURES = (duckdb.ConversionException, duckdb.OutOfRangeException, duckdb.InvalidInputException)
 """Failures that are about some row."""
 
@@ -185,7 +187,7 @@ def cluster_system(dataset: Dataset) -> Iterator[System]:
     with ExitStack() as resources:
         if dataset.seed % 4 == 3:
             directory = Path(resources.enter_context(TemporaryDirectory()))
-            changelog, newest = _written(dataset, directory / "changelog")
+            changelog, newest = write_epochs(dataset, directory / "changelog")
             cluster = resources.enter_context(
                 following_cluster(
                     changelog, directory / "data", hosts, FOLLOW, options, clock=statement_clock
@@ -196,7 +198,14 @@ def cluster_system(dataset: Dataset) -> Iterator[System]:
             cluster = resources.enter_context(
                 memory_cluster(definitions, dataset.live, hosts, dataset.dead, options, statement_clock)
             )
-        warnings = _Warnings()
+        yield resources.enter_context(system_over(cluster))
+
+
+@contextmanager
+def system_over(cluster: Cluster) -> Iterator[ClusterSystem]:
+    """A cluster as what is tested."""
+    warnings = _Warnings()
+    with ExitStack() as resources:
         for name in COORDINATOR_LOGS:
             logger = logging.getLogger(name)
             logger.addHandler(warnings)
@@ -204,22 +213,49 @@ def cluster_system(dataset: Dataset) -> Iterator[System]:
         yield ClusterSystem(cluster, warnings)
 
 
-def _written(dataset: Dataset, directory: Path) -> tuple[Changelog, Mapping[GroupName, Epoch]]:
-    """A dataset in a changelog: the dead rows first, then half of the live ones, then the others and
-    tombstones for what is dead and gone.
-    """
+def write_epochs(dataset: Dataset, directory: Path) -> tuple[Changelog, Mapping[GroupName, Epoch]]:
+    """A dataset in a changelog, all its epochs."""
     changelog = Changelog.open(str(directory))
-    newest = {}
+    *_, newest = epochs_of(dataset, changelog)
+    return changelog, newest
+
+
+def epochs_of(dataset: Dataset, changelog: Changelog) -> Iterator[Mapping[GroupName, Epoch]]:
+    """Write a dataset: the dead rows first, then half of the live ones, then the others and tombstones for
+    what is dead and gone.
+
+    Yields:
+        The newest epoch of each group, each time all groups have one more.
+    """
+    written = []
     for group in sorted({store.definition.group for store in dataset.stores}):
         stores = [store for store in dataset.stores if store.definition.group == group]
         appender = open_appender(changelog, [store.definition for store in stores])
-        for tables in zip(*(_epochs(store) for store in stores), strict=True):
-            appender.append(
-                {store.definition.name: rows for store, rows in zip(stores, tables, strict=True)},
-                tombstone_column=_REMOVED,
-            )
+        written.append((appender, stores, [_epochs(store) for store in stores]))
+    for place in range(EPOCHS):
+        newest = {}
+        for appender, stores, tables in written:
+            rows: dict[str, pa.Table] = {
+                store.definition.name: each[place] for store, each in zip(stores, tables, strict=True)
+            }
+            appender.append(rows, tombstone_column=REMOVED)
+            newest[GroupName(stores[0].definition.group)] = appender.epoch
+        yield newest
+
+
+def write_on(changelog: Changelog, dataset: Dataset, *, rewrites: bool = False) -> Mapping[GroupName, Epoch]:
+    """One more epoch in each group, after which the rows are the same: without any, as a migration needs one
+    to take effect, or with all of them once more, so that there is something to compact.
+    """
+    newest = {}
+    known = changelog.definitions()
+    for group in sorted({store.definition.group for store in dataset.stores}):
+        stores = [store for store in dataset.stores if store.definition.group == group]
+        appender = open_appender(changelog, [known[store.definition.name] for store in stores])
+        rows: dict[str, pa.Table] = {store.definition.name: store.live for store in stores}
+        appender.append(rows if rewrites else {})
         newest[GroupName(group)] = appender.epoch
-    return changelog, newest
+    return newest
 
 
 def _epochs(store: Store) -> tuple[pa.Table, pa.Table, pa.Table]:
@@ -239,4 +275,4 @@ def _epochs(store: Store) -> tuple[pa.Table, pa.Table, pa.Table]:
 
 
 def _marked(rows: pa.Table, *, removed: bool) -> pa.Table:
-    return rows.append_column(_REMOVED, pa.array([removed] * rows.num_rows, pa.bool_()))
+    return rows.append_column(REMOVED, pa.array([removed] * rows.num_rows, pa.bool_()))

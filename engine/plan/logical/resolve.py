@@ -276,7 +276,7 @@ class _Resolver:
             and not used_arguments(known) - {"expressions", "alias"}
             and len(known.expressions) == 1
         ):
-            self._expression_list(known.expressions, scope, ctes)
+            self._expression(known, scope, ctes)
             columns = tuple(renamed) or None
         else:
             raise Uncertain(node.key)
@@ -292,8 +292,7 @@ class _Resolver:
         if not isinstance(node.this, exp.Identifier):
             if any(isinstance(found, exp.Query) for found in node.this.walk()):
                 raise Uncertain(node.name)
-            for child in list(node.this.iter_expressions()):
-                self._expression(child, scope, ctes)
+            self._expression(node.this, scope, ctes)
             return tuple(renamed) or None
         if renamed:
             raise Uncertain(node.name)
@@ -397,6 +396,7 @@ class _Resolver:
     def _output(self, expression: exp.Expr, scope: Scope, ctes: Mapping[str, str]) -> tuple[str, exp.Expr]:
         value = expression.this if isinstance(expression, exp.Alias) else expression
         _check_collation(value)
+        _check_row_value(value)
         name = expression.alias if isinstance(expression, exp.Alias) else _name_of(value)
         holder = exp.Paren(this=value)
         self._expression(holder, scope, ctes)
@@ -629,6 +629,15 @@ def _check_collation(value: exp.Expr) -> None:
     """
     if value.find(exp.Collate) is not None:
         raise Uncertain("COLLATE")
+
+
+def _check_row_value(value: exp.Expr) -> None:
+    """The fields of a row value have no names. Where it has travelled they do, and it is compared with no row
+    any more.
+    """
+    row = unwrap(value)
+    if isinstance(row, exp.Tuple) or (isinstance(row, exp.Anonymous) and row.name.lower() == "row"):
+        raise Uncertain("a row value")
 
 
 def _rename_outputs(query: exp.Query, names: list[str]) -> None:

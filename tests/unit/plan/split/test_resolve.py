@@ -48,6 +48,10 @@ RESOLVED = [
     "SELECT struct_pack(song := genre, g := song) AS s, {'song': 1}.song FROM songs",
     "SELECT * FROM range(3) r(song) JOIN songs USING (song)",
     "SELECT song, array(SELECT listener FROM plays p WHERE p.song = s.song ORDER BY 1) AS l FROM songs s",
+    "SELECT s.song FROM songs s UNION ALL SELECT s.song FROM songs s CROSS JOIN UNNEST(s.tags) AS u(e)",
+    "SELECT s.song FROM songs s UNION ALL SELECT s.song FROM songs s LEFT JOIN UNNEST(s.tags) u(e) ON TRUE",
+    "SELECT song FROM songs s WHERE EXISTS (SELECT 1 FROM songs s, UNNEST(s.tags) AS u(e) WHERE e = 'x')",
+    "SELECT s.song FROM songs s UNION ALL SELECT s.song + r.i FROM songs s, range(s.genre) AS r(i)",
 ]
 
 
@@ -76,6 +80,8 @@ UNCERTAIN = [
     "WITH RECURSIVE r(n) AS (SELECT 1 UNION SELECT n + 1 FROM r WHERE n < 3) SELECT n FROM r, genres",
     "FROM songs PIVOT (count(*) FOR genre IN (1, 2) GROUP BY title)",
     "SELECT 7 AS seven, count(*) AS n FROM empty GROUP BY ALL",
+    "SELECT title FROM songs WHERE (song, genre) IN (SELECT (p.song, p.listener) FROM plays p)",
+    "SELECT title FROM songs WHERE (song, genre) IN (SELECT row(p.song, p.listener) FROM plays p)",
 ]
 
 

@@ -1,0 +1,114 @@
+"""The oracle's other ways to ask: each applies often enough, and an answer that is wrong is noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from random import Random
+
+import pyarrow as pa
+import pytest
+
+from tests.oracle.datasets import Dataset, make_dataset
+from tests.oracle.kinds import Expression, Family
+from tests.oracle.metamorphic import RELATIONS
+from tests.oracle.metamorphic.parameters import types_of
+from tests.oracle.metamorphic.relation import Subject
+from tests.oracle.queries import make_query
+from tests.oracle.run import Plan, run
+from tests.oracle.scalars import Sample
+from tests.oracle.systems import Answer, SplitSystem, System, cluster_system
+
+SEEDS = range(400)
+LEAST_SHARE = 0.05
+"""Of the statements that a relation applies to."""
+
+
+def test_every_relation_applies_often() -> None:
+    datasets = {number: make_dataset(number) for number in range(4)}
+    applied = dict.fromkeys((relation.name for relation in RELATIONS), 0)
+    for seed in SEEDS:
+        dataset = datasets[seed // 100]
+        query = make_query(dataset, seed)
+        assert query.source is not None
+        for relation in RELATIONS:
+            subject = Subject(query, query.source, dataset, Random(seed))
+            applied[relation.name] += relation.pair(subject) is not None
+    assert {name: count for name, count in applied.items() if count < LEAST_SHARE * len(SEEDS)} == {}
+
+
+@pytest.mark.parametrize(
+    ("literal", "column", "kinds"),
+    [
+        (
+            "7",
+            Expression("a", Family.INTEGER, "SMALLINT"),
+            {"SMALLINT", "UBIGINT", "DOUBLE", "DECIMAL(18,0)"},
+        ),
+        ("-1", Expression("a", Family.INTEGER, "BIGINT"), {"TINYINT", "BIGINT", "DOUBLE"}),
+        (
+            "0.25",
+            Expression("a", Family.DECIMAL, "DECIMAL(8,2)"),
+            {"DECIMAL(8,2)", "DECIMAL(18,2)", "DOUBLE"},
+        ),
+        ("DATE '2024-02-29'", Expression("a", Family.DATE, "DATE"), {"DATE", "TIMESTAMP", "TIMESTAMPTZ"}),
+        (
+            "TIMESTAMP '2024-02-29 00:00:00'",
+            Expression("a", Family.TIMESTAMP, "TIMESTAMP"),
+            {"TIMESTAMP", "DATE", "TIMESTAMPTZ"},
+        ),
+    ],
+)
+def test_types_that_hold_a_value(literal: str, column: Expression, kinds: set[str]) -> None:
+    assert kinds <= set(types_of(Sample(literal, column)))
+
+
+@pytest.mark.parametrize(
+    ("literal", "column", "kinds"),
+    [
+        ("300", Expression("a", Family.INTEGER, "BIGINT"), {"TINYINT", "UTINYINT"}),
+        ("-1", Expression("a", Family.INTEGER, "BIGINT"), {"UBIGINT"}),
+        ("0.1", Expression("a", Family.DECIMAL, "DECIMAL(8,2)"), {"DOUBLE", "BIGINT", "DECIMAL(18,0)"}),
+        ("7", Expression("a", Family.INTEGER, "BIGINT", is_tame=False), {"DOUBLE"}),
+        ("TIMESTAMP '2024-02-29 00:00:01'", Expression("a", Family.TIMESTAMP, "TIMESTAMP"), {"DATE"}),
+    ],
+)
+def test_types_that_do_not_hold_a_value(literal: str, column: Expression, kinds: set[str]) -> None:
+    assert not kinds & set(types_of(Sample(literal, column)))
+
+
+class _Forgetful:
+    """Answers with a row too few where a condition is outside of the query that it is about."""
+
+    def __init__(self, system: System) -> None:
+        self._system = system
+
+    def answer(
+        self, sql: str, literals: Sequence[str], parameters: pa.RecordBatch | None, seed: int
+    ) -> Answer:
+        answer = self._system.answer(sql, literals, parameters, seed)
+        if "AS whole WHERE" not in sql:
+            return answer
+        return replace(answer, table=answer.table.slice(1))
+
+
+@contextmanager
+def _forgetful_system(dataset: Dataset) -> Iterator[System]:
+    yield _Forgetful(SplitSystem(dataset))
+
+
+def test_a_system_that_answers_wrongly_in_one_way_is_noticed() -> None:
+    plan = Plan(first=100, queries=20, most_findings=1, relations=len(RELATIONS), shrink=False)
+    (finding,) = run(plan, _forgetful_system, lambda _: None).differences
+    assert finding.relation in {"with WHERE TRUE", "condition outside and inside"}
+    assert finding.other
+    assert f"relation: {finding.relation}" in finding.describe()
+
+
+def test_a_statement_is_asked_of_other_hosts_and_partitions() -> None:
+    counts = run(Plan(first=79000100, queries=6, layouts=True), cluster_system, lambda _: None)
+    assert not counts.differences
+    places = {name for name, _ in counts.related}
+    assert len(places) > 1
+    assert all(" hosts, " in name for name in places)
