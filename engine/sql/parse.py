@@ -223,18 +223,30 @@ def _tree(source: SourceText, body: str, dialect: str) -> exp.Expr:
     if len(statements) > 1 or isinstance(statements[0], exp.Block):
         raise Unsupported("One statement at a time: send each on its own.")
     _check_depth(statements[0])
-    _check_lambdas(source, tokens if dialect == "duckdb" else (), statements[0])
+    _read_arrows(source, tokens if dialect == "duckdb" else (), statements[0])
     return _balance_conditions(_write_out_literals(source, statements[0]))
 
 
-def _check_lambdas(source: SourceText, tokens: Sequence[Token], tree: exp.Expr) -> None:
-    """Refuse lambdas with an arrow, as the engine does; the parser reads both forms alike."""
+def _read_arrows(source: SourceText, tokens: Sequence[Token], tree: exp.Expr) -> None:
+    """Have an arrow get a member of JSON, as in the engine; the parser reads it as a lambda where an argument
+    of a function begins.
+    """
     arrows = [token for token in tokens if token.token_type is TokenType.ARROW]
-    if not arrows:
+    lambdas = list(tree.find_all(exp.Lambda)) if arrows else []
+    named = sum(token.text.lower() == "lambda" for token in tokens) if lambdas else 0
+    if len(lambdas) <= named:
         return
-    named = sum(token.text.lower() == "lambda" for token in tokens)
-    if sum(1 for _ in tree.find_all(exp.Lambda)) > named:
-        raise source.error("Write a lambda as lambda x: x + 1, without an arrow.", arrows[0].start)
+    if named or any(len(each.expressions) != 1 for each in lambdas):
+        raise source.error(
+            "Write a lambda as lambda x: x + 1, and what gets a member of JSON in brackets.", arrows[0].start
+        )
+    try:
+        for each in reversed(lambdas):
+            name, member = each.expressions[0].sql(dialect="duckdb"), each.this.sql(dialect="duckdb")
+            read: exp.Expr = exp.maybe_parse(f"SELECT {name} -> {member}", dialect="duckdb")
+            each.replace(read.expressions[0].unalias())
+    except (SqlglotError, RecursionError) as error:
+        raise source.error("Put what gets a member of JSON in brackets.", arrows[0].start) from error
 
 
 def _check_depth(tree: exp.Expr) -> None:
