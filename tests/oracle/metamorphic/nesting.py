@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tests.oracle.conditions import Conditions
 from tests.oracle.kinds import SIMPLE, Expression, Trust
 from tests.oracle.metamorphic.relation import Pair, Relation, Subject
@@ -44,6 +46,7 @@ def _condition_pushed(subject: Subject) -> Pair | None:
         and column.family in SIMPLE
         and column.trust <= Trust.EQUAL
         and "SELECT" not in column.sql
+        and _is_certain(column.name, [*query.columns[:place], *query.columns[place + 1 :]])
     ]
     keyed = [each for each in columns if each[0] in query.keys]
     if keyed and subject.random.random() < 0.7:
@@ -58,6 +61,14 @@ def _condition_pushed(subject: Subject) -> Pair | None:
     if subject.random.random() < 0.3:
         text = f"WITH whole AS ({subject.source.text}) SELECT * FROM whole WHERE {outside}"
     return Pair(subject.variant(text), subject.variant(inside))
+
+
+def _is_certain(name: str, others: Sequence[Expression]) -> bool:
+    """Whether a name can mean no other output; those without a name of the text's are called as they read."""
+    return all(
+        other.name.lower() != name.lower() if other.name else name.lower() not in other.sql.lower()
+        for other in others
+    )
 
 
 def condition_on(subject: Subject, column: Expression) -> str:
