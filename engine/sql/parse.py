@@ -17,6 +17,7 @@ from engine.sql.lexer import blanks_end
 from engine.sql.literals import LiftedText
 from engine.sql.text import SourceText, offset_of
 from engine.sql.tokens import FACTORIAL, TooManyReadingsError, dialect_of, parse_tokens, tokenize
+from engine.sql.written_size import MAX_COPIED_CHARACTERS, copies_of_parts, own_size
 
 MAX_STATEMENT_LENGTH = 1 << 20
 """Characters of a statement without its strings and long literal lists: about a second of parsing."""
@@ -27,6 +28,10 @@ MAX_DEPTH = 1000
 MAX_TERMS = 4000
 """Operators behind each other, as in a sum of so many numbers; the engine takes as many
 (`engine.duckdb.database`).
+"""
+MAX_ARRAY_VALUES = 100_000
+"""Values of an array of fixed size, and of arrays within each other, as many as the engine lets one have: it
+reserves room for all of them in each of 2,048 rows, and more overflow its numbers.
 """
 _BALANCED_FROM = 32
 """So many conditions joined by AND or OR become a balanced tree: what comes after recurses over trees."""
@@ -222,6 +227,7 @@ def _tree(source: SourceText, body: str, dialect: str) -> exp.Expr:
         raise InvalidInput("The statement is empty.")
     if len(statements) > 1 or isinstance(statements[0], exp.Block):
         raise Unsupported("One statement at a time: send each on its own.")
+    _check_written_size(statements[0])
     _check_depth(statements[0])
     _read_arrows(source, tokens if dialect == "duckdb" else (), statements[0])
     return _balance_conditions(_write_out_literals(source, statements[0]))
@@ -263,6 +269,23 @@ def _check_depth(tree: exp.Expr) -> None:
         for child in node.iter_expressions():
             is_chained = is_binary and child.arg_key == "this" and isinstance(child, exp.Binary)
             stack.append((child, depth, terms + 1) if is_chained else (child, depth + 1, 0))
+
+
+def _check_written_size(tree: exp.Expr) -> None:
+    """Refuse what becomes very long when it is written."""
+    left = MAX_COPIED_CHARACTERS
+    stack = [(tree, 1)]
+    while stack:
+        node, copies = stack.pop()
+        if copies > 1:
+            left -= copies * own_size(node)
+        if left < 0:
+            raise LimitExceeded(
+                "The statement calls functions within each other that the engine does not have, and that "
+                "become very long in its own: nest them less, or work out inner ones in a subquery."
+            )
+        copies *= copies_of_parts(node)
+        stack += [(child, copies) for child in node.iter_expressions()]
 
 
 def _write_out_literals(source: SourceText, tree: exp.Expr) -> exp.Expr:
@@ -355,15 +378,34 @@ def _check_tree(source: SourceText, tree: exp.Expr) -> None:
             _check_table_function(source, node.this)
         elif isinstance(node, exp.Summarize) and not isinstance(node.this, exp.Table | exp.Query):
             raise source.error("SUMMARIZE takes the name of a store, or a query.", offset_of(node))
-        elif isinstance(node, exp.Func) and is_refused(function_name(node)):
-            raise source.error(
-                f"The function {function_name(node)} is not allowed: it reaches beyond its arguments.",
-                offset_of(node),
-            )
-        elif isinstance(node, exp.Dot) and _is_call_with_schema(node):
-            raise source.error(
-                "Functions are called by their names alone: leave the schema out.", offset_of(node)
-            )
+        else:
+            _check_calls_and_types(source, node)
+
+
+def _check_calls_and_types(source: SourceText, node: exp.Expr) -> None:
+    if isinstance(node, exp.Func) and is_refused(function_name(node)):
+        raise source.error(
+            f"The function {function_name(node)} is not allowed: it reaches beyond its arguments.",
+            offset_of(node),
+        )
+    if isinstance(node, exp.DataType) and _array_values(node) > MAX_ARRAY_VALUES:
+        raise source.error(
+            f"A type holds arrays of more than {MAX_ARRAY_VALUES} values: leave the sizes out.", None
+        )
+    if isinstance(node, exp.Dot) and _is_call_with_schema(node):
+        raise source.error(
+            "Functions are called by their names alone: leave the schema out.", offset_of(node)
+        )
+
+
+def _array_values(node: exp.Expr | None) -> int:
+    """How many values a type can have in one of the types around it, as its arrays say."""
+    values = 1
+    while isinstance(node, exp.DataType | exp.ColumnDef):
+        for size in node.args.get("values") or () if isinstance(node, exp.DataType) else ():
+            values *= int(size.this) if isinstance(size, exp.Literal) and size.is_int else 1
+        node = node.parent
+    return values
 
 
 def _is_call_with_schema(node: exp.Dot) -> bool:
@@ -373,7 +415,9 @@ def _is_call_with_schema(node: exp.Dot) -> bool:
     )
 
 
-def _check_table_function(source: SourceText, node: exp.Expr) -> None:
+def _check_table_function(source: SourceText, node: exp.Expr | None) -> None:
+    if node is None:
+        raise Unsupported("ROWS FROM (…) is not supported: call each function in FROM by itself.")
     if isinstance(node, exp.GenerateSeries | exp.Unnest):
         return
     name = function_name(node) if isinstance(node, exp.Func) else node.sql(dialect="duckdb")

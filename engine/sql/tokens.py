@@ -43,6 +43,10 @@ MAX_NESTED_STRUCTS = 10
 """Types such as STRUCT(…) within each other: the parser reads the inner ones twice, as types and as arguments
 of a function.
 """
+COPIED_CALLS = frozenset({"DIV0", "DIV0NULL", "NULLIFZERO", "SORT_ARRAY", "ZEROIFNULL"})
+"""Functions of which the parser makes an expression that has an argument several times."""
+COPIES_OF_CALLS = 5
+"""How much more there is to parse with each level of such calls; measured on `DIV0NULL`."""
 QUESTIONS_A_TOKEN = 50
 """How often a parser may ask its dialect something; one question a token is usual, thousands come where it
 tries one reading after another.
@@ -208,6 +212,9 @@ class _Counts:
             self._types
         ) = 0
         self._structs: list[int] = []  # the depths of open brackets of struct types
+        self._copied: list[int] = []  # likewise, of `COPIED_CALLS`
+        self._copies = 0
+        self._text_before = ""
         self._before = self._twice_before = TokenType.SEMICOLON
 
     def count(self, token: Token) -> None:
@@ -219,16 +226,27 @@ class _Counts:
         elif token_type not in _OPENING:
             self._operators += 1
         if token_type in _OPENING:
-            self._depth += 1
-            if before in _STRUCT_TYPES:
-                self._structs.append(self._depth)
+            self._open_bracket()
         elif token_type in _CLOSING:
-            if self._structs and self._structs[-1] == self._depth:
-                self._structs.pop()
-            self._depth -= 1
+            self._close_bracket()
         elif token_type in _KEYWORDS:
             self._see_keyword(token_type)
-        self._twice_before, self._before = before, token_type
+        if self._copied:
+            self._copies += COPIES_OF_CALLS ** len(self._copied)
+        self._twice_before, self._before, self._text_before = before, token_type, token.text
+
+    def _open_bracket(self) -> None:
+        self._depth += 1
+        if self._before in _STRUCT_TYPES:
+            self._structs.append(self._depth)
+        if self._text_before.upper() in COPIED_CALLS:
+            self._copied.append(self._depth)
+
+    def _close_bracket(self) -> None:
+        for open_brackets in (self._structs, self._copied):
+            if open_brackets and open_brackets[-1] == self._depth:
+                open_brackets.pop()
+        self._depth -= 1
 
     def _see_keyword(self, kind: TokenType) -> None:
         if kind in _TABLES:
@@ -272,6 +290,11 @@ class _Counts:
             return (
                 f"The statement has more than {MAX_NESTED_TYPES} types of types, or {MAX_NESTED_STRUCTS} "
                 "structs within each other."
+            )
+        if self._copies > MAX_TOKENS:
+            return (
+                f"The statement has too much within calls of {', '.join(sorted(COPIED_CALLS))}: nest them "
+                "less, or work out their arguments in a subquery."
             )
         return None
 

@@ -21,6 +21,7 @@ from flight_server.host.serving import deployment_text
 from tests.support.waiting import wait_until
 
 START_SECONDS = 60.0
+OPTIONS = ("--poll-interval", "0.01", "--threads", "1", "--memory", "512MiB")
 
 
 class HostProcess:
@@ -63,6 +64,17 @@ class HostProcess:
         """Number of the process."""
         assert self._process is not None
         return self._process.pid
+
+    @property
+    def exit_status(self) -> int | None:
+        """How the process ended; None while it runs."""
+        assert self._process is not None
+        return self._process.poll()
+
+    @property
+    def said(self) -> str:
+        """All that it has said so far."""
+        return "".join(self._said)
 
     def wait(self) -> None:
         """Wait until it can be connected to."""
@@ -151,7 +163,11 @@ def _sees_all(client: Client, hosts: int) -> bool:
 
 @contextmanager
 def host_processes(
-    directory: Path, changelog: str, names: Sequence[str] = "abc", replication: int = 1
+    directory: Path,
+    changelog: str,
+    names: Sequence[str] = "abc",
+    replication: int = 1,
+    options: Sequence[str] = OPTIONS,
 ) -> Iterator[HostProcesses]:
     """Start hosts, and end them however it ends.
 
@@ -160,6 +176,7 @@ def host_processes(
         changelog: What they follow.
         names: Names of the hosts.
         replication: How many hosts hold a partition.
+        options: Of the command that starts each.
     """
     ports = free_ports("127.0.0.1", 0, len(names))
     entries = tuple(
@@ -177,7 +194,6 @@ def host_processes(
         str(file),
         "--supervised",
     ]
-    options = ["--poll-interval", "0.01", "--threads", "1", "--memory", "512MiB"]
     hosts = [HostProcess(entry, [*command, "--host", entry.name, *options]) for entry in entries]
     started = []
     try:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
-from engine.errors import InvalidInput, LimitExceeded, LivestateError
+from engine.errors import InvalidInput, LimitExceeded, LivestateError, Unsupported
 from engine.model.schema import StoreName, define_store
 from engine.sql.as_of import take_as_of
 from engine.sql.lexer import blanks_end, comment_end
@@ -117,6 +117,16 @@ def test_budgets_say_what_to_do() -> None:
             parse(lift(NESTED[name](190 if name == "types that call" else 1500), "duckdb"), "duckdb")
     with pytest.raises(LimitExceeded, match="more than 100000 tokens"):
         parse(lift("SELECT " + "1.5, " * 60_000 + "1", "duckdb"), "duckdb")
+
+
+@pytest.mark.parametrize(
+    "type_name", ["INT[100000][2]", f"INT{'[100000]' * 15}", "STRUCT(a INT[1000])[101]", "INT[9999999999999]"]
+)
+def test_arrays_in_arrays_have_a_budget(type_name: str) -> None:
+    with pytest.raises(InvalidInput, match="arrays of more than 100000 values"):
+        parse(lift(f"SELECT CAST(NULL AS {type_name})", "duckdb"), "duckdb")
+    for usual in ("INT[100000]", "INT[3][3]", "INT[][100000]", "DECIMAL(38, 37)[3]"):
+        assert parse(lift(f"SELECT CAST(NULL AS {usual}), NULL::{usual}", "duckdb"), "duckdb").tree
 
 
 def test_ordinary_statements_are_far_from_the_budgets() -> None:
@@ -223,6 +233,11 @@ print("whole")
 def test_every_keyword_nested_and_repeated(dialect: str) -> None:
     found = subprocess.run([sys.executable, "-c", FUZZ, dialect], capture_output=True, text=True, check=False)
     assert found.stdout == "whole\n", (found.returncode, found.stderr[-500:])
+
+
+def test_rows_from_is_refused() -> None:
+    with pytest.raises(Unsupported, match="call each function in FROM by itself"):
+        parse(lift("SELECT * FROM t, ROWS FROM (range(3), range(4))", "duckdb"), "duckdb")
 
 
 def test_comments_nest() -> None:

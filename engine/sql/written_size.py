@@ -1,0 +1,55 @@
+"""How long a statement becomes when it is written for the engine.
+
+sqlglot writes what the engine has no function for with others, and some arguments several times. Where such
+calls stand in each other, that is a text of twice the size with each level: thirty levels are no text that
+any memory holds. Its generator is compiled and cannot be stopped, so the size is found before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+MAX_COPIED_CHARACTERS = 1 << 19
+"""What may be written for a second time: about a second of writing."""
+_NODE_CHARACTERS = 8
+
+_BY_COPIES: Mapping[int, str] = {
+    2: """
+        ArrayAgg ArrayAny ArrayAppend ArrayConcat ArrayConcatAgg ArrayPrepend ArrayRemove ArrayToString
+        ArrayUniqueAgg BitmapConstructAgg Corr DecodeCase Distinct Greatest Hex Least Left Levenshtein Normal
+        ParseJSON Posexplode Rand RegexpCount Right SafeDivide StripNullValue Stuff Substring TimestampTrunc
+        ToArray Unicode Uniform Xor
+    """,
+    3: """
+        ArrayContains ArrayOverlaps BitmapBitPosition BitmapBucketNumber Ceil CheckJson Floor Length MapCat
+        Split StrtokToArray
+    """,
+    4: "AddMonths ArrayDistinct ArrayExcept ArrayIntersect MonthsBetween",
+    5: "ArraysZip Initcap RegexpInstr ToBoolean",
+    6: "SplitPart StrPosition Strtok",
+    7: "NextDay PreviousDay",
+    8: "ArraySlice",
+}
+COPIES: Mapping[type[exp.Expr], int] = {
+    getattr(exp, name): copies for copies, names in _BY_COPIES.items() for name in names.split()
+}
+"""How often a node may write one of its parts, in any dialect; the others write each once."""
+
+
+def copies_of_parts(node: exp.Expr) -> int:
+    """How often a node may write each of its parts.
+
+    Args:
+        node: Any.
+    """
+    if isinstance(node, exp.Between):
+        return 2 if node.args.get("symmetric") else 1
+    return COPIES.get(type(node), 1)
+
+
+def own_size(node: exp.Expr) -> int:
+    """About how many characters a node has without its parts."""
+    own = node.args.get("this")
+    return _NODE_CHARACTERS + (len(own) if isinstance(own, str) else 0)

@@ -1,0 +1,168 @@
+"""The host that is fuzzed: a process with small limits, two stores, and another that looks keys up in it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from engine.changelog import Changelog, append_table
+from engine.model.schema import define_store
+from tests.support.host_processes import HostProcess, host_processes
+from tests.support.process_family import family
+
+ROWS = 20_000
+MEMORY_MIB = 256
+CACHE_MIB = 64
+ROOM_MIB = 300
+"""What a host may take beyond its limits: its programs, and Arrow's and Python's own."""
+MOST_MIB = MEMORY_MIB + CACHE_MIB + ROOM_MIB
+MOST_OF_WORKER_MIB = 64 + 96 + 100
+"""What a process of a statement may take (docs/decisions/0043), with its program."""
+_END_MIB = 8 * MOST_MIB
+"""A host that is so large is ended, with its workers, before the machine has no memory left."""
+_LOOK_SECONDS = 0.03
+_LOOKS_A_FAMILY = 10
+
+
+def rows() -> pa.Table:
+    """Of the stores `t` and `u`."""
+    numbers = range(ROWS)
+    return pa.table(
+        {
+            "k": pa.array(numbers, pa.int64()),
+            "a": pa.array([number % 1000 for number in numbers], pa.int64()),
+            "b": pa.array([number / 7 for number in numbers]),
+            "s": [f"s{number}" for number in numbers],
+        }
+    )
+
+
+@contextmanager
+def fuzzed_host(directory: Path) -> Iterator[HostProcess]:
+    """Start a host for the length of the block.
+
+    Args:
+        directory: For its changelog and data.
+    """
+    uri = (directory / "changelog").as_uri()
+    changelog = Changelog.open(uri)
+    for name, count in (("t", ROWS), ("u", 40)):
+        append_table(
+            changelog, define_store(name, rows().schema, ["k"], partitions=2), rows().slice(0, count)
+        )
+    options = ["--memory", f"{MEMORY_MIB}MiB", "--cache", f"{CACHE_MIB}MiB", "--spill", "64MiB"]
+    options += ["--threads", "2", "--max-statements", "8"]
+    with host_processes(directory, uri, "a", options=options) as hosts:
+        yield hosts["a"]
+
+
+class MemoryWatch:
+    """Looks at the memory of a host, and of the processes that it has started, all the time; a context.
+
+    Args:
+        host: The host.
+
+    Attributes:
+        now: MiB of all of them together.
+        peak: The most that this ever was.
+        peak_of_host: Likewise, the host alone.
+        peak_of_worker: Likewise, the largest of the others.
+    """
+
+    def __init__(self, host: HostProcess) -> None:
+        self._host = host
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self.now = self.peak = self.peak_of_host = self.peak_of_worker = 0
+
+    def __enter__(self) -> MemoryWatch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        workers: list[int] = []
+        for look in itertools.count():
+            if self._is_over.wait(_LOOK_SECONDS):
+                return
+            with suppress(OSError):
+                host = self._host.pid
+                if look % _LOOKS_A_FAMILY == 0:
+                    # A process that is being started is the host itself for a moment.
+                    workers = [each for each in family(host)[1:] if _program(each) != _program(host)]
+                own = _mebibytes(host, "VmRSS")
+                # Programs are in memory once, however many processes run them.
+                others = [_mebibytes(each, "RssAnon", "RssShmem") for each in workers]
+                self.now = own + sum(others)
+                self.peak_of_host = max(self.peak_of_host, own)
+                self.peak_of_worker = max(self.peak_of_worker, *others, 0)
+                self.peak = max(self.peak, self.now)
+                if self.now > _END_MIB:
+                    os.kill(host, signal.SIGKILL)
+
+
+def _program(process: int) -> bytes:
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
+
+
+def _mebibytes(process: int, *names: str) -> int:
+    try:
+        status = Path(f"/proc/{process}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    found = re.findall(rf"^(?:{'|'.join(names)}):\s+(\d+) kB$", status, re.MULTILINE)
+    return sum(map(int, found)) >> 10
+
+
+class Prober:
+    """A process that looks keys up, one after the other; a context.
+
+    Args:
+        uri: Of the host.
+    """
+
+    def __init__(self, uri: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.fuzz.prober", uri],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def __enter__(self) -> Prober:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            pipe.close()
+
+    def report(self) -> Mapping[str, Any]:
+        """How many lookups there were since this was called before, milliseconds that they took, and what
+        went wrong.
+        """
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(file=self._process.stdin, flush=True)
+        found: Mapping[str, Any] = json.loads(self._process.stdout.readline())
+        return found

@@ -1,0 +1,358 @@
+"""Many calls to a host, while another client looks keys up, and what came of them."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tests.fuzz.calls import Answer, Call, Caller, fault, outcome
+from tests.fuzz.functions import function_text
+from tests.fuzz.grammar import Texts
+from tests.fuzz.host import MOST_MIB, MOST_OF_WORKER_MIB, MemoryWatch, Prober
+from tests.fuzz.recording import Recorded, record
+from tests.fuzz.statements import statement_call
+from tests.fuzz.wire import wire_call
+from tests.support.host_processes import HostProcess
+from tests.support.seeds import seeded_random
+
+KINDS = ("sql", "functions", "wire")
+PATIENCE_SECONDS = 60.0
+"""For an answer; statements have `STATEMENT_SECONDS`."""
+STATEMENT_SECONDS = 3.0
+SWELLING_STEP_MIB = 100
+SLOWEST = 10
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to send.
+
+    Attributes:
+        first: Seed of the first input.
+        inputs: How many.
+        kinds: Generators, of `KINDS`, in turn.
+        longest: Characters of the longest text.
+        threads: Clients at once.
+        seconds: Stop after so many; None: when all are sent.
+        most_findings: Stop after so many.
+        directory: For the inputs of findings; None: they are not written down.
+    """
+
+    first: int
+    inputs: int
+    kinds: Sequence[str] = KINDS
+    longest: int = 17 << 20
+    threads: int = 6
+    seconds: float | None = None
+    most_findings: int = 50
+    directory: Path | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that no input may do.
+
+    Attributes:
+        why: What it was.
+        calls: What led to it: one, or those that were under way.
+        file: Where the first of them is kept.
+    """
+
+    why: str
+    calls: Sequence[Call]
+    file: Path | None = None
+
+    def describe(self) -> str:
+        """A few lines."""
+        lines = [
+            f"==== {self.why}",
+            *(
+                f"  {call.kind} {call.seed}: {call.rpc}, {call.size:,} bytes: {call.about[:160]}"
+                for call in self.calls
+            ),
+        ]
+        if self.file is not None:
+            lines.append(f"  replay: python -m tests.fuzz --replay {self.file}")
+        return "\n".join(lines)
+
+
+@dataclass
+class Results:
+    """What came of the inputs so far. Shared by threads, each of which adds under the lock.
+
+    Attributes:
+        outcomes: How often what came of inputs of a kind.
+        findings: What no input may do.
+        slowest: Seconds and the calls that took them, the longest first.
+        sizes: Bytes sent, by kind.
+        seconds: How long it took.
+        peak_mib: Memory of the host and its workers, at its most.
+        peak_of_host_mib: Likewise, of the host alone.
+        peak_of_worker_mib: Likewise, of the largest worker.
+        idle_mib: Before the first input, and after the last.
+        lookups: Of the other client, before the first input and during them.
+    """
+
+    outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    findings: list[Finding] = field(default_factory=list)
+    slowest: list[tuple[float, Call]] = field(default_factory=list)
+    sizes: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+    peak_mib: int = 0
+    peak_of_host_mib: int = 0
+    peak_of_worker_mib: int = 0
+    idle_mib: tuple[int, int] = (0, 0)
+    lookups: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {})
+
+    @property
+    def inputs(self) -> int:
+        """How many were sent."""
+        return self.outcomes.total()
+
+    def summary(self) -> str:
+        """All of it in some lines."""
+        lines = []
+        for kind in sorted({kind for kind, _ in self.outcomes}):
+            counts = Counter({what: count for (each, what), count in self.outcomes.items() if each == kind})
+            lines.append(
+                f"{kind}: {counts.total():,} inputs, {self.sizes[kind] >> 20:,} MiB: "
+                + ", ".join(f"{what} {count:,}" for what, count in counts.most_common())
+            )
+        rate = self.inputs / max(self.seconds, 0.001)
+        hours = 1e6 / max(rate, 0.001) / 3600
+        lines += [
+            f"{self.inputs:,} inputs in {self.seconds:,.0f} s, {rate:,.1f} a second",
+            f"a million would take {hours:,.1f} h",
+            f"memory: host {self.peak_of_host_mib} MiB at the most ({MOST_MIB} allowed)",
+            f"        its largest worker {self.peak_of_worker_mib} MiB ({MOST_OF_WORKER_MIB} allowed)",
+            f"        all together {self.peak_mib} MiB",
+            f"        idle {self.idle_mib[0]} MiB before, {self.idle_mib[1]} after",
+            f"lookups before: {_in_words(self.lookups[0])}",
+            f"lookups meanwhile: {_in_words(self.lookups[1])}",
+            "slowest: "
+            + "; ".join(
+                f"{seconds:.1f} s {call.kind} {call.seed} ({call.about[:70]})"
+                for seconds, call in self.slowest
+            ),
+            f"findings: {len(self.findings)}",
+        ]
+        return "\n".join(lines)
+
+
+def _in_words(report: Mapping[str, Any]) -> str:
+    failures = report.get("failures", [])
+    return (
+        f"{report.get('lookups', 0):,}, p50 {report.get('p50')} ms, p99 {report.get('p99')} ms, "
+        f"p99.9 {report.get('p999')} ms, worst {report.get('worst')} ms; "
+        f"{len(failures)} failed {failures[:3]}"
+    )
+
+
+def make_call(kind: str, seed: int, longest: int, recorded: Sequence[Recorded]) -> Call:
+    """The input of a seed.
+
+    Args:
+        kind: Of `KINDS`.
+        seed: Any number.
+        longest: Characters of the longest text.
+        recorded: Real messages, for `wire`.
+    """
+    random = seeded_random(f"{kind} {seed}")
+    if kind == "wire":
+        return wire_call(kind, seed, recorded, random)
+    text, about = (
+        Texts(random, longest).text(random.choice(("duckdb", "spark")))
+        if kind == "sql"
+        else function_text(random)
+    )
+    return statement_call(kind, seed, about, text, random, STATEMENT_SECONDS)
+
+
+class _Run:
+    """One run, shared by its threads."""
+
+    def __init__(
+        self, plan: Plan, host: HostProcess, memory: MemoryWatch, recorded: Sequence[Recorded]
+    ) -> None:
+        self._plan = plan
+        self._host = host
+        self._memory = memory
+        self._recorded = recorded
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()
+        self._restarting = threading.Lock()
+        self._under_way: dict[int, Call] = {}
+        self._host_bound, self._worker_bound = MOST_MIB, MOST_OF_WORKER_MIB
+        self._ends_at = None if plan.seconds is None else time.monotonic() + plan.seconds
+        self.results = Results()
+
+    def work(self) -> None:
+        """Send inputs until there are enough."""
+        caller = Caller(self._host.uri)
+        try:
+            while not self._is_over():
+                number = next(self._numbers)
+                if number >= self._plan.inputs:
+                    return
+                kind = self._plan.kinds[number % len(self._plan.kinds)]
+                call = make_call(kind, self._plan.first + number, self._plan.longest, self._recorded)
+                caller = self._send(call, caller)
+        finally:
+            caller.close()
+
+    def _is_over(self) -> bool:
+        return len(self.results.findings) >= self._plan.most_findings or (
+            self._ends_at is not None and time.monotonic() > self._ends_at
+        )
+
+    def _send(self, call: Call, caller: Caller) -> Caller:
+        """Send an input; the connection for the next."""
+        me, process = threading.get_ident(), self._host.pid
+        with self._lock:
+            self._under_way[me] = call
+        begun = time.monotonic()
+        answer = caller.send(call, PATIENCE_SECONDS)
+        seconds = time.monotonic() - begun
+        wrong = fault(call, answer)
+        if wrong == "lost":
+            caller.close()
+            wrong = self._end_of(process, call, answer)
+            caller = Caller(self._host.uri)
+        with self._lock:
+            del self._under_way[me]
+            self._note(call, answer, seconds)
+            if wrong is not None:
+                self._add(wrong, [call])
+            self._look_at_memory(call)
+        return caller
+
+    def _look_at_memory(self, call: Call) -> None:
+        host, worker = self._memory.peak_of_host, self._memory.peak_of_worker
+        if host > self._host_bound:
+            self._host_bound = host + SWELLING_STEP_MIB
+            self._add(f"the host took {host} MiB", [call, *self._under_way.values()])
+        if worker > self._worker_bound:
+            self._worker_bound = worker + SWELLING_STEP_MIB
+            self._add(f"a worker took {worker} MiB", [call, *self._under_way.values()])
+
+    def _note(self, call: Call, answer: Answer, seconds: float) -> None:
+        found = self.results
+        found.outcomes[call.kind, outcome(answer)] += 1
+        found.sizes[call.kind] += call.size
+        if len(found.slowest) < SLOWEST or seconds > found.slowest[-1][0]:
+            found.slowest = sorted([*found.slowest, (seconds, call)], key=lambda each: -each[0])[:SLOWEST]
+
+    def _add(self, why: str, calls: Sequence[Call]) -> None:
+        file = None
+        if self._plan.directory is not None:
+            self._plan.directory.mkdir(parents=True, exist_ok=True)
+            number = len(self.results.findings)
+            for place, call in enumerate(calls):
+                written = self._plan.directory / f"{call.kind}-{call.seed}-{number}.json"
+                call.write(written, why)
+                file = written if place == 0 else file
+        self.results.findings.append(Finding(why, calls, file))
+
+    def _end_of(self, process: int, call: Call, answer: Answer) -> str | None:
+        """What it means that the connection is gone: why the host has ended; whoever sees it first starts it
+        again. The same process means that the call alone was broken off.
+        """
+        with self._restarting:
+            if self._host.pid != process:
+                return "the host ended meanwhile"
+            deadline = time.monotonic() + 2.0
+            while self._host.exit_status is None and time.monotonic() < deadline:
+                time.sleep(0.05)
+            status = self._host.exit_status
+            if status is None:
+                return None if call.kind == "wire" else f"broke the call off: {answer.details}"
+            said = self._host.said[-3000:]
+            self._host.start()
+            self._host.wait()
+            return f"the host ended with {status}: {said}"
+
+
+def run(plan: Plan, host: HostProcess, progress: Callable[[Results, int], None] = lambda *_: None) -> Results:
+    """Send inputs to a host.
+
+    Args:
+        plan: What to send.
+        host: The host.
+        progress: Called now and then with the results so far, and the memory of the host.
+    """
+    recorded = record(host.uri) if "wire" in plan.kinds else []
+    with MemoryWatch(host) as memory, Prober(host.uri) as prober:
+        _settle(memory)
+        prober.report()
+        time.sleep(min(2.0, 0.1 + plan.inputs / 10_000))
+        before, idle = prober.report(), memory.now
+        work = _Run(plan, host, memory, recorded)
+        begun = time.monotonic()
+        with _threads(plan.threads, work.work) as alive:
+            while alive():
+                progress(work.results, memory.now)
+        found = work.results
+        found.seconds = time.monotonic() - begun
+        meanwhile = prober.report()
+        _settle(memory)
+        found.lookups = (before, meanwhile)
+        found.idle_mib = (idle, memory.now)
+        found.peak_mib, found.peak_of_host_mib = memory.peak, memory.peak_of_host
+        found.peak_of_worker_mib = memory.peak_of_worker
+    return found
+
+
+def _settle(memory: MemoryWatch) -> None:
+    """Wait until the memory was looked at."""
+    memory.now = 0
+    deadline = time.monotonic() + 10.0
+    while not memory.now and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+@contextmanager
+def _threads(count: int, work: Callable[[], None]) -> Iterator[Callable[[], bool]]:
+    failures: list[BaseException] = []
+    threads = [threading.Thread(target=partial(_attempt, work, failures)) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+
+    def alive() -> bool:
+        for thread in threads:
+            if thread.is_alive():
+                thread.join(0.5)
+                return True
+        return False
+
+    yield alive
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+def _attempt(work: Callable[[], None], failures: list[BaseException]) -> None:
+    try:
+        work()
+    except BaseException as error:  # noqa: BLE001  it is raised where the threads are waited for
+        failures.append(error)
+
+
+def print_progress(results: Results, mebibytes: int, every: float = 10.0) -> None:
+    """Print a line now and then."""
+    now = time.monotonic()
+    last = getattr(print_progress, "last", 0.0)
+    if now - last >= every:
+        print_progress.last = now  # type: ignore[attr-defined]
+        print(
+            f"{results.inputs:,} inputs, {len(results.findings)} findings, {mebibytes} MiB", file=sys.stderr
+        )
