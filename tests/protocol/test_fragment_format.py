@@ -79,8 +79,8 @@ def _forged(**fields: Any) -> bytes:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b"", "no fragment"),
-        (b"SELECT 1", "no fragment"),
+        (b"", "neither a fragment"),
+        (b"SELECT 1", "neither a fragment"),
         (FRAGMENT_MARK + b"\xff\xff", "damaged"),
         (FRAGMENT_MARK, "format 0"),
         (_forged(format=1), "format 1"),
