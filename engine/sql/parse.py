@@ -17,7 +17,7 @@ from engine.sql.lexer import blanks_end
 from engine.sql.literals import LiftedText
 from engine.sql.text import SourceText, offset_of
 from engine.sql.tokens import FACTORIAL, TooManyReadingsError, dialect_of, parse_tokens, tokenize
-from engine.sql.written_size import MAX_COPIED_CHARACTERS, copies_of_parts, own_size
+from engine.sql.written_size import MAX_COPIED_CHARACTERS, MOST_COPIES, copies_of_parts, own_size
 
 MAX_STATEMENT_LENGTH = 1 << 20
 """Characters of a statement without its strings and long literal lists: about a second of parsing."""
@@ -273,19 +273,20 @@ def _check_depth(tree: exp.Expr) -> None:
 
 def _check_written_size(tree: exp.Expr) -> None:
     """Refuse what becomes very long when it is written."""
-    left = MAX_COPIED_CHARACTERS
+    once, copied = 0, 0
     stack = [(tree, 1)]
     while stack:
         node, copies = stack.pop()
-        if copies > 1:
-            left -= copies * own_size(node)
-        if left < 0:
-            raise LimitExceeded(
-                "The statement calls functions within each other that the engine does not have, and that "
-                "become very long in its own: nest them less, or work out inner ones in a subquery."
-            )
+        size = own_size(node)
+        once += size
+        copied += (copies - 1) * size
         copies *= copies_of_parts(node)
         stack += [(child, copies) for child in node.iter_expressions()]
+    if copied > MAX_COPIED_CHARACTERS + MOST_COPIES * once:
+        raise LimitExceeded(
+            "The statement calls functions within each other that the engine does not have, and that "
+            "become very long in its own: nest them less, or work out inner ones in a subquery."
+        )
 
 
 def _write_out_literals(source: SourceText, tree: exp.Expr) -> exp.Expr:

@@ -13,6 +13,8 @@ from sqlglot import exp
 
 MAX_COPIED_CHARACTERS = 1 << 19
 """What may be written for a second time: about a second of writing."""
+MOST_COPIES = 8
+"""Nor does it matter how long a statement is that is written so often: one long string has no levels."""
 _NODE_CHARACTERS = 8
 
 _BY_COPIES: Mapping[int, str] = {

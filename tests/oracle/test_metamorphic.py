@@ -28,14 +28,18 @@ LEAST_SHARE = 0.05
 def test_every_relation_applies_often() -> None:
     datasets = {number: make_dataset(number) for number in range(4)}
     applied = dict.fromkeys((relation.name for relation in RELATIONS), 0)
+    asked = 0
     for seed in SEEDS:
         dataset = datasets[seed // 100]
         query = make_query(dataset, seed)
-        assert query.source is not None
+        if query.source is None:
+            continue  # a page is asked in one way
+        asked += 1
         for relation in RELATIONS:
             subject = Subject(query, query.source, dataset, Random(seed))
             applied[relation.name] += relation.pair(subject) is not None
-    assert {name: count for name, count in applied.items() if count < LEAST_SHARE * len(SEEDS)} == {}
+    assert {name: count for name, count in applied.items() if count < LEAST_SHARE * asked} == {}
+    assert asked > len(SEEDS) / 2
 
 
 @pytest.mark.parametrize(
