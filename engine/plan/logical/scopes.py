@@ -142,6 +142,9 @@ class Scope:
             if known is None:
                 raise Uncertain(names[1])
             return _fields(resolved_column(qualified[0].alias, known), names[2:])
+        if bare is not None and self._is_table_around(names[0]):
+            # A field of a column here, or a column of that table: the engine goes by the column's type.
+            raise Uncertain(names[0])
         return None if bare is None else _fields(bare, names[1:])
 
     def meaning_of_bare_name(self, name: str) -> exp.Expr | None:
@@ -179,6 +182,14 @@ class Scope:
             raise Uncertain(name)
         copied = found.copy()
         return copied if isinstance(copied, exp.Column | exp.Literal | exp.Func) else exp.Paren(this=copied)
+
+    def _is_table_around(self, name: str) -> bool:
+        scope = self.outer
+        while scope is not None:
+            if any(source.name == name for source in scope.sources):
+                return True
+            scope = scope.outer
+        return False
 
     def _is_outer(self, name: str) -> bool:
         scope = self.outer

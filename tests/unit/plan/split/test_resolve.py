@@ -69,6 +69,10 @@ UNCERTAIN = [
     "SELECT * RENAME (song AS s) FROM songs",
     "SELECT COLUMNS('so.*') FROM songs",
     "SELECT songs FROM songs",
+    (
+        "SELECT count(*) FROM (SELECT title AS n FROM songs) AS times WHERE EXISTS (SELECT 1 FROM plays p "
+        "WHERE p.country = times.n)"
+    ),
     "SELECT unnest(tags) FROM songs",
     "SELECT unnest(label) FROM songs",
     "SELECT alias(song) FROM songs",
