@@ -58,7 +58,7 @@ def run(setting: Setting) -> Iterator[Figure]:
         (status,) = store.follower.status()
         check("share of dead rows", round(1 - status.rows / status.stored_rows, 3), DEAD_SHARE)
         with (
-            closing(QueryService(store.follower, QueryOptions(threads=2))) as service,
+            closing(QueryService(store.follower, QueryOptions(threads=2, answer_bytes=0))) as service,
             duckdb.connect(config={"threads": 2}) as own,
         ):
             live = expected.table()

@@ -16,6 +16,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -85,16 +86,17 @@ class TimedSink:
         """As the sink, for foreachBatch."""
         called = time.perf_counter()
         in_hand: list[float] = []
-        to_arrow = frame.toArrow
+        kind = type(frame)
+        to_arrow = kind.toArrow
 
-        def timed() -> pa.Table:
-            table = to_arrow()
+        def timed(rows: DataFrame) -> pa.Table:
+            table = to_arrow(rows)
             in_hand.append(time.perf_counter())
             return table
 
-        # The sink calls it once, and nothing else tells when Spark is done with its part.
-        vars(frame)["toArrow"] = timed
-        self.sink(frame, batch_id)
+        # The sink calls it once, of a frame of its own; nothing else tells when Spark is done with its part.
+        with patch.object(kind, "toArrow", timed):
+            self.sink(frame, batch_id)
         committed = time.perf_counter()
         self._wait_for_batch(batch_id)
         self.passages.append(Passage(called, in_hand[0], committed, time.perf_counter()))

@@ -20,7 +20,7 @@ from engine.errors import Cancelled, DeadlineExceeded, LivestateError, Unauthent
 from flight_server.client.connection import FLIGHT_FAILURES, Trailer
 from flight_server.wire.boundary import livestate_error
 from flight_server.wire.dictionary_encoding import decode, decoded_schema
-from flight_server.wire.fragment_messages import UPLOAD_SCHEMA, upload_pieces
+from flight_server.wire.fragment_messages import UPLOAD_SCHEMA, piece_batch, upload_pieces
 from flight_server.wire.tickets import METADATA_KEY
 
 
@@ -88,7 +88,7 @@ class PeerRows:
             if inputs:
                 self._writer.begin(UPLOAD_SCHEMA)
                 for piece in upload_pieces(inputs):
-                    self._writer.write_metadata(piece)
+                    self._writer.write_batch(piece_batch(piece))
             self._writer.done_writing()
         except FLIGHT_FAILURES as error:
             return error
