@@ -37,10 +37,12 @@ from engine.plan.logical.scopes import (
     resolved_column,
 )
 from engine.plan.logical.trees import (
+    EXPRESSION_CLAUSES,
     PART_PREFIX,
     conjunction,
     named_output,
     output_column,
+    output_names,
     text,
     unique_name,
     unwrap,
@@ -50,23 +52,7 @@ from engine.sql.bind import BoundStatement, StoreReference
 from engine.sql.functions import ROW_MAKING_FUNCTIONS, function_name
 from engine.sql.parse import copy_without_positions
 
-_SELECT_PARTS = frozenset(
-    {
-        "with_",
-        "expressions",
-        "from_",
-        "joins",
-        "where",
-        "group",
-        "having",
-        "qualify",
-        "windows",
-        "distinct",
-        "order",
-        "limit",
-        "offset",
-    }
-)
+_SELECT_PARTS = frozenset({"with_", "from_", "joins", *EXPRESSION_CLAUSES})
 _JOIN_PARTS = frozenset({"this", "side", "kind", "method", "on", "using"})
 _UNKNOWN_NODES = (
     exp.Columns,
@@ -597,20 +583,6 @@ class _Resolver:
             mark_resolved(node)
         else:
             node.replace(meaning)
-
-
-def output_names(query: exp.Expr) -> list[str]:
-    """Names of a resolved query's outputs.
-
-    Args:
-        query: A resolved query; for set operations the first SELECT names the outputs.
-
-    Returns:
-        The names, in order.
-    """
-    while not isinstance(query, exp.Select):
-        query = query.this
-    return [output.alias for output in query.expressions]
 
 
 def _scope_of_condition(scope: Scope) -> Scope:

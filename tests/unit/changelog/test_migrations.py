@@ -118,16 +118,16 @@ def test_files_staged_before_a_migration_are_committed_after_it(reopen: Reopen) 
     changelog.create_store(PLAYS)
     writer = changelog.writer(PLAYS.group, "driver")
 
-    def staged(song: int) -> bytes:
+    def stage_file(song: int) -> bytes:
         return encode_file(
             reopen().stage(
                 PLAYS.group, writer.next_epoch, {PLAYS.name: partition_rows(PLAYS, rows(song))}, task="t"
             )
         )
 
-    before = staged(1)
+    before = stage_file(1)
     reopen().migrate_store(PLAYS.name, ADDED)
-    after = staged(2)
+    after = stage_file(2)
     files = [decode_file(before), decode_file(after)]
     assert [file.generation for file in files] == [0, 1]
     assert writer.commit(files).generation == 1

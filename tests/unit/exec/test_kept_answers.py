@@ -86,7 +86,7 @@ def ask(
         return result.read_all().to_pylist(), result.metadata
 
 
-def kept(service: QueryService, sql: str, *values: object, session: Session | None = None) -> list[bool]:
+def are_kept(service: QueryService, sql: str, *values: object, session: Session | None = None) -> list[bool]:
     """Whether each of three answers to the same was kept."""
     return [ask(service, sql, *values, session=session)[1].kept for _ in range(3)]
 
@@ -129,7 +129,7 @@ def test_values_and_dialects_tell_questions_apart(lone: Lone) -> None:
     for _ in range(3):
         for value in (5, 6, 5.5, 38):
             assert ask(lone.service, above, value)[0] == [{"n": len(range(int(value) + 1, SONGS))}]
-    assert kept(lone.service, above, 5) == [True] * 3
+    assert are_kept(lone.service, above, 5) == [True] * 3
     # 0.0 and -0.0 are equal, and have other inverses.
     inverse = "SELECT max(n / ?::DOUBLE) AS n FROM plays"
     for _ in range(3):
@@ -161,7 +161,7 @@ def test_values_and_dialects_tell_questions_apart(lone: Lone) -> None:
 )
 def test_what_may_differ_is_not_kept(lone: Lone, sql: str) -> None:
     lone.append(1)
-    assert kept(lone.service, sql) == [False] * 3
+    assert are_kept(lone.service, sql) == [False] * 3
 
 
 def test_other_dialects_have_other_words_for_the_clock(lone: Lone) -> None:
@@ -173,12 +173,12 @@ def test_other_dialects_have_other_words_for_the_clock(lone: Lone) -> None:
             ask(lone.service, sql, session=session)
         except LivestateError:
             continue
-        assert kept(lone.service, sql, session=session) == [False] * 3
+        assert are_kept(lone.service, sql, session=session) == [False] * 3
 
 
 def test_a_migration_changes_the_answer(lone: Lone) -> None:
     lone.append(1)
-    assert kept(lone.service, "SELECT max(p) AS p FROM plays p")[2]
+    assert are_kept(lone.service, "SELECT max(p) AS p FROM plays p")[2]
     before, _ = ask(lone.service, "SELECT max(p) AS p FROM plays p")
     lone.changelog.migrate_store(StoreName("plays"), parse_changes(add=["year INTEGER DEFAULT 7"]))
     lone.append(1)
@@ -216,7 +216,7 @@ def test_memory_has_a_bound(tmp_path: Path) -> None:
 def test_nothing_is_kept_where_that_is_off(tmp_path: Path) -> None:
     with lone_host(tmp_path, replace(OPTIONS, answer_bytes=0)) as lone:
         lone.append(1)
-        assert kept(lone.service, TOTAL) == [False] * 3
+        assert are_kept(lone.service, TOTAL) == [False] * 3
         assert len(lone.service._answers) == 0
 
 
