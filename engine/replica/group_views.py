@@ -241,6 +241,13 @@ class RetainedViews:
             else epoch
         )
 
+    def clear(self) -> None:
+        """Let go of all views: nothing can be read any more."""
+        with self._changing:
+            self.newest, self._older = None, []
+            self.readable, self.since = (), {}
+            self._held_until, self._by_epoch = {}, {}
+
     def expire(self, clock: float) -> bool:
         """Drop what is past its time; whether there was anything.
 
