@@ -542,6 +542,7 @@ class GroupState:
             main.generation,
             {key: store.version for key, store in main.partitions.items()},
             frozenset(self._late.partitions),
+            main.digest,
         )
 
     def _note_commits(self, commits: Sequence[Commit], looked_at: int) -> None:

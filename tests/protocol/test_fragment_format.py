@@ -231,6 +231,8 @@ def _change(*path: str, value: object) -> bytes:
         (_change("groups", "music", "readable", value=[[1, 0, 1], [2, 0, 0]]), "wrong type"),
         (_change("groups", "music", "readable", value=[[1, 0, -1]]), "wrong type"),
         (_change("groups", "music", "readable", value=[[2]]), "wrong type"),
+        (_change("groups", "music", "digests", value=["a"]), "wrong type"),
+        (_change("groups", "music", "digests", value=[1, 2]), "wrong type"),
         (_change("groups", "music", "newest_known", value=True), "wrong type"),
         (_change("groups", "music", "unread_since", value="soon"), "wrong type"),
         (_change("stores", "plays", "partitions", value=[3, 3]), "wrong type"),

@@ -412,6 +412,14 @@ def test_no_commit_has_rows_of_a_later_generation(local: Changelog, name: str) -
     )
 
 
+@pytest.mark.parametrize("before", ["", "x" * 32, "0" * 31, 5])
+def test_what_names_the_commit_before_is_a_digest(local: Changelog, before: object) -> None:
+    commit = open_appender(local, [PLAYS]).append({"plays": rows(1)})
+    strange = replace(commit, before=before)  # type: ignore[arg-type]
+    with pytest.raises(Corrupt, match="commit of epoch 2 of store group plays is damaged"):
+        decode_commit(commit.group, commit.epoch, pa.py_buffer(b"".join(encode_commit(strange))))
+
+
 def test_damaged_migrations_are_noticed(local: Changelog, tmp_path: Path) -> None:
     appender = open_appender(local, [PLAYS])
     local.migrate_store(PLAYS.name, ADDED)

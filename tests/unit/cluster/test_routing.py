@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -251,6 +252,28 @@ def test_no_common_epoch() -> None:
         message
         == "Partition 0 of store plays is at epoch 6 on host a, and epoch 9 is wanted: try again shortly."
     )
+
+
+def test_hosts_with_other_commits_of_an_epoch_are_not_read_together() -> None:
+    held = {A: [0, 3], B: [1, 2]}
+
+    def reports(*groups: GroupReport) -> list[HostReport]:
+        return [
+            host_report(host, {"music": group}, {"plays": held[host]})
+            for host, group in zip((A, B), groups, strict=True)
+        ]
+
+    same = reports(group_report([5, 6], digest="x"), group_report([5, 6], digest="x"))
+    assert assert_route(ask(same, EVERYTHING)).epochs == {G: 6}
+    older = reports(group_report([5, 6], digest="x"), group_report([5, 6]))
+    assert assert_route(ask(older, EVERYTHING)).epochs == {G: 6}
+    other = group_report([5], digest="x")
+    forked = replace(
+        other, readable=(*other.readable, replace(other.readable[0], epoch=Epoch(6), digest="y"))
+    )
+    assert assert_route(ask(reports(same[0].groups[G], forked), EVERYTHING)).epochs == {G: 5}
+    strange = reports(group_report([6], digest="x"), group_report([6], digest="y"))
+    assert_refusal(ask(strange, EVERYTHING), Unavailable, may_come=True)
 
 
 def test_nobody_has_the_group() -> None:
