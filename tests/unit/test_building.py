@@ -165,10 +165,15 @@ def test_wishes_for_epochs_wait_as_well(
         {"as_of": int(newest)},
     ]
     refused = [{"as_of": int(STOP) - 2}, {"as_of": int(newest) + 5}]
-    with building(changelog, tmp_path / "data") as host, ThreadPoolExecutor(len(answered)) as pool:
-        for read_point in [*answered, *refused]:
+    everything = [*answered, *refused]
+    with building(changelog, tmp_path / "data") as host, ThreadPoolExecutor(len(everything)) as pool:
+        hurried = [
+            pool.submit(host.ask, COUNT, HURRIED, parse_read_point(**read_point))  # type: ignore[arg-type]
+            for read_point in everything
+        ]
+        for each in hurried:
             with pytest.raises(Unavailable, match="is being rebuilt on this host"):
-                host.ask(COUNT, HURRIED, parse_read_point(**read_point))  # type: ignore[arg-type]
+                each.result(PATIENCE_SECONDS)
         waiting = [
             pool.submit(host.ask, COUNT, PATIENCE_SECONDS, parse_read_point(**read_point))  # type: ignore[arg-type]
             for read_point in answered
