@@ -14,6 +14,7 @@ from engine.errors import Corrupt, Unavailable
 from engine.model.schema import Epoch, GroupName, StoreDefinition, StoreName
 from engine.replica.catch_up import CatchUpState, Source, Stage, Track
 from engine.replica.cohort import Cohort, late_partitions
+from engine.replica.column_reporter import ColumnReporter
 from engine.replica.commit_queue import never_stop
 from engine.replica.group_definitions import GroupDefinitions
 from engine.replica.group_reporter import GroupReporter, building_reports, store_reports
@@ -70,6 +71,7 @@ class GroupState:
         self._definitions = GroupDefinitions(changelog, setup.held)
         self._partitions = OpenPartitions(group, setup, self._definitions.definition_at)
         self._reporter = GroupReporter()
+        self._columns = ColumnReporter()
         self._schedule = Schedule(changelog, group, setup.snapshot_after)
         self._state = CatchUpState(doubted_at=setup.clock())
         self._main = self._new_cohort(Epoch(0), self._schedule.is_due)
@@ -558,7 +560,7 @@ class GroupState:
         stores = (
             building_reports(self._definitions)
             if view is None
-            else store_reports(view, self._views.since, sorted(self._late.partitions))
+            else store_reports(view, self._views.since, sorted(self._late.partitions), self._columns)
         )
         self._reporter.report(self._views.readable, self._progress(), stores)
 

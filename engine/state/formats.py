@@ -9,6 +9,9 @@
     d segment:8 epoch:8                     rows that an epoch made dead: uint32 each
     D segment:8                             all rows dead so far: a bit each, which replaces the `d` entries before it
 
+The metadata of a segment may have `sketches`: those of large segments do, but not where an older version wrote
+them.
+
 Format 1 knew no migrations: its manifests are of generation 0, and its segments name the columns of their
 statistics as the store was created. Format 2 knew no digests: its manifests have an empty one.
 
@@ -20,7 +23,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NewType
 
 import numpy as np
@@ -28,6 +31,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from engine.errors import Corrupt
+from engine.model.distinct_sketch import Sketch, sketch_of_text, sketch_text
 from engine.model.schema import Epoch
 from engine.state.statistics import ColumnStatistics
 
@@ -146,6 +150,8 @@ class SegmentRecord:
         first: Sort key of the first row of each block.
         last: Sort key of the last row of each block.
         statistics: Number of a stored column to its statistics.
+        sketches: Number of a stored column to the sketch of its values, dead ones included; only where one
+            was made.
     """
 
     rows: int
@@ -154,6 +160,7 @@ class SegmentRecord:
     first: pa.Array
     last: pa.Array
     statistics: Mapping[int, ColumnStatistics]
+    sketches: Mapping[int, Sketch] = field(default_factory=dict)
 
     @property
     def nbytes(self) -> int:
@@ -177,6 +184,8 @@ class SegmentRecord:
             "block_rows": self.block_rows,
         }
         numbers |= {"column_bytes": list(self.column_bytes.items()), "statistics": list(self.statistics)}
+        if self.sketches:
+            numbers["sketches"] = [(number, sketch_text(each)) for number, each in self.sketches.items()]
         batch = pa.RecordBatch.from_arrays(list(columns.values()), list(columns)).replace_schema_metadata(
             {"segment": json.dumps(numbers)}
         )
@@ -214,6 +223,7 @@ class SegmentRecord:
                 batch["first"],
                 batch["last"],
                 statistics,
+                {number: sketch_of_text(text) for number, text in numbers.get("sketches", ())},
             )
         except (pa.ArrowException, OSError, StopIteration, ValueError, KeyError, TypeError) as error:
             raise Corrupt(_DAMAGED.format(what="segment record")) from error

@@ -13,7 +13,7 @@ import pyarrow as pa
 from engine import errors
 from engine.cluster.deployment import Deployment, HostEntry
 from engine.cluster.fragments import FragmentRequest
-from engine.cluster.reports import GroupReport, HostName, ReadableEpoch, StoreReport
+from engine.cluster.reports import ColumnReport, GroupReport, HostName, ReadableEpoch, StoreReport
 from engine.errors import Cancelled, LivestateError
 from engine.exec.query_result import QueryMetadata, QueryResult
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
@@ -36,6 +36,7 @@ class Stores(MemorySource):
     def __init__(self) -> None:
         super().__init__([])
         self.epoch = 1
+        self.columns: Mapping[str, ColumnReport] | None = None
 
     def definitions(self) -> Mapping[StoreName, StoreDefinition]:
         return {}
@@ -43,7 +44,7 @@ class Stores(MemorySource):
     def report(self) -> tuple[Mapping[GroupName, GroupReport], Mapping[StoreName, StoreReport]]:
         readable = (ReadableEpoch(Epoch(self.epoch), self.epoch),)
         return {GROUP: GroupReport(readable, Epoch(self.epoch))}, {
-            StoreName("songs"): StoreReport((PartitionId(0),))
+            StoreName("songs"): StoreReport((PartitionId(0),), columns=self.columns)
         }
 
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
+import pyarrow as pa
+
+from engine.model.distinct_sketch import sketch_of
 from engine.model.schema import Epoch
-from engine.state.formats import Manifest, SegmentId
+from engine.state.formats import Manifest, SegmentId, SegmentRecord
 
 STORED = {
     "format": 3,
@@ -55,3 +59,14 @@ def test_a_manifest_of_the_second_format_has_no_digest() -> None:
     manifest = Manifest.from_bytes(json.dumps({**second, "format": 2}).encode())
     assert manifest.digest == ""
     assert manifest.generation == 1
+
+
+def test_a_segment_without_sketches_is_read() -> None:
+    fences = pa.array([1])
+    sketch = sketch_of(pa.array([1, 2, 3]))
+    record = SegmentRecord(3, 4, {0: 24}, fences, fences, {}, {0: sketch})
+    data = record.to_bytes()
+    assert SegmentRecord.from_bytes(data, {}).sketches[0].tolist() == sketch.tolist()
+    older = replace(record, sketches={}).to_bytes()
+    assert b"sketches" not in older
+    assert SegmentRecord.from_bytes(older, {}).sketches == {}
