@@ -7,6 +7,7 @@ from tests.oracle.metamorphic.collations import COLLATED_OUTPUTS, FOLDED_AND_COL
 from tests.oracle.metamorphic.nesting import (
     AS_CTE,
     AS_DERIVED_TABLE,
+    BESIDE_WHAT_IS_GATHERED,
     CONDITION_PUSHED,
     NESTED_TWICE,
     WITH_WHERE_TRUE,
@@ -20,6 +21,7 @@ RELATIONS = (
     PARAMETERS_AS_LITERALS,
     AS_CTE,
     AS_DERIVED_TABLE,
+    BESIDE_WHAT_IS_GATHERED,
     NESTED_TWICE,
     WITH_WHERE_TRUE,
     CONDITION_PUSHED,
