@@ -88,7 +88,7 @@ def test_what_a_rare_value_leaves_is_sent(runner: SplitRunner) -> None:
     """By its form `= 7` leaves a twentieth of the rows: twenty megabytes, more than listeners have."""
     sql = f"{SQL} AND s.seconds = 7"
     for sizes, kept in ((_known({}), "songs"), (_known({"seconds": 1 << 20}), "listeners")):
-        plan = _planned(runner, sql, sizes)
+        plan = _plan(runner, sql, sizes)
         assert plan.fragments[0].rule == "broadcast"
         assert [each.definition.name for each in plan.fragments[-1].references] == [kept]
 
@@ -97,7 +97,7 @@ def test_what_a_range_leaves_is_sent(runner: SplitRunner) -> None:
     sql = f"{SQL} AND s.seconds > 7"
     scan = runner.bind(sql).references[0].scan
     for share, kept in ((1.0, "songs"), (4.0**-6, "listeners")):
-        plan = _planned(runner, sql, replace(_known({}), shares=((scan, "seconds", share),)))
+        plan = _plan(runner, sql, replace(_known({}), shares=((scan, "seconds", share),)))
         assert [each.definition.name for each in plan.fragments[-1].references] == [kept]
 
 
