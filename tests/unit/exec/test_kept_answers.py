@@ -154,7 +154,9 @@ def test_values_and_dialects_tell_questions_apart(lone: Lone) -> None:
         "SELECT count(*) AS n FROM (SELECT * FROM plays USING SAMPLE 3)",
         "SELECT * FROM plays WHERE song = 3",
         "SELECT * FROM plays",
-        "SELECT 1 AS n",
+        "SELECT random() AS n",
+        "SELECT now() AS n",
+        "SELECT uuid() AS n FROM range(3)",
         "SHOW STORES",
         f"EXPLAIN ANALYZE {TOTAL}",
     ],
@@ -162,6 +164,32 @@ def test_values_and_dialects_tell_questions_apart(lone: Lone) -> None:
 def test_what_may_differ_is_not_kept(lone: Lone, sql: str) -> None:
     lone.append(1)
     assert are_kept(lone.service, sql) == [False] * 3
+
+
+def test_what_reads_no_store_is_kept(lone: Lone) -> None:
+    # It is the same at all epochs.
+    for sql, expected in (
+        ("SELECT 1 AS n", [{"n": 1}]),
+        ("SELECT range AS n FROM range(2)", [{"n": 0}, {"n": 1}]),
+    ):
+        assert kept(lone.service, sql) == [False, False, True]
+        lone.append(1)
+        rows, metadata = ask(lone.service, sql)
+        assert (rows, metadata.kept, metadata.epochs) == (expected, True, {})
+
+
+def test_texts_with_values_are_at_hand_as_they_are_written(lone: Lone) -> None:
+    lone.append(1)
+    above = "SELECT genre, count(*) AS n FROM plays WHERE song >= {} GROUP BY genre ORDER BY genre"
+    for least in (10, 20):
+        assert kept(lone.service, above.format(least)) == [False, False, True]
+    for least in (10, 20):
+        found = lone.service.answer_at_hand(above.format(least), "duckdb", None)
+        assert found is not None
+        half = (SONGS - least) // 2
+        assert found.read_all().to_pylist() == [{"genre": "jazz", "n": half}, {"genre": "rock", "n": half}]
+    lone.append(2)
+    assert lone.service.answer_at_hand(above.format(10), "duckdb", None) is None
 
 
 def test_other_dialects_have_other_words_for_the_clock(lone: Lone) -> None:
