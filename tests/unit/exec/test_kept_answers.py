@@ -172,7 +172,7 @@ def test_what_reads_no_store_is_kept(lone: Lone) -> None:
         ("SELECT 1 AS n", [{"n": 1}]),
         ("SELECT range AS n FROM range(2)", [{"n": 0}, {"n": 1}]),
     ):
-        assert kept(lone.service, sql) == [False, False, True]
+        assert are_kept(lone.service, sql) == [False, False, True]
         lone.append(1)
         rows, metadata = ask(lone.service, sql)
         assert (rows, metadata.kept, metadata.epochs) == (expected, True, {})
@@ -182,7 +182,7 @@ def test_texts_with_values_are_at_hand_as_they_are_written(lone: Lone) -> None:
     lone.append(1)
     above = "SELECT genre, count(*) AS n FROM plays WHERE song >= {} GROUP BY genre ORDER BY genre"
     for least in (10, 20):
-        assert kept(lone.service, above.format(least)) == [False, False, True]
+        assert are_kept(lone.service, above.format(least)) == [False, False, True]
     for least in (10, 20):
         found = lone.service.answer_at_hand(above.format(least), "duckdb", None)
         assert found is not None
