@@ -304,7 +304,7 @@ def host_of_two_groups(
             host.stop()
 
 
-def asked(client: Client, sql: str) -> list[int]:
+def numbers_of(client: Client, sql: str) -> list[int]:
     found: list[int] = client.query(sql).read_all()["n"].to_pylist()
     return found
 
@@ -321,13 +321,13 @@ def test_a_group_that_is_built_holds_up_no_other(tmp_path: Path, monkeypatch: py
 
         def ask_debit(timeout_seconds: float) -> list[int]:
             with Client(host.uri, timeout_seconds=timeout_seconds) as other:
-                return asked(other, COUNT)
+                return numbers_of(other, COUNT)
 
         with Client(host.uri, timeout_seconds=PATIENCE_SECONDS) as client:
             assert not client.health()["ready"]
             waiting: list[Future[list[int]]] = [pool.submit(ask_debit, PATIENCE_SECONDS) for _ in range(2)]
             wait_until(lambda: host.running_queries == 2)
-            assert asked(client, "SELECT count(*) AS n FROM sales") == [2]
+            assert numbers_of(client, "SELECT count(*) AS n FROM sales") == [2]
             with pytest.raises(
                 LimitExceeded, match="2 requests of this kind wait for epochs that are to come"
             ):
