@@ -42,7 +42,7 @@ $(VENV)/.kafka: tools/kafka.xml | setup
 
 # Spark starts in half the time with it, and as well without it.
 $(SPARK_CLASSES): $(VENV)/.installed | java
-	-@$(BIN)/python -m tests.support.spark_classes >/dev/null 2>&1
+	@$(BIN)/python -m tests.support.spark_classes >/dev/null 2>&1 || echo "There is no file of Spark's classes: tests take longer."
 
 demo: setup java ## music charts, live; pass options with ARGS="--duration 30"
 	$(BIN)/livestate demo $(ARGS)

@@ -16,7 +16,7 @@ from xdist.remote import Producer
 from tests.support.reproduction import EXPLORE, choose_hypothesis_seed, how_to_run
 from tests.support.scheduling import ModuleScheduling, sort_by_scope
 from tests.support.seeds import forget_seeds
-from tests.support.spark_classes import use_archive
+from tests.support.spark_classes import ARCHIVE, use_archive
 from tests.support.temporary_files import choose_temporary_root
 
 if TYPE_CHECKING:
@@ -35,6 +35,11 @@ def pytest_configure(config: pytest.Config) -> None:
     choose_hypothesis_seed(config)
     choose_temporary_root()
     use_archive()
+
+
+def pytest_report_header() -> str | None:
+    """A run without `make test` may lack what it makes."""
+    return None if ARCHIVE.is_file() else "without a file of Spark's classes, which `make test` makes: slower"
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ModuleScheduling:
