@@ -118,10 +118,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         # Small, so that a test can exceed it.
         "spark.driver.maxResultSize": "32m",
-        # On the class path rather than in spark.jars, which Spark copies twice.
-        "spark.driver.extraClassPath": os.pathsep.join(
-            connector_jars() if jars_directory() is not None else []
-        ),
+        # Not on the class path: the file of Spark's classes is one of its class path, and of no other.
+        "spark.jars": ",".join(connector_jars() if jars_directory() is not None else []),
     }
     # Two cores, and two attempts for each task.
     session = start_session("livestate-tests", tmp_path_factory.mktemp("spark"), "local[2,2]", settings)
