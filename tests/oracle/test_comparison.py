@@ -29,8 +29,8 @@ LISTS = pa.list_(pa.float64())
     ],
 )
 def test_exact_columns(kind: pa.DataType, wanted: list[Any], found: list[Any], is_same: bool) -> None:
-    tables = [pa.table({"v": pa.array(values, kind)}) for values in (wanted, found)]
-    assert (difference(*tables, (Trust.EXACT,), ()) is None) == is_same
+    one, other = (pa.table({"v": pa.array(values, kind)}) for values in (wanted, found))
+    assert (difference(one, other, (Trust.EXACT,), ()) is None) == is_same
 
 
 def test_the_order_counts_where_rows_are_ordered() -> None:
