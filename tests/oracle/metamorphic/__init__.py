@@ -9,6 +9,7 @@ from tests.oracle.metamorphic.collations import COLLATED_OUTPUTS, FOLDED_AND_COL
 from tests.oracle.metamorphic.nesting import (
     AS_CTE,
     AS_DERIVED_TABLE,
+    BESIDE_WHAT_IS_GATHERED,
     CONDITION_PUSHED,
     NESTED_TWICE,
     WITH_WHERE_TRUE,
@@ -28,6 +29,7 @@ RELATIONS = (
     TEXT_AS_PARAMETER,
     AS_CTE,
     AS_DERIVED_TABLE,
+    BESIDE_WHAT_IS_GATHERED,
     NESTED_TWICE,
     WITH_WHERE_TRUE,
     CONDITION_PUSHED,
