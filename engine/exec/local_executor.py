@@ -272,7 +272,7 @@ class LocalExecutor:
             try:
                 running = run(self._engine, statement, arguments, views, request.deadline)
             except BindingError:
-                raise _refusal(request.ready, error) from error
+                raise refusal(request.ready, error) from error
             log_fallback(Fallback.ALL_COLUMNS, error)
             return running, (Fallback.ALL_COLUMNS,)
 
@@ -291,20 +291,35 @@ class LocalExecutor:
         statement = request.statement
         if statement.plan is not None and not isinstance(statement.plan, EnginePlan):
             return BindableStatement(statement, outputs_of_stored(statement.plan.schema))
+        return self.bind_on_engine(request)
+
+    def bind_on_engine(self, request: Request) -> BindableStatement:
+        """Find a query's columns as the engine does, though there may be no need of the engine.
+
+        Args:
+            request: As in `bind`.
+
+        Returns:
+            As `bind`.
+
+        Raises:
+            LivestateError: The engine refuses it, as kind and message say.
+        """
+        statement = request.statement
         types = request.types or argument_types(statement.bound)
         try:
             return self._bind_with_types(request, types)
         except BindingError as error:
             kinds: tuple[pa.DataType | None, ...] = tuple(slot.type for slot in statement.bound.parameters)
             if request.types or None not in kinds:
-                raise _refusal(request.ready, error) from error
+                raise refusal(request.ready, error) from error
             if statement.bound.reads_time:
                 kinds = (*kinds, TIME_TYPE)
         # Where no place suggests a type, the engine may find one that fits, which the default did not.
         try:
             return self._bind_with_types(request, kinds)
         except BindingError as error:
-            raise _refusal(request.ready, error) from error
+            raise refusal(request.ready, error) from error
 
     def _bind_with_types(self, request: Request, types: tuple[pa.DataType | None, ...]) -> BindableStatement:
         """A query with types of its parameters, with the fall-backs of `_start`."""
@@ -387,11 +402,17 @@ def _read_all_columns(request: Request, error: BindingError) -> ReadyStatement:
     try:
         statement = read_all_columns(request.ready, request.dialect).statement
     except TEXT_REFUSALS as cause:
-        raise _refusal(request.ready, error) from cause
+        raise refusal(request.ready, error) from cause
     return replace(statement, names=request.statement.names)
 
 
-def _refusal(ready: ReadyText, error: BindingError) -> LivestateError:
+def refusal(ready: ReadyText, error: BindingError) -> LivestateError:
+    """What is wrong with a statement that the engine refuses as it stands.
+
+    Args:
+        ready: The statement.
+        error: What the engine says.
+    """
     return diagnose(
         ready.statement.bound, error.failure.message, error.failure.name, error.near, error.failure.subtype
     )
