@@ -4,19 +4,24 @@ once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from engine.model.schema import PartitionId
 from engine.state import keys as sort_keys
 from engine.state.keys import Keys, Rows
-from engine.state.picked_rows import Pick
+from engine.state.picked_rows import Pick, gather
 from engine.state.version import Version
 
+FEW_ROWS = 500
+"""Up to so many rows are cut out of the tables of their blocks, which are kept, and copied together; more are
+taken out of each block, column by column.
+"""
 NO_ROW = -1
 """Place of the row of a key that has none."""
 
@@ -31,6 +36,35 @@ class KeyedPicks(NamedTuple):
 
     picks: list[Pick]
     places: Rows
+
+
+def copy_rows(picks: Sequence[Pick], columns: Sequence[int], schema: pa.Schema) -> pa.RecordBatch:
+    """Columns of picked rows, in one batch and in the order of the picks.
+
+    Args:
+        picks: The rows.
+        columns: Places of the columns in the store; at least one.
+        schema: Schema of the result, a field a column.
+    """
+    total = sum(len(pick.rows) for pick in picks)
+    if 0 < total <= FEW_ROWS:
+        return pa.concat_batches(list(_slices(picks, columns, schema)))
+    rows = gather(picks, columns, schema).combine_chunks()
+    arrays = [
+        pa.array([], column.type) if not column.num_chunks else column.chunk(0) for column in rows.columns
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _slices(picks: Sequence[Pick], columns: Sequence[int], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Each row as a batch, not copied."""
+    for segment, rows in picks:
+        known = None
+        for row in rows.tolist():
+            block, inside = divmod(row, segment.record.block_rows)
+            if block != known:
+                known, batch = block, segment.table(columns, block, schema).batch
+            yield batch.slice(inside, 1)
 
 
 def find_keyed_rows(
@@ -59,11 +93,13 @@ def find_keyed_rows(
         left, wanted = needles[start:stop], order[start:stop]
         for entry in version.searched:
             there, rows = entry.find_live(left)
-            if len(rows):
-                picks.append(Pick(entry.segment, rows))
-                found.append(wanted[there])
+            if not len(rows):
+                continue
+            picks.append(Pick(entry.segment, rows))
             if len(rows) == len(wanted):
+                found.append(wanted)
                 break
+            found.append(wanted[there])
             left, wanted = sort_keys.remove(left, there), sort_keys.remove(wanted, there)
     places = np.full(len(distinct), NO_ROW)
     if found:
