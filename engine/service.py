@@ -485,7 +485,8 @@ class QueryService:
         if found.is_whole:
             self._statements.learn_lookup(found.text, request.statement)
         try:
-            return self._coordinator.answer(self._query_of(replace(request, started=started))).result
+            request = replace(request, started=started, written=text)
+            return self._coordinator.answer(self._query_of(request)).result
         except _REFUSALS as error:
             deadline.check()
             _log.debug("A template cannot run: %s", error)

@@ -21,6 +21,7 @@ from engine.errors import InvalidInput, LimitExceeded, NotFound, Unsupported
 from engine.exec.read_metadata import age_seconds
 from engine.model.read_point import NEWEST, ReadPoint
 from engine.model.schema import Epoch, GroupName, StoreDefinition, StoreName
+from engine.model.sql_types import quote_identifier
 from engine.plan.statement import ReadyStatement, make_ready
 from engine.plan.values import Arguments
 from engine.scan import FOUND_COLUMN, BuildingError, KeyedRows, StoreSource, StoreView
@@ -101,9 +102,10 @@ class KeyColumns:
     @cached_property
     def statement(self) -> ReadyStatement:
         """The question as SQL, with the keys as a list."""
-        key, columns = (", ".join(map(_quoted, names)) for names in (self.definition.key, self.read))
+        key, columns = (", ".join(map(quote_identifier, names)) for names in (self.definition.key, self.read))
         listed = "col0" if len(self.definition.key) == 1 else "*"
-        text = f'SELECT {columns} FROM {_quoted(self.name)} WHERE ({key}) IN (SELECT {listed} FROM "{_KEYS}")'
+        store = quote_identifier(self.name)
+        text = f'SELECT {columns} FROM {store} WHERE ({key}) IN (SELECT {listed} FROM "{_KEYS}")'
         keys = LiteralList(_KEYS, self.list_of(self.key_schema.empty_table().to_batches()))
         return make_ready(LiftedText(SourceText(text, text), (keys,)), "duckdb", {self.name: self.definition})
 
@@ -178,10 +180,6 @@ def _too_large(keys: int) -> LimitExceeded:
     )
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
 def _array_of(column: pa.ChunkedArray) -> pa.Array:
     """A column of at most one chunk."""
     return column.chunk(0) if column.num_chunks else pa.array([], column.type)
@@ -221,14 +219,14 @@ def key_columns(
         InvalidInput: There are no columns, or one is there twice.
         Unsupported: The store keeps versions.
     """
-    name = _named(store, tables)
+    name = find_name(store, tables)
     if name is None:
         raise NotFound(f"There is no store {store[:100]!r}.")
     definition = tables[name]
     if is_versioned(definition):
         raise Unsupported(f"Store {name} is versioned, so a key of it means many rows: ask for them in SQL.")
     stored = definition.schema.names
-    found = [*stored] if columns is None else [_named(column, stored) for column in columns]
+    found = [*stored] if columns is None else [find_name(column, stored) for column in columns]
     known = tuple(column for column in found if column is not None)
     if columns is not None and len(known) < len(columns):
         missing = next(column for column, match in zip(columns, found, strict=True) if match is None)
@@ -238,7 +236,7 @@ def key_columns(
     return KeyColumns(name, definition, known)
 
 
-def _named(text: str, names: Collection[_Name]) -> _Name | None:
+def find_name(text: str, names: Collection[_Name]) -> _Name | None:
     """The name that a text means: the one that is written alike, or else the only one that differs in upper
     and lower case alone.
     """

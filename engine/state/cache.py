@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +17,9 @@ from engine.state.keys import Keys, Rows, find
 from engine.state.prefixes import FEW_NEEDLES, PrefixIndex
 from engine.state.sparse_index import SparseIndex
 
+WHOLE = -1
+"""Block number of the entry that holds a column's blocks joined."""
+
 
 class CacheKey(NamedTuple):
     """What an entry is. A tuple: it is made and hashed for each column that a query reads.
@@ -24,7 +27,7 @@ class CacheKey(NamedTuple):
     Attributes:
         partition: Number of the open partition store, from `ColumnCache.new_partition`.
         segment: Segment id within it.
-        block: Block within the segment; -1 for all of its rows.
+        block: Block within the segment; `WHOLE` for all of its rows.
         column: Number of the column, or of the sort keys; no two columns that the store ever had share one.
     """
 
@@ -113,6 +116,8 @@ class ColumnCache:
         self._entries: OrderedDict[CacheKey, Any] = OrderedDict()
         self._tables: dict[tuple[int, int], dict[int, BlockTable]] = {}
         """By partition and segment, and then by block."""
+        self._blocks: Counter[tuple[int, int, int]] = Counter()
+        """How many single blocks there are, by partition, segment and column."""
         self._bytes = 0
         self._lock = Lock()
         self._partitions = itertools.count(1)
@@ -163,6 +168,8 @@ class ColumnCache:
                 return
             self._entries[key] = entry
             self._bytes += entry.nbytes
+            if key.block != WHOLE:
+                self._blocks[key.partition, key.segment, key.column] += 1
             while self._bytes > self.capacity:
                 self._forget(next(iter(self._entries)))
 
@@ -176,9 +183,39 @@ class ColumnCache:
         entry = self._entries.pop(key, None)
         if entry is not None:
             self._bytes -= entry.nbytes
-            # Tables hold their columns in memory. A whole key column is in those of all blocks, so all of the
+            if key.block != WHOLE:
+                self._count_down((key.partition, key.segment, key.column))
+            # Tables hold their columns in memory. A whole column is in those of all blocks, so all of the
             # segment go.
             self._tables.pop((key.partition, key.segment), None)
+
+    def _count_down(self, column: tuple[int, int, int]) -> None:
+        self._blocks[column] -= 1
+        if not self._blocks[column]:
+            del self._blocks[column]
+
+    def join(self, whole: CacheKey, blocks: int, make_entry: Callable[[pa.Array], Any]) -> Any:
+        """Put the blocks of a column together, as one entry in place of theirs, if all of them are kept.
+
+        Args:
+            whole: Where the column is to be.
+            blocks: How many blocks it has.
+            make_entry: Makes the entry of the joined blocks.
+
+        Returns:
+            The entry; None where a block is not kept.
+        """
+        if self._blocks.get((whole.partition, whole.segment, whole.column), 0) < blocks:
+            return None
+        keys = [whole._replace(block=block) for block in range(blocks)]
+        entries = self.find_all(keys)
+        if any(entry is None for entry in entries):
+            return None
+        joined = make_entry(pa.concat_arrays(entries))
+        # Whoever misses a block now reads it once more.
+        self.drop(keys)
+        self.put(whole, joined)
+        return joined
 
     def find_table(self, place: BlockPlace) -> BlockTable | None:
         """The table of a block, or None where there is none. Its columns count as used."""

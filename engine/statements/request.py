@@ -33,6 +33,7 @@ class Request:
         pin: What of its stores is read here.
         given: What the client gave for the parameters; None for nothing.
         has_expected_shapes: Whether the client was told which columns the answer has.
+        written: What the client wrote, where values were taken out of it; None where that is the text.
     """
 
     dialect: str
@@ -44,6 +45,7 @@ class Request:
     pin: Pin = ALL_NEWEST
     given: pa.RecordBatch | None = None
     has_expected_shapes: bool = False
+    written: str | None = None
 
     @property
     def statement(self) -> ReadyStatement:
