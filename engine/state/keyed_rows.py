@@ -4,7 +4,7 @@ once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -14,14 +14,11 @@ import pyarrow as pa
 
 from engine.model.schema import PartitionId
 from engine.state import keys as sort_keys
+from engine.state.cache import BlockTable
 from engine.state.keys import Keys, Rows
 from engine.state.picked_rows import Pick, gather
 from engine.state.version import Version
 
-FEW_ROWS = 500
-"""Up to so many rows are cut out of the tables of their blocks, which are kept, and copied together; more are
-taken out of each block, column by column.
-"""
 NO_ROW = -1
 """Place of the row of a key that has none."""
 
@@ -46,25 +43,46 @@ def copy_rows(picks: Sequence[Pick], columns: Sequence[int], schema: pa.Schema) 
         columns: Places of the columns in the store; at least one.
         schema: Schema of the result, a field a column.
     """
-    total = sum(len(pick.rows) for pick in picks)
-    if 0 < total <= FEW_ROWS:
-        return pa.concat_batches(list(_slices(picks, columns, schema)))
-    rows = gather(picks, columns, schema).combine_chunks()
-    arrays = [
-        pa.array([], column.type) if not column.num_chunks else column.chunk(0) for column in rows.columns
-    ]
+    tables = [pick.segment.whole_table(columns, schema) for pick in picks]
+    whole = [table for table in tables if table is not None]
+    if tables and len(whole) == len(tables):
+        rows = [pick.rows for pick in picks]
+        arrays = [_joined_column(place, field.type, whole, rows) for place, field in enumerate(schema)]
+    else:
+        table = gather(picks, columns, schema).combine_chunks()
+        arrays = [
+            column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in table.columns
+        ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _slices(picks: Sequence[Pick], columns: Sequence[int], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Each row as a batch, not copied."""
-    for segment, rows in picks:
-        known = None
-        for row in rows.tolist():
-            block, inside = divmod(row, segment.record.block_rows)
-            if block != known:
-                known, batch = block, segment.table(columns, block, schema).batch
-            yield batch.slice(inside, 1)
+def _joined_column(
+    place: int, arrow_type: pa.DataType, tables: Sequence[BlockTable], rows: Sequence[Rows]
+) -> pa.Array:
+    """A column of rows of several tables.
+
+    Args:
+        place: Place of the column in the tables.
+        arrow_type: Its type.
+        tables: The tables.
+        rows: For each table, rows of it.
+    """
+    numbers = [values for table in tables if (values := table.numbers[place]) is not None]
+    if len(numbers) < len(tables):
+        parts = [
+            table.batch.column(place).take(pa.array(some)) for table, some in zip(tables, rows, strict=True)
+        ]
+        return pa.concat_arrays(parts)
+    total = sum(map(len, rows))
+    copy = np.empty(total, numbers[0].dtype)
+    start = 0
+    for values, some in zip(numbers, rows, strict=True):
+        stop = start + len(some)
+        # Rows are within the table, so nothing is clipped; without a mode numpy copies the target back and
+        # forth to spare it from a bad row.
+        values.take(some, out=copy[start:stop], mode="clip")
+        start = stop
+    return pa.Array.from_buffers(arrow_type, total, [None, pa.py_buffer(copy)])
 
 
 def find_keyed_rows(
@@ -100,7 +118,10 @@ def find_keyed_rows(
                 found.append(wanted)
                 break
             found.append(wanted[there])
-            left, wanted = sort_keys.remove(left, there), sort_keys.remove(wanted, there)
+            is_left = np.ones(len(wanted), np.bool_)
+            is_left[there] = False
+            others = np.flatnonzero(is_left)
+            left, wanted = sort_keys.take(left, others), wanted[others]
     places = np.full(len(distinct), NO_ROW)
     if found:
         # Rows come in the order of the picks.
