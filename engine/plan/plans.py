@@ -600,7 +600,7 @@ def row_selection(rows_plan: RowsPlan, arguments: Arguments) -> RowSelection | N
         The selection; None where only the engine can tell what a condition means.
     """
     reference, predicate = rows_plan.reference, rows_plan.predicate
-    test = None if predicate is None else RowTests(reference.definition, arguments).of(predicate)
+    test = None if predicate is None else RowTests(reference.definition, arguments).row_test(predicate)
     if predicate is not None and test is None:
         return None
     tests = (*rows_plan.null_tests, *(() if test is None else (test,)))

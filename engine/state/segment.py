@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from engine.errors import Corrupt
 from engine.model.columns import Column
+from engine.model.distinct_sketch import Sketch
 from engine.state import keys as sort_keys
 from engine.state.cache import WHOLE, BlockPlace, BlockTable, CacheKey, ColumnCache, KeyColumn
 from engine.state.formats import KEY_COLUMN, SegmentId, SegmentRecord, block_key, decode_block
@@ -204,6 +205,25 @@ class Segment:
                     constant_statistics(value, self.blocks) if has_statistics(arrow_type) else None
                 )
         return self._derived[column]
+
+    def sketch_of(self, name: str) -> Sketch | None:
+        """The sketch of a column's values, dead ones included; None where it is not known.
+
+        Args:
+            name: Its name in the shape in which the segment is seen.
+        """
+        place = self._context.schema.get_field_index(name)
+        if place < 0:
+            return None
+        number = self._context.numbers[place]
+        if number not in self.record.column_bytes:
+            source = self._context.columns[place].source(
+                self.record.column_bytes, self._context.column_type(place)
+            )
+            if source is None:
+                return None
+            number = source[0]
+        return self.record.sketches.get(number)
 
     @cached_property
     def _derived(self) -> dict[int, ColumnStatistics | None]:

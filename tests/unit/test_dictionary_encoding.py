@@ -22,7 +22,7 @@ BATCH = pa.record_batch(
 )
 
 
-def _travelled(batches: list[pa.RecordBatch], repeated: Repeated) -> list[pa.RecordBatch]:
+def _send(batches: list[pa.RecordBatch], repeated: Repeated) -> list[pa.RecordBatch]:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, repeated.schema) as writer:
         for batch in batches:
@@ -40,7 +40,7 @@ def test_columns_that_repeat_are_dictionaries_and_come_back_as_they_were() -> No
     assert repeated.encode(BATCH).nbytes < BATCH.nbytes - 5 * ROWS
     later = BATCH.set_column(0, "genre", pa.array(DIFFERENT))
     batches = [BATCH, later, BATCH.slice(0, 0), BATCH.slice(3, 70)]
-    assert _travelled(batches, repeated) == batches
+    assert _send(batches, repeated) == batches
 
 
 @pytest.mark.parametrize(
@@ -75,6 +75,6 @@ def test_every_batch_has_its_own_dictionary() -> None:
     ]
     repeated = Repeated.from_sample(batches[0].schema, batches[:1])
     assert repeated.indexes == (0,)
-    assert _travelled(batches, repeated) == batches
+    assert _send(batches, repeated) == batches
     sizes = [repeated.encode(batch).nbytes for batch in batches]
     assert all(abs(one - other) < 50 for one, other in pairwise(sizes))

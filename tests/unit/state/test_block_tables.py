@@ -138,7 +138,7 @@ def test_a_table_is_made_once(view: StateView, cache: ColumnCache) -> None:
     assert (cache.nbytes, cache._tables) == (0, {})
 
 
-def _kept(cache: ColumnCache, *columns: int) -> BlockTable:
+def _keep(cache: ColumnCache, *columns: int) -> BlockTable:
     keys = [_key(column) for column in columns]
     for key in keys:
         cache.put(key, COLUMN)
@@ -152,7 +152,7 @@ def _kept(cache: ColumnCache, *columns: int) -> BlockTable:
 def test_a_table_goes_with_the_first_of_its_columns() -> None:
     cache = ColumnCache(ROOM_FOR_THREE)
     assert cache.find_table(PLACE) is None
-    table = _kept(cache, 0, 1)
+    table = _keep(cache, 0, 1)
     assert cache.find_table(PLACE) is table
     assert cache.nbytes == 2 * COLUMN.nbytes
     cache.put(_key(0, segment=2), COLUMN)
@@ -165,17 +165,17 @@ def test_a_table_goes_with_the_first_of_its_columns() -> None:
 
 def test_a_column_put_anew_or_dropped_takes_the_table_along() -> None:
     cache = ColumnCache(ROOM_FOR_THREE)
-    _kept(cache, 0, 1)
+    _keep(cache, 0, 1)
     cache.put(_key(1), COLUMN.slice(0))
     assert cache.find_table(PLACE) is None
-    _kept(cache, 0, 1)
+    _keep(cache, 0, 1)
     cache.drop([_key(0)])
     assert cache.find_table(PLACE) is None
 
 
 def test_columns_of_a_table_that_is_used_stay() -> None:
     cache = ColumnCache(ROOM_FOR_THREE)
-    table = _kept(cache, 0, 1)
+    table = _keep(cache, 0, 1)
     cache.put(_key(0, segment=2), COLUMN)
     assert cache.find_table(PLACE) is table
     cache.put(_key(1, segment=2), COLUMN)
