@@ -16,7 +16,6 @@ from sqlglot import exp
 
 from engine.plan.conditions import conditions
 from engine.plan.intervals import IntervalFinder
-from engine.plan.row_joins import RowJoin, row_join
 from engine.plan.logical.logical_plan import logical_plan
 from engine.plan.logical.plan import LogicalPlan
 from engine.plan.points import PointFinder
@@ -30,6 +29,7 @@ from engine.plan.predicates import (
     operand_of,
     predicate_of,
 )
+from engine.plan.row_joins import RowJoin, row_join
 from engine.plan.row_tests import AllTests, NullTest, RowTest, RowTests, columns_of, count_tests, null_test
 from engine.plan.values import Arguments, Constant, Parameter
 from engine.scan import KeyRange, RowFilter
