@@ -67,6 +67,8 @@ _SHOW = re.compile(r"SHOW\s+(TABLES|STORES|HOSTS)\s*;?\s*", re.IGNORECASE)
 _STRING = re.compile(r"'[^']*+'")
 _HEX_DIGITS = re.compile(r"(?:[0-9A-Fa-f]{2})*")
 
+_PATH_PARTS = (exp.JSONPathRoot, exp.JSONPathKey, exp.JSONPathSubscript, exp.JSONPathWildcard)
+"""Of a path into JSON: what sqlglot writes for the engine."""
 _REFUSED_NODES = (
     exp.DML,
     exp.DDL,
@@ -411,6 +413,8 @@ def _check_calls_and_types(source: SourceText, node: exp.Expr) -> None:
         raise source.error(
             f"A type holds arrays of more than {MAX_ARRAY_VALUES} values: leave the sizes out.", None
         )
+    if isinstance(node, exp.JSONPathPart) and not isinstance(node, _PATH_PARTS):
+        raise Unsupported("A path into JSON has names of members, places and * alone: $.a[0].*")
     if isinstance(node, exp.Dot) and _is_call_with_schema(node):
         raise source.error(
             "Functions are called by their names alone: leave the schema out.", offset_of(node)

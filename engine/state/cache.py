@@ -10,6 +10,8 @@ from functools import cached_property
 from threading import Lock
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from engine.scan import FOUND_COLUMN
@@ -67,11 +69,33 @@ class BlockTable:
         return self.table.to_batches()[0]
 
     @cached_property
+    def numbers(self) -> Sequence[npt.NDArray[np.void] | None]:
+        """For each column its values, if they are of a fixed width and none of them is null."""
+        return [_fixed_values(column) for column in self.batch.columns]
+
+    @cached_property
     def found(self) -> pa.RecordBatch:
         """The same behind `FOUND_COLUMN`, true for all rows: an answer to a key is cut out of it."""
         flags = pa.repeat(pa.scalar(True), self.batch.num_rows)
         fields = [pa.field(FOUND_COLUMN, pa.bool_(), nullable=False), *self.batch.schema]
         return pa.RecordBatch.from_arrays([flags, *self.batch.columns], schema=pa.schema(fields))
+
+
+def _fixed_values(column: pa.Array) -> npt.NDArray[np.void] | None:
+    if column.null_count or not has_fixed_width(column.type):
+        return None
+    values = np.frombuffer(column.buffers()[1], np.dtype(f"V{column.type.byte_width}"))
+    return values[column.offset : column.offset + len(column)]
+
+
+def has_fixed_width(arrow_type: pa.DataType) -> bool:
+    """Whether values of a type take a whole number of bytes each, the same for all."""
+    return bool(
+        pa.types.is_integer(arrow_type)
+        or pa.types.is_floating(arrow_type)
+        or pa.types.is_temporal(arrow_type)
+        or pa.types.is_decimal(arrow_type)
+    )
 
 
 @dataclass(frozen=True)

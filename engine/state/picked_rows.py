@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from engine.state.cache import has_fixed_width
 from engine.state.keys import Rows
 from engine.state.segment import Segment
 
@@ -178,10 +179,4 @@ class _TakenCopy:
 
 
 def _copy_of(arrow_type: pa.DataType, rows: int) -> _Copy:
-    has_bytes = (
-        pa.types.is_integer(arrow_type)
-        or pa.types.is_floating(arrow_type)
-        or pa.types.is_temporal(arrow_type)
-        or pa.types.is_decimal(arrow_type)
-    )
-    return _FixedWidthCopy(arrow_type, rows) if has_bytes else _TakenCopy(arrow_type)
+    return _FixedWidthCopy(arrow_type, rows) if has_fixed_width(arrow_type) else _TakenCopy(arrow_type)

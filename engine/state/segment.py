@@ -324,8 +324,39 @@ class Segment:
             block: The block.
             schema: Schema of the table.
         """
-        place = BlockPlace(self._context.number, self.id, block)
-        known = self._context.cache.find_table(place)
+        known = self._known_table(columns, block, schema)
+        if known is not None:
+            return known
+        keys = self._column_keys(columns, block)
+        entries = self._context.cache.find_all(keys)
+        return self._keep_table(
+            block, schema, keys, entries, self._arrays(columns, block, keys, entries), columns
+        )
+
+    def whole_table(self, columns: Sequence[int], schema: pa.Schema) -> BlockTable | None:
+        """Several columns of all blocks as a table, if they are in memory.
+
+        Args:
+            columns: Places of the columns; at least one.
+            schema: Schema of the table.
+
+        Returns:
+            The table; None as for `whole_columns`.
+        """
+        if self.blocks == 1:
+            return self.table(columns, 0, schema)
+        known = self._known_table(columns, WHOLE, schema)
+        if known is not None:
+            return known
+        arrays = self.whole_columns(columns)
+        if arrays is None:
+            return None
+        keys = self._column_keys(columns, WHOLE)
+        return self._keep_table(WHOLE, schema, keys, self._context.cache.find_all(keys), arrays, columns)
+
+    def _known_table(self, columns: Sequence[int], block: int, schema: pa.Schema) -> BlockTable | None:
+        """The table of a block, or of all of them, that was made before."""
+        known = self._context.cache.find_table(BlockPlace(self._context.number, self.id, block))
         if (
             known is not None
             and known.columns == columns
@@ -333,11 +364,19 @@ class Segment:
             and known.table.schema.equals(schema, check_metadata=True)
         ):
             return known
-        keys = self._column_keys(columns, block)
-        entries = self._context.cache.find_all(keys)
-        table = pa.Table.from_arrays(self._arrays(columns, block, keys, entries), schema=schema)
-        made = BlockTable(self._context.schema, columns, keys, table)
-        self._context.cache.put_table(place, made, entries)
+        return None
+
+    def _keep_table(
+        self,
+        block: int,
+        schema: pa.Schema,
+        keys: Sequence[CacheKey],
+        entries: Sequence[Any],
+        arrays: Sequence[pa.Array],
+        columns: Sequence[int],
+    ) -> BlockTable:
+        made = BlockTable(self._context.schema, columns, keys, pa.Table.from_arrays(arrays, schema=schema))
+        self._context.cache.put_table(BlockPlace(self._context.number, self.id, block), made, entries)
         return made
 
     def _column_keys(self, columns: Sequence[int], block: int) -> Sequence[CacheKey]:

@@ -19,7 +19,7 @@ from engine.model.partitioning import partition_of, value_partitioner
 from engine.model.schema import Epoch, PartitionId, StoreDefinition
 from engine.scan import EVERYTHING, LIVE_COLUMN, Interval, KeyedRows, KeyRange, RowFilter, ScanStatistics
 from engine.state import keys as sort_keys
-from engine.state.keyed_rows import NO_ROW, find_keyed_rows
+from engine.state.keyed_rows import NO_ROW, copy_rows, find_keyed_rows
 from engine.state.keys import KeyCodec, Keys, Rows
 from engine.state.picked_rows import Pick, gather
 from engine.state.segment import Edge, Segment
@@ -223,12 +223,8 @@ class StateView:
         columns, partitions = keys.columns, self.definition.partitions
         placed = partition_of(columns[: len(self.definition.partition_by)], partitions)
         found = find_keyed_rows(self.versions, self._codec.encode(columns), placed, partitions)
-        rows = gather(found.picks, places, schema).combine_chunks()
-        arrays = [_single_array(column) for column in rows.columns]
-        return KeyedRows(
-            pa.RecordBatch.from_arrays(arrays, schema=schema),
-            pa.array(found.places, mask=found.places == NO_ROW),
-        )
+        rows = copy_rows(found.picks, places, schema)
+        return KeyedRows(rows, pa.array(found.places, mask=found.places == NO_ROW))
 
     @cached_property
     def _partition(self) -> Callable[[int | str], PartitionId]:
@@ -334,11 +330,6 @@ def _may_hold(entry: LiveSegment, intervals: Mapping[str, Interval]) -> bool:
 def _picks_of_ranges(segments: Sequence[LiveSegment], low: Keys, high: Keys) -> Iterator[Pick]:
     """The live rows of key prefixes: one slice a prefix and segment."""
     return (Pick(entry.segment, rows) for entry, rows in find_live_ranges(segments, low, high))
-
-
-def _single_array(column: pa.ChunkedArray) -> pa.Array:
-    """A column of at most one chunk."""
-    return column.chunk(0) if column.num_chunks else pa.array([], column.type)
 
 
 def _batch(arrays: Sequence[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
@@ -461,8 +452,8 @@ class PointScan:
 
     @property
     def nbytes(self) -> int:
-        """Arrow bytes of the rows."""
-        return int(self._found.get_total_buffer_size())
+        """Arrow bytes of the rows, without what they are slices of."""
+        return int(self._found.nbytes)
 
     @cached_property
     def statistics(self) -> ScanStatistics:

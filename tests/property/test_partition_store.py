@@ -230,13 +230,14 @@ def _check_rows(
 ) -> None:
     """See that each key has its own row, or none."""
     schema = view.definition.schema
-    place = schema.get_field_index("value")
-    row_schema = pa.schema([schema.field(place)])
-    found = view.keyed_rows(keys, (place,), row_schema)
-    assert found.rows.schema == row_schema
+    found = view.keyed_rows(keys, range(len(schema)), schema)
+    assert found.rows.schema == schema
     assert found.rows.num_rows == len({key for key in asked if key in rows})
-    assert found.rows.take(found.places).column(0).to_pylist() == [rows.get(key) for key in asked]
     assert found.places.is_valid().to_pylist() == [key in rows for key in asked]
+    taken = found.rows.take(found.places)
+    assert taken.column("value").to_pylist() == [rows.get(key) for key in asked]
+    for place, name in enumerate(view.definition.key):
+        assert taken.column(name).to_pylist() == [key[place] if key in rows else None for key in asked]
 
 
 @pytest.mark.parametrize("kind", KEY_KINDS)
