@@ -35,6 +35,7 @@ from engine.plan.values import Arguments
 from engine.scan import RowFilter, Scan, StoreView
 from engine.sql.bind import BoundStatement, StoreReference
 from engine.sql.output_names import has_derived_names
+from engine.statements.column_names import null_value, sample_value
 
 _log = logging.getLogger(__name__)
 
@@ -226,13 +227,7 @@ def outputs_of(
         try:
             columns = _bound_columns(engine, bound, sql, (), deadline)
             if names is None and types and has_derived_names(bound.tree):
-                # They show what stands for parameters in the text that runs.
-                names = [
-                    column.name
-                    for column in _bound_columns(
-                        engine, bound, statement.engine_sql(types), [None] * len(types), deadline
-                    )
-                ]
+                names = _shown_names(engine, statement, types, deadline)
             columns = named_columns(columns, names)
             return Outputs(columns, engine.binder.schema(columns))
         except (NotBoundError, LivestateError) as error:
@@ -255,11 +250,23 @@ def outputs_of(
 
 
 def _bound_columns(
-    engine: Engine, bound: BoundStatement, sql: str, values: Sequence[None], deadline: Deadline
+    engine: Engine, bound: BoundStatement, sql: str, values: Sequence[object], deadline: Deadline
 ) -> tuple[ReadColumn, ...]:
     """The columns of a query over a statement's scans."""
     text, stores = over_empty_stores(sql, bound.references)
     return engine.binder.columns(text, {**stores, **bound.list_schemas}, values, deadline)
+
+
+def _shown_names(
+    engine: Engine, statement: ReadyStatement, types: tuple[pa.DataType | None, ...], deadline: Deadline
+) -> list[str]:
+    """Names that show what stands for parameters in the text that runs."""
+    sql = statement.engine_sql(types)
+    try:
+        columns = _bound_columns(engine, statement.bound, sql, list(map(null_value, types)), deadline)
+    except NotBoundError:
+        columns = _bound_columns(engine, statement.bound, sql, list(map(sample_value, types)), deadline)
+    return [column.name for column in columns]
 
 
 def _bindable_texts(statement: ReadyStatement, types: tuple[pa.DataType | None, ...]) -> Iterator[str]:

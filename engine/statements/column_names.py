@@ -73,13 +73,13 @@ class ColumnNames:
         is_doubtful = _DOUBTFUL.search(text) is not None and not needs_worker(text)
         if tables is None or not (is_named or is_doubtful):
             return None
-        for value_of in (_null, _sample) if bound.parameters else (_null,):
+        for value_of in (null_value, sample_value) if bound.parameters else (null_value,):
             try:
                 columns = self._binder.columns(text, tables, _values(bound, value_of), deadline)
                 return tuple(column.name for column in columns) if is_named else None
             except (NotBoundError, InvalidInput) as error:
                 _log.debug("A text is not bound as it stands: %s", error)
-        failure = self._binder.binding_failure(text, tables, _values(bound, _null), deadline)
+        failure = self._binder.binding_failure(text, tables, _values(bound, null_value), deadline)
         if failure is not None and _is_final(failure, bound):
             place = failure.start or 0
             near = text[place : place + failure.length]
@@ -156,12 +156,14 @@ def _values(
     return list(values.values()) if all(name.isdigit() for name in values) else values
 
 
-def _null(arrow_type: pa.DataType) -> None:
+def null_value(arrow_type: pa.DataType | None) -> None:
     """What fits nearly every function."""
 
 
-def _sample(arrow_type: pa.DataType) -> object:
-    """Some value of a type."""
+def sample_value(arrow_type: pa.DataType | None) -> object:
+    """Some value of a type: some functions of a NULL have another type than of others."""
+    if arrow_type is None:
+        return None
     if pa.types.is_nested(arrow_type):
         return []
     if pa.types.is_temporal(arrow_type):

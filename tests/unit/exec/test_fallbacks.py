@@ -79,6 +79,17 @@ def test_a_statement_that_needs_no_fallback_counts_none(service: QueryService) -
     assert _ask(service, GENRES) == (ANSWER, {})
 
 
+def test_a_function_of_which_a_null_has_another_type_travels_whole(service: QueryService) -> None:
+    """The part of a moment is a number that may be broken, where the moment is NULL."""
+    for song in range(8):
+        rows, fallbacks = _ask(
+            service,
+            "SELECT any_value(genre ORDER BY song_id), bit_xor(extract(minute FROM localtimestamp)) >= 0 "
+            f"FROM plays WHERE song_id = {song} GROUP BY genre",
+        )
+        assert (rows, fallbacks) == ([("pop" if song % 2 else "rock", True)], {})
+
+
 @pytest.mark.parametrize(
     "error", [NotPlannedError("No rule."), Defect("A rule is wrong."), Unsupported("A type.")]
 )

@@ -199,7 +199,7 @@ PARAMETER_TYPES = [
 @pytest.mark.parametrize("arrow_type", PARAMETER_TYPES, ids=str)
 def test_a_sample_of_every_type_can_be_made(arrow_type: pa.DataType) -> None:
     """It stands for a parameter where the engine does not bind a text with NULLs."""
-    sample = column_names._sample(arrow_type)
+    sample = column_names.sample_value(arrow_type)
     assert pa.scalar(sample, arrow_type).is_valid
 
 
