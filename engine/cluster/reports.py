@@ -26,11 +26,14 @@ class ReadableEpoch:
         epoch: The epoch.
         committed_at: When it was committed, microseconds since 1970 UTC; 0 before the first.
         generation: How many migrations of the group are in effect, and so which shapes its stores have.
+        digest: Digest of its commit: hosts with another one have other rows under its number. Empty where it
+            is not known.
     """
 
     epoch: Epoch
     committed_at: int
     generation: int = 0
+    digest: str = ""
 
 
 @dataclass(frozen=True)

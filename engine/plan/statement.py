@@ -119,7 +119,8 @@ def _engine_sql(bound: BoundStatement, types: tuple[pa.DataType | None, ...]) ->
     try:
         tree = fix_types(copy_without_positions(bound.tree), types)
         return str(tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE, copy=False))
-    except UnsupportedError as error:
+    except (UnsupportedError, ValueError) as error:
+        # The latter for a kind of expression that sqlglot reads and does not write.
         raise Unsupported(f"The statement has something that the engine lacks: {error}") from error
     except RecursionError as error:
         raise InvalidInput("The statement nests too deeply.") from error

@@ -1,7 +1,7 @@
-"""What a partition's RocksDB holds, format 2. All numbers are big-endian in keys and little-endian in values.
+"""What a partition's RocksDB holds, format 3. All numbers are big-endian in keys and little-endian in values.
 
     M                                       manifest: JSON {"format", "store", "partition", "columns", "epoch", "next_segment", "segments",
-                                            "cutoff", "graves", "generation"}
+                                            "cutoff", "graves", "generation", "digest"}
     s segment:8                             segment: Arrow IPC stream of one batch, a row a block (see `segment_record`)
     b segment:8 column:2 block:4            block: Arrow IPC message of a batch of one column; 0xFFFF is the sort keys, others have
                                             the numbers that they have through all shapes of the store
@@ -13,7 +13,7 @@ The metadata of a segment may have `sketches`: those of large segments do, but n
 them.
 
 Format 1 knew no migrations: its manifests are of generation 0, and its segments name the columns of their
-statistics as the store was created.
+statistics as the store was created. Format 2 knew no digests: its manifests have an empty one.
 
 The manifest is the last thing written, together with the `s` and `d` entries that it needs; a segment that it
 does not name is garbage of a crash.
@@ -37,8 +37,9 @@ from engine.state.statistics import ColumnStatistics
 
 SegmentId = NewType("SegmentId", int)
 
-STATE_FORMAT = 2
+STATE_FORMAT = 3
 _NAMED_FORMAT = 1
+_READABLE_FORMATS = range(_NAMED_FORMAT, STATE_FORMAT + 1)
 _STORED_NAMES = {"tombstone_segments": "graves"}
 """What the stored form calls attributes of a manifest that it does not call by their name."""
 KEY_COLUMN = 0xFFFF
@@ -100,6 +101,7 @@ class Manifest:
         tombstone_segments: The segments that count and have tombstones (`engine.state.version`); "graves" in
             the stored form.
         generation: How many migrations of the store group are in effect.
+        digest: As `Commit.digest` of the epoch; empty where that is not known.
     """
 
     store: str
@@ -111,6 +113,7 @@ class Manifest:
     cutoff: int | None = None
     tombstone_segments: tuple[SegmentId, ...] = ()
     generation: int = 0
+    digest: str = ""
 
     def to_bytes(self) -> bytes:
         """The stored form."""
@@ -127,7 +130,7 @@ class Manifest:
         try:
             document: dict[str, Any] = json.loads(data)
             found = document.pop("format")
-            if found not in (_NAMED_FORMAT, STATE_FORMAT):
+            if found not in _READABLE_FORMATS:
                 raise Corrupt(_UNKNOWN.format(what="partition", found=found))
             tombstone_segments = tuple(document.pop("graves", ()))
             segments = tuple(document.pop("segments"))
@@ -205,7 +208,7 @@ class SegmentRecord:
         try:
             batch = pa.ipc.open_stream(data).read_next_batch()
             numbers = json.loads(batch.schema.metadata[b"segment"])
-            if numbers["format"] not in (_NAMED_FORMAT, STATE_FORMAT):
+            if numbers["format"] not in _READABLE_FORMATS:
                 raise Corrupt(_UNKNOWN.format(what="segment", found=numbers["format"]))
             number_of = (
                 created

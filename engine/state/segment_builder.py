@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from engine.model.distinct_sketch import Sketch, has_sketch, sketch_of, unite_sketches
 from engine.state import keys as sort_keys
-from engine.state.cache import CacheKey
+from engine.state.cache import WHOLE, CacheKey
 from engine.state.formats import KEY_COLUMN, SegmentId, SegmentRecord, block_key, encode_block
 from engine.state.keys import Keys, Rows
-from engine.state.segment import WHOLE, PartitionContext, Segment
+from engine.state.segment import PartitionContext, Segment
 from engine.state.state_options import StateOptions
 from engine.state.statistics import ColumnStatistics, StatisticsBuilder, has_statistics
 from engine.state.storage import Pair

@@ -4,16 +4,18 @@
 {"format": 2, "host": "a", "changelog": "6f0c…", "started": 1789000000000000, "number": 17,
  "groups": {"plays": {"readable": [[41, 1789000000000000, 0], [42, 1789000000100000, 1]], "newest_known": 43,
  "unread_since": 1789000000200000,
-                      "looked_at": 1789000000300000, "building": [40, 43, null], "problem": ""}},
+                      "looked_at": 1789000000300000, "building": [40, 43, null], "problem": "",
+                      "digests": ["3f…", "a0…"]}},
  "stores": {"plays": {"partitions": [0, 3, 4], "rows": 10, "bytes": 200, "segments": 3, "stored_rows": 12,
  "since": 1, "rebuilding": [], "columns": {"song": [1.0, 90.0, "AAECAw=="]}}}}
 ```
 
 The fields are those of `engine.cluster.reports`; `readable` has epochs, each with the time of its commit and
 its generation. Times are microseconds since 1970 UTC. `building` (epoch, target and snapshot, or null) and
-`problem` may be left out: nothing that decides about an answer depends on them. So may `columns`, which are
-sent once until something is new: smallest and largest number, and a sketch (`engine.model.distinct_sketch`),
-each or null. `started` tells one life of a host from the next, `number` counts the reports of one life.
+`problem` may be left out: nothing that decides about an answer depends on them. So may `digests` of the
+epochs in `readable`, as an older version does, and `columns`, which are sent once until something is new:
+smallest and largest number, and a sketch (`engine.model.distinct_sketch`), each or null. `started` tells one
+life of a host from the next, `number` counts the reports of one life.
 """
 
 from __future__ import annotations
@@ -100,6 +102,7 @@ def _group_document(group: GroupReport) -> Mapping[str, Any]:
         "looked_at": group.looked_at,
         "building": building,
         "problem": group.problem,
+        "digests": [each.digest for each in group.readable],
     }
 
 
@@ -146,9 +149,10 @@ def _sent_report(document: Mapping[str, Any]) -> SentReport:
 
 
 def _group(document: Mapping[str, Any]) -> GroupReport:
+    digests = document.get("digests") or [""] * len(document["readable"])
     readable = tuple(
-        ReadableEpoch(Epoch(_number(epoch)), _number(moment), _number(generation))
-        for epoch, moment, generation in document["readable"]
+        ReadableEpoch(Epoch(_number(epoch)), _number(moment), _number(generation), _text(digest))
+        for (epoch, moment, generation), digest in zip(document["readable"], digests, strict=True)
     )
     if any(
         before.epoch >= after.epoch or before.generation > after.generation

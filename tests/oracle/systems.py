@@ -177,7 +177,7 @@ class ClusterSystem:
             # A text with a comment is read as it is written, without a template for its values.
             statement = f"{statement}\n--"
         self._warnings.messages.clear()
-        with service.execute(statement, parameters) as result:
+        with service.execute(statement, as_any_client(parameters, random)) as result:
             table = result.read_all()
         if self._warnings.messages:
             raise AssertionError(self._warnings.messages[0])
@@ -190,6 +190,35 @@ class ClusterSystem:
             result.metadata.rules or (result.metadata.plan,),
             unsplit_names=lambda: tuple(service.prepare(sql).schema.names),
         )
+
+
+def as_any_client(parameters: pa.RecordBatch | None, random: Random) -> pa.RecordBatch | None:
+    """The same values in types of Arrow that other clients send."""
+    if parameters is None or random.random() < 0.5:
+        return parameters
+    columns = [_under_other_type(column, random) for column in parameters.columns]
+    return pa.RecordBatch.from_arrays(columns, names=parameters.schema.names)
+
+
+def _under_other_type(column: pa.Array, random: Random) -> pa.Array:
+    kind = column.type
+    others: list[pa.DataType] = []
+    if pa.types.is_string(kind):
+        others = [pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())]
+    elif pa.types.is_binary(kind):
+        others = [pa.large_binary()]
+    elif pa.types.is_date32(kind):
+        others = [pa.date64()]
+    elif pa.types.is_timestamp(kind):
+        others = [pa.timestamp(unit, kind.tz) for unit in ("s", "ms")]
+    elif pa.types.is_list(kind):
+        others = [pa.large_list(kind.value_type)]
+    if not others:
+        return column
+    try:
+        return column.cast(random.choice(others))
+    except pa.ArrowInvalid:
+        return column  # a moment between two seconds
 
 
 @contextmanager

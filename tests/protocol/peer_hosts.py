@@ -68,7 +68,7 @@ class Runner:
         try:
             return self._result(word, rest, request, cancelled)
         except LivestateError:
-            self._ended()
+            self._count_end()
             raise
 
     def _result(
@@ -78,15 +78,15 @@ class Runner:
         match word:
             case "inputs":
                 table = pa.concat_tables(request.inputs.values())
-                return QueryResult(table.schema, metadata, iter(table.to_batches()), self._ended)
+                return QueryResult(table.schema, metadata, iter(table.to_batches()), self._count_end)
             case "rows":
-                return QueryResult(BATCH.schema, metadata, iter([BATCH] * int(rest)), self._ended)
+                return QueryResult(BATCH.schema, metadata, iter([BATCH] * int(rest)), self._count_end)
             case "slow":
                 while not cancelled():
                     time.sleep(0.01)
                 raise Cancelled("The statement was cancelled.")
             case "breaks":
-                return QueryResult(BATCH.schema, metadata, self._breaking(rest), self._ended)
+                return QueryResult(BATCH.schema, metadata, self._breaking(rest), self._count_end)
             case kind:
                 raise getattr(errors, kind, errors.InvalidInput)(rest)
 
@@ -94,7 +94,7 @@ class Runner:
         yield from [BATCH] * 10
         raise getattr(errors, kind)("It broke in the midst of it.")
 
-    def _ended(self) -> None:
+    def _count_end(self) -> None:
         with self._lock:
             self.running -= 1
 

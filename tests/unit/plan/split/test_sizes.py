@@ -20,7 +20,7 @@ from tests.unit.plan.split.stores import check
 SQL = "SELECT s.song, l.name FROM songs s, listeners l WHERE s.genre = l.listener"
 
 
-def _planned(runner: SplitRunner, sql: str, sizes: Sizes) -> SplitPlan:
+def _plan(runner: SplitRunner, sql: str, sizes: Sizes) -> SplitPlan:
     return split_or_gather(runner.bind(sql), sizes)
 
 
@@ -37,7 +37,7 @@ def _sizes(songs: int, listeners: int) -> Sizes:
     ("songs", "listeners", "kept"), [(10_000_000, 100_000, "songs"), (100_000, 10_000_000, "listeners")]
 )
 def test_the_side_with_most_bytes_stays(runner: SplitRunner, songs: int, listeners: int, kept: str) -> None:
-    plan = _planned(runner, SQL, _sizes(songs, listeners))
+    plan = _plan(runner, SQL, _sizes(songs, listeners))
     assert [[str(each.definition.name) for each in fragment.references] for fragment in plan.fragments][
         -1
     ] == [kept]
@@ -48,7 +48,7 @@ def test_the_side_with_most_bytes_stays(runner: SplitRunner, songs: int, listene
     "sizes", [Sizes(), _sizes(10_000_000, 10_000_000), _sizes(10**10, 10**9), _sizes(10, 10)]
 )
 def test_nothing_is_sent_to_every_host_where_that_saves_nothing(runner: SplitRunner, sizes: Sizes) -> None:
-    assert "broadcast" not in _planned(runner, SQL, sizes).rules
+    assert "broadcast" not in _plan(runner, SQL, sizes).rules
 
 
 def test_sizes_that_differ_a_little_are_the_same_when_rounded() -> None:
@@ -69,9 +69,7 @@ def test_tables_connected_through_a_third_are_joined_before_they_are_sent(runner
             for name, rows in (("charts", 10**8), ("plays", 10**5), ("songs", 10**5))
         )
     )
-    sent = next(
-        fragment for fragment in _planned(runner, sql, sizes).fragments if len(fragment.references) == 2
-    )
+    sent = next(fragment for fragment in _plan(runner, sql, sizes).fragments if len(fragment.references) == 2)
     assert '"s"."song" = "p"."song"' in sent.tree.sql(dialect="duckdb")
     check(runner, sql, frozenset(map(StoreName, ("songs", "plays"))))
 
@@ -90,7 +88,7 @@ def test_what_a_rare_value_leaves_is_sent(runner: SplitRunner) -> None:
     """By its form `= 7` leaves a twentieth of the rows: twenty megabytes, more than listeners have."""
     sql = f"{SQL} AND s.seconds = 7"
     for sizes, kept in ((_known({}), "songs"), (_known({"seconds": 1 << 20}), "listeners")):
-        plan = _planned(runner, sql, sizes)
+        plan = _plan(runner, sql, sizes)
         assert plan.fragments[0].rule == "broadcast"
         assert [each.definition.name for each in plan.fragments[-1].references] == [kept]
 
@@ -99,7 +97,7 @@ def test_what_a_range_leaves_is_sent(runner: SplitRunner) -> None:
     sql = f"{SQL} AND s.seconds > 7"
     scan = runner.bind(sql).references[0].scan
     for share, kept in ((1.0, "songs"), (4.0**-6, "listeners")):
-        plan = _planned(runner, sql, replace(_known({}), shares=((scan, "seconds", share),)))
+        plan = _plan(runner, sql, replace(_known({}), shares=((scan, "seconds", share),)))
         assert [each.definition.name for each in plan.fragments[-1].references] == [kept]
 
 
