@@ -21,6 +21,11 @@ By names that stand for results each can have the one before it in its own sever
 grows some 600 times at the most.
 """
 
+MAX_DOUBLINGS = 6
+"""Parts of a text that the engine binds twice, each of which can stand in the one before it."""
+MAX_NESTING = 16
+"""Brackets in each other of a text that is bound in this process. Statements that people write have six."""
+
 MULTIPLYING_FUNCTIONS = frozenset(
     """
     aggregate apply array_aggr array_aggregate array_apply array_reduce array_resize array_to_string
@@ -70,6 +75,11 @@ _CALL = re.compile(r'([a-z0-9_]+)"?\s*\(')
 _MULTIPLYING = re.compile(r"\bfor\b|icu_collate_")
 """List comprehensions, and the sort keys of collations."""
 _COPYING_OPERATOR = re.compile(r"\|\||[\[{+]|collate")
+_DOUBLING = re.compile(r"\b(?:nullif|any|all|some|array)\s*\(|\bpivot\b")
+"""What the engine binds twice or more often: NULLIF becomes a CASE, a comparison with all rows of a query
+several aggregates. (Lambdas, of which that is true as well, are among the others.)
+"""
+_BRACKET = re.compile(r"[()\[\]{}]")
 _RECURSION = re.compile(r"\brecursive\b")
 
 
@@ -89,8 +99,21 @@ def _can_grow(sql: str) -> bool:
     calls = _CALL.findall(text)
     if not _IN_WORKER.isdisjoint(calls) or _MULTIPLYING.search(text):
         return True
+    if len(_DOUBLING.findall(text)) > MAX_DOUBLINGS or _nesting(text) > MAX_NESTING:
+        return True
     copies = len(_COPYING_OPERATOR.findall(text)) + sum(name in COPYING_FUNCTIONS for name in calls)
     if copies > 1:
         # Some of them take any number of arguments.
         copies += text.count(",") // 4
     return copies > MAX_COPIES or (copies > 0 and _RECURSION.search(text) is not None)
+
+
+def _nesting(text: str) -> int:
+    """How many brackets a text has in each other; those in its literals count, too."""
+    if text.count("(") + text.count("[") + text.count("{") <= MAX_NESTING:
+        return 0
+    depth = most = 0
+    for bracket in _BRACKET.findall(text):
+        depth += 1 if bracket in "([{" else -1
+        most = max(most, depth)
+    return most

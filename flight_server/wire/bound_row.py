@@ -44,6 +44,10 @@ def bound_row(reader: flight.MetadataRecordBatchReader, check: Callable[[], None
         found = _one_row(reader, check)
         if found is None or not found.num_columns:
             return None
+        found.validate()
+        if any(sum(_view_bytes(column)) > MAX_PARAMETER_BYTES for column in found.columns):
+            # Before each view is looked at: many can show the same.
+            raise InvalidInput(_TOO_LARGE)
         found.validate(full=True)
         return pa.RecordBatch.from_arrays(
             [_plain_column(column) for column in found.columns], found.schema.names
@@ -130,8 +134,6 @@ def _plain_column(column: pa.Array) -> pa.Array:
     arrow_type = _plain_type(column.type)
     if arrow_type == column.type:
         return column
-    if sum(_view_bytes(column)) > MAX_PARAMETER_BYTES:
-        raise InvalidInput(_TOO_LARGE)
     return column.cast(arrow_type)
 
 
@@ -164,10 +166,12 @@ def _view_bytes(array: pa.Array) -> Iterator[int]:
     if pa.types.is_string_view(arrow_type) or pa.types.is_binary_view(arrow_type):
         # A view is 16 bytes, of which the first four are the length of what it shows. Arrow has no function
         # for it.
-        sizes = np.frombuffer(array.buffers()[1], np.int32)[:: _VIEW_BYTES // 4][
+        sizes = np.frombuffer(array.buffers()[1], np.uint32)[:: _VIEW_BYTES // 4][
             array.offset : array.offset + len(array)
         ]
         yield int(sizes[array.is_valid().to_numpy(zero_copy_only=False)].sum(dtype=np.int64))
+    elif pa.types.is_dictionary(arrow_type):
+        yield from _view_bytes(array.dictionary)
     elif pa.types.is_struct(arrow_type):
         for place in range(arrow_type.num_fields):
             yield from _view_bytes(array.field(place))

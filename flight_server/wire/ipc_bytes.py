@@ -35,6 +35,10 @@ booleans, decimals, dates and times.
 _NESTED = frozenset({_LIST, _STRUCT, _FIXED_LIST, _MAP, _LARGE_LIST})
 _LEAST_FIELD_BYTES = 24
 """A field's table, its type's, and the offset that leads to it, as any writer lays them down."""
+MAX_FIELDS = 20_000
+"""Of a schema: those in others, and pairs of metadata, are among them. Each takes 20 µs to look at; stores
+have far fewer.
+"""
 _EXTENSION = b"ARROW:extension:name"
 _CACHED_SCHEMA_BYTES = 128 << 10
 
@@ -226,7 +230,7 @@ def _check_schema(message: _Message, *, allows_null: bool) -> None:
     if message.header_type != _SCHEMA:
         raise NotPlainError(_DAMAGED)
     size = len(message.root.data)
-    used = 0
+    used = parts = 0
     fields = message.header.tables(1)
     for field in fields:
         for part in _field_bytes(field, depth=0, allows_null=allows_null):
@@ -234,6 +238,9 @@ def _check_schema(message: _Message, *, allows_null: bool) -> None:
             # Before the next one is looked at: fields that many others lead to are as good as without end.
             if used > size:
                 raise NotPlainError(_DAMAGED)
+            parts += 1
+            if parts > MAX_FIELDS:
+                raise NotPlainError(f"they have more than {MAX_FIELDS:,} fields")
     if not used and not allows_null:
         raise NotPlainError("they have no columns")
     if used + sum(_metadata_bytes(message.header, 2)) > size:
@@ -341,7 +348,10 @@ class _Table:
     def tables(self, place: int) -> Iterator[_Table]:
         """A field that is a vector of tables."""
         found = self._target(place)
-        for number in range(_read_number(self.data, "<I", found) if found else 0):
+        count = _read_number(self.data, "<I", found) if found else 0
+        if count * _LEAST_FIELD_BYTES > len(self.data):
+            raise NotPlainError(_DAMAGED)
+        for number in range(count):
             entry = found + 4 + 4 * number
             yield _Table(self.data, entry + _read_number(self.data, "<I", entry))
 

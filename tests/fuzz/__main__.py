@@ -21,11 +21,14 @@ def main() -> int:
     parser.add_argument(
         "--seed", type=int, help="seed of the first input; by default one that no run had before"
     )
-    parser.add_argument("--kind", choices=KINDS, action="append", help="by default all, in turn")
+    parser.add_argument(
+        "--kind", choices=KINDS, action="append", help="by default all, the cheap ones more often"
+    )
     parser.add_argument("--longest", type=int, default=17 << 20, help="characters of the longest text")
-    parser.add_argument("--threads", type=int, default=6, help="clients at once")
+    parser.add_argument("--threads", type=int, default=8, help="clients at once")
     parser.add_argument("--minutes", type=float, help="stop after so many minutes")
     parser.add_argument("--most-findings", type=int, default=50, help="stop after so many findings")
+    parser.add_argument("--late-seconds", type=float, help="an answer that takes longer is a finding")
     parser.add_argument("--out", type=Path, default=Path("fuzz-findings"), help="where inputs of findings go")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="send the input of one finding only")
     options = parser.parse_args()
@@ -39,6 +42,7 @@ def main() -> int:
         threads=options.threads,
         seconds=None if options.minutes is None else options.minutes * 60,
         most_findings=options.most_findings,
+        late_seconds=options.late_seconds,
         directory=options.out,
     )
     print(f"seeds from {plan.first}", file=sys.stderr)

@@ -159,5 +159,9 @@ def function_text(random: Random) -> tuple[str, str]:
     """A text, and the name of the function that it calls."""
     name = random.choice(_names())
     function = random.choice(_overloads(name))
-    form = random.choice(_FORMS[function.form])
-    return form.replace("{}", _call(function, random, 2)), name
+    form, call = random.choice(_FORMS[function.form]), _call(function, random, 2)
+    if function.form == "scalar" and form.startswith("SELECT {} FROM"):
+        # What one of many functions refuses hides the others, so there are few.
+        others = [random.choice(_overloads(random.choice(_names()))) for _ in range(random.choice((0, 1, 3)))]
+        call = ", ".join([call, *(_call(each, random, 1) for each in others if each.form == "scalar")])
+    return form.replace("{}", call), name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from tests.fuzz.calls import field, varint
+from tests.fuzz.calls import varint
 from tests.support.hostile_arrow import damage
 
 _NUMBERS = (
@@ -12,6 +12,8 @@ _NUMBERS = (
     *((1 << shift) - less for shift in (31, 32, 63, 64) for less in (0, 1)),
 )
 MOST_BYTES = 32 << 20
+_USUAL_BYTES = 100_000
+"""What most inputs stay below: large ones take most of the time, and find little more."""
 
 Fields = list[tuple[int, int, bytes]]
 """Number, wire type and bytes of the fields of a message."""
@@ -78,7 +80,7 @@ def mutate(data: bytes, random: Random, depth: int = 6) -> bytes:
     if marked and random.random() < 0.9:
         # A mark of two bytes before the message.
         return data[:2] + mutate(data[2:], random, depth)
-    fields = read_fields(data) if random.random() < 0.75 else None
+    fields = read_fields(data) if random.random() < (0.75 if len(data) < _USUAL_BYTES else 0.05) else None
     if not fields:
         return _damaged_bytes(data, random)
     place = random.randrange(len(fields))
@@ -87,7 +89,8 @@ def mutate(data: bytes, random: Random, depth: int = 6) -> bytes:
         fields[place] = (number, wire, mutate(value, random, depth - 1))
         return write_fields(fields)
     made = random.choice(_CHANGES)(fields, place, random)
-    return made if len(made) <= MOST_BYTES else data
+    most = MOST_BYTES if random.random() < 0.02 else _USUAL_BYTES
+    return made if len(made) <= max(most, len(data)) else data
 
 
 def _repeat_field(fields: Fields, place: int, random: Random) -> bytes:
@@ -129,10 +132,12 @@ def _lengthen(fields: Fields, place: int, random: Random) -> bytes:
 
 def _nest(fields: Fields, place: int, random: Random) -> bytes:
     """The message in itself."""
-    made = write_fields(fields)
+    number, size = varint(fields[place][0] << 3 | 2), len(made := write_fields(fields))
+    openings: list[bytes] = []
     for _ in range(random.choice((2, 50, 3000))):
-        made = field(fields[place][0], made)
-    return made
+        openings.append(number + varint(size))
+        size += len(openings[-1])
+    return b"".join(reversed(openings)) + made
 
 
 def _lie_about_length(fields: Fields, place: int, random: Random) -> bytes:
@@ -147,7 +152,8 @@ def _shuffle(fields: Fields, place: int, random: Random) -> bytes:
 
 
 def _repeat_all(fields: Fields, place: int, random: Random) -> bytes:
-    return write_fields(fields) * random.choice((2, 100, 2000))
+    made = write_fields(fields)
+    return made * min(random.choice((2, 100, 2000)), max(2, MOST_BYTES // (len(made) + 1)))
 
 
 _CHANGES = (

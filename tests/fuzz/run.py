@@ -20,14 +20,17 @@ from tests.fuzz.grammar import Texts
 from tests.fuzz.host import MOST_MIB, MOST_OF_WORKER_MIB, MemoryWatch, Prober
 from tests.fuzz.recording import Recorded, record
 from tests.fuzz.statements import statement_call
+from tests.fuzz.texts import mutated_text
 from tests.fuzz.wire import wire_call
 from tests.support.host_processes import HostProcess
 from tests.support.seeds import seeded_random
 
-KINDS = ("sql", "functions", "wire")
+SHARES = {"wire": 78, "texts": 12, "sql": 6, "functions": 4}
+"""Of a hundred inputs, so many of a kind: the more, the less processor time one takes."""
+KINDS = tuple(SHARES)
 PATIENCE_SECONDS = 60.0
 """For an answer; statements have `STATEMENT_SECONDS`."""
-STATEMENT_SECONDS = 3.0
+STATEMENT_SECONDS = 1.0
 SWELLING_STEP_MIB = 100
 SLOWEST = 10
 
@@ -39,11 +42,12 @@ class Plan:
     Attributes:
         first: Seed of the first input.
         inputs: How many.
-        kinds: Generators, of `KINDS`, in turn.
+        kinds: Generators, of `KINDS`, each as often as `SHARES` says.
         longest: Characters of the longest text.
         threads: Clients at once.
         seconds: Stop after so many; None: when all are sent.
         most_findings: Stop after so many.
+        late_seconds: What takes longer is a finding; None: nothing is, on a machine that others use.
         directory: For the inputs of findings; None: they are not written down.
     """
 
@@ -54,6 +58,7 @@ class Plan:
     threads: int = 6
     seconds: float | None = None
     most_findings: int = 50
+    late_seconds: float | None = None
     directory: Path | None = None
 
 
@@ -157,6 +162,19 @@ def _in_words(report: Mapping[str, Any]) -> str:
     )
 
 
+def chosen_kind(number: int, kinds: Sequence[str]) -> str:
+    """Which generator makes an input.
+
+    Args:
+        number: Of the input, from 0.
+        kinds: Generators, of `KINDS`.
+    """
+    shares = [SHARES[kind] for kind in kinds]
+    # Steps that visit each place of the round once, so that kinds do not come in rows.
+    place = number * 61 % sum(shares)
+    return next(kind for kind, end in zip(kinds, itertools.accumulate(shares), strict=True) if place < end)
+
+
 def make_call(kind: str, seed: int, longest: int, recorded: Sequence[Recorded]) -> Call:
     """The input of a seed.
 
@@ -169,11 +187,12 @@ def make_call(kind: str, seed: int, longest: int, recorded: Sequence[Recorded]) 
     random = seeded_random(f"{kind} {seed}")
     if kind == "wire":
         return wire_call(kind, seed, recorded, random)
-    text, about = (
-        Texts(random, longest).text(random.choice(("duckdb", "spark")))
-        if kind == "sql"
-        else function_text(random)
-    )
+    if kind == "texts":
+        text, about = mutated_text(random)
+    elif kind == "sql":
+        text, about = Texts(random, longest).text(random.choice(("duckdb", "spark")))
+    else:
+        text, about = function_text(random)
     return statement_call(kind, seed, about, text, random, STATEMENT_SECONDS)
 
 
@@ -203,7 +222,7 @@ class _Run:
                 number = next(self._numbers)
                 if number >= self._plan.inputs:
                     return
-                kind = self._plan.kinds[number % len(self._plan.kinds)]
+                kind = chosen_kind(number, self._plan.kinds)
                 call = make_call(kind, self._plan.first + number, self._plan.longest, self._recorded)
                 caller = self._send(call, caller)
         finally:
@@ -223,6 +242,8 @@ class _Run:
         answer = caller.send(call, PATIENCE_SECONDS)
         seconds = time.monotonic() - begun
         wrong = fault(call, answer)
+        if wrong is None and self._plan.late_seconds is not None and seconds > self._plan.late_seconds:
+            wrong = f"answered after {seconds:.1f} s"
         if wrong == "lost":
             caller.close()
             wrong = self._end_of(process, call, answer)
@@ -347,7 +368,7 @@ def _attempt(work: Callable[[], None], failures: list[BaseException]) -> None:
         failures.append(error)
 
 
-def print_progress(results: Results, mebibytes: int, every: float = 10.0) -> None:
+def print_progress(results: Results, mebibytes: int, every: float = 30.0) -> None:
     """Print a line now and then."""
     now = time.monotonic()
     last = getattr(print_progress, "last", 0.0)

@@ -37,7 +37,7 @@ def statement_call(kind: str, seed: int, about: str, text: str, random: Random, 
     headers = [(TIMEOUT_HEADER, f"{seconds:g}")]
     if dialect != "duckdb":
         headers.append((DIALECT_HEADER, dialect))
-    way = random.randrange(12 if kind == "sql" else 7)
+    way = random.randrange(7 if kind == "functions" else 12)
     query = _message("CommandStatementQuery", query=text)
     if way < 5:
         rpc, message = "DoGet", ticket(sql)

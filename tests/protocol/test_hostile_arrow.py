@@ -24,12 +24,13 @@ from flight_server.client.connection import FLIGHT_FAILURES
 from flight_server.host.arrow_pool import POOL_MIB
 from flight_server.wire.boundary import ERROR_TRAILER
 from flight_server.wire.fragment_messages import FORMAT, FRAGMENT_MARK, UPLOAD_SCHEMA
-from flight_server.wire.ipc_bytes import NotPlainError, read_row, read_table
+from flight_server.wire.ipc_bytes import MAX_FIELDS, NotPlainError, read_row, read_table
 from flight_server.wire.messages import new, pack
 from flight_server.wire.tickets import MAX_PARAMETER_VALUES, STATEMENT_MARK, Parameters, Statement
 from tests.protocol.conftest import SONGS
 from tests.support.host_processes import HostProcess, host_processes
 from tests.support.hostile_arrow import LIES, Message, damage, harmless_rows, hostile_rows, write_message
+from tests.support.process_family import processor_seconds
 from tests.support.resident import grows_by_at_most
 from tests.support.waiting import wait_until
 
@@ -267,6 +268,19 @@ def test_values_that_unfold_are_not_bound(host: Served) -> None:
             host.refuses(lambda _: bound(host, batch))  # noqa: B023  called at once
 
 
+MOST_SECONDS = 5.0
+"""Of the processor's time."""
+
+
+def test_views_are_counted_before_they_are_looked_at(host: Served) -> None:
+    """A hundred thousand views of a mebibyte each took 25 s."""
+    texts = pa.ipc.open_stream(hostile_rows()["views"].stream).read_next_batch()
+    before = processor_seconds(host.process.pid)
+    for column in (texts.column(0), pa.DictionaryArray.from_arrays([0], texts.column(0).values)):
+        assert "16,777,216 bytes" in host.refuses(lambda _: bound(host, column))  # noqa: B023  called at once
+    assert processor_seconds(host.process.pid) - before < MOST_SECONDS
+
+
 UNFOLDING = (
     "a dictionary",
     "runs",
@@ -331,6 +345,17 @@ def test_what_hosts_send_is_read() -> None:
     assert read_table(pa.py_buffer(two.stream)).num_rows == 2
     with pytest.raises(NotPlainError, match="not one row"):
         read_row(two.schema, two.row, MAX_PARAMETER_VALUES)
+
+
+def test_a_schema_has_not_too_many_fields() -> None:
+    def schema(fields: int) -> Message:
+        row = pa.StructArray.from_arrays([pa.array([1])] * fields, [f"{place:x}" for place in range(fields)])
+        return write_message(row)
+
+    fits, larger = schema(1000), schema(MAX_FIELDS)
+    assert read_row(fits.schema, fits.row, MAX_PARAMETER_VALUES).num_rows == 1
+    with pytest.raises(NotPlainError, match="more than 20,000 fields"):
+        read_row(larger.schema, larger.row, MAX_PARAMETER_VALUES)
 
 
 def test_a_parameter_has_not_too_many_values() -> None:

@@ -27,6 +27,12 @@ def family(process: int) -> list[int]:
     return found
 
 
+def processor_seconds(process: int) -> float:
+    """How long a process has had a processor so far."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def signal_group(process: int, number: signal.Signals) -> None:
     """What a terminal does at Ctrl-C: everybody in the process's group gets a signal."""
     os.killpg(process, number)

@@ -22,7 +22,7 @@ BATCH = pa.record_batch(
 )
 
 
-def _travelled(batches: list[pa.RecordBatch], repeated: Repeated) -> list[pa.RecordBatch]:
+def _send(batches: list[pa.RecordBatch], repeated: Repeated) -> list[pa.RecordBatch]:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, repeated.schema) as writer:
         for batch in batches:
@@ -45,7 +45,7 @@ def test_columns_that_repeat_are_dictionaries_and_come_back_as_they_were() -> No
     assert _sent_bytes(BATCH, repeated) < BATCH.nbytes - 5 * ROWS
     later = BATCH.set_column(0, "genre", pa.array(DIFFERENT))
     batches = [BATCH, later, BATCH.slice(0, 0), BATCH.slice(3, 70)]
-    assert pa.Table.from_batches(_travelled(batches, repeated)) == pa.Table.from_batches(batches)
+    assert pa.Table.from_batches(_send(batches, repeated)) == pa.Table.from_batches(batches)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_every_batch_has_its_own_dictionary() -> None:
     ]
     repeated = Repeated.from_sample(batches[0].schema, batches[:1])
     assert repeated.indexes == (0,)
-    assert _travelled(batches, repeated) == batches
+    assert _send(batches, repeated) == batches
     sizes = [_sent_bytes(batch, repeated) for batch in batches]
     assert all(abs(one - other) < 50 for one, other in pairwise(sizes))
 
@@ -92,7 +92,7 @@ def test_integers_that_repeat_are_dictionaries_too() -> None:
         pa.dictionary(pa.uint8(), pa.int64()),
         pa.dictionary(pa.uint8(), pa.int32()),
     ]
-    assert _travelled([batch], repeated) == [batch]
+    assert _send([batch], repeated) == [batch]
     assert _sent_bytes(batch, repeated) < batch.nbytes / 4
 
 
@@ -102,6 +102,6 @@ def test_a_batch_with_more_values_than_indices_travels_in_pieces(few: int, many:
     later = pa.record_batch({"word": [f"word {place}" for place in range(many)]})
     repeated = Repeated.from_sample(first.schema, [first])
     assert repeated.indexes == (0,)
-    found = _travelled([first, later, first], repeated)
+    found = _send([first, later, first], repeated)
     assert pa.Table.from_batches(found) == pa.Table.from_batches([first, later, first])
     assert 1 < len(list(repeated.pieces(later))) < 4

@@ -37,11 +37,13 @@ from engine.plan.logical.scopes import (
     resolved_column,
 )
 from engine.plan.logical.trees import (
+    EXPRESSION_CLAUSES,
     PART_PREFIX,
     conjunction,
     free_aliases,
     named_output,
     output_column,
+    output_names,
     tables_of,
     text,
     unique_name,
@@ -52,23 +54,7 @@ from engine.sql.bind import BoundStatement, StoreReference
 from engine.sql.functions import ROW_MAKING_FUNCTIONS, function_name
 from engine.sql.parse import copy_without_positions
 
-_SELECT_PARTS = frozenset(
-    {
-        "with_",
-        "expressions",
-        "from_",
-        "joins",
-        "where",
-        "group",
-        "having",
-        "qualify",
-        "windows",
-        "distinct",
-        "order",
-        "limit",
-        "offset",
-    }
-)
+_SELECT_PARTS = frozenset({"with_", "from_", "joins", *EXPRESSION_CLAUSES})
 _JOIN_PARTS = frozenset({"this", "side", "kind", "method", "on", "using"})
 _UNKNOWN_NODES = (
     exp.Columns,
@@ -677,20 +663,6 @@ def asks_only_for_rows(node: exp.Select) -> bool:
 def has_made_up_names(query: exp.Expr) -> bool:
     """Whether an output of a resolved query has a name that the statement does not give it."""
     return any(name.startswith((_UNNAMED, _REPEATED)) for name in output_names(query))
-
-
-def output_names(query: exp.Expr) -> list[str]:
-    """Names of a resolved query's outputs.
-
-    Args:
-        query: A resolved query; for set operations the first SELECT names the outputs.
-
-    Returns:
-        The names, in order.
-    """
-    while not isinstance(query, exp.Select):
-        query = query.this
-    return [output.alias for output in query.expressions]
 
 
 def _scope_of_condition(scope: Scope) -> Scope:

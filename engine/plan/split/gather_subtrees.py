@@ -23,9 +23,17 @@ from sqlglot import exp
 
 from engine.plan.logical.logical_plan import MAX_REFERENCES, query_plan
 from engine.plan.logical.plan import LogicalPlan
-from engine.plan.logical.resolve import asks_only_for_rows, has_made_up_names, output_names
+from engine.plan.logical.resolve import asks_only_for_rows, has_made_up_names
 from engine.plan.logical.scopes import Scope, Source, Uncertain
-from engine.plan.logical.trees import PART_PREFIX, column, named_output, select_from, table, tables_of
+from engine.plan.logical.trees import (
+    PART_PREFIX,
+    column,
+    named_output,
+    output_names,
+    select_from,
+    table,
+    tables_of,
+)
 from engine.plan.predicates import Predicate
 from engine.plan.split.gather_stores import gather_rest
 from engine.plan.split.nodes import Fragment, SplitPlan

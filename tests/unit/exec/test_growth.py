@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 import threading
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import chain, product
 
 import duckdb
@@ -18,6 +20,8 @@ from engine.duckdb.engine import Engine
 from engine.duckdb.growth import (
     COPYING_FUNCTIONS,
     MAX_COPIES,
+    MAX_DOUBLINGS,
+    MAX_NESTING,
     MAX_TEXT,
     MULTIPLYING_FUNCTIONS,
     UNMEASURED_FUNCTIONS,
@@ -29,6 +33,7 @@ from engine.service import QueryOptions, QueryService, Session
 from engine.sql.functions import is_refused
 from engine.sql.literals import lift
 from engine.sql.parse import parse
+from tests.fuzz.grammar import nested_texts
 from tests.support.memory_source import MemorySource
 from tests.support.resident import grows_by_at_most
 
@@ -184,6 +189,11 @@ def test_all_functions_that_make_much_of_little_are_known(plain: duckdb.DuckDBPy
         (f"SELECT {' || '.join('a' * (MAX_COPIES + 2))}", True),
         (f"SELECT {' '.join(f'a{n} COLLATE NOCASE,' for n in range(MAX_COPIES + 1))} b", True),
         (f"SELECT {'a' * MAX_TEXT} FROM t", True),
+        ("SELECT nullif(a, 0), nullif(b, 0) FROM t WHERE a = ANY (SELECT 1)", False),
+        (f"SELECT {'NULLIF (' * (MAX_DOUBLINGS + 1)}", True),
+        (f"SELECT {'a > ALL(SELECT ' * (MAX_DOUBLINGS + 1)}", True),
+        (f"SELECT {'(' * MAX_NESTING}a{')' * MAX_NESTING}, (b), (c) FROM t", False),
+        (f"SELECT {'[(' * MAX_NESTING}a{')]' * MAX_NESTING} FROM t", True),
     ],
 )
 def test_where_statements_run(sql: str, *, expected: bool) -> None:
@@ -198,6 +208,8 @@ def small_service(source: MemorySource) -> Iterator[QueryService]:
     found.close()
 
 
+MOST_BINDING_SECONDS = 0.3
+"""Of the processor's time; what is bound twice on each level takes seconds at the least."""
 ENDS = r"more memory than|max bin|larger than|time-out|width"
 
 
@@ -274,6 +286,40 @@ def test_what_is_too_large_ends_within_its_memory_or_its_time(small_service: Que
         pytest.raises((LimitExceeded, InvalidInput, DeadlineExceeded), match=ENDS),
     ):
         small_service.execute(f"SELECT {call}", session=Session(timeout_seconds=3.0)).read_all()
+
+
+DOUBLING = {
+    "NULLIF({}, b)": 30,
+    "a > ALL (SELECT {} FROM numbers) = b": 23,
+    "b = ANY (SELECT {})": 23,
+    "ARRAY((SELECT {}) UNION (SELECT a) ORDER BY 1)[1]": 12,
+}
+
+
+@pytest.mark.parametrize("form", DOUBLING)
+def test_what_is_bound_twice_on_each_level_ends_within_its_memory_or_its_time(
+    small_service: QueryService, form: str
+) -> None:
+    nested = "a"
+    for _ in range(DOUBLING[form]):
+        nested = form.replace("{}", nested)
+    sql = f"WITH numbers AS (SELECT 1 AS a, 2 AS b) SELECT {nested} FROM numbers"
+    with grows_by_at_most(os.getpid(), 250), pytest.raises((LimitExceeded, DeadlineExceeded), match=ENDS):
+        small_service.execute(sql, session=Session(timeout_seconds=3.0)).read_all()
+
+
+def test_all_that_the_engine_binds_twice_on_each_level_is_known(plain: duckdb.DuckDBPyConnection) -> None:
+    plain.execute("CREATE TABLE t (k BIGINT, a BIGINT, b DOUBLE, s VARCHAR); CREATE TABLE u AS FROM t")
+    slow = []
+    for sql in nested_texts(MAX_NESTING):
+        if needs_worker(sql):
+            continue
+        begun = time.process_time()
+        with suppress(duckdb.Error):
+            plain.sql(sql)
+        if time.process_time() - begun > MOST_BINDING_SECONDS:
+            slow.append(sql)
+    assert slow == []
 
 
 def test_the_binder_is_not_held_up(service: QueryService) -> None:

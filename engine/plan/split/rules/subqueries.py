@@ -12,13 +12,13 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from engine.plan.logical.resolve import output_names
 from engine.plan.logical.selects import where_of
 from engine.plan.logical.trees import (
     column,
     expressions_of,
     free_aliases,
     named_output,
+    output_names,
     own_queries,
     select_from,
     table,

@@ -79,10 +79,10 @@ def test_what_is_shown_is_the_sql_that_runs(runner: SplitRunner, fixture: Fixtur
     if plan.merge is not None:
         texts.append(plan.merge.sql(dialect="duckdb"))
     for text in texts:
-        assert _without_style(readable_sql(text)) == _without_style(text)
+        assert _normalize(readable_sql(text)) == _normalize(text)
 
 
-def _without_style(sql: str) -> str:
+def _normalize(sql: str) -> str:
     """A statement, all of whose names have quotes, and all of whose tables an alias."""
     tree = sqlglot.parse_one(sql, dialect="duckdb")
     for name in tree.find_all(exp.Identifier):

@@ -83,7 +83,7 @@ def test_every_aggregate_of_the_engine_is_known() -> None:
             "SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_type = 'aggregate'"
         ).fetchall()
     for (name,) in found:
-        node = _parsed(name)
+        node = _parse_call(name)
         call = call_of(node)
         assert call is not None, name
         for argument in node.find_all(exp.Column):
@@ -95,7 +95,7 @@ def test_every_aggregate_of_the_engine_is_known() -> None:
             assert name in NO_ENTRY, name
 
 
-def _parsed(name: str) -> exp.Expr:
+def _parse_call(name: str) -> exp.Expr:
     """A call of an aggregate with the arguments that it needs."""
     pair = name.startswith(("arg", "max_by", "min_by", "corr", "covar", "regr"))
     tree = sqlglot.parse_one(f"SELECT {name}({'x, y' if pair else 'x'}) FROM t", dialect="duckdb")
