@@ -98,7 +98,8 @@ class QueryService:
         self._options = options = options or QueryOptions()
         self._cluster = cluster = cluster or cluster_of_one(source)
         size = options.cached_statements
-        self._engine = engine = Engine(options.memory_limit_bytes, options.threads, _spill_directory(options))
+        spill = _spill_directory(options)
+        self._engine = engine = Engine(options.memory_limit_bytes, options.threads, spill)
         # Texts to bound statements.
         self._statements = StatementCache(size, ColumnNames(engine.binder))
         self._templates = Templates(size)
@@ -115,7 +116,7 @@ class QueryService:
         router = Router(source, routes, shapes, self._requests)
         plans = PlanCache(engine, fragments, local, size)
         hosts = FragmentHosts(cluster, self._fragment_executor)
-        self._runner = PlanRunner(cluster.here, hosts, engine, options)
+        self._runner = PlanRunner(cluster.here, hosts, engine, options, spill)
         self._answers = KeptAnswers(options.kept_answer_bytes)
         self._coordinator = Coordinator(cluster, router, plans, self._runner, local, self._answers)
         self._key_rows = KeyRows(cluster, routes, router, plans, local)

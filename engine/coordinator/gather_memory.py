@@ -1,9 +1,10 @@
-"""Bytes of gathered rows: what a statement may hold, and all statements together."""
+"""Bytes of gathered rows: what a statement may hold, and all statements together, in memory and on disk."""
 
 from __future__ import annotations
 
 import threading
 
+from engine.duckdb.spill import SpillDirectory
 from engine.errors import LimitExceeded
 
 
@@ -13,13 +14,16 @@ class MemoryPool:
     Args:
         limit_bytes: What one statement may hold.
         total_limit_bytes: What all statements may hold together.
+        spill: Where rows go that they may not hold; None: nowhere.
     """
 
-    def __init__(self, limit_bytes: int, total_limit_bytes: int) -> None:
+    def __init__(self, limit_bytes: int, total_limit_bytes: int, spill: SpillDirectory | None = None) -> None:
         self.limit_bytes = limit_bytes
         self.total_limit_bytes = total_limit_bytes
+        self.spill = spill
         self._lock = threading.Lock()
         self._held = 0
+        self._on_disk = 0
 
     @property
     def held_bytes(self) -> int:
@@ -38,6 +42,14 @@ class MemoryPool:
             self._held += nbytes
             return True
 
+    def take_on_disk(self, nbytes: int) -> bool:
+        """As `take`, of what the directory may hold."""
+        with self._lock:
+            if nbytes > 0 and (self.spill is None or self._on_disk + nbytes > self.spill.limit_bytes):
+                return False
+            self._on_disk += nbytes
+            return True
+
 
 class MemoryReservation:
     """What one statement holds. Safe for threads.
@@ -50,7 +62,40 @@ class MemoryReservation:
         self._memory = memory
         self._lock = threading.Lock()
         self._held = 0
+        self._on_disk = 0
         self._freed = False
+
+    @property
+    def spill(self) -> SpillDirectory | None:
+        """Where files of rows may be; None: nowhere."""
+        return self._memory.spill
+
+    def fits(self, nbytes: int) -> bool:
+        """Hold more, if that is not too much; whether it was not."""
+        with self._lock:
+            if self._freed:
+                return True
+            if self._held + nbytes > self._memory.limit_bytes or not self._memory.take(nbytes):
+                return False
+            self._held += nbytes
+            return True
+
+    def take_on_disk(self, nbytes: int) -> None:
+        """Put more into files.
+
+        Raises:
+            LimitExceeded: That would be too much.
+        """
+        with self._lock:
+            if self._freed:
+                return
+            if not self._memory.take_on_disk(nbytes):
+                raise LimitExceeded(
+                    "The statement gathers more rows of other hosts than gather_limit_bytes allows in memory "
+                    f"({self._memory.limit_bytes} bytes), and spill_limit_bytes on disk: ask for fewer rows "
+                    "or columns, or raise a limit."
+                )
+            self._on_disk += nbytes
 
     def take(self, nbytes: int) -> None:
         """Hold more.
@@ -58,22 +103,19 @@ class MemoryReservation:
         Raises:
             LimitExceeded: That would be too much.
         """
+        if self.fits(nbytes):
+            return
         limit, total = self._memory.limit_bytes, self._memory.total_limit_bytes
-        with self._lock:
-            if self._freed:
-                return
-            if self._held + nbytes > limit:
-                raise LimitExceeded(
-                    "The statement gathers more rows of other hosts than gather_limit_bytes allows "
-                    f"({limit} bytes): ask for fewer rows or columns, or raise the limit."
-                )
-            if not self._memory.take(nbytes):
-                raise LimitExceeded(
-                    "All statements together gather more rows of other hosts than total_gather_limit_bytes "
-                    f"allows ({total} bytes): "
-                    "try again later, or raise the limit."
-                )
-            self._held += nbytes
+        if self._held + nbytes > limit:
+            raise LimitExceeded(
+                "The statement gathers more rows of other hosts than gather_limit_bytes allows "
+                f"({limit} bytes): ask for fewer rows or columns, or raise the limit."
+            )
+        raise LimitExceeded(
+            "All statements together gather more rows of other hosts than total_gather_limit_bytes "
+            f"allows ({total} bytes): "
+            "try again later, or raise the limit."
+        )
 
     def give(self, nbytes: int) -> None:
         """Hold less: rows went on."""
@@ -88,3 +130,5 @@ class MemoryReservation:
             self._freed = True
             held, self._held = self._held, 0
             self._memory.take(-held)
+            on_disk, self._on_disk = self._on_disk, 0
+            self._memory.take_on_disk(-on_disk)

@@ -27,6 +27,7 @@ from engine.coordinator.scatter import Scatter, rename_columns, take_rows
 from engine.duckdb.engine import Engine, EngineRows
 from engine.duckdb.engine_errors import BindingError
 from engine.duckdb.results import slice_batches
+from engine.duckdb.spill import SpillDirectory
 from engine.errors import Defect
 from engine.exec.engine_query import python_values
 from engine.exec.local_executor import refusal
@@ -61,14 +62,22 @@ class PlanRunner:
         hosts: Where fragments run.
         engine: Merges rows.
         options: Limits.
+        spill: Where gathered rows go that memory may not hold; None: nowhere.
     """
 
-    def __init__(self, here: HostName, hosts: FragmentHosts, engine: Engine, options: QueryOptions) -> None:
+    def __init__(
+        self,
+        here: HostName,
+        hosts: FragmentHosts,
+        engine: Engine,
+        options: QueryOptions,
+        spill: SpillDirectory | None = None,
+    ) -> None:
         self._here = here
         self._engine = engine
         self._options = options
         self._running = RunningFragments(hosts)
-        self._memory = MemoryPool(options.gather_limit_bytes, options.total_gather_limit_bytes)
+        self._memory = MemoryPool(options.gather_limit_bytes, options.total_gather_limit_bytes, spill)
         self._threads = HostThreads(options.peer_threads)
 
     @property

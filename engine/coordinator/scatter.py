@@ -20,6 +20,7 @@ from engine.coordinator.exchange_stream import ExchangeStream
 from engine.coordinator.fragment_context import FragmentContext, FragmentStats
 from engine.coordinator.fragment_runs import FragmentRun, FragmentRuns, RefusedError, stopping_error
 from engine.coordinator.gather_memory import MemoryReservation
+from engine.coordinator.gathered_rows import GatheredRows
 from engine.coordinator.host_threads import HostThreads
 from engine.coordinator.plan_cache import ReadyFragment
 from engine.errors import Unsupported
@@ -204,29 +205,47 @@ class Scatter:
     def _read(self, arriving: _Arrival, host: HostName, request: FragmentRequest) -> None:
         """Gather one run, or as much of it as is enough."""
         run, stats = self._begin(arriving.fragment, host, request)
-        rows = self._count_batches(arriving.fragment, stats.count(self._runs.batches(run)))
+        rows = rename_columns(stats.count(self._runs.batches(run)), arriving.fragment.outputs.schema)
         batches: list[pa.RecordBatch] = []
         rest: list[HostBatches] = []
-        for batch in rows:
-            batches.append(batch)
-            with self._changed:
-                is_enough = arriving.is_enough(batch)
-            if is_enough:
-                rest = [(host, rows)]
-                break
+        if arriving.table_bytes is None:
+            batches = self._gather_all(arriving.fragment.outputs.schema, rows)
+        else:
+            batches, is_enough = self._gather_enough(arriving, rows)
+            rest = [(host, self._count_batches(rows))] if is_enough else []
         with self._changed:
             arriving.batches += batches
             arriving.rest += rest
             arriving.missing -= 1
             self._changed.notify_all()
 
-    def _count_batches(
-        self, fragment: ReadyFragment, batches: Iterator[pa.RecordBatch]
-    ) -> Iterator[pa.RecordBatch]:
-        """Batches under their names, taken from the reservation."""
+    def _gather_all(self, schema: pa.Schema, rows: Iterator[pa.RecordBatch]) -> list[pa.RecordBatch]:
+        gathered = GatheredRows(schema, self._reservation)
+        try:
+            for batch in rows:
+                gathered.add(batch)
+            return gathered.batches()
+        finally:
+            gathered.close()
+
+    def _gather_enough(
+        self, arriving: _Arrival, rows: Iterator[pa.RecordBatch]
+    ) -> tuple[list[pa.RecordBatch], bool]:
+        """Rows of one run, up to where the rest may come later; and whether that is so."""
+        batches: list[pa.RecordBatch] = []
+        for batch in self._count_batches(rows):
+            batches.append(batch)
+            with self._changed:
+                is_enough = arriving.is_enough(batch)
+            if is_enough:
+                return batches, True
+        return batches, False
+
+    def _count_batches(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Batches that are taken from the reservation."""
         for batch in batches:
             self._reservation.take(batch.nbytes)
-            yield pa.RecordBatch.from_arrays(batch.columns, schema=fragment.outputs.schema)
+            yield batch
 
     def _begin(
         self, fragment: ReadyFragment, host: HostName, request: FragmentRequest

@@ -1,4 +1,4 @@
-"""Where the engine puts what its memory does not hold."""
+"""Where the engine puts what its memory does not hold, and merges rows that memory does not hold."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ _PRIVATE = 0o700
 
 
 class SpillDirectory:
-    """A private directory for the engine's temporary files, under a name that nobody can guess. Made empty,
-    and removed at the end.
+    """A private directory for temporary files: below it one of the engine's, under a name that nobody can
+    guess, and one of gathered rows, under another. Made empty, and removed at the end.
 
     Args:
         parent: Directory that nothing else uses; made if it is not there. What earlier processes left in it
             is deleted.
-        limit_bytes: What the files may take.
+        limit_bytes: What the files of each of the two may take.
+
+    Attributes:
+        path: The engine's.
 
     Raises:
         InvalidInput: The directory cannot be used.
@@ -28,6 +31,7 @@ class SpillDirectory:
         self.limit_bytes = limit_bytes
         self._parent = parent.absolute()
         self.path = self._parent / secrets.token_hex(16)
+        self._rows_path = self._parent / secrets.token_hex(16)
         try:
             if self._parent.exists():
                 shutil.rmtree(self._parent)
@@ -37,6 +41,15 @@ class SpillDirectory:
             raise InvalidInput(
                 f"The engine's spill directory cannot be used: {error.strerror or error.args[0]}."
             ) from error
+
+    def rows_file(self) -> Path:
+        """Where a file of gathered rows may be, which is not there yet.
+
+        Raises:
+            OSError: There can be none.
+        """
+        self._rows_path.mkdir(mode=_PRIVATE, exist_ok=True)
+        return self._rows_path / secrets.token_hex(16)
 
     def close(self) -> None:
         """Remove the directory. May be called again."""

@@ -25,13 +25,15 @@ class QueryOptions:
         cached_statements: How many statements are kept parsed and planned.
         merge_table_bytes: Arrow bytes of hosts' rows up to which a merge reads them as a table; where it can,
             it reads more as they come.
-        gather_limit_bytes: Arrow bytes of hosts' rows that one statement may hold for its merge.
+        gather_limit_bytes: Arrow bytes of hosts' rows that one statement may hold in memory for its merge;
+            more of them go to the spill directory.
         total_gather_limit_bytes: What all statements may hold together.
         broadcast_limit_bytes: Arrow bytes that a statement may send to every host to be joined there.
         peer_threads: Threads that wait for one host, for all statements together.
         spill_directory: Directory for what the engine's memory does not hold, used for nothing else: it is
             emptied at the start and removed at the end. None: the engine keeps to its memory.
-        spill_limit_bytes: What all statements may put there together; 0: nothing.
+        spill_limit_bytes: What all statements may put there together, as gathered rows and as what the engine
+            works with, each; 0: nothing.
     """
 
     memory_limit_bytes: int = 2 << 30
