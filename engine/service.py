@@ -477,7 +477,7 @@ class QueryService:
             return None
         try:
             request = self._requests.make(
-                found.text, "duckdb", found.values, read_point, deadline, expected_shapes
+                found.text, "duckdb", found.values, read_point, deadline, expected_shapes, text
             )
         except TEXT_REFUSALS as error:
             _log.debug("A template is refused: %s", error)
@@ -485,8 +485,7 @@ class QueryService:
         if found.is_whole:
             self._statements.learn_lookup(found.text, request.statement)
         try:
-            request = replace(request, started=started, written=text)
-            return self._coordinator.answer(self._query_of(request)).result
+            return self._coordinator.answer(self._query_of(replace(request, started=started))).result
         except _REFUSALS as error:
             deadline.check()
             _log.debug("A template cannot run: %s", error)

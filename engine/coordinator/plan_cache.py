@@ -216,6 +216,8 @@ class PlanCache:
             plan = gather(bindable.statement.bound, bindable.statement.predicates)
             return self._make_ready(request, bindable, plan, Fallback.GATHER_ALL)
         except NotBoundError as error:
+            # Plain rows of a store need no engine where they have their columns: only now it is asked.
+            self._local.bind_on_engine(request)
             raise Defect(
                 f"The statement is right, and the engine refuses it over gathered rows ({error}); please "
                 "report the statement."

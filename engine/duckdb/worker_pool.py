@@ -87,6 +87,9 @@ class Stream(Protocol):
 class Worker:
     """A process, by the sockets to it. Not safe for several threads, but for `kill`.
 
+    Attributes:
+        is_starting: It has not said yet that it can take a job.
+
     Raises:
         Unavailable: It could not be started.
     """
@@ -112,6 +115,24 @@ class Worker:
                 "The host could not start the process for this statement: try again later."
             ) from error
         self._spill_directories: dict[Path, Path] = {}
+        self.is_starting = True
+
+    def wait_for_start(self, deadline: Deadline) -> None:
+        """Wait until it can take a job.
+
+        Args:
+            deadline: Of the statement that waits.
+
+        Raises:
+            LivestateError: The statement must end before. The process goes on with its start.
+            EOFError: It is gone.
+            OSError: Likewise.
+        """
+        while self.is_starting:
+            if self.jobs.poll(POLL_SECONDS):
+                self.is_starting = self.jobs.recv_bytes() != READY
+            else:
+                deadline.check()
 
     @property
     def has_ended(self) -> bool:
@@ -172,7 +193,8 @@ class IdleWorkers:
     def keep(self, worker: Worker) -> None:
         """Have one wait for a job, or end it if enough do."""
         if len(self._workers) < MAX_IDLE:
-            self._workers.append(worker)
+            # Who comes next takes one that is ready, if there is one.
+            (self._workers.appendleft if worker.is_starting else self._workers.append)(worker)
         else:
             worker.close()
 
@@ -287,7 +309,8 @@ class WorkerSession:
     def kill(self) -> None:
         """End the job from any thread: whoever waits for it gets an error. Does nothing once it is over."""
         with self._lock:
-            if self._is_open:
+            # One that still starts has no job yet, and who waits for it looks at the time.
+            if self._is_open and not self._worker.is_starting:
                 self._worker.kill()
 
     def begin(self, job: RunJob | BindJob, file: int | None = None) -> bytes:
@@ -305,9 +328,10 @@ class WorkerSession:
             BaseException: As `call`.
         """
         try:
+            self._worker.wait_for_start(self._deadline)
             if file is not None:
                 send_file(self._worker.files, file)
-        except OSError as error:
+        except (EOFError, OSError) as error:
             raise self._loss() from error
         return self.call(JOB, pickle.dumps(job))[1]
 
@@ -406,7 +430,11 @@ class WorkerSession:
             self._pool.give_back(self._worker, is_ready=is_ready)
 
     def _is_ready_soon(self) -> bool:
-        """Tell the worker that this was all."""
+        """Tell the worker that this was all. One that still starts knows of nothing: on a busy machine that
+        takes longer than many statements may, and who comes next need not begin anew.
+        """
+        if self._worker.is_starting:
+            return not self._worker.has_ended
         try:
             self._worker.jobs.send_bytes(STOP)
             while self._receive(lambda _: STOP, _MOMENT_SECONDS)[:1] != READY:

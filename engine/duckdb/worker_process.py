@@ -133,6 +133,7 @@ class WorkerProcess:
         """Do jobs until there are no more, or one has left this process so large that the next would have
         less memory than it may.
         """
+        self._jobs.send_bytes(READY)
         while True:
             message = self._jobs.recv_bytes()
             if message[:1] != JOB:

@@ -110,10 +110,9 @@ def question_of(request: Request) -> Question | None:
         or len(request.arguments.parameters) != len(bound.parameters)
     ):
         return None
-    if request.written is None:
-        found = plain_question(ready.text, request.dialect, request.given)
-    else:
-        found = plain_question(request.written, request.dialect, None)
+    # Values that were taken out of a text stand in what was written.
+    values = None if isinstance(request.given, tuple) else request.given
+    found = plain_question(request.written or ready.text, request.dialect, values)
     if request.read_point == NEWEST and ready.moments == NO_MOMENTS:
         return found
     return found._replace(apart=(str(request.read_point), str(ready.moments)))

@@ -368,7 +368,7 @@ def _computed_operand(node: exp.Expr | None) -> Computed | Unknown:
         return UNKNOWN
     try:
         return Computed(node.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE), node)
-    except (UnsupportedError, RecursionError):
+    except (UnsupportedError, ValueError, RecursionError):
         return UNKNOWN
 
 

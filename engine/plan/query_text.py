@@ -241,7 +241,7 @@ def _renumbered_text(tree: exp.Expr) -> tuple[str, tuple[int, ...]]:
 def _sql(tree: exp.Expr) -> str:
     try:
         return str(tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE))
-    except UnsupportedError as error:
+    except (UnsupportedError, ValueError) as error:
         raise Unsupported(f"The statement has something that the engine lacks: {error}") from error
     except RecursionError as error:
         raise InvalidInput("The statement nests too deeply.") from error

@@ -7,6 +7,9 @@ from collections.abc import Iterable
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from engine.errors import LimitExceeded
+from engine.sql.written_size import MAX_COPIED_CHARACTERS, MOST_COPIES
+
 _STANDS_IN = "stands in for a derived name"
 """Mark of an alias that the text does not have."""
 
@@ -48,21 +51,38 @@ def name_outputs_around(nodes: Iterable[exp.Expr]) -> None:
 
     Args:
         nodes: Nodes of a statement that will be replaced; unaliased outputs around them get an alias.
+
+    Raises:
+        LimitExceeded: The names would become much longer than the statement.
     """
-    for node in nodes:
-        for output in _unnamed_outputs_around(node):
-            if isinstance(output, exp.Alias):
-                continue  # it has its name since an earlier table
-            try:
-                name = output.sql(dialect="duckdb")
-            except (SqlglotError, RecursionError):
-                continue
-            select = output.parent
-            assert select is not None
-            outputs = select.expressions
-            alias = exp.Alias(this=output, alias=exp.to_identifier(name, quoted=True))
-            alias.meta[_STANDS_IN] = True
-            select.set("expressions", [alias if each is output else each for each in outputs])
+    found = {id(output): output for node in nodes for output in _unnamed_outputs_around(node)}
+    # All names are made before the first is given: the name of an output would have those within it in it,
+    # twice as long with each level.
+    for output, name in _names(found.values()):
+        select = output.parent
+        assert select is not None
+        outputs = select.expressions
+        alias = exp.Alias(this=output, alias=exp.to_identifier(name, quoted=True))
+        alias.meta[_STANDS_IN] = True
+        select.set("expressions", [alias if each is output else each for each in outputs])
+
+
+def _names(outputs: Iterable[exp.Expr]) -> list[tuple[exp.Expr, str]]:
+    """Outputs and their texts, without those that cannot be written."""
+    found, written, longest = [], 0, 0
+    for output in outputs:
+        try:
+            name = output.sql(dialect="duckdb")
+        except (SqlglotError, ValueError, RecursionError):
+            continue
+        found.append((output, name))
+        written, longest = written + len(name), max(longest, len(name))
+        if written > MAX_COPIED_CHARACTERS + MOST_COPIES * longest:
+            raise LimitExceeded(
+                "The statement has many subqueries within each other whose columns have no names: name them "
+                "with AS."
+            )
+    return found
 
 
 def holds_unnamed(node: exp.Expr) -> bool:

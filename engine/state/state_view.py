@@ -452,8 +452,8 @@ class PointScan:
 
     @property
     def nbytes(self) -> int:
-        """Arrow bytes of the rows."""
-        return int(self._found.get_total_buffer_size())
+        """Arrow bytes of the rows, without what they are slices of."""
+        return int(self._found.nbytes)
 
     @cached_property
     def statistics(self) -> ScanStatistics:

@@ -18,8 +18,9 @@ from spark_pipeline.pipelines.catalogue import PIPELINES
 from spark_pipeline.pipelines.kafka_feed import KafkaFeed, create_topic
 from spark_pipeline.pipelines.pipeline import Job, Topic
 from spark_pipeline.pipelines.sources import REMOVED, KafkaSource
+from tests.spark.recomputed import check_answers
 from tests.spark.streams import commits, contents, drain, sort_by_key
-from tests.spark.test_pipelines import check_answers, run_to_the_end
+from tests.spark.test_pipelines import run_to_the_end
 from tests.support.waiting import wait_until
 
 _ROOT = Path(__file__).parents[2]

@@ -9,7 +9,11 @@ import pyarrow as pa
 import pytest
 
 from engine.cluster.reports import HostName
+from engine.errors import LimitExceeded
 from engine.service import QueryOptions, QueryService, Session
+from engine.sql.bind import bind
+from engine.sql.literals import lift
+from engine.sql.parse import parse
 from engine.statements import column_names
 from tests.support.local_cluster import memory_cluster
 from tests.support.memory_source import MemorySource, memory_view
@@ -197,3 +201,23 @@ def test_a_sample_of_every_type_can_be_made(arrow_type: pa.DataType) -> None:
     """It stands for a parameter where the engine does not bind a text with NULLs."""
     sample = column_names._sample(arrow_type)
     assert pa.scalar(sample, arrow_type).is_valid
+
+
+def test_names_within_each_other_grow_with_their_text_alone() -> None:
+    """Each level had the name of the one within it twice: 23 of them took 4 GB."""
+    for inner in ("count + 0 FROM plays", "count + 0"):
+        nested = f"(SELECT {inner})"
+        for _ in range(15):
+            nested = f"abs((SELECT abs({nested})))"
+        sql = f"SELECT {nested} FROM plays"
+        bound = bind(parse(lift(sql, "duckdb"), "duckdb"), (), {PLAYS.name: PLAYS})
+        assert bound.tree is not None
+        assert len(bound.tree.sql("duckdb")) < 20 * len(sql)
+
+
+def test_names_within_each_other_are_bounded_together() -> None:
+    nested = "(SELECT count + 0 FROM plays)"
+    for _ in range(18):
+        nested = f"abs((SELECT concat({nested}, '{'x' * 20_000}')))"
+    with pytest.raises(LimitExceeded, match="name them with AS"):
+        bind(parse(lift(f"SELECT {nested}", "duckdb"), "duckdb"), (), {PLAYS.name: PLAYS})

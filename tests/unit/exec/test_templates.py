@@ -40,7 +40,7 @@ TABLES = {StoreName("plays"): STORE}
 
 def _parametrize(sql: str) -> tuple[str, list[object]] | None:
     found = Templates(10).parametrize(sql, TABLES)
-    return None if found is None else (found.text, [column[0].as_py() for column in found.values.columns])
+    return None if found is None else (found.text, [value.as_py() for value in found.values])
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_literal_is_a_value_of_its_columns_type() -> None:
     for condition, arrow_type in types.items():
         found = Templates(10).parametrize(f"SELECT 1 FROM plays WHERE {condition}", TABLES)
         assert found is not None
-        assert found.values.schema.types == [arrow_type], condition
+        assert [value.type for value in found.values] == [arrow_type], condition
 
 
 def test_a_store_of_other_types_is_another_template() -> None:

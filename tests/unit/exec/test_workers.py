@@ -200,6 +200,21 @@ def test_a_worker_that_dies_ends_its_statement_alone(engine: Engine, ended_by: s
     other.close()
 
 
+def test_a_worker_that_starts_slowly_is_there_for_the_next_statement() -> None:
+    idle = IdleWorkers()
+    engine, before = Engine(100 << 20, 2, idle_workers=idle), processes()
+    try:
+        with pytest.raises(DeadlineExceeded):
+            engine.run("SELECT repeat('x', 2) AS r", {}, (), Deadline(0.001))
+        started = processes() - before
+        assert len(started) == 1
+        assert answer(engine.run("SELECT repeat('x', 2) AS r", {}, (), Deadline(60.0))) == [{"r": "xx"}]
+        assert processes() - before == started
+    finally:
+        engine.close()
+        idle.close()
+
+
 def test_a_worker_that_died_while_it_waited_is_replaced(engine: Engine, idle: IdleWorkers) -> None:
     del engine
     for worker in processes():

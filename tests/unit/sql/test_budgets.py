@@ -246,3 +246,12 @@ def test_comments_nest() -> None:
     assert comment_end(text, text.index("/*")) == text.index("*/ --") + 2
     assert blanks_end(" -- a\r\n /* /* */ */ x", 0) == len(" -- a\r\n /* /* */ */ ")
     assert lift("SELECT /* /* */ ? */ ?", "duckdb").marks == 1
+
+
+@pytest.mark.parametrize("path", ["$[1,2]", "[1, 2]", "$..a", "$[1:2]", "$[?(@.a>1)]", "$[(@.length-1)]"])
+def test_paths_into_json_that_cannot_be_written_are_refused(path: str) -> None:
+    for call in (f"s -> '{path}'", f"json_extract_string(s, '{path}')", f"abs(s ->> '{path}')"):
+        with pytest.raises(Unsupported, match="names of members, places"):
+            parse(lift(f"SELECT {call} FROM u WHERE {call} IS NULL", "duckdb"), "duckdb")
+    written = lift("SELECT s -> '$.a[0].*', s ->> 'b', s -> '$[#-1]' FROM u", "duckdb")
+    assert parse(written, "duckdb").tree is not None
