@@ -31,6 +31,8 @@ from engine.sql.versions import is_versioned
 from engine.statements.request import Request
 from engine.statements.statement_cache import ReadyText
 
+FEW_KEYS = 16
+"""Up to so many keys are found faster one by one than together."""
 MAX_ANSWER_BYTES = 256 << 20
 """Arrow bytes of the rows that answer one batch of keys."""
 _Name = TypeVar("_Name", bound=str)
@@ -95,7 +97,7 @@ class KeyColumns:
 
     @cached_property
     def has_plain_key(self) -> bool:
-        """Whether `StoreView.row` knows such keys."""
+        """Whether `StoreView.found_row` knows such keys."""
         types = self.key_schema.types
         return len(types) == 1 and (pa.types.is_integer(types[0]) or pa.types.is_string(types[0]))
 
@@ -139,6 +141,22 @@ class KeyColumns:
         places = _places_of_keys(keys.columns, [arrays[name] for name in self.definition.key])
         rows = pa.RecordBatch.from_arrays([arrays[name] for name in self.columns], schema=self.row_schema)
         return self.answer_of_rows(KeyedRows(rows, places))
+
+    def answer_of_few(self, found: Sequence[pa.RecordBatch | None]) -> pa.RecordBatch:
+        """The answer for a few keys.
+
+        Args:
+            found: The answer for each, as `StoreView.found_row` has it.
+
+        Raises:
+            LimitExceeded: It is larger than an answer may be.
+        """
+        rows = [self.missing_row if row is None else row for row in found]
+        if len(rows) == 1:
+            return rows[0]
+        if sum(row.nbytes for row in rows) > MAX_ANSWER_BYTES:
+            raise _too_large(len(rows))
+        return pa.concat_batches(rows)
 
     def answer_of_rows(self, found: KeyedRows) -> pa.RecordBatch:
         """The answer for keys.
@@ -363,9 +381,11 @@ class KeyStream:
 
 
 def _rows_of_keys(view: StoreView, columns: KeyColumns, keys: pa.RecordBatch) -> pa.RecordBatch:
-    if keys.num_rows == 1 and columns.has_plain_key:
-        row = view.found_row(keys.column(0)[0].as_py(), columns.places, columns.row_schema)
-        return columns.missing_row if row is None else row
+    if keys.num_rows <= FEW_KEYS and columns.has_plain_key:
+        found = [
+            view.found_row(key, columns.places, columns.row_schema) for key in keys.column(0).to_pylist()
+        ]
+        return columns.answer_of_few(found)
     return columns.answer_of_rows(view.keyed_rows(keys, columns.places, columns.row_schema))
 
 

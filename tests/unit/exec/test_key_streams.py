@@ -107,6 +107,10 @@ def test_a_row_that_many_keys_share_is_counted_for_each(monkeypatch: pytest.Monk
     for count in (110, 10_000):
         with pytest.raises(LimitExceeded, match=r"take more than 1 MiB: send fewer keys"):
             columns.answer_of_rows(KeyedRows(rows, pa.array([0] * count)))
+    few = pa.record_batch([[True], ["x" * 100_000]], schema=columns.schema)
+    assert columns.answer_of_few([few, None] * 5).column(FOUND_COLUMN).to_pylist() == [True, False] * 5
+    with pytest.raises(LimitExceeded, match=r"rows of 16 keys take more than 1 MiB"):
+        columns.answer_of_few([few] * 16)
 
 
 def test_versions_are_asked_for_in_sql() -> None:
