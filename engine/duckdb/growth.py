@@ -24,7 +24,7 @@ grows some 600 times at the most.
 MAX_DOUBLINGS = 6
 """Parts of a text that the engine binds twice, each of which can stand in the one before it."""
 MAX_NESTING = 16
-"""Brackets in each other of a text that is bound in this process. Statements that people write have six."""
+"""Brackets in each other of a text that is bound in this process."""
 
 MULTIPLYING_FUNCTIONS = frozenset(
     """
