@@ -3,7 +3,6 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
-WORKERS ?= 2
 # Left out: whatever starts hosts, Spark or a server of its own for most of its tests (chaos, protocol, spark, tpch, sql,
 # unit/changelog, unit/cli, unit/exec), all that asks random queries or examples by the thousand (oracle, property,
 # unit/plan/split), and two slow modules.
@@ -57,7 +56,11 @@ pipeline: setup java kafka ## a ready-made pipeline with a host and its queries:
 # Tests start some hundred processes, none of which should compile all modules again.
 test test-fast: export PYTHONDONTWRITEBYTECODE =
 
-test: setup java jdbc kafka $(SPARK_CLASSES) ## every test, in WORKERS=2 processes; pass options with ARGS="-k name"
+# One more than cores: a third of the time it takes two, tests wait for hosts, polls and time-outs. Quick ones do not.
+test: WORKERS ?= 3
+test-fast: WORKERS ?= 2
+
+test: setup java jdbc kafka $(SPARK_CLASSES) ## every test, in WORKERS=3 processes; pass options with ARGS="-k name"
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) $(ARGS)
 
 test-fast: setup ## quick tests of the engine's parts, for the hand that edits; `make test` has them all

@@ -17,6 +17,7 @@ NAMES = (
     "spark_reader",
     "visibility",
     "clients",
+    "landing",
     "key_streams",
     "dashboard",
     "tpch",

@@ -13,15 +13,14 @@ Checked: each answer is one row of the right key; after the epochs, the GROUP BY
 
 from __future__ import annotations
 
-import multiprocessing
 import time
 from collections.abc import Iterator
 from functools import partial
-from multiprocessing.synchronize import Event
 
 import numpy as np
 from pyarrow import flight
 
+from benchmarks.epoch_writer import Epochs, writer_process
 from benchmarks.many_clients import rates
 from benchmarks.report import Figure
 from benchmarks.serve_processes import HostProcess
@@ -29,24 +28,18 @@ from benchmarks.setting import Setting
 from benchmarks.timing import milliseconds, percentile
 from benchmarks.workload import (
     BY_GENRE,
-    EPOCH_ROWS,
     KEYS,
     STORE,
-    KeyType,
     check,
     check_by_genre,
-    definition,
     fill_store,
     key_values,
-    random_upserts,
 )
-from engine.changelog import Changelog, open_appender
+from engine.changelog import Changelog
 from flight_server.client.client import Client
 
 SECONDS = 4.0
-EPOCHS_A_SECOND = 3.0
 WRITTEN_EPOCHS = 30
-SEED = 9
 
 
 def run(setting: Setting) -> Iterator[Figure]:
@@ -67,11 +60,11 @@ def run(setting: Setting) -> Iterator[Figure]:
                 scale=setting.scale,
             )
         yield _latency("nothing else going on", _ask(host.uri, expected.keys, 2 * SECONDS, seed=1), setting)
-        times = _while_epochs_land(host, changelog, expected.keys)
-        note = f"{EPOCHS_A_SECOND:g} epochs of {EPOCH_ROWS:,} rows a second"
+        epochs = Epochs(expected.keys, WRITTEN_EPOCHS)
+        times = _ask_while_epochs_land(host, changelog, epochs)
+        note = f"{epochs.each_second:g} epochs of {epochs.rows:,} rows a second"
         yield _latency("epochs landing", times, setting, note)
-        for rows in random_upserts(expected.keys, WRITTEN_EPOCHS, EPOCH_ROWS, SEED):
-            expected.upsert(rows)
+        epochs.upsert_into(expected)
         host.wait_until_ready()
         check_by_genre(client.query(BY_GENRE).read_all(), expected)
 
@@ -94,31 +87,13 @@ def _ask(uri: str, keys: int, seconds: float, seed: int) -> list[float]:
     return times
 
 
-def _while_epochs_land(host: HostProcess, changelog: str, keys: int) -> list[float]:
-    """Times of one client's calls while another process appends `WRITTEN_EPOCHS`."""
-    spawning = multiprocessing.get_context("spawn")
-    writing = spawning.Event()
-    writer = spawning.Process(target=_write, args=(changelog, keys, writing))
-    writer.start()
-    writing.wait()
+def _ask_while_epochs_land(host: HostProcess, changelog: str, epochs: Epochs) -> list[float]:
+    """Times of one client's calls while another process appends epochs."""
     times: list[float] = []
-    while writer.is_alive():
-        times += _ask(host.uri, keys, 0.5, seed=len(times))
-    writer.join()
-    check("exit code of the writer", writer.exitcode, 0)
+    with writer_process(changelog, epochs) as writer:
+        while writer.is_alive():
+            times += _ask(host.uri, epochs.keys, 0.5, seed=len(times))
     return times
-
-
-def _write(changelog: str, keys: int, writing: Event) -> None:
-    appender = open_appender(Changelog.open(changelog), [definition()])
-    batches = [
-        rows.to_arrow(KeyType.INT64) for rows in random_upserts(keys, WRITTEN_EPOCHS, EPOCH_ROWS, SEED)
-    ]
-    writing.set()
-    start = time.monotonic()
-    for number, batch in enumerate(batches):
-        time.sleep(max(0.0, start + number / EPOCHS_A_SECOND - time.monotonic()))
-        appender.append({STORE: batch})
 
 
 def _latency(what: str, times: list[float], setting: Setting, note: str = "") -> Figure:

@@ -18,11 +18,11 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
-from multiprocessing.synchronize import Event
 from pathlib import Path
 
 from pyarrow import flight
 
+from benchmarks.epoch_writer import Epochs, writer_process
 from benchmarks.report import Figure
 from benchmarks.serve_processes import HostProcess, cpu_seconds
 from benchmarks.setting import Setting
@@ -32,14 +32,11 @@ from benchmarks.workload import (
     KEYS,
     STORE,
     Expected,
-    KeyType,
     check,
     check_by_genre,
-    definition,
     fill_store,
-    random_upserts,
 )
-from engine.changelog import Changelog, open_appender
+from engine.changelog import Changelog
 from flight_server.client.client import Client
 
 CLIENTS, PROCESSES = 16, 4
@@ -79,25 +76,20 @@ def _measure(
         host.wait_until_settled()
         # All processes are there before anything is timed.
         list(processes.map(time.sleep, [0.5] * PROCESSES))
-        writing = spawning.Event()
-        writer = spawning.Process(target=_write, args=(changelog, expected.keys, seed, writing))
-        writer.start()
-        writing.wait()
-        before = cpu_seconds(host.pid)
-        ask = partial(_ask, host.uri, EPOCHS / EPOCHS_A_SECOND)
-        times = [each for found in processes.map(ask, range(PROCESSES)) for each in found]
-        cpu = cpu_seconds(host.pid) - before
-        writer.join()
-        check("exit code of the writer", writer.exitcode, 0)
-        for rows in random_upserts(expected.keys, EPOCHS, EPOCH_ROWS, seed):
-            expected.upsert(rows)
+        epochs = Epochs(expected.keys, EPOCHS, EPOCH_ROWS, EPOCHS_A_SECOND, seed)
+        with writer_process(changelog, epochs):
+            before = cpu_seconds(host.pid)
+            ask = partial(_ask, host.uri, epochs.seconds)
+            times = [each for found in processes.map(ask, range(PROCESSES)) for each in found]
+            cpu = cpu_seconds(host.pid) - before
+        epochs.upsert_into(expected)
         host.wait_until_ready()
         check_by_genre(client.query(BY_GENRE).read_all(), expected)
     p50, p99 = (milliseconds(percentile(times, share)) for share in (0.5, 0.99))
     return Figure(
         "dashboard",
         f"{what} to {CLIENTS} clients, {EPOCHS_A_SECOND:g} epochs a second",
-        len(times) / (EPOCHS / EPOCHS_A_SECOND),
+        len(times) / epochs.seconds,
         "answers/s",
         target,
         more_is_better=True,
@@ -128,13 +120,3 @@ def _ask_alone(uri: str, seconds: float) -> list[float]:
             check("whether an answer is as new as the one before", epoch >= newest, True)
             newest = epoch
     return times
-
-
-def _write(changelog: str, keys: int, seed: int, writing: Event) -> None:
-    appender = open_appender(Changelog.open(changelog), [definition()])
-    batches = [rows.to_arrow(KeyType.INT64) for rows in random_upserts(keys, EPOCHS, EPOCH_ROWS, seed)]
-    writing.set()
-    start = time.monotonic()
-    for number, batch in enumerate(batches):
-        time.sleep(max(0.0, start + number / EPOCHS_A_SECOND - time.monotonic()))
-        appender.append({STORE: batch})

@@ -132,7 +132,7 @@ def _range(content: Content, places: Numbers) -> str:
     return f"song_id BETWEEN {content.keys[first]} AND {content.keys[first + 99]}"
 
 
-def _in_range(places: Numbers) -> Numbers:
+def _range_places(places: Numbers) -> Numbers:
     return np.arange(places[0], places[0] + 100)
 
 
@@ -145,7 +145,7 @@ def _sum_of(content: Content, places: Numbers) -> tuple[object, ...]:
     return (sum(row[3] for row in rows), float(sum(row[4] for row in rows)))  # type: ignore[misc]
 
 
-def _in_list(name: str, keys: int, target: float, condition: str = "") -> Statement:
+def _list_statement(name: str, keys: int, target: float, condition: str = "") -> Statement:
     return Statement(
         name,
         target,
@@ -165,7 +165,7 @@ STATEMENTS = (
         "range of 100 keys",
         1.5,
         lambda content, places: f"SELECT * FROM plays WHERE {_range(content, places)}",
-        lambda content, places: content.rows(_in_range(places)),
+        lambda content, places: content.rows(_range_places(places)),
     ),
     Statement(
         "sum over 100 keys",
@@ -173,12 +173,12 @@ STATEMENTS = (
         lambda content, places: (
             f"SELECT sum(listens) AS l, sum(score) AS s FROM plays WHERE {_range(content, places)}"
         ),
-        lambda content, places: [_sum_of(content, _in_range(places))],
+        lambda content, places: [_sum_of(content, _range_places(places))],
     ),
-    _in_list("IN 10", 10, 0.9),
-    _in_list("IN 200", 200, 2.5),
-    _in_list("IN 10,000", 10_000, 15.0),
-    _in_list("IN 10 and a condition", 10, 0.9, " AND listens < 5000"),
+    _list_statement("IN 10", 10, 0.9),
+    _list_statement("IN 200", 200, 2.5),
+    _list_statement("IN 10,000", 10_000, 15.0),
+    _list_statement("IN 10 and a condition", 10, 0.9, " AND listens < 5000"),
     Statement(
         "next 20 rows",
         1.5,
@@ -209,7 +209,7 @@ STATEMENTS = (
     Statement(
         "aggregate, same text",
         None,
-        lambda content, places: _by_genre(content, np.array([len(content) // 2])),
+        lambda content, places: _genre_query(content, np.array([len(content) // 2])),
         lambda content, places: _genres(content, np.array([len(content) // 2])),
         0,
         is_ordered=True,
@@ -217,14 +217,14 @@ STATEMENTS = (
     Statement(
         "aggregate, new literals",
         None,
-        lambda content, places: _by_genre(content, places),  # noqa: PLW0108 - defined below
+        lambda content, places: _genre_query(content, places),  # noqa: PLW0108 - defined below
         lambda content, places: _genres(content, places),  # noqa: PLW0108
         is_ordered=True,
     ),
 )
 
 
-def _by_genre(content: Content, places: Numbers) -> str:
+def _genre_query(content: Content, places: Numbers) -> str:
     first = int(places[0])
     return (
         "SELECT genre, count(*) AS n, sum(listens) AS l FROM plays "

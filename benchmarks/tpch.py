@@ -38,7 +38,7 @@ from benchmarks.timing import median_wall, milliseconds, time_in_turns
 from benchmarks.workload import check
 from engine.changelog import Changelog
 from flight_server.client.client import Client
-from tests.tpch.answers import fetched, wrong
+from tests.tpch.answers import fetch, wrong
 from tests.tpch.stores import LAYOUTS, generate, load, queries, table_file
 
 EPOCHS = 12
@@ -144,7 +144,7 @@ def run(setting: Setting) -> Iterator[Figure]:
 
 def _check_answers(own: duckdb.DuckDBPyConnection, *clients: Client) -> None:
     for name, sql in queries().items():
-        expected = fetched(own, sql)
+        expected = fetch(own, sql)
         for client in clients:
             check(name, wrong(sql, client.query(sql).read_all(), expected), None)
 

@@ -89,13 +89,13 @@ class TimedSink:
         kind = type(frame)
         to_arrow = kind.toArrow
 
-        def timed(rows: DataFrame) -> pa.Table:
+        def convert_and_note_time(rows: DataFrame) -> pa.Table:
             table = to_arrow(rows)
             in_hand.append(time.perf_counter())
             return table
 
         # The sink calls it once, of a frame of its own; nothing else tells when Spark is done with its part.
-        with patch.object(kind, "toArrow", timed):
+        with patch.object(kind, "toArrow", convert_and_note_time):
             self.sink(frame, batch_id)
         committed = time.perf_counter()
         self._wait_for_batch(batch_id)

@@ -484,7 +484,7 @@ class QueryService:
             return None
         try:
             request = self._requests.make(
-                found.text, "duckdb", found.values, read_point, deadline, expected_shapes
+                found.text, "duckdb", found.values, read_point, deadline, expected_shapes, text
             )
         except TEXT_REFUSALS as error:
             _log.debug("A template is refused: %s", error)

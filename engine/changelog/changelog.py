@@ -90,20 +90,25 @@ class Changelog:
             )
         return (Changelog.open, (self.uri, self._options))
 
-    def identity(self) -> str | None:
+    def identity(self, *, is_fresh: bool = False) -> str | None:
         """What tells this changelog from any other, drawn at random by the first write; None before that.
 
         A host keeps it beside what it built from the changelog: under another identity that would be another
         deployment's state.
 
+        Args:
+            is_fresh: Whether to read it again, as another changelog may have taken the place of this one.
+
         Raises:
             Corrupt: The changelog is of another format, or the object that says so is damaged.
             Unavailable: The changelog cannot be reached.
         """
-        if self._identity is None:
-            data = self._objects.get(FORMAT_PATH)
-            self._identity = None if data is None else _identity_of(data.to_pybytes())
-        return self._identity
+        if self._identity is not None and not is_fresh:
+            return self._identity
+        data = self._objects.get(FORMAT_PATH)
+        found = None if data is None else _identity_of(data.to_pybytes())
+        self._identity = self._identity or found
+        return found
 
     def definitions(self) -> dict[StoreName, StoreDefinition]:
         """All stores as they are now, by name; migrations that no commit has taken up yet included.

@@ -26,6 +26,7 @@ The format version of a data file is that of a commit of its generation.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import re
 import struct
@@ -42,10 +43,13 @@ from engine.errors import Corrupt
 from engine.model.schema import MAX_PARTITIONS, TOMBSTONE_COLUMN, Epoch, GroupName, PartitionId, StoreName
 
 DATA_HEADER_LENGTH = 64
+DIGEST_LENGTH = 32
+"""Hexadecimal digits of `commit_digest`."""
 
 _COMMIT = Frame(b"LSCOMMIT", alignment=64)
 _DATA_MAGIC = b"LSEPOCH\0"
 _DATA_PREFIX = struct.Struct("<8sI52x")
+_DIGEST = re.compile(rf"[0-9a-f]{{{DIGEST_LENGTH}}}")
 _FILE_NAME = re.compile(r"[A-Za-z0-9_%~-][A-Za-z0-9_%~.-]*")
 
 Tables = Mapping[StoreName, Mapping[PartitionId, pa.RecordBatch]]
@@ -210,8 +214,19 @@ def encode_commit(commit: Commit) -> list[pa.Buffer]:
         "batches": {query: [batch.batch_id, batch.epoch] for query, batch in commit.batches.items()},
         "files": [file_document(file) for file in commit.files],
         **generation_document(commit.generation),
+        **({} if commit.before is None else {"before": commit.before}),
     }
     return [pa.py_buffer(_COMMIT.encode(document)), *(file.content for file in inline)]
+
+
+def commit_digest(header: pa.Buffer) -> str:
+    """What tells a commit from any other: the first 128 bits of the SHA-256 of its header, as hexadecimal
+    digits. The header has a nonce, the checksums of all rows, and the digest of the commit before.
+
+    Args:
+        header: The header of a stored commit: the first piece of `encode_commit`.
+    """
+    return hashlib.sha256(header).hexdigest()[:DIGEST_LENGTH]
 
 
 def decode_commit(group: GroupName, epoch: Epoch, data: pa.Buffer) -> Commit:
@@ -231,7 +246,7 @@ def decode_commit(group: GroupName, epoch: Epoch, data: pa.Buffer) -> Commit:
     what = f"The commit of {describe(group, epoch)}"
     document, body = _COMMIT.decode(data, what)
     try:
-        commit = _commit_of(document, body)
+        commit = _commit_of(document, body, commit_digest(data.slice(0, data.size - body.size)))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise damage_error(what) from error
     if (commit.group, commit.epoch) != (group, epoch):
@@ -246,7 +261,7 @@ def describe(group: GroupName, epoch: Epoch) -> str:
     return f"epoch {epoch} of store group {group}"
 
 
-def _commit_of(document: Mapping[str, Any], body: pa.Buffer) -> Commit:
+def _commit_of(document: Mapping[str, Any], body: pa.Buffer, digest: str) -> Commit:
     files = [file_of(entry) for entry in document["files"]]
     inline = [file for file in files if not file.name]
     generation = generation_of(document)
@@ -269,7 +284,16 @@ def _commit_of(document: Mapping[str, Any], body: pa.Buffer) -> Commit:
         batches={query: CommittedBatch(*pair) for query, pair in document["batches"].items()},
         files=tuple(file if file.name else dataclasses.replace(file, content=body) for file in files),
         generation=generation,
+        before=_before_of(document),
+        digest=digest,
     )
+
+
+def _before_of(document: Mapping[str, Any]) -> str | None:
+    before = document.get("before")
+    if before is not None and not (isinstance(before, str) and _DIGEST.fullmatch(before)):
+        raise ValueError("before")
+    return before
 
 
 def file_document(file: DataFile) -> dict[str, Any]:

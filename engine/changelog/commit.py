@@ -92,6 +92,10 @@ class Commit:
         written: Bytes of the files of all epochs up to this one.
         generation: How many of the group's migrations are in effect, this epoch's rows included; never falls
             from one epoch to the next.
+        before: Digest of the commit of the epoch before; None of epoch 1, and where an older version wrote
+            it.
+        digest: What tells this commit, and through `before` all those before it, from any other of the same
+            epoch: `codec.commit_digest` of its stored form. Empty until it is stored.
     """
 
     group: GroupName
@@ -108,6 +112,8 @@ class Commit:
     cutoffs: Mapping[StoreName, int] = field(default_factory=dict)
     written: int = 0
     generation: int = 0
+    before: str | None = None
+    digest: str = field(default="", compare=False)
 
     @property
     def nbytes(self) -> int:

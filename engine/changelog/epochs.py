@@ -7,12 +7,14 @@ from __future__ import annotations
 import secrets
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
 from engine.changelog.codec import (
     DATA_HEADER_LENGTH,
     Tables,
+    commit_digest,
     data_header,
     decode_commit,
     decode_slice,
@@ -110,7 +112,7 @@ class Epochs:
         self._settle(epoch)
         return decode_commit(self.group, epoch, data)
 
-    def create(self, commit: Commit) -> bool:
+    def create(self, commit: Commit) -> Commit | None:
         """Write a commit unless its epoch has one.
 
         A network may lose the answer to a write that took place, and a retry of it then meets its own work.
@@ -119,32 +121,31 @@ class Epochs:
         taken back.
 
         Returns:
-            Whether the epoch is now what `commit` says.
+            The commit as it is stored, if the epoch is now what `commit` says; None if it is another.
 
         Raises:
             Unavailable: That is not known. Only the next create of this epoch tells.
             LimitExceeded: The disk is full; nothing was written.
         """
-        if not self._create(commit):
-            return False
-        if self.holds(Epoch(commit.epoch - 1)):
-            return True
+        stored = self._create(commit)
+        if stored is None or self.holds(Epoch(commit.epoch - 1)):
+            return stored
         self._objects.delete([commit_path(self.group, commit.epoch)])
-        return False
+        return None
 
-    def _create(self, commit: Commit) -> bool:
-        path = commit_path(self.group, commit.epoch)
+    def _create(self, commit: Commit) -> Commit | None:
+        path, pieces = commit_path(self.group, commit.epoch), encode_commit(commit)
         try:
-            won = self._objects.create(path, encode_commit(commit))
+            won = self._objects.create(path, pieces)
         except Unavailable:
             found = self.read(commit.epoch)
             if found is None:
                 raise
-            return found.nonce == commit.nonce
+            return found if found.nonce == commit.nonce else None
         if won:
-            return True
+            return replace(commit, digest=commit_digest(pieces[0]))
         found = self.read(commit.epoch)
-        return found is not None and found.nonce == commit.nonce
+        return found if found is not None and found.nonce == commit.nonce else None
 
     def storage_time(self) -> int:
         """The time by the clock of the changelog's storage, microseconds since 1970 UTC."""

@@ -32,6 +32,7 @@ class SnapshotPart:
         covers: The partitions; those that no file has rows of are empty.
         files: Where the rows are.
         generation: As `Snapshot.generation`.
+        digest: As `Snapshot.digest`: rows of another history of the same epoch do not belong to the snapshot.
     """
 
     name: str
@@ -39,6 +40,7 @@ class SnapshotPart:
     covers: frozenset[StorePartition]
     files: tuple[DataFile, ...]
     generation: int = 0
+    digest: str = ""
 
     @property
     def nbytes(self) -> int:
@@ -60,6 +62,7 @@ class Snapshot:
             is empty.
         generation: As `Commit.generation` of the epoch: its rows are in the stored schemas that the stores
             have there.
+        digest: As `Commit.digest` of the epoch; empty where an older version wrote it.
     """
 
     group: GroupName
@@ -69,6 +72,7 @@ class Snapshot:
     cutoffs: Mapping[StoreName, int]
     parts: tuple[SnapshotPart, ...]
     generation: int = 0
+    digest: str = ""
 
     @property
     def nbytes(self) -> int:

@@ -34,6 +34,7 @@ def encode_snapshot(snapshot: Snapshot) -> pa.Buffer:
         "cutoffs": dict(snapshot.cutoffs),
         "parts": [_part_document(part) for part in snapshot.parts],
         **generation_document(snapshot.generation),
+        "digest": snapshot.digest,
     }
     return pa.py_buffer(_SNAPSHOT.encode(document))
 
@@ -62,6 +63,7 @@ def decode_snapshot(group: GroupName, epoch: Epoch, data: pa.Buffer) -> Snapshot
             cutoffs={store: int(cutoff) for store, cutoff in document["cutoffs"].items()},
             parts=parts,
             generation=generation,
+            digest=str(document.get("digest", "")),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise damage_error(what) from error
@@ -116,6 +118,7 @@ def _part_document(part: SnapshotPart) -> dict[str, Any]:
         ],
         "files": [file_document(file) for file in part.files],
         **generation_document(part.generation),
+        "digest": part.digest,
     }
 
 
@@ -134,6 +137,7 @@ def _part_of(document: Mapping[str, Any], generation: int) -> SnapshotPart:
         covers=frozenset((store["name"], partition) for store in stores for partition in store["partitions"]),
         files=files,
         generation=generation,
+        digest=str(document.get("digest", "")),
     )
 
 

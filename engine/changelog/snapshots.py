@@ -166,6 +166,7 @@ class Snapshots:
         covers: Collection[StorePartition],
         rows: StoredRows,
         generation: int = 0,
+        digest: str = "",
     ) -> SnapshotPart:
         """Write all rows of some partitions. Several hosts may write the same ones: one of them is taken.
 
@@ -175,6 +176,7 @@ class Snapshots:
             covers: The partitions.
             rows: All their live rows, each batch no larger than `FILE_BYTES` if possible.
             generation: As `Commit.generation` of the epoch.
+            digest: As `Commit.digest` of the epoch.
 
         Returns:
             What was written. It is durable, and counts once `commit` has made a snapshot of it.
@@ -189,7 +191,7 @@ class Snapshots:
             for tables in _file_tables(rows):
                 files.append(self._write_file(epoch, f"{name}-{len(files)}.arrow", tables, generation))
             stores = {store: stored_columns(definitions[store]) for store, _ in covers}
-            part = SnapshotPart(name, stores, frozenset(covers), tuple(files), generation)
+            part = SnapshotPart(name, stores, frozenset(covers), tuple(files), generation, digest)
             self._objects.put(part_path(self.group, epoch, name), [encode_part(self.group, epoch, part)])
         except LivestateError:
             with contextlib.suppress(LivestateError):
@@ -233,7 +235,12 @@ class Snapshots:
         if there and there[-1] >= commit.epoch:
             return commit.epoch in there
         parts = parts_covering(
-            (part for part in self.parts(commit.epoch) if part.generation == commit.generation), wanted
+            (
+                part
+                for part in self.parts(commit.epoch)
+                if part.generation == commit.generation and part.digest in ("", commit.digest)
+            ),
+            wanted,
         )
         if parts is None:
             return False
@@ -245,6 +252,7 @@ class Snapshots:
             commit.cutoffs,
             parts,
             commit.generation,
+            commit.digest,
         )
         self._objects.create(snapshot_path(self.group, commit.epoch), [encode_snapshot(snapshot)])
         return True

@@ -125,9 +125,10 @@ class Writer:
                 check_clock(_wall_clock(), epochs.storage_time())
             generation = epochs.generation(before.generation if before else 0)
             fence = _next_commit(epochs, before, writer_id, (before.token if before else 0) + 1, generation)
-            if epochs.create(fence):
+            stored = epochs.create(fence)
+            if stored is not None:
                 epochs.collect_of([newest, fence.epoch])
-                return Writer(epochs, fence)
+                return Writer(epochs, stored)
         raise Unavailable(
             f"Other writers keep taking over store group {epochs.group}: make sure that one job writes it, "
             "and try again."
@@ -297,9 +298,10 @@ class Writer:
             written=self._head.written + sum(file.size for file in files if file.slices),
         )
         self._check_clocks(commit)
-        if self._epochs.create(commit):
-            self._head = commit
-            return commit
+        stored = self._epochs.create(commit)
+        if stored is not None:
+            self._head = stored
+            return stored
         return self._resolve_taken_epoch(commit)
 
     def _check_clocks(self, commit: Commit) -> None:
@@ -381,6 +383,7 @@ def _next_commit(
         cutoffs=before.cutoffs if before else {},
         written=before.written if before else 0,
         generation=generation,
+        before=before.digest if before else None,
     )
 
 

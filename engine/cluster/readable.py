@@ -234,6 +234,25 @@ class GroupReading:
         return max(0.0, (now - since) / MICROSECONDS)
 
 
+def _agreed_reports(reports: Mapping[HostName, GroupReport]) -> Mapping[HostName, GroupReport]:
+    """How a group stands on hosts, without the epochs that are not the same on all: one of these hosts has
+    applied what the changelog does not have any more, and will find out.
+    """
+    digests: dict[Epoch, str] = {}
+    disputed = {
+        each.epoch
+        for report in reports.values()
+        for each in report.readable
+        if each.digest and digests.setdefault(each.epoch, each.digest) != each.digest
+    }
+    if not disputed:
+        return reports
+    return {
+        host: replace(report, readable=tuple(each for each in report.readable if each.epoch not in disputed))
+        for host, report in reports.items()
+    }
+
+
 def readings_of(
     needs: Mapping[StoreName, Collection[PartitionId]],
     definitions: Mapping[StoreName, StoreDefinition],
@@ -262,7 +281,9 @@ def readings_of(
                     for partition_set in partition_sets
                     if not set(stores).isdisjoint(partition_set.read)
                 ),
-                {host: report.groups[group] for host, report in reports.items() if group in report.groups},
+                _agreed_reports(
+                    {host: report.groups[group] for host, report in reports.items() if group in report.groups}
+                ),
                 {
                     store: {
                         host: report.stores[store].since

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NewType
 
+from engine.model.distinct_sketch import Sketch
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreName
 
 HostName = NewType("HostName", str)
@@ -25,11 +26,14 @@ class ReadableEpoch:
         epoch: The epoch.
         committed_at: When it was committed, microseconds since 1970 UTC; 0 before the first.
         generation: How many migrations of the group are in effect, and so which shapes its stores have.
+        digest: Digest of its commit: hosts with another one have other rows under its number. Empty where it
+            is not known.
     """
 
     epoch: Epoch
     committed_at: int
     generation: int = 0
+    digest: str = ""
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,21 @@ class GroupReport:
         return self.readable[-1].epoch if self.readable else _BEFORE_FIRST
 
 
+@dataclass(frozen=True, eq=False)
+class ColumnReport:
+    """What the values of a column are like on a host, about: dead rows may count.
+
+    Attributes:
+        low: The smallest value as a number (`engine.model.column_numbers`); None where it is not known.
+        high: The largest value, likewise.
+        sketch: Of its values; None where it is not known.
+    """
+
+    low: float | None
+    high: float | None
+    sketch: Sketch | None
+
+
 @dataclass(frozen=True)
 class StoreReport:
     """What a host holds of a store.
@@ -101,6 +120,9 @@ class StoreReport:
         since: Oldest epoch at which all of these partitions can be read, as far as it is retained: a store
             joins, or a partition is rebuilt, later than others of the group.
         rebuilding: Partitions that the host holds and cannot read yet, ascending.
+        columns: What columns are like, by name; None where a report does not say, as nothing is new.
+
+    Reports that differ only in what columns are like are equal: nothing but plans depends on it.
     """
 
     partitions: tuple[PartitionId, ...]
@@ -110,6 +132,7 @@ class StoreReport:
     stored_rows: int = 0
     since: Epoch = _BEFORE_FIRST
     rebuilding: tuple[PartitionId, ...] = ()
+    columns: Mapping[str, ColumnReport] | None = field(default=None, compare=False)
 
     @cached_property
     def held(self) -> frozenset[PartitionId]:

@@ -9,6 +9,7 @@ from functools import cached_property
 from engine.cluster.readable import GroupReading, Hosts, PartitionSet, partition_sets_of, readings_of
 from engine.cluster.refusals import refuse_partition, refuse_read_point, refuse_route
 from engine.cluster.reports import HostName, HostReport
+from engine.cluster.shared_reading import share_numbers
 from engine.errors import InvalidInput, LivestateError
 from engine.model.read_point import NEWEST, AsOfEpoch, AsOfTimestamp, ReadPoint
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
@@ -73,8 +74,8 @@ def route(
 
     Each group is read at the newest epoch that the read point allows and at which some host has each needed
     partition. Partitions of equal number, of stores with equally many partitions, are read at one host. One
-    host that has everything answers alone, this one if it can; else every partition is read at the first of
-    its hosts that has the epoch.
+    host that has everything answers alone, this one if it can; else the hosts that have the epoch share the
+    partitions (`engine.cluster.shared_reading`).
 
     Args:
         needs: The partitions that the query needs of each store that it reads; none of a store is possible.
@@ -270,21 +271,7 @@ def _host_of_everything(
 
 def _assign_numbers(
     partition_set: PartitionSet, hosts: Hosts, order: Order
-) -> dict[HostName, tuple[PartitionId, ...]]:
-    """The numbers that each host reads, ascending: a number is read at the first host that should answer for
-    it and can.
-    """
+) -> Mapping[HostName, tuple[PartitionId, ...]]:
+    """The numbers that each host reads, ascending."""
     held = {host: partition_set.held[host] for host in hosts if host in partition_set.held}
-    preferred, others = order(partition_set.count), sorted(held)
-    found: dict[HostName, list[PartitionId]] = {host: [] for host in others}
-    nothing = frozenset[PartitionId]()
-    for number in sorted(partition_set.numbers):
-        best = preferred[number]
-        # Nearly always the first one can, and this loop runs for every partition of a store.
-        host = (
-            best[0]
-            if best and number in held.get(best[0], nothing)
-            else next(host for host in (*best, *others) if number in held.get(host, nothing))
-        )
-        found[host].append(number)
-    return {host: tuple(numbers) for host, numbers in found.items() if numbers}
+    return share_numbers(partition_set.numbers, held, order(partition_set.count))

@@ -161,7 +161,8 @@ class Coordinator:
             return self._local.explain(self._request_here(routed))
         text = self._plans.whole_text(query.request).text if len(hosts) == 1 else None
         if text is not None:
-            return whole_lines(query.statement, query.arguments, kept, hosts[0], text)
+            sizes = self._router.sizes(query)
+            return whole_lines(query.statement, query.arguments, kept, hosts[0], text, sizes)
         plan = self._plan(query)
         kept = kept_partitions(plan.runs.bound.references, plan.runs.predicates, query.arguments)
         context = FragmentContext(query.arguments, route, self._cluster.here, query.deadline)
@@ -169,7 +170,7 @@ class Coordinator:
             each.fragment.name: context.shares(each.text, unite_partitions(each.fragment.references, kept))
             for each in plan.fragments
         }
-        return scattered_lines(plan, query.arguments, kept, shares)
+        return scattered_lines(plan, query.arguments, kept, shares, self._router.sizes(query))
 
     def analyze(self, query: DistributedQuery) -> list[str]:
         """Run a statement, and say what that took.

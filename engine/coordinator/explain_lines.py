@@ -15,6 +15,7 @@ from engine.plan.partition_pruning import Partitions
 from engine.plan.plans import wanted_rows
 from engine.plan.query_text import QueryText
 from engine.plan.split.explain_split import explain_split
+from engine.plan.split.sizes import Sizes, wanted_rows_of
 from engine.plan.statement import ReadyStatement
 from engine.plan.values import Arguments
 
@@ -25,6 +26,7 @@ def whole_lines(
     kept: Mapping[str, Collection[PartitionId]],
     host: HostName,
     text: QueryText,
+    sizes: Sizes,
 ) -> list[str]:
     """The lines for a statement that one other host answers.
 
@@ -34,8 +36,13 @@ def whole_lines(
         kept: By scan, the partitions that can matter.
         host: The host.
         text: What travels.
+        sizes: How big stores are.
     """
-    return [f"plan: whole statement on host {host}", *_stores(statement, arguments, kept), f"sql: {text.sql}"]
+    return [
+        f"plan: whole statement on host {host}",
+        *_stores(statement, arguments, kept, sizes),
+        f"sql: {text.sql}",
+    ]
 
 
 def scattered_lines(
@@ -43,6 +50,7 @@ def scattered_lines(
     arguments: Arguments,
     kept: Mapping[str, Collection[PartitionId]],
     shares: Mapping[str, Shares],
+    sizes: Sizes,
 ) -> list[str]:
     """The lines for a statement that several hosts answer.
 
@@ -51,8 +59,13 @@ def scattered_lines(
         arguments: What it is used with.
         kept: By scan, the partitions that can matter.
         shares: By fragment, which hosts run it.
+        sizes: How big stores are.
     """
-    lines = [f"plan: {DISTRIBUTED}", *_stores(plan.runs, arguments, kept), *explain_split(plan.split)]
+    lines = [
+        f"plan: {DISTRIBUTED}",
+        *_stores(plan.runs, arguments, kept, sizes),
+        *explain_split(plan.split),
+    ]
     for fragment in plan.fragments:
         name = fragment.fragment.name
         lines.append(
@@ -68,13 +81,16 @@ def _share(host: HostName, share: Partitions) -> str:
 
 
 def _stores(
-    statement: ReadyStatement, arguments: Arguments, kept: Mapping[str, Collection[PartitionId]]
+    statement: ReadyStatement,
+    arguments: Arguments,
+    kept: Mapping[str, Collection[PartitionId]],
+    sizes: Sizes,
 ) -> list[str]:
     lines: list[str] = []
     for reference, predicate in zip(statement.bound.references, statement.predicates, strict=True):
-        lines += explain_pruned(
-            reference, wanted_rows(predicate, reference, arguments), len(kept[reference.scan])
-        )
+        wanted = wanted_rows(predicate, reference, arguments)
+        rows = wanted_rows_of(reference, wanted, sizes)
+        lines += explain_pruned(reference, wanted, len(kept[reference.scan]), rows)
     return lines
 
 

@@ -25,7 +25,7 @@ class HostThreads:
         self._executors: dict[HostName, ThreadPoolExecutor] = {}
         self._is_closed = False
 
-    def of(self, host: HostName) -> Executor:
+    def executor(self, host: HostName) -> Executor:
         """The threads that wait for a host.
 
         Raises:

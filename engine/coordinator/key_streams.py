@@ -21,24 +21,20 @@ from engine.errors import InvalidInput, LimitExceeded, NotFound, Unsupported
 from engine.exec.read_metadata import age_seconds
 from engine.model.read_point import NEWEST, ReadPoint
 from engine.model.schema import Epoch, GroupName, StoreDefinition, StoreName
+from engine.model.sql_types import quote_identifier
 from engine.plan.statement import ReadyStatement, make_ready
 from engine.plan.values import Arguments
-from engine.scan import BuildingError, StoreSource, StoreView
+from engine.scan import FOUND_COLUMN, BuildingError, KeyedRows, StoreSource, StoreView
 from engine.sql.literals import LIST_PREFIX, LiftedText, LiteralList
 from engine.sql.text import SourceText
 from engine.sql.versions import is_versioned
 from engine.statements.request import Request
 from engine.statements.statement_cache import ReadyText
 
-FOUND_COLUMN = "__found"
-"""First column of an answer: whether the key has a row. No column of a store begins like this."""
-FEW_KEYS = 256
-"""Up to so many keys are found faster as rows of their own than together."""
 MAX_ANSWER_BYTES = 256 << 20
 """Arrow bytes of the rows that answer one batch of keys."""
 _Name = TypeVar("_Name", bound=str)
 _KEYS = f"{LIST_PREFIX}keys"
-_TRUE, _FALSE = (pa.array([flag]) for flag in (True, False))
 
 
 @dataclass(frozen=True)
@@ -106,9 +102,10 @@ class KeyColumns:
     @cached_property
     def statement(self) -> ReadyStatement:
         """The question as SQL, with the keys as a list."""
-        key, columns = (", ".join(map(_quoted, names)) for names in (self.definition.key, self.read))
+        key, columns = (", ".join(map(quote_identifier, names)) for names in (self.definition.key, self.read))
         listed = "col0" if len(self.definition.key) == 1 else "*"
-        text = f'SELECT {columns} FROM {_quoted(self.name)} WHERE ({key}) IN (SELECT {listed} FROM "{_KEYS}")'
+        store = quote_identifier(self.name)
+        text = f'SELECT {columns} FROM {store} WHERE ({key}) IN (SELECT {listed} FROM "{_KEYS}")'
         keys = LiteralList(_KEYS, self.list_of(self.key_schema.empty_table().to_batches()))
         return make_ready(LiftedText(SourceText(text, text), (keys,)), "duckdb", {self.name: self.definition})
 
@@ -124,42 +121,11 @@ class KeyColumns:
     def missing_row(self) -> pa.RecordBatch:
         """The answer for a key that has no row."""
         return pa.RecordBatch.from_arrays(
-            [_FALSE, *(pa.nulls(1, field.type) for field in self.row_schema)], schema=self.schema
+            [pa.array([False]), *(pa.nulls(1, field.type) for field in self.row_schema)], schema=self.schema
         )
 
-    def answer_of_row(self, row: pa.Table | None) -> pa.RecordBatch:
-        """The answer for one key.
-
-        Args:
-            row: Its row, of `row_schema`; None where it has none.
-        """
-        if row is None:
-            return self.missing_row
-        (found,) = row.to_batches()
-        return pa.RecordBatch.from_arrays([_TRUE, *found.columns], schema=self.schema)
-
-    @cached_property
-    def _no_values(self) -> pa.RecordBatch:
-        """In place of the row that a key lacks."""
-        return pa.RecordBatch.from_arrays(self.missing_row.columns[1:], schema=self.row_schema)
-
-    def answer_of_parts(self, rows: Sequence[pa.RecordBatch | None]) -> pa.RecordBatch:
-        """The answer for a few keys.
-
-        Args:
-            rows: The row of each, of `row_schema`; None where it has none.
-
-        Raises:
-            LimitExceeded: It is larger than an answer may be.
-        """
-        together = pa.concat_batches([self._no_values if row is None else row for row in rows])
-        if together.nbytes > MAX_ANSWER_BYTES:
-            raise _too_large(len(rows))
-        is_found = pa.array([row is not None for row in rows])
-        return pa.RecordBatch.from_arrays([is_found, *together.columns], schema=self.schema)
-
-    def answer_of_rows(self, keys: pa.RecordBatch, found: pa.Table) -> pa.RecordBatch:
-        """The answer for many keys.
+    def answer_of_statement(self, keys: pa.RecordBatch, found: pa.Table) -> pa.RecordBatch:
+        """The answer for keys from the answer to `statement`.
 
         Args:
             keys: The keys.
@@ -168,24 +134,50 @@ class KeyColumns:
         Raises:
             LimitExceeded: It is larger than an answer may be.
         """
-        if found.nbytes > MAX_ANSWER_BYTES:
-            raise _too_large(keys.num_rows)
         found = found.combine_chunks()
-        key = range(len(self.definition.key))
-        places = _places_of_keys(keys.columns, [_array_of(found.column(place)) for place in key])
-        index = self.read.index
-        rows = [_array_of(found.column(index(name))).take(places) for name in self.columns]
-        return pa.RecordBatch.from_arrays([places.is_valid(), *rows], schema=self.schema)
+        arrays = {name: _array_of(found.column(place)) for place, name in enumerate(self.read)}
+        places = _places_of_keys(keys.columns, [arrays[name] for name in self.definition.key])
+        rows = pa.RecordBatch.from_arrays([arrays[name] for name in self.columns], schema=self.row_schema)
+        return self.answer_of_rows(KeyedRows(rows, places))
+
+    def answer_of_rows(self, found: KeyedRows) -> pa.RecordBatch:
+        """The answer for keys.
+
+        Args:
+            found: Their rows, of `row_schema`.
+
+        Raises:
+            LimitExceeded: It is larger than an answer may be.
+        """
+        rows, places = found.rows, found.places
+        nbytes = rows.nbytes
+        if nbytes * len(places) <= MAX_ANSWER_BYTES:
+            values = rows.take(places)
+        elif nbytes > MAX_ANSWER_BYTES:
+            raise _too_large(len(places))
+        else:
+            values = _take_in_parts(rows, places, MAX_ANSWER_BYTES // nbytes)
+        return pa.RecordBatch.from_arrays([places.is_valid(), *values.columns], schema=self.schema)
+
+
+def _take_in_parts(rows: pa.RecordBatch, places: pa.Array, most: int) -> pa.RecordBatch:
+    """Rows by their places, so many at a time: a row that many keys share is counted before it is copied for
+    all of them.
+    """
+    parts: list[pa.RecordBatch] = []
+    nbytes = 0
+    for start in range(0, len(places), most):
+        parts.append(rows.take(places.slice(start, most)))
+        nbytes += parts[-1].nbytes
+        if nbytes > MAX_ANSWER_BYTES:
+            raise _too_large(len(places))
+    return pa.concat_batches(parts)
 
 
 def _too_large(keys: int) -> LimitExceeded:
     return LimitExceeded(
         f"The rows of {keys} keys take more than {MAX_ANSWER_BYTES >> 20} MiB: send fewer keys in a message."
     )
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _array_of(column: pa.ChunkedArray) -> pa.Array:
@@ -227,14 +219,14 @@ def key_columns(
         InvalidInput: There are no columns, or one is there twice.
         Unsupported: The store keeps versions.
     """
-    name = _named(store, tables)
+    name = find_name(store, tables)
     if name is None:
         raise NotFound(f"There is no store {store[:100]!r}.")
     definition = tables[name]
     if is_versioned(definition):
         raise Unsupported(f"Store {name} is versioned, so a key of it means many rows: ask for them in SQL.")
     stored = definition.schema.names
-    found = [*stored] if columns is None else [_named(column, stored) for column in columns]
+    found = [*stored] if columns is None else [find_name(column, stored) for column in columns]
     known = tuple(column for column in found if column is not None)
     if columns is not None and len(known) < len(columns):
         missing = next(column for column, match in zip(columns, found, strict=True) if match is None)
@@ -244,7 +236,7 @@ def key_columns(
     return KeyColumns(name, definition, known)
 
 
-def _named(text: str, names: Collection[_Name]) -> _Name | None:
+def find_name(text: str, names: Collection[_Name]) -> _Name | None:
     """The name that a text means: the one that is written alike, or else the only one that differs in upper
     and lower case alone.
     """
@@ -367,18 +359,14 @@ class KeyStream:
         query = DistributedQuery(request, self._source.definitions())
         with self._coordinator.answer(query).result as result:
             found, metadata = result.read_all(), result.metadata
-        return KeyAnswer(columns.answer_of_rows(keys, found), metadata.epochs, metadata.age_seconds)
+        return KeyAnswer(columns.answer_of_statement(keys, found), metadata.epochs, metadata.age_seconds)
 
 
 def _rows_of_keys(view: StoreView, columns: KeyColumns, keys: pa.RecordBatch) -> pa.RecordBatch:
     if keys.num_rows == 1 and columns.has_plain_key:
-        key = keys.column(0)[0].as_py()
-        return columns.answer_of_row(view.row(key, columns.places, columns.row_schema))
-    if keys.num_rows <= FEW_KEYS:
-        rows = view.rows_by_key(keys, columns.places, columns.row_schema)
-        if rows is not None:
-            return columns.answer_of_parts(rows)
-    return columns.answer_of_rows(keys, view.lookup(columns.read, keys))
+        row = view.found_row(keys.column(0)[0].as_py(), columns.places, columns.row_schema)
+        return columns.missing_row if row is None else row
+    return columns.answer_of_rows(view.keyed_rows(keys, columns.places, columns.row_schema))
 
 
 def _means_the_same(one: KeyColumns, other: KeyColumns) -> bool:

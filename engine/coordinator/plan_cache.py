@@ -22,8 +22,11 @@ from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.logical.trees import PART_PREFIX
 from engine.plan.plans import CountPlan, RowsPlan
 from engine.plan.query_text import QueryText, ReadColumn, fragment_text, merge_text, text_over_scans
+from engine.plan.split.gather_stores import RULE as GATHER
 from engine.plan.split.gather_stores import gather
+from engine.plan.split.gather_subtrees import gather_subtrees
 from engine.plan.split.nodes import Fragment, SplitPlan
+from engine.plan.split.planner import NotPlannedError
 from engine.plan.split.sizes import Sizes
 from engine.plan.split.split import split
 from engine.plan.split.streamed_merges import is_read_once
@@ -153,6 +156,8 @@ class PlanCache:
         if isinstance(plan, CountPlan) or (isinstance(plan, RowsPlan) and plan.takes_any_rows):
             return _one_store_plan(request.statement, bindable)
         logical = bindable.statement.logical
+        if logical is None:
+            return self._plan_subtrees(request, bindable, sizes)
         try:
             return self._make_ready(request, bindable, split(logical, sizes))
         except PLAN_REFUSALS as error:
@@ -160,6 +165,19 @@ class PlanCache:
         try:
             pieces = split(logical, sizes, PIECE_RULES)
             return self._make_ready(request, bindable, pieces, Fallback.GATHER_PIECES)
+        except PLAN_REFUSALS as error:
+            log_fallback(Fallback.GATHER_ALL, error)
+        return self.gather_plan(request)
+
+    def _plan_subtrees(self, request: Request, bindable: BindableStatement, sizes: Sizes) -> ReadyPlan:
+        """The plan of a statement that has no logical plan."""
+        statement = bindable.statement
+        try:
+            plan = gather_subtrees(statement.bound, statement.predicates, sizes)
+            is_whole = all(fragment.rule == GATHER for fragment in plan.fragments)
+            taken = Fallback.GATHER_ALL if is_whole else Fallback.GATHER_SUBTREES
+            log_fallback(taken, NotPlannedError("; ".join(plan.gathered) or "Not all of it is split."))
+            return self._make_ready(request, bindable, plan, taken)
         except PLAN_REFUSALS as error:
             log_fallback(Fallback.GATHER_ALL, error)
         return self.gather_plan(request)
@@ -198,6 +216,8 @@ class PlanCache:
             plan = gather(bindable.statement.bound, bindable.statement.predicates)
             return self._make_ready(request, bindable, plan, Fallback.GATHER_ALL)
         except NotBoundError as error:
+            # Plain rows of a store need no engine where they have their columns: only now it is asked.
+            self._local.bind_on_engine(request)
             raise Defect(
                 f"The statement is right, and the engine refuses it over gathered rows ({error}); please "
                 "report the statement."

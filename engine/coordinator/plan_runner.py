@@ -29,6 +29,7 @@ from engine.duckdb.engine_errors import BindingError
 from engine.duckdb.results import slice_batches
 from engine.errors import Defect
 from engine.exec.engine_query import python_values
+from engine.exec.local_executor import refusal
 from engine.exec.query_options import QueryOptions
 from engine.exec.query_result import QueryResult
 from engine.plan.partition_pruning import kept_partitions, unite_partitions
@@ -187,8 +188,13 @@ class PlanRunner:
         try:
             return self._engine.run(merge.sql, tables, values, query.deadline)
         except BindingError as error:
+            # Where rows make the columns, nothing has said before that the statement is right.
             raise RefusedError(
-                Defect(f"The engine refuses the merge of a statement ({error}); please report the statement.")
+                refusal(query.request.ready, error)
+                if plan.schema is None
+                else Defect(
+                    f"The engine refuses the merge of a statement ({error}); please report the statement."
+                )
             ) from error
 
     def _tables_of_merge(

@@ -21,6 +21,7 @@ from engine.errors import Unavailable
 from engine.exec.requests import Requests
 from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.partition_pruning import Kept, Partitions, all_partitions, kept_partitions, unite_partitions
+from engine.plan.split.selectivity import column_shares
 from engine.plan.split.sizes import Sizes
 from engine.scan import StoreSource
 from engine.statements.shapes import Generations, Shapes
@@ -104,8 +105,20 @@ class Router:
         raise too_many_migrations()
 
     def sizes(self, query: DistributedQuery) -> Sizes:
-        """How big the stores of a statement are, as `Routes.sizes`."""
-        return self._routes.sizes(query.statement.bound.stores, query.definitions)
+        """How big the stores of a statement are, as `Routes.sizes`, and what it wants of them; nothing is
+        weighed where it reads one store once.
+        """
+        statement = query.statement
+        references = statement.bound.references
+        sizes = self._routes.sizes(statement.bound.stores, query.definitions)
+        if len(references) < 2:
+            return sizes
+        columns = [
+            size.by_column if (size := sizes.by_store.get(reference.definition.name)) is not None else {}
+            for reference in references
+        ]
+        shares = column_shares(references, statement.predicates, query.arguments, columns)
+        return replace(sizes, shares=shares) if shares else sizes
 
     def find_other(
         self, routed: RoutedQuery, failed: Collection[HostName], failure: HostFailedError

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import is_
 from typing import TypeVar
 
-from engine.cluster.reports import HostName, HostReport
+from engine.cluster.reports import HostName, HostReport, StoreReport
 from engine.cluster.routing import NoRoute, Route, route
 from engine.coordinator.deployment_hosts import DeploymentHosts
 from engine.duckdb.deadline import POLL_SECONDS, Deadline
+from engine.model.distinct_sketch import distinct_values, unite_sketches
 from engine.model.read_point import NEWEST, ReadPoint
 from engine.model.schema import GroupName, PartitionId, StoreDefinition, StoreName
 from engine.plan.partition_pruning import Partitions
+from engine.plan.split.selectivity import ColumnSize
 from engine.plan.split.sizes import Sizes, StoreSize
 
 LONGEST_WAIT_SECONDS = 1.0
@@ -36,7 +38,7 @@ class _KnownReports:
         reports: The reports.
         definitions: The stores.
         routes: Routes to the newest epochs, by their needs.
-        sizes: Sizes of stores.
+        sizes: Sizes of stores, rounded.
     """
 
     reports: Reports
@@ -195,6 +197,31 @@ class Routes:
         )
 
 
+def _column_sizes(
+    definition: StoreDefinition, held: Sequence[StoreReport], rows: int
+) -> Iterator[tuple[str, ColumnSize]]:
+    """What hosts together say of a store's columns, as far as all of them that have rows say it."""
+    told = [report.columns for report in held if report.rows]
+    if not told:
+        return
+    for name in definition.schema.names:
+        found = [columns[name] for columns in told if columns is not None and name in columns]
+        if len(found) == len(told):
+            lows = [each.low for each in found if each.low is not None]
+            highs = [each.high for each in found if each.high is not None]
+            sketches = [each.sketch for each in found if each.sketch is not None]
+            is_key = definition.key == (name,)
+            distinct = distinct_values(unite_sketches(sketches)) if len(sketches) == len(found) else None
+            yield (
+                name,
+                ColumnSize(
+                    rows if is_key else distinct,
+                    min(lows) if len(lows) == len(found) else None,
+                    max(highs) if len(highs) == len(found) else None,
+                ),
+            )
+
+
 def _size_of(definition: StoreDefinition, reports: Reports) -> StoreSize | None:
     """Size of a whole store, from what hosts say of their parts of it; replicas count once. None if no host
     says anything.
@@ -203,6 +230,6 @@ def _size_of(definition: StoreDefinition, reports: Reports) -> StoreSize | None:
     copies = sum(len(each.partitions) for each in held) / definition.partitions
     if not copies:
         return None
-    return StoreSize(
-        round(sum(each.rows for each in held) / copies), round(sum(each.bytes for each in held) / copies)
-    ).round_up()
+    rows = round(sum(each.rows for each in held) / copies)
+    size = round(sum(each.bytes for each in held) / copies)
+    return StoreSize(rows, size, tuple(_column_sizes(definition, held, rows))).round_up()

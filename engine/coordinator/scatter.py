@@ -350,7 +350,7 @@ def _submit(
             runs.end(error)
 
     try:
-        threads.of(host).submit(call, *args, **kwargs).add_done_callback(end_on_failure)
+        threads.executor(host).submit(call, *args, **kwargs).add_done_callback(end_on_failure)
     except RuntimeError as error:
         # The threads take nothing any more, because the host is stopping.
         raise stopping_error() from error

@@ -76,10 +76,10 @@ class ArgumentMaker:
         if not statement.computed:
             return Arguments(parameters, lists)
         return Arguments(
-            parameters, lists, self._computed(statement.computed[:MOST_COMPUTED], parameters, deadline)
+            parameters, lists, self._compute(statement.computed[:MOST_COMPUTED], parameters, deadline)
         )
 
-    def _computed(
+    def _compute(
         self, operands: tuple[Computed, ...], parameters: tuple[pa.Scalar, ...], deadline: Deadline
     ) -> Mapping[str, pa.Scalar]:
         found: dict[str, pa.Scalar] = {}

@@ -24,6 +24,7 @@ from engine.duckdb.engine import (
 )
 from engine.duckdb.engine_errors import NotBoundError
 from engine.errors import InvalidInput, LivestateError
+from engine.exec.joined_keys import narrow_by_joins
 from engine.model.schema import StoreName
 from engine.model.sql_types import sql_type
 from engine.plan.explain import ReadExplained
@@ -104,9 +105,16 @@ def reads_of(
         The reads, in the order of the references.
     """
     found = []
-    for reference, predicate in zip(statement.bound.references, statement.predicates, strict=True):
-        needed = wanted_rows(predicate, reference, arguments)
-        view = views[reference.definition.name]
+    references = statement.bound.references
+    wanted: Mapping[str, RowFilter] = {
+        reference.scan: wanted_rows(predicate, reference, arguments)
+        for reference, predicate in zip(references, statement.predicates, strict=True)
+    }
+    if statement.key_joins:
+        by_scan = {reference.scan: views[reference.definition.name] for reference in references}
+        wanted = narrow_by_joins(wanted, by_scan, statement.key_joins)
+    for reference in references:
+        needed, view = wanted[reference.scan], views[reference.definition.name]
         scan = None if _asks_for_whole_keys(reference, needed) else view.scan(reference.columns, needed)
         found.append(
             Read(ReadExplained(reference, needed, None if scan is None else scan.statistics), view, scan)

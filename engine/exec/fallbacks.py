@@ -7,6 +7,8 @@ Each rung gives the same rows as the one above, and asks less of planning:
     fragments, by all rules of splitting
       ↓ GATHER_PIECES   no rule proves a plan, or the engine refuses its texts
     fragments for the pieces of FROM clauses, the rest here
+      ↓ GATHER_SUBTREES the statement has no logical plan
+    fragments for those of its queries that have one, rows of the other stores here
       ↓ GATHER_ALL      that is refused, too; or a host refuses rows
     rows of every store here, and the statement over them as it stands
 
@@ -16,10 +18,11 @@ On the engine of one host there is a rung of its own, for statements and fragmen
       ↓ ALL_COLUMNS     the engine refuses the text
     all columns, the text as it was written
 
-Before anything runs, rungs cost only planning, and are taken one by one; a plan is kept with the rungs that
-led to it. When a host refuses a fragment, rows were read in vain, so that the last rung comes at once, and
-the same statement with the same parameters begins there the next time. The error at the end of the ladder is
-that of its last rung, and on the engine that about the text as written.
+Before anything runs, rungs cost only planning, and are taken one by one, but for those that need a logical
+plan where there is none; a plan is kept with the rungs that led to it. When a host refuses a fragment, rows
+were read in vain, so that the last rung comes at once, and the same statement with the same parameters begins
+there the next time. The error at the end of the ladder is that of its last rung, and on the engine that about
+the text as written.
 """
 
 from __future__ import annotations
@@ -48,6 +51,7 @@ class Fallback(StrEnum):
     ALL_COLUMNS = "all columns"
     SPLIT = "split"
     GATHER_PIECES = "gather pieces"
+    GATHER_SUBTREES = "gather subtrees"
     GATHER_ALL = "gather all"
 
 

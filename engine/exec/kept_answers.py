@@ -105,13 +105,14 @@ def question_of(request: Request) -> Question | None:
     if (
         not isinstance(statement.plan, EnginePlan)
         or bound.statement_class is not StatementClass.QUERY
-        or not bound.references
         or len(ready.text) > MAX_CACHED_LENGTH
         # A value that the client has not given is the statement's own, such as its time.
         or len(request.arguments.parameters) != len(bound.parameters)
     ):
         return None
-    found = plain_question(ready.text, request.dialect, request.given)
+    # Values that were taken out of a text stand in what was written.
+    values = None if isinstance(request.given, tuple) else request.given
+    found = plain_question(request.written or ready.text, request.dialect, values)
     if request.read_point == NEWEST and ready.moments == NO_MOMENTS:
         return found
     return found._replace(apart=(str(request.read_point), str(ready.moments)))

@@ -172,6 +172,28 @@ def _live(rows: Rows) -> Rows:
     return rows.drop_columns([LIVE_COLUMN]).filter(live)
 
 
+def join_by_key(
+    rows: pa.Table, column: str, view: StoreView, columns: Sequence[str]
+) -> tuple[pa.Table, pa.Table]:
+    """Rows with the rows of another store whose key they have.
+
+    Args:
+        rows: The rows, few of them.
+        column: The column with the key.
+        view: The other store, whose key is one column of the same type.
+        columns: Columns to read of it, each once.
+
+    Returns:
+        Those of the rows that have a partner, and for each its partner: the key and the columns.
+    """
+    (key,) = view.definition.key
+    wanted = rows.column(column).drop_null().unique()
+    points = pa.RecordBatch.from_arrays([wanted], names=[key])
+    found = view.lookup(tuple(dict.fromkeys((key, *columns))), points)
+    partners = pc.index_in(rows.column(column), value_set=found.column(key).combine_chunks(), skip_nulls=True)
+    return rows.filter(partners.is_valid()), found.take(partners.drop_null())
+
+
 def summarize(rows: pa.Table, summaries: Sequence[SummaryColumn]) -> list[pa.Array]:
     """Aggregates of rows.
 

@@ -22,7 +22,7 @@ from engine.exec.fallbacks import (
     log_fallback,
     read_all_columns,
 )
-from engine.exec.kernels import live_rows, lookup_rows, summarize
+from engine.exec.kernels import join_by_key, live_rows, lookup_rows, summarize
 from engine.exec.query_result import QueryResult
 from engine.exec.read_metadata import EpochsRead, epochs_of, lookup_metadata, metadata_of
 from engine.exec.row_selections import can_select, select_rows
@@ -33,6 +33,8 @@ from engine.plan.key_lookup import KeyLookup
 from engine.plan.plans import (
     CountPlan,
     EnginePlan,
+    RowJoinPlan,
+    RowSelection,
     RowsPlan,
     SummaryPlan,
     lookup_points,
@@ -45,6 +47,9 @@ from engine.sql.read_columns import has_columns_of_rows
 from engine.statements.pin import Pin, Views, check_shapes
 from engine.statements.request import REFUSED_LIMIT, Request, limit_of
 from engine.statements.statement_cache import ReadyText
+
+MOST_JOINED_ROWS = 1000
+"""With more rows to look up partners for, the engine is faster."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +104,8 @@ class LocalExecutor:
                 return self.lookup(request) or self._selection(request) or self._engine_query(request)
             case SummaryPlan() as plan:
                 return self._summary(request, plan) or self._engine_query(request)
+            case RowJoinPlan() as plan:
+                return self._row_join(request, plan) or self._engine_query(request)
             case _:
                 return self._engine_query(request)
 
@@ -245,6 +252,34 @@ class LocalExecutor:
             metadata = metadata_of("summary", views, found.statistics, request.seconds(**steps))
         return QueryResult(schema, metadata, iter((pa.record_batch(arrays, schema=schema),)))
 
+    def _row_join(self, request: Request, plan: RowJoinPlan) -> QueryResult | None:
+        """Answer by rows that are looked up, and the rows that have their key; None where the engine has to,
+        or is faster.
+        """
+        join = plan.join
+        names = request.statement.names or join.names
+        selection = _joined_selection(request, plan)
+        if selection is None or len(names) != len(join.outputs):
+            return None
+        planned = time.perf_counter()
+        with self._views(request) as views:
+            found = select_rows(views[join.one.definition.name], selection, None, None)
+            if found is None:
+                return None
+            others = dict.fromkeys(output.column for output in join.outputs if output.is_other)
+            view = views[join.other.definition.name]
+            rows, partners = join_by_key(found.rows, join.column, view, tuple(others))
+            arrays = [
+                (partners if output.is_other else rows).column(output.column) for output in join.outputs
+            ]
+            schema = pa.schema(
+                [pa.field(name, array.type) for name, array in zip(names, arrays, strict=True)]
+            )
+            table = pa.Table.from_arrays(arrays, schema=schema).combine_chunks()
+            steps = {"plan": planned - request.started, "read": time.perf_counter() - planned}
+            metadata = metadata_of("rows", views, found.statistics, request.seconds(**steps))
+        return QueryResult(schema, metadata, slice_batches(iter(table.to_batches()), self._batch_bytes))
+
     def _engine_query(self, request: Request) -> QueryResult:
         # Lookups end sooner than a question to the caller is answered: Flight's takes 0.1 ms.
         request.deadline.check()
@@ -272,7 +307,7 @@ class LocalExecutor:
             try:
                 running = run(self._engine, statement, arguments, views, request.deadline)
             except BindingError:
-                raise _refusal(request.ready, error) from error
+                raise refusal(request.ready, error) from error
             log_fallback(Fallback.ALL_COLUMNS, error)
             return running, (Fallback.ALL_COLUMNS,)
 
@@ -291,20 +326,35 @@ class LocalExecutor:
         statement = request.statement
         if statement.plan is not None and not isinstance(statement.plan, EnginePlan):
             return BindableStatement(statement, outputs_of_stored(statement.plan.schema))
+        return self.bind_on_engine(request)
+
+    def bind_on_engine(self, request: Request) -> BindableStatement:
+        """Find a query's columns as the engine does, though there may be no need of the engine.
+
+        Args:
+            request: As in `bind`.
+
+        Returns:
+            As `bind`.
+
+        Raises:
+            LivestateError: The engine refuses it, as kind and message say.
+        """
+        statement = request.statement
         types = request.types or argument_types(statement.bound)
         try:
             return self._bind_with_types(request, types)
         except BindingError as error:
             kinds: tuple[pa.DataType | None, ...] = tuple(slot.type for slot in statement.bound.parameters)
             if request.types or None not in kinds:
-                raise _refusal(request.ready, error) from error
+                raise refusal(request.ready, error) from error
             if statement.bound.reads_time:
                 kinds = (*kinds, TIME_TYPE)
         # Where no place suggests a type, the engine may find one that fits, which the default did not.
         try:
             return self._bind_with_types(request, kinds)
         except BindingError as error:
-            raise _refusal(request.ready, error) from error
+            raise refusal(request.ready, error) from error
 
     def _bind_with_types(self, request: Request, types: tuple[pa.DataType | None, ...]) -> BindableStatement:
         """A query with types of its parameters, with the fall-backs of `_start`."""
@@ -355,6 +405,8 @@ def _plan_name(request: Request, views: Views) -> str:
         read = views[plan.rows.reference.definition.name]
         is_small = rows is not None and can_select(read, rows, None, is_bounded=False)
         return "summary" if is_small else "engine"
+    if isinstance(plan, RowJoinPlan):
+        return "engine" if _joined_selection(request, plan) is None else "rows"
     if not isinstance(plan, RowsPlan):
         return "engine"
     counts = [limit_of(plan.limit, arguments), limit_of(plan.offset, arguments)]
@@ -374,6 +426,18 @@ def _plan_name(request: Request, views: Views) -> str:
     )
 
 
+def _joined_selection(request: Request, plan: RowJoinPlan) -> RowSelection | None:
+    """The rows for which partners are looked up; None where they are not found by whole keys, or are many."""
+    selection = row_selection(plan.rows, request.arguments)
+    points = None if selection is None else selection.wanted.points
+    is_small = (
+        points is not None
+        and points.num_columns == len(plan.join.one.definition.key)
+        and points.num_rows <= MOST_JOINED_ROWS
+    )
+    return selection if is_small else None
+
+
 def _check_time(batches: Iterator[pa.RecordBatch], deadline: Deadline) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         deadline.check()
@@ -387,11 +451,17 @@ def _read_all_columns(request: Request, error: BindingError) -> ReadyStatement:
     try:
         statement = read_all_columns(request.ready, request.dialect).statement
     except TEXT_REFUSALS as cause:
-        raise _refusal(request.ready, error) from cause
+        raise refusal(request.ready, error) from cause
     return replace(statement, names=request.statement.names)
 
 
-def _refusal(ready: ReadyText, error: BindingError) -> LivestateError:
+def refusal(ready: ReadyText, error: BindingError) -> LivestateError:
+    """What is wrong with a statement that the engine refuses as it stands.
+
+    Args:
+        ready: The statement.
+        error: What the engine says.
+    """
     return diagnose(
         ready.statement.bound, error.failure.message, error.failure.name, error.near, error.failure.subtype
     )

@@ -17,7 +17,7 @@ from engine.exec.argument_maker import ArgumentMaker
 from engine.exec.local_executor import LocalExecutor
 from engine.model.read_point import ReadPoint
 from engine.model.schema import GroupName
-from engine.plan.arguments import parameter_values
+from engine.plan.arguments import Given, parameter_values
 from engine.plan.values import Arguments
 from engine.sql.parse import StatementClass
 from engine.statements.request import Request
@@ -48,20 +48,22 @@ class Requests:
         self,
         text: str,
         dialect: str,
-        parameters: pa.RecordBatch | None,
+        parameters: Given,
         read_point: ReadPoint,
         deadline: Deadline,
         expected_shapes: ExpectedShapes | None,
+        written: str | None = None,
     ) -> Request:
         """A statement to run.
 
         Args:
-            text: What a client wrote.
+            text: The text.
             dialect: Its dialect.
-            parameters: One row with a column a parameter; None for no parameters.
+            parameters: The values of its parameters.
             read_point: Which epochs its session may read.
             deadline: When it must end.
             expected_shapes: What its names meant when the client was told its columns; None where it was not.
+            written: What the client wrote, where values were taken out of it; None where that is the text.
 
         Returns:
             The statement: with what its names mean now, or where its columns are others so, with what they
@@ -83,6 +85,7 @@ class Requests:
             resolved,
             given=parameters,
             has_expected_shapes=expected_shapes is not None,
+            written=written,
         )
         return request if expected_shapes is None else self.keep_expected_shapes(request, expected_shapes)
 

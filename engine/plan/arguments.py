@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -65,12 +65,18 @@ def _suggested_type(arrow_type: pa.DataType | None) -> pa.DataType:
     return pa.float64() if pa.types.is_floating(arrow_type) else arrow_type
 
 
-def parameter_values(slots: Sequence[ParameterSlot], given: pa.RecordBatch | None) -> tuple[pa.Scalar, ...]:
+Given: TypeAlias = pa.RecordBatch | tuple[pa.Scalar, ...] | None
+"""Values for parameters: one row with a column each, or the values in the order of the parameters; None for
+nothing.
+"""
+
+
+def parameter_values(slots: Sequence[ParameterSlot], given: Given) -> tuple[pa.Scalar, ...]:
     """Check and convert the values given for a statement's parameters.
 
     Args:
         slots: The parameters.
-        given: One row; columns by name if all parameters are named and found so, by place otherwise.
+        given: The values; columns by name if all parameters are named and found so, by place otherwise.
 
     Returns:
         A scalar of a canonical type for each parameter.
@@ -78,11 +84,13 @@ def parameter_values(slots: Sequence[ParameterSlot], given: pa.RecordBatch | Non
     Raises:
         InvalidInput: There are too few, too many, or one of the wrong type; the message names it.
     """
-    count = 0 if given is None else given.num_columns
+    count = 0 if given is None else len(given) if isinstance(given, tuple) else given.num_columns
     if count != len(slots):
         raise InvalidInput(f"The statement has {len(slots)} parameters, and {count} values were given.")
     if given is None or not slots:
         return ()
+    if isinstance(given, tuple):
+        return tuple(_value(slot, value) for slot, value in zip(slots, given, strict=True))
     if given.num_rows != 1:
         raise InvalidInput(f"Parameters must be one row of values, not {given.num_rows}.")
     by_name = (

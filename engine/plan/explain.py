@@ -51,13 +51,16 @@ def explain(kind: str, reads: Sequence[ReadExplained], sql: str | None) -> list[
     return lines
 
 
-def explain_pruned(reference: StoreReference, wanted: RowFilter, partitions: int) -> list[str]:
+def explain_pruned(
+    reference: StoreReference, wanted: RowFilter, partitions: int, rows: int | None = None
+) -> list[str]:
     """The lines of EXPLAIN for a reference whose partitions are on several hosts.
 
     Args:
         reference: The reference.
         wanted: Which rows can matter.
         partitions: How many partitions can have such rows.
+        rows: About how many such rows there are; None where that is not known.
 
     Returns:
         Lines without line ends.
@@ -65,6 +68,7 @@ def explain_pruned(reference: StoreReference, wanted: RowFilter, partitions: int
     return [
         *_reference(reference, wanted),
         f"  reads: {partitions} of {reference.definition.partitions} partitions",
+        *([] if rows is None else [f"  estimated rows: {rows}"]),
     ]
 
 

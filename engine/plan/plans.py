@@ -29,6 +29,7 @@ from engine.plan.predicates import (
     operand_of,
     predicate_of,
 )
+from engine.plan.row_joins import RowJoin, row_join
 from engine.plan.row_tests import AllTests, NullTest, RowTest, RowTests, columns_of, count_tests, null_test
 from engine.plan.values import Arguments, Constant, Parameter
 from engine.scan import KeyRange, RowFilter
@@ -194,6 +195,20 @@ class SummaryPlan(EnginePlan):
     summaries: tuple[SummaryColumn, ...]
 
 
+@dataclass(frozen=True)
+class RowJoinPlan(EnginePlan):
+    """A few rows of one store, with the rows of another one whose key they have. For more rows, and over
+    several hosts, it is an `EnginePlan` like any other.
+
+    Attributes:
+        rows: The rows of the first store.
+        join: The join.
+    """
+
+    rows: RowsPlan
+    join: RowJoin
+
+
 Plan = RowsPlan | CountPlan | EnginePlan
 
 
@@ -207,7 +222,13 @@ def plan(bound: BoundStatement) -> Plan:
         The plan. `RowsPlan` may still need the engine: its predicate must turn out to be points (see
         `wanted_rows`).
     """
-    return _count_plan(bound) or _rows_plan(bound) or _summary_plan(bound) or _engine_plan(bound)
+    return (
+        _count_plan(bound)
+        or _rows_plan(bound)
+        or _summary_plan(bound)
+        or _row_join_plan(bound)
+        or _engine_plan(bound)
+    )
 
 
 def _engine_plan(bound: BoundStatement) -> EnginePlan:
@@ -393,6 +414,19 @@ def _summary_plan(bound: BoundStatement) -> SummaryPlan | None:
     return SummaryPlan(bound, conditions(bound, None), None, rows, summaries)
 
 
+def _row_join_plan(bound: BoundStatement) -> RowJoinPlan | None:
+    """A join that looks keys up, where the rows of the first store are found without the engine."""
+    join = row_join(bound)
+    where = None if join is None else _where(join.condition, join.one, bound.list_schemas)
+    if join is None or where is None:
+        return None
+    columns = dict.fromkeys((*(output.column for output in join.outputs if not output.is_other), join.column))
+    outputs = tuple(Output(column, column) for column in columns)
+    rows = RowsPlan(join.one, outputs, where[0], None, None, where[1])
+    engine = _engine_plan(bound)
+    return RowJoinPlan(engine.bound, engine.predicates, engine.logical, rows, join)
+
+
 def _summary(expression: exp.Expr, reference: StoreReference) -> SummaryColumn | None:
     """An output that is an aggregate which kernels compute; None for any other."""
     call = expression.this if isinstance(expression, exp.Alias) else expression
@@ -566,7 +600,7 @@ def row_selection(rows_plan: RowsPlan, arguments: Arguments) -> RowSelection | N
         The selection; None where only the engine can tell what a condition means.
     """
     reference, predicate = rows_plan.reference, rows_plan.predicate
-    test = None if predicate is None else RowTests(reference.definition, arguments).of(predicate)
+    test = None if predicate is None else RowTests(reference.definition, arguments).row_test(predicate)
     if predicate is not None and test is None:
         return None
     tests = (*rows_plan.null_tests, *(() if test is None else (test,)))

@@ -357,10 +357,10 @@ def operand_of(node: exp.Expr | None) -> Operand | Unknown:
         constant = _cast(node)
         if constant is not UNKNOWN:
             return constant
-    return _computed(node)
+    return _computed_operand(node)
 
 
-def _computed(node: exp.Expr | None) -> Computed | Unknown:
+def _computed_operand(node: exp.Expr | None) -> Computed | Unknown:
     """What the engine can make a value of without any row."""
     if node is None or isinstance(node, _NO_SINGLE_VALUE) or not is_movable(node) or has_columns(node):
         return UNKNOWN

@@ -132,7 +132,7 @@ class RowTests:
         self._schema = definition.schema
         self._arguments = arguments
 
-    def of(self, predicate: Predicate) -> RowTest | None:
+    def row_test(self, predicate: Predicate) -> RowTest | None:
         """The test that a predicate is.
 
         Args:
@@ -144,7 +144,7 @@ class RowTests:
         """
         match predicate:
             case AllOf(parts) | AnyOf(parts):
-                tests = [self.of(part) for part in parts]
+                tests = [self.row_test(part) for part in parts]
                 known = tuple(test for test in tests if test is not None)
                 if len(known) != len(tests):
                     return None

@@ -13,6 +13,7 @@ from sqlglot.errors import ErrorLevel, UnsupportedError
 from engine.errors import InvalidInput, Unsupported
 from engine.model.schema import StoreDefinition, StoreName
 from engine.plan.arguments import argument_types
+from engine.plan.key_joins import KeyJoin, key_joins
 from engine.plan.key_lookup import KeyLookup, key_lookup
 from engine.plan.logical.logical_plan import logical_plan
 from engine.plan.logical.plan import LogicalPlan
@@ -61,6 +62,11 @@ class ReadyStatement:
         """The logical plan; None where there is none."""
         known = self.plan.logical if isinstance(self.plan, EnginePlan) else None
         return logical_plan(self.bound) if known is None else known
+
+    @cached_property
+    def key_joins(self) -> tuple[KeyJoin, ...]:
+        """The joins by which rows of one store tell keys of another."""
+        return key_joins(self.logical) if len(self.bound.references) > 1 else ()
 
     @cached_property
     def computed(self) -> tuple[Computed, ...]:

@@ -88,6 +88,15 @@ class CatchUpState:
         self._check_stage("publish", [Stage.BUILDING, Stage.READABLE])
         return replace(self, stage=Stage.READABLE, has_caught_up=self.has_caught_up or self.late is None)
 
+    def start_over(self, clock: float) -> CatchUpState:
+        """What can be read, or was to be, is not what the changelog has; the partitions are opened again.
+
+        Args:
+            clock: The time, in seconds that never go back.
+        """
+        self._check_stage("start over", [Stage.BUILDING, Stage.READABLE])
+        return CatchUpState(has_caught_up=self.has_caught_up, doubted_at=clock)
+
     def rebuild_late(self) -> CatchUpState:
         """There are partitions far behind the others, or more of them."""
         self._check_stage("rebuild late partitions", [Stage.BUILDING, Stage.READABLE])

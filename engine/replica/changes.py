@@ -11,6 +11,7 @@ import pyarrow as pa
 from engine.changelog import Changelog, Commit
 from engine.model.kinds import WRITTEN_COLUMN, is_applied_alone, time_column
 from engine.model.schema import TOMBSTONE_COLUMN, PartitionId, StoreDefinition, StoreName
+from engine.replica.history import check_same
 from engine.replica.partition_keys import Definitions, PartitionKey
 from engine.state.partition import PartitionStore
 from engine.state.partition_shape import Migrated
@@ -102,6 +103,7 @@ def add_changes(
 
     Raises:
         LivestateError: The rows cannot be read.
+        DivergedError: A partition has applied another commit of the same epoch.
     """
 
     def is_needed(store: StoreName, number: PartitionId) -> bool:
@@ -112,6 +114,8 @@ def add_changes(
     added = dict(changes)
     for key, partition in partitions.items():
         if partition.applied >= commit.epoch:
+            if partition.applied == commit.epoch:
+                check_same(commit, partition.digest)
             continue
         cutoff = commit.cutoffs.get(key[0])
         if key[0] in commit.replaced:

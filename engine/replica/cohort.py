@@ -48,6 +48,7 @@ class Cohort:
         partitions: The partition stores; those that cannot all take an epoch are at different ones for a
             while.
         epoch: The epoch that all of them have reached.
+        digest: As `Commit.digest` of that epoch; empty where it is not known.
         generation: As `Commit.generation` of that epoch.
     """
 
@@ -62,6 +63,7 @@ class Cohort:
     ) -> None:
         self.partitions: dict[PartitionKey, PartitionStore] = {}
         self.epoch = epoch
+        self.digest = ""
         self.generation = 0
         self._group = group
         self._changelog = changelog
@@ -90,8 +92,9 @@ class Cohort:
 
         Raises:
             LivestateError: The very next commit cannot be read.
+            DivergedError: It was committed behind another epoch than the partitions have reached.
         """
-        return self._queue.fill(self.epoch, self.partitions.keys(), last)
+        return self._queue.fill(self.epoch, self.digest, self.partitions.keys(), last)
 
     def collect(self, stores_of: Callable[[Commit], Definitions]) -> CollectedCommits:
         """Read what the commits bring that `look_ahead` found, up to a good one to stop at.
@@ -137,17 +140,16 @@ class Cohort:
             LivestateError: It cannot be applied. The epoch stays, and the next `collect` takes the next
                 commit alone.
         """
-        epoch, changes = collected.commit.epoch, collected.changes
+        commit, changes = collected.commit, collected.changes
         self._has_failed = True
-        self._run_for_each(lambda key: self._apply(epoch, key, changes[key]), changes)
+        self._run_for_each(lambda key: self._apply(commit, key, changes[key]), changes)
         for key, store in self.partitions.items():
             if key not in changes:
-                store.advance(epoch)
-        self.epoch = epoch
+                store.advance(commit.epoch, commit.digest)
+        self.epoch, self.digest, self.generation = commit.epoch, commit.digest, commit.generation
         self._has_failed = False
-        self.generation = collected.commit.generation
-        self._queue.drop(epoch)
-        return collected.commit
+        self._queue.drop(commit.epoch)
+        return commit
 
     def _run_for_each(self, work: Callable[[PartitionKey], None], keys: Iterable[PartitionKey]) -> None:
         """Do something to each of some partitions. Also where it fails for one, all are done when this ends.
@@ -160,12 +162,17 @@ class Cohort:
         for each in begun:
             each.result()
 
-    def _apply(self, epoch: Epoch, key: PartitionKey, changes: Changes) -> None:
+    def _apply(self, commit: Commit, key: PartitionKey, changes: Changes) -> None:
         store = self.partitions[key]
         if len(store.version.segments) > MOST_SEGMENTS:
             store.compact()
         store.apply(
-            epoch, changes.rows(), replaces=changes.replaces, cutoff=changes.cutoff, migrated=changes.migrated
+            commit.epoch,
+            changes.rows(),
+            replaces=changes.replaces,
+            cutoff=changes.cutoff,
+            migrated=changes.migrated,
+            digest=commit.digest,
         )
         self._request_compaction(store)
 
@@ -193,11 +200,12 @@ class Cohort:
                     batches,
                     snapshot.cutoffs.get(key[0]),
                     Migrated(definition, snapshot.generation),
+                    snapshot.digest,
                 )
                 self._request_compaction(store)
 
         self._run_for_each(restore, self.partitions)
-        self.epoch, self.generation = snapshot.epoch, snapshot.generation
+        self.epoch, self.digest, self.generation = snapshot.epoch, snapshot.digest, snapshot.generation
         self._queue.clear()
 
     def join(self, partitions: Mapping[PartitionKey, PartitionStore], definitions: Definitions) -> None:
@@ -214,13 +222,14 @@ class Cohort:
         """
         for key, store in partitions.items():
             if store.generation < self.generation:
-                store.apply(self.epoch, None, migrated=Migrated(definitions[key[0]], self.generation))
+                migrated = Migrated(definitions[key[0]], self.generation)
+                store.apply(self.epoch, None, migrated=migrated, digest=self.digest)
         self.partitions.update(partitions)
 
     def close(self) -> None:
         """Close the partitions and note their epoch."""
         for store in self.partitions.values():
-            store.close(self.epoch)
+            store.close(self.epoch, self.digest)
 
 
 def late_partitions(partitions: Mapping[PartitionKey, PartitionStore], far: int) -> frozenset[PartitionKey]:

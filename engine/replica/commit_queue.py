@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from engine.changelog import Changelog, Commit
 from engine.model.schema import Epoch, GroupName
+from engine.replica.history import check_follows
 from engine.replica.partition_keys import PartitionKey
 
 MOST_EPOCHS_TOGETHER = 64
@@ -96,12 +97,13 @@ class CommitQueue:
         return self._commits[0] if self._commits else None
 
     def fill(
-        self, epoch: Epoch, partitions: Collection[PartitionKey], last: Epoch | None = None
+        self, epoch: Epoch, digest: str, partitions: Collection[PartitionKey], last: Epoch | None = None
     ) -> Sequence[Commit] | None:
         """Read ahead, as far as commits may be taken together.
 
         Args:
             epoch: The epoch that the partitions have reached.
+            digest: As `Commit.digest` of that epoch; empty where it is not known.
             partitions: Whose rows count.
             last: The last epoch to look at; None for no such.
 
@@ -111,18 +113,22 @@ class CommitQueue:
 
         Raises:
             LivestateError: The very next commit cannot be read.
+            DivergedError: It was committed behind another epoch than the partitions have reached.
         """
         found: list[Commit] = []
         load = sum((_load(commit, partitions) for commit in self._commits), _Load())
         stop = self._stop
+        digest = self._commits[-1].digest if self._commits else digest
         while len(self._commits) + len(found) < MOST_EPOCHS_TOGETHER and not load.is_enough and stop is None:
             following = Epoch(epoch + len(self._commits) + len(found) + 1)
             if last is not None and following > last:
                 break
             try:
                 commit = self._changelog.read_commit(self._group, following)
-                if commit is not None and self._stops_at(commit):
-                    stop = following
+                if commit is not None:
+                    check_follows(self._changelog, commit, digest)
+                    if self._stops_at(commit):
+                        stop = following
             except Exception:
                 if not self._commits and not found:
                     raise
@@ -130,6 +136,7 @@ class CommitQueue:
             if commit is None:
                 break
             found.append(commit)
+            digest = commit.digest
             load += _load(commit, partitions)
         before = Epoch(epoch + len(self._commits))
         if found and before and not self._changelog.holds(self._group, before):

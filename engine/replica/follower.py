@@ -309,7 +309,7 @@ class Follower:
 
     def _problem(self, group: GroupState) -> str:
         """What keeps a group from getting on, the worst first; empty if nothing does."""
-        return self._tasks.problem(group.group) or self._snapshotter.problem(group.group)
+        return self._tasks.problem(group.group) or group.divergence or self._snapshotter.problem(group.group)
 
     def definitions(self) -> Mapping[StoreName, StoreDefinition]:
         """All stores that can be asked now."""

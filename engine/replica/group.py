@@ -4,25 +4,30 @@ together.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 from engine.changelog import Changelog, Commit, Snapshot
 from engine.cluster.reports import GroupReport, Progress, StoreReport
-from engine.errors import Corrupt
+from engine.errors import Corrupt, Unavailable
 from engine.model.schema import Epoch, GroupName, StoreDefinition, StoreName
 from engine.replica.catch_up import CatchUpState, Source, Stage, Track
 from engine.replica.cohort import Cohort, late_partitions
+from engine.replica.column_reporter import ColumnReporter
 from engine.replica.commit_queue import never_stop
 from engine.replica.group_definitions import GroupDefinitions
 from engine.replica.group_reporter import GroupReporter, building_reports, store_reports
 from engine.replica.group_setup import GroupSetup
 from engine.replica.group_views import GroupView, RetainedViews, group_view
+from engine.replica.history import DivergedError, diverged_error, diverged_partitions, needs_check
 from engine.replica.open_partitions import OpenPartitions
 from engine.replica.partition_keys import Definitions, PartitionKey
 from engine.replica.recovery import commit_time, restore
 from engine.replica.snapshotter import Schedule
 from engine.state.partition import PartitionStore
+
+_log = logging.getLogger(__name__)
 
 FAR_BEHIND = 512
 """Epochs that a partition may be behind the others and still hold them up after a restart. Without rows it
@@ -66,6 +71,7 @@ class GroupState:
         self._definitions = GroupDefinitions(changelog, setup.held)
         self._partitions = OpenPartitions(group, setup, self._definitions.definition_at)
         self._reporter = GroupReporter()
+        self._columns = ColumnReporter()
         self._schedule = Schedule(changelog, group, setup.snapshot_after)
         self._state = CatchUpState(doubted_at=setup.clock())
         self._main = self._new_cohort(Epoch(0), self._schedule.is_due)
@@ -73,6 +79,8 @@ class GroupState:
         self._committed_at: int | None = None
         """When the epoch was committed that the partitions have reached; None where that is not known."""
         self._is_unpublished = False
+        self._divergence = ""
+        self._has_diverged = False
 
     def _new_cohort(self, epoch: Epoch, stops_at: Callable[[Commit], bool] = never_stop) -> Cohort:
         request_compaction = partial(self._setup.request_compaction, self.group)
@@ -111,6 +119,14 @@ class GroupState:
         """The stores that can be asked, or that could if there were a view."""
         view = self.view
         return dict(self._definitions.found) if view is None else view.definitions
+
+    @property
+    def divergence(self) -> str:
+        """Why partitions are built again that had applied other commits than the changelog has, in one
+        sentence; empty where there are none.
+        """
+        is_over = self._state.stage is Stage.READABLE and not self.is_rebuilding
+        return "" if is_over else self._divergence
 
     @property
     def partitions(self) -> Iterable[PartitionStore]:
@@ -177,13 +193,7 @@ class GroupState:
         self._definitions.found.update(new)
         if self.view is None:
             self._report()
-        self._partitions.open_all(
-            [
-                (definition, number)
-                for definition in new.values()
-                for number in self._definitions.held_partitions(definition)
-            ]
-        )
+        self._open_partitions(new.values())
         if new:
             self._take_in(self._partitions.partitions_of(new), new)
             self._definitions.note_open(new)
@@ -194,38 +204,57 @@ class GroupState:
             self._publish()
         return bool(new) or self.view is not before
 
+    def _open_partitions(self, definitions: Iterable[StoreDefinition]) -> None:
+        self._partitions.open_all(
+            [
+                (definition, number)
+                for definition in definitions
+                for number in self._definitions.held_partitions(definition)
+            ]
+        )
+
     def _take_in(
         self, opened: Mapping[PartitionKey, PartitionStore], new: Mapping[StoreName, StoreDefinition]
     ) -> None:
         """Give partitions of new stores their place among the others."""
         generation = self._main.generation
         if self._state.stage is Stage.WAITING:
-            self._begin(opened)
+            newest = self._newest_committed(opened)
+            if needs_check(opened.values(), newest):
+                self._note_divergence(diverged_error(self.group, newest).message)
+            else:
+                self._begin(opened, newest)
         elif self._main.partitions or not self._main.epoch:
             self._main.join(opened, {name: self.definition_at(name, generation) for name in new})
         elif opened:
             # Nothing was read up to this epoch, as no partition was here that it could have had rows for.
             self._rebuild_later(opened)
 
-    def _begin(self, opened: Mapping[PartitionKey, PartitionStore]) -> None:
-        """Begin with the first partitions, at whatever epochs they are."""
+    def _begin(self, opened: Mapping[PartitionKey, PartitionStore], newest: Epoch) -> None:
+        """Begin with the first partitions, at whatever epochs they are.
+
+        Args:
+            opened: The partitions.
+            newest: The newest epoch in the changelog.
+        """
         late = late_partitions(opened, FAR_BEHIND)
         others = {key: store for key, store in opened.items() if key not in late}
         self._main = self._cohort_of(others, self._schedule.is_due)
         if not self._main.partitions:
-            self._main.epoch = epoch = self._changelog.newest_epoch(self.group)
-            commit = self._changelog.read_commit(self.group, epoch) if epoch else None
-            self._main.generation = commit.generation if commit else 0
-        self._state = self._state.begin(self._newest_committed())
+            commit = self._changelog.read_commit(self.group, newest) if newest else None
+            self._main.epoch = newest
+            if commit is not None:
+                self._main.generation, self._main.digest = commit.generation, commit.digest
+        self._state = self._state.begin(newest)
         if late:
             self._rebuild_later({key: opened[key] for key in late})
         self._reporter.note_epoch(self._state.target)
 
-    def _newest_committed(self) -> Epoch:
+    def _newest_committed(self, opened: Mapping[PartitionKey, PartitionStore]) -> Epoch:
         """The newest epoch in the changelog. One that has left it leads to nothing, so it is looked for from
         the beginning then.
         """
-        known = self._main.epoch
+        known = min((store.applied for store in opened.values()), default=Epoch(0))
         is_there = known > 0 and self._changelog.holds(self.group, known)
         return self._changelog.newest_epoch(self.group, known if is_there else Epoch(0))
 
@@ -244,11 +273,15 @@ class GroupState:
         first = min((store.applied for store in partitions.values()), default=Epoch(0))
         cohort = self._new_cohort(first, stops_at)
         cohort.generation = min((store.generation for store in partitions.values()), default=0)
+        cohort.digest = next((store.digest for store in partitions.values() if store.applied == first), "")
         cohort.partitions.update(partitions)
         return cohort
 
     def step(self) -> bool:
         """Apply the next commits, if there are any.
+
+        Where the changelog has other commits than were applied here, nothing can be read any more, and the
+        next call builds again what differs.
 
         Returns:
             Whether there were any; the group then is that many epochs further, on all partitions at once.
@@ -257,6 +290,70 @@ class GroupState:
             LivestateError: The next commit cannot be read or applied. Nothing of it is visible, and the next
                 call tries again.
         """
+        if self._has_diverged:
+            self._replace_diverged()
+            return True
+        try:
+            return self._follow()
+        except DivergedError as error:
+            self._stop_answering(error)
+            return True
+
+    def _stop_answering(self, error: DivergedError) -> None:
+        """Have nothing read before it is known what of it the changelog has.
+
+        Raises:
+            Unavailable: The changelog is gone, so that it has nothing else either.
+        """
+        if self._changelog.identity(is_fresh=True) is None:
+            raise Unavailable(
+                "The changelog is gone. What was applied before can still be read; make the changelog "
+                "available to this host again."
+            ) from error
+        self._note_divergence(error.message)
+        self._views.clear()
+        self._state = self._state.start_over(self._setup.clock())
+        self._report()
+
+    def _note_divergence(self, message: str) -> None:
+        _log.error("%s", message)
+        self._divergence = message
+        self._has_diverged = True
+
+    def _replace_diverged(self) -> None:
+        """Put aside the partitions that have applied other commits than the changelog has, and begin again.
+
+        Raises:
+            Unavailable: Another changelog is in the place of the one that was followed.
+            LivestateError: It cannot be read, or a partition cannot be put aside; the next call tries again.
+        """
+        if self._changelog.identity(is_fresh=True) != self._changelog.identity():
+            raise Unavailable(
+                "Another changelog is in the place of the one that this host follows: bring that back, or "
+                "start the host with another data directory."
+            )
+        definitions = self._definitions.found
+        differing = diverged_partitions(
+            self._changelog, self.group, self._partitions.partitions_of(definitions).values()
+        )
+        for store in differing:
+            name, number = store.identity
+            self._partitions.reopen_empty(definitions[name], number)
+            _log.warning(
+                "Partition %d of store %s was put aside at epoch %d, and is built again.",
+                number,
+                name,
+                store.applied,
+            )
+        self._open_partitions(definitions.values())
+        opened = self._partitions.partitions_of(definitions)
+        self._late, self._committed_at = self._new_cohort(Epoch(0)), None
+        self._begin(opened, self._newest_committed(opened))
+        self._has_diverged, self._is_unpublished = False, True
+        self._report()
+
+    def _follow(self) -> bool:
+        """Apply the next commits: see `step`."""
         if self._state.stage is Stage.WAITING:
             return False  # the first stores could not be opened, and are looked for again
         if self._is_unpublished:
@@ -290,6 +387,14 @@ class GroupState:
         Raises:
             LivestateError: A commit cannot be read or applied; the next call tries again.
         """
+        try:
+            return self._rebuild_late_partitions()
+        except DivergedError as error:
+            self._stop_answering(error)
+            return True
+
+    def _rebuild_late_partitions(self) -> bool:
+        """Bring late partitions on: see `rebuild`."""
         late = self._late
         if not late.partitions:
             return False
@@ -334,7 +439,9 @@ class GroupState:
 
         is_blocked = source is Source.BLOCKED
         try:
-            found = restore(self._changelog, self.group, cohort.epoch, is_blocked=is_blocked, load=load)
+            found = restore(
+                self._changelog, self.group, cohort.epoch, cohort.digest, is_blocked=is_blocked, load=load
+            )
         except BaseException:
             self._state = self._state.abandon_snapshot(track)
             raise
@@ -412,6 +519,8 @@ class GroupState:
         """Make the epoch that the partitions have come to the newest that can be read: once they are all at
         it, and it is not before the target.
         """
+        if self._state.stage is Stage.WAITING:
+            return
         if not self._main.is_even or self._main.epoch < self._state.target:
             return
         if self._committed_at is None:
@@ -435,6 +544,7 @@ class GroupState:
             main.generation,
             {key: store.version for key, store in main.partitions.items()},
             frozenset(self._late.partitions),
+            main.digest,
         )
 
     def _note_commits(self, commits: Sequence[Commit], looked_at: int) -> None:
@@ -450,7 +560,7 @@ class GroupState:
         stores = (
             building_reports(self._definitions)
             if view is None
-            else store_reports(view, self._views.since, sorted(self._late.partitions))
+            else store_reports(view, self._views.since, sorted(self._late.partitions), self._columns)
         )
         self._reporter.report(self._views.readable, self._progress(), stores)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from engine.cluster.reports import GroupReport, Progress, ReadableEpoch, StoreReport
+from engine.cluster.reports import ColumnReport, GroupReport, Progress, ReadableEpoch, StoreReport
 from engine.model.schema import Epoch, StoreName
+from engine.replica.column_reporter import ColumnReporter
 from engine.replica.group_definitions import GroupDefinitions
 from engine.replica.group_views import GroupView
 from engine.replica.partition_keys import PartitionKey
@@ -84,7 +85,10 @@ def building_reports(definitions: GroupDefinitions) -> Mapping[StoreName, StoreR
 
 
 def store_reports(
-    view: GroupView, since: Mapping[StoreName, Epoch], late: Collection[PartitionKey]
+    view: GroupView,
+    since: Mapping[StoreName, Epoch],
+    late: Collection[PartitionKey],
+    columns: ColumnReporter,
 ) -> Mapping[StoreName, StoreReport]:
     """The reports of stores that can be read.
 
@@ -92,11 +96,20 @@ def store_reports(
         view: The newest epoch that can be read.
         since: The oldest epoch of each store from which on its partitions can be read.
         late: The partitions that are being rebuilt, in order.
+        columns: Says what columns are like.
     """
-    return {name: _store_report(store, since[name], late) for name, store in view.stores.items()}
+    return {
+        name: _store_report(store, since[name], late, columns.columns(store))
+        for name, store in view.stores.items()
+    }
 
 
-def _store_report(store: StateView, since: Epoch, late: Collection[PartitionKey]) -> StoreReport:
+def _store_report(
+    store: StateView,
+    since: Epoch,
+    late: Collection[PartitionKey],
+    columns: Mapping[str, ColumnReport],
+) -> StoreReport:
     versions = store.versions.values()
     return StoreReport(
         partitions=tuple(sorted(store.versions)),
@@ -106,4 +119,5 @@ def _store_report(store: StateView, since: Epoch, late: Collection[PartitionKey]
         stored_rows=sum(version.stored_rows for version in versions),
         since=since,
         rebuilding=tuple(number for name, number in late if name == store.definition.name),
+        columns=columns,
     )

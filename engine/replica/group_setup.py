@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Collection
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -9,12 +10,16 @@ from pathlib import Path
 
 from engine.changelog import Commit
 from engine.changelog.layout import path_segment
+from engine.errors import Unavailable
 from engine.model.schema import GroupName, PartitionId, StoreDefinition
 from engine.replica.group_views import GroupView, Retention
 from engine.state.cache import ColumnCache
 from engine.state.partition import PartitionStore
 from engine.state.rocks import WriteBuffers
 from engine.state.state_options import StateOptions
+
+ASIDE = ".aside"
+"""Directory in the data directory of partitions that were put aside; no group has such a path."""
 
 
 def every_partition(definition: StoreDefinition) -> Collection[PartitionId]:
@@ -67,9 +72,36 @@ class GroupSetup:
             partition: Its partition.
             definition_at: Gives the shape of a generation.
         """
-        path = (
-            self.directory / path_segment(definition.group) / path_segment(definition.name) / str(partition)
-        )
+        path = self.directory / _partition_path(definition, partition)
         return PartitionStore(
             definition, partition, path, self.cache, self.options, self.buffers, definition_at
         )
+
+    def put_aside(self, definition: StoreDefinition, partition: PartitionId) -> None:
+        """Move what the disk has of a partition that is not open to where nothing looks for it. What was put
+        aside of it before is deleted.
+
+        Args:
+            definition: The store, in any of its shapes.
+            partition: Its partition.
+
+        Raises:
+            Unavailable: The disk does not answer.
+        """
+        path = _partition_path(definition, partition)
+        aside = self.directory / ASIDE / path
+        try:
+            if (self.directory / path).exists():
+                shutil.rmtree(aside, ignore_errors=True)
+                aside.parent.mkdir(parents=True, exist_ok=True)
+                (self.directory / path).rename(aside)
+        except OSError as error:
+            raise Unavailable(
+                f"Partition {partition} of store {definition.name} cannot be put aside on the disk "
+                f"({error.strerror})."
+            ) from error
+
+
+def _partition_path(definition: StoreDefinition, partition: PartitionId) -> Path:
+    """Where a partition is in the data directory."""
+    return Path(path_segment(definition.group), path_segment(definition.name), str(partition))

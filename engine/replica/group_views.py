@@ -50,6 +50,7 @@ class GroupView:
         stores: Every store of the group, as it is at the epoch.
         generation: How many migrations of the group are in effect.
         rebuilding: Partitions that are held here and come to be readable at a later epoch.
+        digest: As `Commit.digest` of the epoch; empty where it is not known.
     """
 
     group: GroupName
@@ -58,6 +59,7 @@ class GroupView:
     stores: Mapping[StoreName, StateView]
     generation: int = 0
     rebuilding: frozenset[tuple[StoreName, PartitionId]] = frozenset()
+    digest: str = ""
 
     @cached_property
     def definitions(self) -> Mapping[StoreName, StoreDefinition]:
@@ -112,6 +114,7 @@ def group_view(
     generation: int,
     versions: Mapping[tuple[StoreName, PartitionId], Version],
     rebuilding: frozenset[tuple[StoreName, PartitionId]],
+    digest: str = "",
 ) -> GroupView:
     """The view of a group whose partitions are all at one epoch.
 
@@ -123,6 +126,7 @@ def group_view(
         generation: As `GroupView.generation`.
         versions: What the partitions look like, by store and number.
         rebuilding: As `GroupView.rebuilding`.
+        digest: As `GroupView.digest`.
     """
     by_store: dict[StoreName, dict[PartitionId, Version]] = {name: {} for name in definitions}
     for (name, number), version in versions.items():
@@ -131,7 +135,7 @@ def group_view(
         name: StateView(definition, epoch, committed_at, by_store[name])
         for name, definition in definitions.items()
     }
-    return GroupView(group, epoch, committed_at, stores, generation, rebuilding)
+    return GroupView(group, epoch, committed_at, stores, generation, rebuilding, digest)
 
 
 class _Retained(NamedTuple):
@@ -241,6 +245,13 @@ class RetainedViews:
             else epoch
         )
 
+    def clear(self) -> None:
+        """Let go of all views: nothing can be read any more."""
+        with self._changing:
+            self.newest, self._older = None, []
+            self.readable, self.since = (), {}
+            self._held_until, self._by_epoch = {}, {}
+
     def expire(self, clock: float) -> bool:
         """Drop what is past its time; whether there was anything.
 
@@ -286,7 +297,9 @@ class RetainedViews:
         assert self.newest is not None
         views = [*(retained.view for retained in self._older), self.newest]
         self._by_epoch = {view.epoch: view for view in views}
-        self.readable = tuple(ReadableEpoch(view.epoch, view.committed_at, view.generation) for view in views)
+        self.readable = tuple(
+            ReadableEpoch(view.epoch, view.committed_at, view.generation, view.digest) for view in views
+        )
 
     @property
     def pinned_epochs(self) -> int:

@@ -58,6 +58,21 @@ class OpenPartitions:
         for each in opening:
             each.result()
 
+    def reopen_empty(self, definition: StoreDefinition, number: PartitionId) -> None:
+        """Put aside what an open partition has, and open it without any rows.
+
+        Args:
+            definition: Its store, in any of its shapes.
+            number: Its number.
+
+        Raises:
+            LivestateError: It cannot be put aside or opened; it is open as it was, or is not there any more.
+        """
+        self._opened[definition.name, number].abandon()
+        self._setup.put_aside(definition, number)
+        del self._opened[definition.name, number]
+        self._open(definition, number)
+
     def _open(self, definition: StoreDefinition, number: PartitionId) -> None:
         # A partition that is open already is left of a try in which another one could not be opened.
         if (definition.name, number) not in self._opened:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 
 from engine.changelog import Changelog, Snapshot
 from engine.changelog.snapshot import EPOCH_WEIGHT, Mark
-from engine.errors import Corrupt, Unavailable
+from engine.errors import Corrupt
 from engine.model.schema import Epoch, GroupName
+from engine.replica.history import check_same, diverged_error
 
 _log = logging.getLogger(__name__)
 
@@ -24,6 +25,7 @@ def restore(
     changelog: Changelog,
     group: GroupName,
     epoch: Epoch,
+    digest: str,
     *,
     is_blocked: bool,
     load: Callable[[Snapshot], None],
@@ -34,6 +36,7 @@ def restore(
         changelog: The changelog.
         group: The store group.
         epoch: The epoch that its partitions have reached.
+        digest: As `Commit.digest` of that epoch; empty where it is not known.
         is_blocked: Whether the commits that follow cannot be read.
         load: Brings the partitions to a snapshot; may be called again with an older one when it raises
             Corrupt.
@@ -43,13 +46,13 @@ def restore(
 
     Raises:
         Corrupt: The commits that follow are gone, and no snapshot can be read.
-        Unavailable: The changelog never had this epoch, or cannot be reached.
-        LivestateError: As `load`.
+        DivergedError: The changelog has another commit of this epoch, or does not come so far.
+        LivestateError: As `load`; or the changelog cannot be reached.
     """
     snapshots = changelog.snapshots(group)
     if all(other <= epoch for other in snapshots.epochs()):
-        if epoch and not changelog.holds(group, epoch):
-            raise _missing_epoch(group, epoch)
+        if epoch:
+            _check_epoch(changelog, group, epoch, digest)
         return None
     later = [snapshot for snapshot in reversed(snapshots.readable_snapshots()) if snapshot.epoch > epoch]
     if not (is_blocked or _is_better(changelog, group, epoch, later)):
@@ -118,19 +121,25 @@ def commit_time(changelog: Changelog, group: GroupName, epoch: Epoch) -> int | N
         The time; None where the epoch has left the changelog.
 
     Raises:
-        Unavailable: The changelog never had this epoch, or cannot be reached.
+        DivergedError: The changelog does not come so far.
+        Unavailable: The changelog cannot be reached.
     """
     commit = changelog.read_commit(group, epoch) if epoch else None
     if commit is None and any(later > epoch for later in changelog.snapshots(group).epochs()):
         return None
     if commit is None and epoch:
-        raise _missing_epoch(group, epoch)
+        raise diverged_error(group, epoch)
     return commit.committed_at if commit else 0
 
 
-def _missing_epoch(group: GroupName, epoch: Epoch) -> Unavailable:
-    """Why partitions do not go on from an epoch that their changelog never had."""
-    return Unavailable(
-        f"Group {group} is at epoch {epoch} here, and the changelog has no such epoch: check that it is the "
-        "right changelog."
-    )
+def _check_epoch(changelog: Changelog, group: GroupName, epoch: Epoch, digest: str) -> None:
+    """See that the commit of an epoch that was applied here is the one that the changelog has, if that can be
+    read.
+    """
+    try:
+        commit = changelog.read_commit(group, epoch)
+    except Corrupt:
+        return  # it was applied when it could be read, and those that follow name it
+    if commit is None:
+        raise diverged_error(group, epoch)
+    check_same(commit, digest)

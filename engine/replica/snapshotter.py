@@ -128,12 +128,17 @@ class SnapshotMaker:
             if place not in covered and self._is_my_turn(view, place, waited)
         ]
         if mine:
-            snapshots.write_part(view.epoch, view.definitions, mine, self._rows(view, mine), view.generation)
+            snapshots.write_part(
+                view.epoch, view.definitions, mine, self._rows(view, mine), view.generation, commit.digest
+            )
         wanted = [
             (name, PartitionId(number))
             for name, definition in view.definitions.items()
             for number in range(definition.partitions)
         ]
+        newest = self._changelog.read_commit(view.group, view.epoch)
+        if newest is None or newest.digest != commit.digest:
+            return True  # the changelog has another history by now, of which this would be no snapshot
         if not snapshots.commit(commit, wanted):
             return False
         dropped = self._changelog.drop(view.group, self._options.retention, self._now())

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -17,6 +18,18 @@ if TYPE_CHECKING:
     from engine.sql.bind import StoreReference
 
 MAX_PARAMETERS = 1000
+MOST_QUERIES = 8
+"""How many queries around each other a name is followed through."""
+
+
+class _Absence(Enum):
+    """Why a name has no type."""
+
+    ABSENT = "there is no such column"
+    UNSURE = "there may be one"
+
+
+_ABSENT, _UNSURE = _Absence.ABSENT, _Absence.UNSURE
 
 _COMPARISONS = (
     exp.EQ,
@@ -162,14 +175,93 @@ def _type_of(node: exp.Expr | None, references: Sequence[StoreReference]) -> pa.
         return pa.int64()
     if not isinstance(node, exp.Column):
         return None
-    types = {
-        field.type
-        for reference in references
-        if not node.table or node.table.lower() == reference.alias.lower()
-        for field in reference.definition.schema
-        if field.name.lower() == node.name.lower()
-    }
-    return types.pop() if len(types) == 1 else None
+    scans = {reference.scan: reference.definition.schema for reference in references}
+    return _column_type(node, scans, MOST_QUERIES)
+
+
+def _column_type(column: exp.Column, scans: Mapping[str, pa.Schema], depth: int) -> pa.DataType | None:
+    """The type of the store's column that a name means at its place; None for anything else."""
+    around: exp.Expr | None = column.find_ancestor(exp.Select, exp.SetOperation)
+    if isinstance(around, exp.SetOperation) or (not column.table and _may_be_output(column)):
+        return None
+    while isinstance(around, exp.Select):
+        sources = _sources(around)
+        read = [node for alias, node in sources if not column.table or alias == column.table.lower()]
+        found = [_type_in(node, column.name.lower(), scans, depth) for node in read]
+        types = {each for each in found if each is not _ABSENT and each is not _UNSURE}
+        if types or _UNSURE in found:
+            kind = types.pop() if len(types) == 1 else None
+            return kind if isinstance(kind, pa.DataType) else None
+        around = around.find_ancestor(exp.Select)
+    return None
+
+
+def _may_be_output(column: exp.Column) -> bool:
+    """Whether a name may be that of an output, which only WHERE and ON know after the columns they read."""
+    clause = column.find_ancestor(exp.Where, exp.Join, exp.Select)
+    return isinstance(clause, exp.Select) and any(
+        isinstance(output, exp.Alias) and output.alias.lower() == column.name.lower()
+        for output in clause.expressions
+    )
+
+
+def _sources(select: exp.Select) -> list[tuple[str, exp.Expr]]:
+    """What a FROM clause reads, with the names."""
+    found, stack = [], [select.args.get("from_"), *_joined(select)]
+    while stack:
+        node = stack.pop()
+        if node is None:
+            continue
+        is_bracket = isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table) and not node.alias
+        if is_bracket or isinstance(node, exp.From | exp.Join | exp.Paren):
+            stack += [node.this, *_joined(node.this)]
+        else:
+            found.append((node.alias_or_name.lower(), node))
+    return found
+
+
+def _joined(node: exp.Expr) -> list[exp.Expr]:
+    return [*(node.args.get("joins") or ()), *(node.args.get("laterals") or ())]
+
+
+def _type_in(
+    source: exp.Expr, name: str, scans: Mapping[str, pa.Schema], depth: int
+) -> pa.DataType | _Absence | None:
+    """The type of a column of what a FROM clause reads; None for a column that is computed."""
+    alias = source.args.get("alias")
+    if source.args.get("pivots") or depth == 0 or (isinstance(alias, exp.TableAlias) and alias.columns):
+        return _UNSURE
+    if isinstance(source, exp.Table) and source.name in scans:
+        return next((field.type for field in scans[source.name] if field.name.lower() == name), _ABSENT)
+    query = source.this if isinstance(source, exp.Subquery) else _named_query(source)
+    while isinstance(query, exp.SetOperation | exp.Subquery):
+        query = query.this
+    if not isinstance(query, exp.Select):
+        return _UNSURE
+    for output in query.expressions:
+        if isinstance(output, exp.Star):
+            found = [_type_in(each, name, scans, depth - 1) for _, each in _sources(query)]
+            types = {each for each in found if each is not _ABSENT}
+            if types:
+                return types.pop() if len(types) == 1 and not any(output.args.values()) else _UNSURE
+        elif output.is_star or isinstance(output, exp.Columns):
+            return _UNSURE
+        elif output.alias_or_name.lower() == name:
+            column = output.unalias()
+            return _column_type(column, scans, depth - 1) if isinstance(column, exp.Column) else None
+    return _ABSENT
+
+
+def _named_query(table: exp.Expr) -> exp.Expr | None:
+    """The query of a common table expression that a table means."""
+    around = table.parent if isinstance(table, exp.Table) else None
+    while around is not None:
+        with_clause = around.args.get("with_")
+        for each in with_clause.expressions if with_clause is not None else ():
+            if each.alias.lower() == table.name.lower():
+                return None if each.args["alias"].columns else each.this
+        around = around.parent
+    return None
 
 
 def _declared_type(kind: exp.Expr) -> pa.DataType | None:

@@ -50,15 +50,19 @@ _READS = (
     "(",
 )
 _WORD = re.compile(r"[A-Za-z_]+|\S")
-_EXPLAIN_OPTION = r"\s*(?:ANALY[ZS]E|FORMAT\s+\w+)\s*"
+_EXPLAIN_OPTION = r"\s*(?:ANALY[ZS]E(?:\s+\w+)?|FORMAT\s+(?:\w+|'\w+'|\"\w+\"))\s*"
 EXPLAIN = re.compile(
     rf"EXPLAIN(?:\s*\((?P<options>{_EXPLAIN_OPTION}(?:,{_EXPLAIN_OPTION})*)\)|\s+(?P<analyze>ANALY[ZS]E)\b)?"
     r"(?=\s|\()",
     re.IGNORECASE,
 )
 """How an EXPLAIN begins, up to what it explains."""
-_FORMAT = re.compile(r"FORMAT\s+(\w+)", re.IGNORECASE)
+_FORMAT = re.compile(r"\bFORMAT\s+['\"]?(\w+)", re.IGNORECASE)
 _FORMATS = ("DEFAULT", "TEXT", "JSON")
+_UNITS = {
+    *("microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month", "quarter", "year"),
+    *("decade", "century", "centurie", "millennium", "millennia"),
+}
 _SHOW = re.compile(r"SHOW\s+(TABLES|STORES|HOSTS)\s*;?\s*", re.IGNORECASE)
 _STRING = re.compile(r"'[^']*+'")
 _HEX_DIGITS = re.compile(r"(?:[0-9A-Fa-f]{2})*")
@@ -159,10 +163,12 @@ def parse(lifted: LiftedText, dialect: str) -> ParsedStatement:
 def _explain_class(source: SourceText, found: re.Match[str]) -> tuple[StatementClass, bool]:
     """What an EXPLAIN asks for, and whether as JSON."""
     options = found["options"] or ""
-    format_name = _FORMAT.search(options)
-    if format_name is not None and format_name[1].upper() not in _FORMATS:
-        raise Unsupported(f"EXPLAIN has no format {format_name[1]}: there are TEXT and JSON.")
-    is_json = format_name is not None and format_name[1].upper() == "JSON"
+    formats = _FORMAT.findall(options)
+    if len(formats) > 1:
+        raise source.error("EXPLAIN has one FORMAT.", found.start("options"))
+    if formats and formats[0].upper() not in _FORMATS:
+        raise Unsupported(f"EXPLAIN has no format {formats[0]}: there are TEXT and JSON.")
+    is_json = bool(formats) and formats[0].upper() == "JSON"
     analyzes = found["analyze"] is not None or "analy" in options.lower()
     return (StatementClass.EXPLAIN_ANALYZE if analyzes else StatementClass.EXPLAIN), is_json
 
@@ -232,6 +238,7 @@ def _tree(source: SourceText, body: str, dialect: str) -> exp.Expr:
     _check_written_size(statements[0])
     _check_depth(statements[0])
     _read_arrows(source, tokens if dialect == "duckdb" else (), statements[0])
+    _check_intervals(source, tokens if dialect == "duckdb" else ())
     return _balance_conditions(_write_out_literals(source, statements[0]))
 
 
@@ -255,6 +262,17 @@ def _read_arrows(source: SourceText, tokens: Sequence[Token], tree: exp.Expr) ->
             each.replace(read.expressions[0].unalias())
     except (SqlglotError, RecursionError) as error:
         raise source.error("Put what gets a member of JSON in brackets.", arrows[0].start) from error
+
+
+def _check_intervals(source: SourceText, tokens: Sequence[Token]) -> None:
+    """Refuse INTERVAL 1, as the engine does; the parser reads it as INTERVAL '1', which is a second."""
+    for place, token in enumerate(tokens[:-1]):
+        number = tokens[place + 1]
+        if token.token_type is not TokenType.INTERVAL or number.token_type is not TokenType.NUMBER:
+            continue
+        unit = tokens[place + 2].text.lower() if place + 2 < len(tokens) else ""
+        if unit.removesuffix("s") not in _UNITS:
+            raise source.error(f"INTERVAL {number.text} has no unit, such as DAY.", number.start)
 
 
 def _check_depth(tree: exp.Expr) -> None:

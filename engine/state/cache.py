@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import itertools
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from engine.scan import FOUND_COLUMN
 from engine.state.keys import Keys, Rows, find
 from engine.state.prefixes import FEW_NEEDLES, PrefixIndex
 from engine.state.sparse_index import SparseIndex
+
+WHOLE = -1
+"""Block number of the entry that holds a column's blocks joined."""
 
 
 class CacheKey(NamedTuple):
@@ -23,7 +29,7 @@ class CacheKey(NamedTuple):
     Attributes:
         partition: Number of the open partition store, from `ColumnCache.new_partition`.
         segment: Segment id within it.
-        block: Block within the segment; -1 for all of its rows.
+        block: Block within the segment; `WHOLE` for all of its rows.
         column: Number of the column, or of the sort keys; no two columns that the store ever had share one.
     """
 
@@ -62,6 +68,35 @@ class BlockTable:
         """The same as a batch, of which a row is cut out in a third of the time."""
         return self.table.to_batches()[0]
 
+    @cached_property
+    def numbers(self) -> Sequence[npt.NDArray[np.void] | None]:
+        """For each column its values, if they are of a fixed width and none of them is null."""
+        return [_fixed_values(column) for column in self.batch.columns]
+
+    @cached_property
+    def found(self) -> pa.RecordBatch:
+        """The same behind `FOUND_COLUMN`, true for all rows: an answer to a key is cut out of it."""
+        flags = pa.repeat(pa.scalar(True), self.batch.num_rows)
+        fields = [pa.field(FOUND_COLUMN, pa.bool_(), nullable=False), *self.batch.schema]
+        return pa.RecordBatch.from_arrays([flags, *self.batch.columns], schema=pa.schema(fields))
+
+
+def _fixed_values(column: pa.Array) -> npt.NDArray[np.void] | None:
+    if column.null_count or not has_fixed_width(column.type):
+        return None
+    values = np.frombuffer(column.buffers()[1], np.dtype(f"V{column.type.byte_width}"))
+    return values[column.offset : column.offset + len(column)]
+
+
+def has_fixed_width(arrow_type: pa.DataType) -> bool:
+    """Whether values of a type take a whole number of bytes each, the same for all."""
+    return bool(
+        pa.types.is_integer(arrow_type)
+        or pa.types.is_floating(arrow_type)
+        or pa.types.is_temporal(arrow_type)
+        or pa.types.is_decimal(arrow_type)
+    )
+
 
 @dataclass(frozen=True)
 class KeyColumn:
@@ -85,7 +120,7 @@ class KeyColumn:
 
     def find(self, needles: Keys) -> tuple[Rows, Rows]:
         """As `keys.find`."""
-        if self.index is not None and len(needles) > FEW_NEEDLES:
+        if isinstance(self.index, SparseIndex) or (self.index is not None and len(needles) > FEW_NEEDLES):
             return self.index.find(needles)
         return find(self.keys, needles)
 
@@ -105,6 +140,8 @@ class ColumnCache:
         self._entries: OrderedDict[CacheKey, Any] = OrderedDict()
         self._tables: dict[tuple[int, int], dict[int, BlockTable]] = {}
         """By partition and segment, and then by block."""
+        self._blocks: Counter[tuple[int, int, int]] = Counter()
+        """How many single blocks there are, by partition, segment and column."""
         self._bytes = 0
         self._lock = Lock()
         self._partitions = itertools.count(1)
@@ -155,6 +192,8 @@ class ColumnCache:
                 return
             self._entries[key] = entry
             self._bytes += entry.nbytes
+            if key.block != WHOLE:
+                self._blocks[key.partition, key.segment, key.column] += 1
             while self._bytes > self.capacity:
                 self._forget(next(iter(self._entries)))
 
@@ -168,9 +207,39 @@ class ColumnCache:
         entry = self._entries.pop(key, None)
         if entry is not None:
             self._bytes -= entry.nbytes
-            # Tables hold their columns in memory. A whole key column is in those of all blocks, so all of the
+            if key.block != WHOLE:
+                self._count_down((key.partition, key.segment, key.column))
+            # Tables hold their columns in memory. A whole column is in those of all blocks, so all of the
             # segment go.
             self._tables.pop((key.partition, key.segment), None)
+
+    def _count_down(self, column: tuple[int, int, int]) -> None:
+        self._blocks[column] -= 1
+        if not self._blocks[column]:
+            del self._blocks[column]
+
+    def join(self, whole: CacheKey, blocks: int, make_entry: Callable[[pa.Array], Any]) -> Any:
+        """Put the blocks of a column together, as one entry in place of theirs, if all of them are kept.
+
+        Args:
+            whole: Where the column is to be.
+            blocks: How many blocks it has.
+            make_entry: Makes the entry of the joined blocks.
+
+        Returns:
+            The entry; None where a block is not kept.
+        """
+        if self._blocks.get((whole.partition, whole.segment, whole.column), 0) < blocks:
+            return None
+        keys = [whole._replace(block=block) for block in range(blocks)]
+        entries = self.find_all(keys)
+        if any(entry is None for entry in entries):
+            return None
+        joined = make_entry(pa.concat_arrays(entries))
+        # Whoever misses a block now reads it once more.
+        self.drop(keys)
+        self.put(whole, joined)
+        return joined
 
     def find_table(self, place: BlockPlace) -> BlockTable | None:
         """The table of a block, or None where there is none. Its columns count as used."""

@@ -1,7 +1,7 @@
-"""What a partition's RocksDB holds, format 2. All numbers are big-endian in keys and little-endian in values.
+"""What a partition's RocksDB holds, format 3. All numbers are big-endian in keys and little-endian in values.
 
     M                                       manifest: JSON {"format", "store", "partition", "columns", "epoch", "next_segment", "segments",
-                                            "cutoff", "graves", "generation"}
+                                            "cutoff", "graves", "generation", "digest"}
     s segment:8                             segment: Arrow IPC stream of one batch, a row a block (see `segment_record`)
     b segment:8 column:2 block:4            block: Arrow IPC message of a batch of one column; 0xFFFF is the sort keys, others have
                                             the numbers that they have through all shapes of the store
@@ -9,8 +9,11 @@
     d segment:8 epoch:8                     rows that an epoch made dead: uint32 each
     D segment:8                             all rows dead so far: a bit each, which replaces the `d` entries before it
 
+The metadata of a segment may have `sketches`: those of large segments do, but not where an older version wrote
+them.
+
 Format 1 knew no migrations: its manifests are of generation 0, and its segments name the columns of their
-statistics as the store was created.
+statistics as the store was created. Format 2 knew no digests: its manifests have an empty one.
 
 The manifest is the last thing written, together with the `s` and `d` entries that it needs; a segment that it
 does not name is garbage of a crash.
@@ -20,7 +23,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NewType
 
 import numpy as np
@@ -28,13 +31,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from engine.errors import Corrupt
+from engine.model.distinct_sketch import Sketch, sketch_of_text, sketch_text
 from engine.model.schema import Epoch
 from engine.state.statistics import ColumnStatistics
 
 SegmentId = NewType("SegmentId", int)
 
-STATE_FORMAT = 2
+STATE_FORMAT = 3
 _NAMED_FORMAT = 1
+_READABLE_FORMATS = range(_NAMED_FORMAT, STATE_FORMAT + 1)
 _STORED_NAMES = {"tombstone_segments": "graves"}
 """What the stored form calls attributes of a manifest that it does not call by their name."""
 KEY_COLUMN = 0xFFFF
@@ -96,6 +101,7 @@ class Manifest:
         tombstone_segments: The segments that count and have tombstones (`engine.state.version`); "graves" in
             the stored form.
         generation: How many migrations of the store group are in effect.
+        digest: As `Commit.digest` of the epoch; empty where that is not known.
     """
 
     store: str
@@ -107,6 +113,7 @@ class Manifest:
     cutoff: int | None = None
     tombstone_segments: tuple[SegmentId, ...] = ()
     generation: int = 0
+    digest: str = ""
 
     def to_bytes(self) -> bytes:
         """The stored form."""
@@ -123,7 +130,7 @@ class Manifest:
         try:
             document: dict[str, Any] = json.loads(data)
             found = document.pop("format")
-            if found not in (_NAMED_FORMAT, STATE_FORMAT):
+            if found not in _READABLE_FORMATS:
                 raise Corrupt(_UNKNOWN.format(what="partition", found=found))
             tombstone_segments = tuple(document.pop("graves", ()))
             segments = tuple(document.pop("segments"))
@@ -143,6 +150,8 @@ class SegmentRecord:
         first: Sort key of the first row of each block.
         last: Sort key of the last row of each block.
         statistics: Number of a stored column to its statistics.
+        sketches: Number of a stored column to the sketch of its values, dead ones included; only where one
+            was made.
     """
 
     rows: int
@@ -151,6 +160,7 @@ class SegmentRecord:
     first: pa.Array
     last: pa.Array
     statistics: Mapping[int, ColumnStatistics]
+    sketches: Mapping[int, Sketch] = field(default_factory=dict)
 
     @property
     def nbytes(self) -> int:
@@ -174,6 +184,8 @@ class SegmentRecord:
             "block_rows": self.block_rows,
         }
         numbers |= {"column_bytes": list(self.column_bytes.items()), "statistics": list(self.statistics)}
+        if self.sketches:
+            numbers["sketches"] = [(number, sketch_text(each)) for number, each in self.sketches.items()]
         batch = pa.RecordBatch.from_arrays(list(columns.values()), list(columns)).replace_schema_metadata(
             {"segment": json.dumps(numbers)}
         )
@@ -196,7 +208,7 @@ class SegmentRecord:
         try:
             batch = pa.ipc.open_stream(data).read_next_batch()
             numbers = json.loads(batch.schema.metadata[b"segment"])
-            if numbers["format"] not in (_NAMED_FORMAT, STATE_FORMAT):
+            if numbers["format"] not in _READABLE_FORMATS:
                 raise Corrupt(_UNKNOWN.format(what="segment", found=numbers["format"]))
             number_of = (
                 created
@@ -211,6 +223,7 @@ class SegmentRecord:
                 batch["first"],
                 batch["last"],
                 statistics,
+                {number: sketch_of_text(text) for number, text in numbers.get("sketches", ())},
             )
         except (pa.ArrowException, OSError, StopIteration, ValueError, KeyError, TypeError) as error:
             raise Corrupt(_DAMAGED.format(what="segment record")) from error

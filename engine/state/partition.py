@@ -71,6 +71,7 @@ class PartitionStore:
             MemoryStorage() if definition.behaviour.in_memory else Rocks(path, options, buffers)
         )
         self._lock, self._merging = Lock(), Lock()
+        self._is_closed = False
         try:
             self._open(definition.name, partition, cache, definition_at or (lambda generation: definition))
         except BaseException:
@@ -138,6 +139,11 @@ class PartitionStore:
         """Newest epoch that is applied and noted on the disk."""
         return self._manifest.epoch
 
+    @property
+    def digest(self) -> str:
+        """As `Commit.digest` of the epoch `applied`; empty where that is not known."""
+        return self._manifest.digest
+
     def apply(
         self,
         epoch: Epoch,
@@ -146,6 +152,7 @@ class PartitionStore:
         replaces: bool = False,
         cutoff: int | None = None,
         migrated: Migrated | None = None,
+        digest: str = "",
     ) -> Version:
         """Apply what an epoch brings to this partition.
 
@@ -161,6 +168,7 @@ class PartitionStore:
                 retention; older rows do not come in any more.
             migrated: What the store is from this epoch on, its rows included; None where the group was not
                 migrated.
+            digest: As `Commit.digest` of the epoch.
 
         Returns:
             The new version, which `version` is from now on.
@@ -180,7 +188,7 @@ class PartitionStore:
                 pending.expire_stored()
             if rows is not None:
                 pending.apply(rows, self._options.apply_bytes)
-            return self._install(shape, epoch, pending.changes, cutoff)
+            return self._install(shape, epoch, pending.changes, cutoff, digest)
 
     def advances_cutoff(self, cutoff: int) -> bool:
         """Whether a cutoff is later than the one that the partition knows."""
@@ -200,6 +208,7 @@ class PartitionStore:
         batches: Iterable[pa.RecordBatch],
         cutoff: int | None = None,
         migrated: Migrated | None = None,
+        digest: str = "",
     ) -> Version:
         """Put rows as they are stored in the place of all that the partition has. Each batch becomes a
         segment.
@@ -211,6 +220,7 @@ class PartitionStore:
             cutoff: The time before which rows are gone at that epoch, as for `apply`.
             migrated: What the store is at that epoch, and in whose shape the rows are; None where that is
                 what it is here.
+            digest: As `Commit.digest` of the epoch.
 
         Returns:
             The new version, which `version` is from now on.
@@ -233,23 +243,26 @@ class PartitionStore:
                 order, is_logged = sort_keys.order(keys), rows.nbytes < UNLOGGED_BYTES
                 added += self._segments.write_rows(shape.context, rows, keys, order, is_logged=is_logged)
             changes = SegmentChanges((), {}, added, tombstones)
-            return self._install(shape, epoch, changes, self._later_cutoff(shape, cutoff))
+            return self._install(shape, epoch, changes, self._later_cutoff(shape, cutoff), digest)
 
-    def advance(self, epoch: Epoch) -> None:
+    def advance(self, epoch: Epoch, digest: str = "") -> None:
         """Note, now and then, that the partition has no rows in the epochs up to this one.
 
         Args:
             epoch: Newest epoch that has been looked at.
+            digest: As `Commit.digest` of the epoch.
         """
         with self._lock:
             if epoch >= self.applied + EPOCHS_BETWEEN_NOTES:
-                self._note_epoch(epoch)
+                self._note_epoch(epoch, digest)
 
-    def _note_epoch(self, epoch: Epoch) -> None:
-        self._manifest = replace(self._manifest, epoch=epoch)
+    def _note_epoch(self, epoch: Epoch, digest: str) -> None:
+        self._manifest = replace(self._manifest, epoch=epoch, digest=digest)
         self._storage.write_atomically([(MANIFEST, self._manifest.to_bytes())])
 
-    def _install(self, shape: Shape, epoch: Epoch, changes: SegmentChanges, cutoff: int | None) -> Version:
+    def _install(
+        self, shape: Shape, epoch: Epoch, changes: SegmentChanges, cutoff: int | None, digest: str
+    ) -> Version:
         """Make segments whose blocks are written count, in one atomic write, and only then visible.
 
         Args:
@@ -257,6 +270,7 @@ class PartitionStore:
             epoch: The epoch that the partition has come to.
             changes: What becomes of the segments.
             cutoff: The time before which rows are gone; None where there is none.
+            digest: As `Commit.digest` of the epoch.
         """
         version = self.version.change(epoch, changes)
         manifest = replace(
@@ -268,6 +282,7 @@ class PartitionStore:
             segments=tuple(entry.segment.id for entry in version.segments),
             tombstone_segments=tuple(entry.segment.id for entry in version.tombstone_segments),
             cutoff=cutoff,
+            digest=digest if epoch >= self.applied else self.digest,
         )
         new = (*changes.added, *changes.added_tombstones)
         pairs: list[Pair] = [(segment_key(each.segment.id), each.segment.record.to_bytes()) for each in new]
@@ -296,6 +311,8 @@ class PartitionStore:
             Unavailable: The disk does not answer; likewise.
         """
         with self._merging:
+            if self._is_closed:
+                return False
             chosen = segments_to_merge(self.version, self._shape.key_time, self._options)
             if chosen:
                 self._merge(chosen)
@@ -323,7 +340,7 @@ class PartitionStore:
         merged = self._segments.write_merge(Merge(inputs, context), identity)
         with self._lock:
             changes = replace_inputs(self.version, inputs, merged.reshape(self.context))
-            self._install(self._shape, self.version.epoch, changes, self._manifest.cutoff)
+            self._install(self._shape, self.version.epoch, changes, self._manifest.cutoff, self.digest)
 
     def release(self) -> None:
         """Remove the bytes of segments that no version refers to any more."""
@@ -331,13 +348,25 @@ class PartitionStore:
             with self._lock:
                 self._segments.commit()
 
-    def close(self, epoch: Epoch | None = None) -> None:
+    def close(self, epoch: Epoch | None = None, digest: str = "") -> None:
         """Close the partition.
 
         Args:
             epoch: Newest epoch that has been looked at, if known; it is noted.
+            digest: As `Commit.digest` of the epoch.
         """
         with self._lock:
             if epoch is not None and epoch > self.applied:
-                self._note_epoch(epoch)
-            self._storage.close()
+                self._note_epoch(epoch, digest)
+            self._close_storage()
+
+    def abandon(self) -> None:
+        """Close the partition once it is not being compacted, and note nothing: what it has is of no use any
+        more.
+        """
+        with self._merging, self._lock:
+            self._close_storage()
+
+    def _close_storage(self) -> None:
+        self._is_closed = True
+        self._storage.close()

@@ -1,4 +1,6 @@
-"""Rows picked out of blocks: many are copied into one array a column, few are slices."""
+"""Rows picked out of blocks, or out of whole columns: many are copied into one array a column, few are
+slices.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from engine.state.cache import has_fixed_width
 from engine.state.keys import Rows
 from engine.state.segment import Segment
 
@@ -32,17 +35,41 @@ class Pick(NamedTuple):
     segment: Segment
     rows: Rows
 
-    def split_by_block(self) -> Iterator[tuple[int, Rows]]:
-        """Each block that has some of the rows, with their places in it."""
+    def parts(self, columns: Sequence[int]) -> Iterator[_Part]:
+        """The rows block by block, or in one part where the columns are in memory as a whole."""
+        whole = self.segment.whole_columns(columns)
+        if whole is not None:
+            yield _Part(self.segment, 0, self.rows, whole)
+            return
         block_rows = self.segment.record.block_rows
+        inside = self.rows % block_rows
         if len(self.rows) == 1:
-            yield int(self.rows[0]) // block_rows, self.rows % block_rows
+            yield _Part(self.segment, int(self.rows[0]) // block_rows, inside, None)
             return
         bounds = np.searchsorted(self.rows, np.arange(self.segment.blocks + 1) * block_rows).tolist()
-        inside = self.rows % block_rows
         for block, (start, stop) in enumerate(pairwise(bounds)):
             if start < stop:
-                yield block, inside[start:stop]
+                yield _Part(self.segment, block, inside[start:stop], None)
+
+
+class _Part(NamedTuple):
+    """Rows that are picked out of the same arrays.
+
+    Attributes:
+        segment: The segment.
+        block: The block.
+        rows: Places of the rows in the arrays.
+        whole: The arrays of the whole segment; None where those of the block are still to be read.
+    """
+
+    segment: Segment
+    block: int
+    rows: Rows
+    whole: Sequence[pa.Array] | None
+
+    def arrays(self, columns: Sequence[int]) -> Sequence[pa.Array]:
+        """The arrays of some columns, those that the part was made for."""
+        return self.segment.columns(columns, self.block) if self.whole is None else self.whole
 
 
 def gather(picks: Sequence[Pick], columns: Sequence[int], schema: pa.Schema) -> pa.Table:
@@ -65,36 +92,25 @@ def gather(picks: Sequence[Pick], columns: Sequence[int], schema: pa.Schema) -> 
         return pa.Table.from_batches(
             [pa.RecordBatch.from_struct_array(pa.array([{}] * total, pa.struct([])))]
         )
+    parts = [part for pick in picks for part in pick.parts(columns)]
     if total <= FEW_ROWS:
-        return pa.Table.from_batches(_one_by_one(picks, columns, schema), schema)
-    blocks = [(pick.segment, block, inside) for pick in picks for block, inside in pick.split_by_block()]
-    if total <= SPARSE_ROWS * len(blocks):
-        return _joined_slices(blocks, columns, schema)
+        return pa.Table.from_batches(_rows_of(parts, columns, schema), schema)
+    if total <= SPARSE_ROWS * len(parts):
+        return pa.Table.from_batches([pa.concat_batches(list(_rows_of(parts, columns, schema)))], schema)
     copies = [_copy_of(field.type, total) for field in schema]
-    for segment, block, inside in blocks:
-        indices = pa.array(inside)
-        for copy, column in zip(copies, segment.columns(columns, block), strict=True):
-            copy.add(column, inside, indices)
+    for part in parts:
+        indices = pa.array(part.rows)
+        for copy, column in zip(copies, part.arrays(columns), strict=True):
+            copy.add(column, part.rows, indices)
     return pa.Table.from_arrays([copy.finish() for copy in copies], schema=schema).combine_chunks()
 
 
-def _joined_slices(
-    blocks: Sequence[tuple[Segment, int, Rows]], columns: Sequence[int], schema: pa.Schema
-) -> pa.Table:
-    """Few rows of each block: slices of one row, copied together."""
-    slices = []
-    for segment, block, inside in blocks:
-        batch = pa.RecordBatch.from_arrays(segment.columns(columns, block), schema=schema)
-        slices += [batch.slice(row, 1) for row in inside.tolist()]
-    return pa.Table.from_batches([pa.concat_batches(slices)], schema)
-
-
-def _one_by_one(picks: Sequence[Pick], columns: Sequence[int], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _rows_of(parts: Sequence[_Part], columns: Sequence[int], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Each row as a batch, not copied."""
-    for segment, rows in picks:
-        for row in rows.tolist():
-            block, inside = divmod(row, segment.record.block_rows)
-            yield pa.RecordBatch.from_arrays(segment.columns(columns, block), schema=schema).slice(inside, 1)
+    for part in parts:
+        batch = pa.RecordBatch.from_arrays(part.arrays(columns), schema=schema)
+        for row in part.rows.tolist():
+            yield batch.slice(row, 1)
 
 
 class _Copy(Protocol):
@@ -163,10 +179,4 @@ class _TakenCopy:
 
 
 def _copy_of(arrow_type: pa.DataType, rows: int) -> _Copy:
-    has_bytes = (
-        pa.types.is_integer(arrow_type)
-        or pa.types.is_floating(arrow_type)
-        or pa.types.is_temporal(arrow_type)
-        or pa.types.is_decimal(arrow_type)
-    )
-    return _FixedWidthCopy(arrow_type, rows) if has_bytes else _TakenCopy(arrow_type)
+    return _FixedWidthCopy(arrow_type, rows) if has_fixed_width(arrow_type) else _TakenCopy(arrow_type)

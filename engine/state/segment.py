@@ -17,8 +17,9 @@ import pyarrow as pa
 
 from engine.errors import Corrupt
 from engine.model.columns import Column
+from engine.model.distinct_sketch import Sketch
 from engine.state import keys as sort_keys
-from engine.state.cache import BlockPlace, BlockTable, CacheKey, ColumnCache, KeyColumn
+from engine.state.cache import WHOLE, BlockPlace, BlockTable, CacheKey, ColumnCache, KeyColumn
 from engine.state.formats import KEY_COLUMN, SegmentId, SegmentRecord, block_key, decode_block
 from engine.state.keys import KeyCodec, Keys, Needle, Rows
 from engine.state.prefixes import PrefixIndex
@@ -26,12 +27,14 @@ from engine.state.sparse_index import SparseIndex
 from engine.state.statistics import ColumnStatistics, constant_statistics, has_statistics
 from engine.state.storage import Storage
 
-WHOLE = -1
-"""Block number of the cache entry that holds a key column's blocks joined."""
 _NOWHERE = -1
 """No column has this number."""
 MOST_KNOWN_KEYS = 128
 """Lists of places in the cache that a segment keeps."""
+MOST_JOINED_BYTES = 256 << 20
+"""Larger columns stay in blocks."""
+LARGEST_JOINED_SHARE = 16
+"""Nor are columns joined that take more than this part of the cache, which drops them as a whole."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,6 +140,9 @@ class Segment:
         # Its bytes are removed when it is garbage, so whoever sees it in another shape keeps it.
         self._stored_rows = stored
         self._whole_key = CacheKey(context.number, identity, WHOLE, context.numbers[context.key_column])
+        self._joined: set[int] = set()
+        """Columns, besides the key column, that the cache most likely has whole."""
+        self._known_keys: dict[tuple[int, ...], Sequence[CacheKey]] = {}
         self._first = _fences(record.first)
         self._last = _fences(record.last)
 
@@ -200,6 +206,25 @@ class Segment:
                 )
         return self._derived[column]
 
+    def sketch_of(self, name: str) -> Sketch | None:
+        """The sketch of a column's values, dead ones included; None where it is not known.
+
+        Args:
+            name: Its name in the shape in which the segment is seen.
+        """
+        place = self._context.schema.get_field_index(name)
+        if place < 0:
+            return None
+        number = self._context.numbers[place]
+        if number not in self.record.column_bytes:
+            source = self._context.columns[place].source(
+                self.record.column_bytes, self._context.column_type(place)
+            )
+            if source is None:
+                return None
+            number = source[0]
+        return self.record.sketches.get(number)
+
     @cached_property
     def _derived(self) -> dict[int, ColumnStatistics | None]:
         return {}
@@ -211,16 +236,18 @@ class Segment:
 
     def column(self, column: int, block: int) -> pa.Array:
         """One column of one block, from the cache or the storage."""
-        if column == self._context.key_column:
-            whole: KeyColumn | None = self._context.cache.find(self._whole_key)
-            if whole is not None:
-                start, stop = self.block_span(block)
-                return whole.column[start:stop]
+        whole = self._context.cache.find(self._whole_place(column))
+        if whole is not None:
+            self._note_joined(column)
+            start, stop = self.block_span(block)
+            return _array_of(whole)[start:stop]
+        self._note_parted(column)
         return self._context.cache.get(self._cache_key(column, block), lambda: self._load(column, block))
 
     def columns(self, columns: Sequence[int], block: int) -> list[pa.Array]:
         """Several columns of one block."""
-        return self._arrays(columns, block, self._context.cache.find_all(self._column_keys(columns, block)))
+        keys = self._column_keys(columns, block)
+        return self._arrays(columns, block, keys, self._context.cache.find_all(keys))
 
     def slices(self, columns: Sequence[int], block: int, start: int, stop: int) -> list[pa.Array]:
         """Several columns of some rows of one block.
@@ -231,16 +258,63 @@ class Segment:
             start: The first of the rows, counted in the segment.
             stop: The one behind the last.
         """
-        whole, first, length = self._context.key_column, block * self.record.block_rows, stop - start
-        entries = self._context.cache.find_all(self._column_keys(columns, block))
+        first, length = block * self.record.block_rows, stop - start
+        keys = self._column_keys(columns, block)
         return [
             self.column(column, block).slice(start - first, length)
             if entry is None
-            else entry.column.slice(start, length)
-            if column == whole
             else entry.slice(start - first, length)
-            for column, entry in zip(columns, entries, strict=True)
+            if key.block != WHOLE
+            else _array_of(entry).slice(start, length)
+            for column, key, entry in zip(columns, keys, self._context.cache.find_all(keys), strict=True)
         ]
+
+    def whole_columns(self, columns: Sequence[int]) -> list[pa.Array] | None:
+        """Several columns of all blocks, an array each, if they are in memory; blocks that are all there are
+        joined for it. Rows of many blocks are picked out of one array in one step.
+
+        Args:
+            columns: Places of the columns.
+
+        Returns:
+            The columns; None where one is not in memory as a whole, or too large for that.
+        """
+        if self.blocks == 1:
+            return self.columns(columns, 0)
+        entries = self._context.cache.find_all(self._column_keys(columns, WHOLE))
+        found = []
+        for column, entry in zip(columns, entries, strict=True):
+            array = self._join(column) if entry is None else _array_of(entry)
+            if array is None:
+                return None
+            found.append(array)
+        return found
+
+    def _join(self, column: int) -> pa.Array | None:
+        """One column of all blocks, if each of them is in memory."""
+        context = self._context
+        nbytes = self.column_bytes(column)
+        if nbytes > MOST_JOINED_BYTES or nbytes * LARGEST_JOINED_SHARE > context.cache.capacity:
+            return None
+        entry = context.cache.join(
+            self._whole_place(column),
+            self.blocks,
+            context.key_column_of if column == context.key_column else lambda array: array,
+        )
+        if entry is None:
+            return None
+        self._note_joined(column)
+        return _array_of(entry)
+
+    def _note_joined(self, column: int) -> None:
+        if column not in self._joined and column != self._context.key_column:
+            self._joined.add(column)
+            self._known_keys = {}
+
+    def _note_parted(self, column: int) -> None:
+        if column in self._joined:
+            self._joined.discard(column)
+            self._known_keys = {}
 
     def table(self, columns: Sequence[int], block: int, schema: pa.Schema) -> BlockTable:
         """Several columns of one block as a table, which is made once for lookups that come again.
@@ -250,8 +324,39 @@ class Segment:
             block: The block.
             schema: Schema of the table.
         """
-        place = BlockPlace(self._context.number, self.id, block)
-        known = self._context.cache.find_table(place)
+        known = self._known_table(columns, block, schema)
+        if known is not None:
+            return known
+        keys = self._column_keys(columns, block)
+        entries = self._context.cache.find_all(keys)
+        return self._keep_table(
+            block, schema, keys, entries, self._arrays(columns, block, keys, entries), columns
+        )
+
+    def whole_table(self, columns: Sequence[int], schema: pa.Schema) -> BlockTable | None:
+        """Several columns of all blocks as a table, if they are in memory.
+
+        Args:
+            columns: Places of the columns; at least one.
+            schema: Schema of the table.
+
+        Returns:
+            The table; None as for `whole_columns`.
+        """
+        if self.blocks == 1:
+            return self.table(columns, 0, schema)
+        known = self._known_table(columns, WHOLE, schema)
+        if known is not None:
+            return known
+        arrays = self.whole_columns(columns)
+        if arrays is None:
+            return None
+        keys = self._column_keys(columns, WHOLE)
+        return self._keep_table(WHOLE, schema, keys, self._context.cache.find_all(keys), arrays, columns)
+
+    def _known_table(self, columns: Sequence[int], block: int, schema: pa.Schema) -> BlockTable | None:
+        """The table of a block, or of all of them, that was made before."""
+        known = self._context.cache.find_table(BlockPlace(self._context.number, self.id, block))
         if (
             known is not None
             and known.columns == columns
@@ -259,53 +364,56 @@ class Segment:
             and known.table.schema.equals(schema, check_metadata=True)
         ):
             return known
-        keys = self._column_keys(columns, block)
-        entries = self._context.cache.find_all(keys)
-        table = pa.Table.from_arrays(self._arrays(columns, block, entries), schema=schema)
-        made = BlockTable(self._context.schema, columns, keys, table)
-        self._context.cache.put_table(place, made, entries)
+        return None
+
+    def _keep_table(
+        self,
+        block: int,
+        schema: pa.Schema,
+        keys: Sequence[CacheKey],
+        entries: Sequence[Any],
+        arrays: Sequence[pa.Array],
+        columns: Sequence[int],
+    ) -> BlockTable:
+        made = BlockTable(self._context.schema, columns, keys, pa.Table.from_arrays(arrays, schema=schema))
+        self._context.cache.put_table(BlockPlace(self._context.number, self.id, block), made, entries)
         return made
 
     def _column_keys(self, columns: Sequence[int], block: int) -> Sequence[CacheKey]:
         """Where columns of a block are in the cache; kept, since the same are asked for again and again."""
-        asked = (block, *columns)
-        known = self._known_keys.get(asked)
+        # One read: what is put into a dictionary of before is never found.
+        kept, asked = self._known_keys, (block, *columns)
+        known = kept.get(asked)
         if known is None:
-            if len(self._known_keys) >= MOST_KNOWN_KEYS:
-                self._known_keys.clear()
-            known = self._known_keys[asked] = self._make_column_keys(columns, block)
+            if len(kept) >= MOST_KNOWN_KEYS:
+                kept.clear()
+            known = kept[asked] = [
+                self._whole_place(column)
+                if block == WHOLE or column == self._context.key_column or column in self._joined
+                else self._cache_key(column, block)
+                for column in columns
+            ]
         return known
 
-    @cached_property
-    def _known_keys(self) -> dict[tuple[int, ...], Sequence[CacheKey]]:
-        return {}
-
-    def _make_column_keys(self, columns: Sequence[int], block: int) -> Sequence[CacheKey]:
-        whole, partition, numbers = self._context.key_column, self._context.number, self._context.numbers
-        return [
-            self._whole_key if column == whole else CacheKey(partition, self.id, block, numbers[column])
-            for column in columns
-        ]
-
-    def _arrays(self, columns: Sequence[int], block: int, entries: Sequence[Any]) -> list[pa.Array]:
+    def _arrays(
+        self, columns: Sequence[int], block: int, keys: Sequence[CacheKey], entries: Sequence[Any]
+    ) -> list[pa.Array]:
         """Several columns of one block from their cache entries, loaded where there is none."""
-        whole = self._context.key_column
         start, stop = self.block_span(block)
         return [
             self.column(column, block)
             if entry is None
-            else entry.column.slice(start, stop - start)
-            if column == whole
             else entry
-            for column, entry in zip(columns, entries, strict=True)
+            if key.block != WHOLE
+            else _array_of(entry).slice(start, stop - start)
+            for column, key, entry in zip(columns, keys, entries, strict=True)
         ]
 
     def whole_column(self, column: int) -> pa.Array:
         """One column of all blocks joined; what has to be read for it stays out of the cache."""
-        if column == self._context.key_column:
-            whole: KeyColumn | None = self._context.cache.find(self._whole_key)
-            if whole is not None:
-                return whole.column
+        whole = self._context.cache.find(self._whole_place(column))
+        if whole is not None:
+            return _array_of(whole)
         blocks = [self.read_through(column, block) for block in range(self.blocks)]
         return blocks[0] if len(blocks) == 1 else pa.concat_arrays(blocks)
 
@@ -313,20 +421,16 @@ class Segment:
         """All columns of one block in the stored schema; what has to be read for it stays out of
         the cache.
         """
-        whole = self._context.key_column
-        start, stop = self.block_span(block)
-        known: KeyColumn | None = self._context.cache.find(self._whole_key)
         schema = self._context.schema
-        columns = [
-            known.column[start:stop]
-            if known is not None and column == whole
-            else self.read_through(column, block)
-            for column in range(len(schema))
-        ]
+        columns = [self.read_through(column, block) for column in range(len(schema))]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def read_through(self, column: int, block: int) -> pa.Array:
         """One column of one block; if it has to be read for it, it stays out of the cache."""
+        whole = self._context.cache.find(self._whole_place(column))
+        if whole is not None:
+            start, stop = self.block_span(block)
+            return _array_of(whole)[start:stop]
         cached: pa.Array | None = self._context.cache.find(self._cache_key(column, block))
         return self._load(column, block) if cached is None else cached
 
@@ -459,6 +563,9 @@ class Segment:
         before = sort_keys.search(self._first[:1], needles[-1:], "right")[0]
         return bool(after == 0 and before == 1)
 
+    def _whole_place(self, column: int) -> CacheKey:
+        return self._whole_key if column == self._context.key_column else self._cache_key(column, WHOLE)
+
     def _cache_key(self, column: int, block: int) -> CacheKey:
         return CacheKey(self._context.number, self.id, block, self._context.numbers[column])
 
@@ -485,6 +592,11 @@ class Segment:
             )
         start, stop = self.block_span(block)
         return decode_block(data, arrow_type, stop - start)
+
+
+def _array_of(entry: pa.Array | KeyColumn) -> pa.Array:
+    """The column of an entry that has all of it."""
+    return entry.column if isinstance(entry, KeyColumn) else entry
 
 
 def cache_keys(partition: int, segment: SegmentId, blocks: int, columns: Iterable[int]) -> list[CacheKey]:

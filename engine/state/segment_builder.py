@@ -7,14 +7,18 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from engine.model.distinct_sketch import Sketch, has_sketch, sketch_of, unite_sketches
 from engine.state import keys as sort_keys
-from engine.state.cache import CacheKey
+from engine.state.cache import WHOLE, CacheKey
 from engine.state.formats import KEY_COLUMN, SegmentId, SegmentRecord, block_key, encode_block
 from engine.state.keys import Keys, Rows
-from engine.state.segment import WHOLE, PartitionContext, Segment
+from engine.state.segment import PartitionContext, Segment
 from engine.state.state_options import StateOptions
 from engine.state.statistics import ColumnStatistics, StatisticsBuilder, has_statistics
 from engine.state.storage import Pair
+
+LEAST_SKETCHED_ROWS = 256
+"""Sketches of smaller segments would take longer to make than the segments; most of them are merged soon."""
 
 
 def build_segment(
@@ -57,6 +61,7 @@ class SegmentBuilder:
         self._context = context
         self._block_rows = _block_rows(rows, widest, options)
         self._statistics: dict[int, ColumnStatistics] = {}
+        self._sketches: dict[int, Sketch] = {}
         self._column_bytes: dict[int, int] = {}
         self._fences: tuple[pa.Array, pa.Array] | None = None
 
@@ -100,14 +105,20 @@ class SegmentBuilder:
         statistics = (
             StatisticsBuilder(arrow_type) if column != KEY_COLUMN and has_statistics(arrow_type) else None
         )
+        is_sketched = self._rows >= LEAST_SKETCHED_ROWS and column != KEY_COLUMN and has_sketch(arrow_type)
+        sketches: list[Sketch] = []
         nbytes = 0
         for block, array in enumerate(blocks):
             if statistics is not None:
                 statistics.add(array)
+            if is_sketched:
+                sketches.append(sketch_of(array))
             nbytes += array.nbytes
             yield block_key(self._id, number, block), encode_block(array)
         if statistics is not None:
             self._statistics[number] = statistics.finish()
+        if is_sketched:
+            self._sketches[number] = unite_sketches(sketches)
         self._column_bytes[number] = nbytes
 
     def _cache_blocks(self, number: int, blocks: Iterable[pa.Array]) -> Iterator[pa.Array]:
@@ -133,7 +144,15 @@ class SegmentBuilder:
         first, last = self._fences
         return Segment(
             self._id,
-            SegmentRecord(self._rows, self._block_rows, self._column_bytes, first, last, self._statistics),
+            SegmentRecord(
+                self._rows,
+                self._block_rows,
+                self._column_bytes,
+                first,
+                last,
+                self._statistics,
+                self._sketches,
+            ),
             self._context,
         )
 

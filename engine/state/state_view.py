@@ -17,11 +17,12 @@ import pyarrow as pa
 from engine.errors import NotFound
 from engine.model.partitioning import partition_of, value_partitioner
 from engine.model.schema import Epoch, PartitionId, StoreDefinition
-from engine.scan import EVERYTHING, LIVE_COLUMN, Interval, KeyRange, RowFilter, ScanStatistics
+from engine.scan import EVERYTHING, LIVE_COLUMN, Interval, KeyedRows, KeyRange, RowFilter, ScanStatistics
 from engine.state import keys as sort_keys
+from engine.state.keyed_rows import NO_ROW, copy_rows, find_keyed_rows
 from engine.state.keys import KeyCodec, Keys, Rows
 from engine.state.picked_rows import Pick, gather
-from engine.state.segment import Edge
+from engine.state.segment import Edge, Segment
 from engine.state.sorted_rows import MergedRuns, find_runs, range_edges
 from engine.state.statistics import blocks_that_may_hold
 from engine.state.version import LiveSegment, Version, find_live_ranges, sort_by_live_rows
@@ -196,42 +197,34 @@ class StateView:
 
     def row(self, key: int | str, places: Sequence[int], schema: pa.Schema) -> pa.Table | None:
         """As `StoreView.row`."""
-        version = self.versions.get(self._partition(key))
-        found = None if version is None else version.find_one(self._codec.needle(key))
+        found = self._find_one(key)
         if found is None:
             return None
         segment, row = found
         block, inside = divmod(row, segment.record.block_rows)
         return segment.table(places, block, schema).table.slice(inside, 1)
 
-    def rows_by_key(
-        self, keys: pa.RecordBatch, places: Sequence[int], schema: pa.Schema
-    ) -> list[pa.RecordBatch | None] | None:
-        """As `StoreView.rows_by_key`."""
-        columns = keys.columns
-        needles = self._codec.ranges(columns)[0]
-        placed = partition_of(columns[: len(self.definition.partition_by)], self.definition.partitions)
-        order = sort_keys.order_of_last(needles)
-        if len(order) < keys.num_rows:
+    def found_row(self, key: int | str, places: Sequence[int], schema: pa.Schema) -> pa.RecordBatch | None:
+        """As `StoreView.found_row`."""
+        found = self._find_one(key)
+        if found is None:
             return None
-        found: list[pa.RecordBatch | None] = [None] * keys.num_rows
-        placed = placed[order]
-        for number, version in self.versions.items():
-            wanted = order[placed == number]
-            for entry in version.searched:
-                if not len(wanted):
-                    break
-                there, rows = entry.find_live(sort_keys.take(needles, wanted))
-                if not len(there):
-                    continue
-                block_rows = entry.segment.record.block_rows
-                for key, row in zip(wanted[there].tolist(), rows.tolist(), strict=True):
-                    block, inside = divmod(row, block_rows)
-                    found[key] = entry.segment.table(places, block, schema).batch.slice(inside, 1)
-                is_left = np.ones(len(wanted), np.bool_)
-                is_left[there] = False
-                wanted = wanted[is_left]
-        return found
+        segment, row = found
+        block, inside = divmod(row, segment.record.block_rows)
+        return segment.table(places, block, schema).found.slice(inside, 1)
+
+    def _find_one(self, key: int | str) -> tuple[Segment, int] | None:
+        """The live row of one key, and the segment that has it."""
+        version = self.versions.get(self._partition(key))
+        return None if version is None else version.find_one(self._codec.needle(key))
+
+    def keyed_rows(self, keys: pa.RecordBatch, places: Sequence[int], schema: pa.Schema) -> KeyedRows:
+        """As `StoreView.keyed_rows`."""
+        columns, partitions = keys.columns, self.definition.partitions
+        placed = partition_of(columns[: len(self.definition.partition_by)], partitions)
+        found = find_keyed_rows(self.versions, self._codec.encode(columns), placed, partitions)
+        rows = copy_rows(found.picks, places, schema)
+        return KeyedRows(rows, pa.array(found.places, mask=found.places == NO_ROW))
 
     @cached_property
     def _partition(self) -> Callable[[int | str], PartitionId]:
@@ -459,8 +452,8 @@ class PointScan:
 
     @property
     def nbytes(self) -> int:
-        """Arrow bytes of the rows."""
-        return int(self._found.get_total_buffer_size())
+        """Arrow bytes of the rows, without what they are slices of."""
+        return int(self._found.nbytes)
 
     @cached_property
     def statistics(self) -> ScanStatistics:

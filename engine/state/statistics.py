@@ -64,6 +64,15 @@ class ColumnStatistics:
         can: npt.NDArray[np.bool_] = holds.to_numpy(zero_copy_only=False) | ~self.known
         return can
 
+    @cached_property
+    def bounds(self) -> tuple[pa.Scalar, pa.Scalar] | None:
+        """The smallest and the largest value of all blocks, both null where there is no value but NULL; None
+        where some block is unknown.
+        """
+        if not self.known.all():
+            return None
+        return pc.min_max(self.low)["min"], pc.min_max(self.high)["max"]
+
     def cast(self, arrow_type: pa.DataType) -> ColumnStatistics:
         """The statistics of the same values in a wider type of numbers, in which they have the same order."""
         return ColumnStatistics(

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from engine.duckdb.deadline import Deadline
 from engine.model.read_point import NEWEST, ReadPoint
+from engine.plan.arguments import Given
 from engine.plan.plans import RowsPlan
 from engine.plan.statement import ReadyStatement
 from engine.plan.values import Arguments, Constant, Parameter
@@ -31,8 +32,9 @@ class Request:
         started: When it came, by `time.perf_counter`.
         read_point: Which epochs will do.
         pin: What of its stores is read here.
-        given: What the client gave for the parameters; None for nothing.
+        given: What was given for the parameters.
         has_expected_shapes: Whether the client was told which columns the answer has.
+        written: What the client wrote, where values were taken out of it; None where that is the text.
     """
 
     dialect: str
@@ -42,8 +44,9 @@ class Request:
     started: float
     read_point: ReadPoint = NEWEST
     pin: Pin = ALL_NEWEST
-    given: pa.RecordBatch | None = None
+    given: Given = None
     has_expected_shapes: bool = False
+    written: str | None = None
 
     @property
     def statement(self) -> ReadyStatement:

@@ -32,12 +32,12 @@ class ParametrizedText:
 
     Attributes:
         text: The text.
-        values: One row, a column a parameter.
+        values: The values of the parameters.
         is_whole: Whether no literal is left in it, so that it is the text of the template itself.
     """
 
     text: str
-    values: pa.RecordBatch
+    values: tuple[pa.Scalar, ...]
     is_whole: bool
 
 
@@ -94,7 +94,7 @@ class Templates:
 
 def _parametrize(template: Template, types: Sequence[pa.DataType | None]) -> ParametrizedText | None:
     parts = [template.parts[0]]
-    columns: list[pa.Array] = []
+    values: list[pa.Scalar] = []
     for arrow_type, value, written, behind in zip(
         types, template.values, template.written, template.parts[1:], strict=True
     ):
@@ -104,14 +104,9 @@ def _parametrize(template: Template, types: Sequence[pa.DataType | None]) -> Par
         exact = exact_value(Constant(value, literal=True), arrow_type)
         if exact is UNKNOWN or exact is None:
             return None
-        columns.append(pa.array([exact], arrow_type))
-        parts += (f" ${len(columns)} ", behind)
-    if not columns:
-        return None
-    names = [str(number) for number in range(1, len(columns) + 1)]
-    return ParametrizedText(
-        "".join(parts), pa.RecordBatch.from_arrays(columns, names=names), len(columns) == len(types)
-    )
+        values.append(exact)
+        parts += (f" ${len(values)} ", behind)
+    return ParametrizedText("".join(parts), tuple(values), len(values) == len(types)) if values else None
 
 
 def _values_of(template: Template, tables: Tables) -> _Values:

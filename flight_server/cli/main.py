@@ -21,6 +21,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from engine.errors import InvalidInput, LivestateError
+from engine.processes.hidden_modules import hide_pandas
 
 if TYPE_CHECKING:
     from flight_server.client.client import Client
@@ -883,5 +884,11 @@ def demo(
         raise SystemExit(1)
 
 
-if __name__ == "__main__":
+def run() -> None:
+    """Be the command, in a process of its own."""
+    hide_pandas()
     main(prog_name="livestate")
+
+
+if __name__ == "__main__":
+    run()

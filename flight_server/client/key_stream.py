@@ -5,6 +5,7 @@ the time.
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -21,8 +22,12 @@ from flight_server.wire.key_messages import KeyRequest, parse_key_schema
 KEYS_A_MESSAGE = 1000
 """How many keys `get_many` sends at once."""
 MOST_UNANSWERED = 8
-"""How many messages are on their way at once. A host answers them one by one and waits where nobody reads, so
-whoever sends without end before reading would wait for it and it for him.
+"""How many batches of keys are on their way at once. A host answers messages one by one and waits where
+nobody reads, so whoever sends without end before reading would wait for it and it for him.
+"""
+MOST_PACKED = 4
+"""How many batches travel as one message, up to `KEYS_A_MESSAGE`: to look a few hundred keys up takes a host
+little longer than a hundred. While it works on a message, the answer to the one before is read.
 """
 
 
@@ -39,7 +44,6 @@ class KeyStream:
     Attributes:
         key_schema: Names and types of the key columns.
         columns: Names of the columns of a row.
-        metadata: What the host said of its last answer: the epoch of the store's group, and its age.
 
     Raises:
         LivestateError: What the host said, by its kind; Unavailable when there is no host.
@@ -60,7 +64,15 @@ class KeyStream:
             self._writer.begin(self.key_schema)
         self._schema = schema.remove_metadata()
         self.columns: tuple[str, ...] = tuple(schema.names[1:])
-        self.metadata: Mapping[str, Any] = {}
+        self._metadata: pa.Buffer | None = None
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """What the host said of its last answer: the epoch of the store's group, and its age."""
+        if self._metadata is None:
+            return {}
+        found: Mapping[str, Any] = json.loads(self._metadata.to_pybytes())
+        return found
 
     def get(self, key: Any) -> dict[str, Any] | None:
         """The row of a key.
@@ -99,7 +111,8 @@ class KeyStream:
         return pa.Table.from_batches(list(self.answers(self._batches(keys))), self._schema)
 
     def answers(self, messages: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Send batches of keys and read their answers, several of them on their way at once.
+        """Send batches of keys and read their answers, several of them on their way at once. Small ones that
+        follow each other travel together.
 
         Args:
             messages: Batches of `key_schema`, of up to 10,000 keys each; they are taken as there is room.
@@ -109,19 +122,40 @@ class KeyStream:
             whoever stops before has closed the stream.
 
         Raises:
+            InvalidInput: A batch is not of `key_schema`.
             LivestateError: What the host said, by its kind.
         """
         self._check_read()
+        sent: deque[Sequence[int]] = deque()
         try:
-            for batch in messages:
-                self._send(batch)
-                if self._unread == MOST_UNANSWERED:
-                    yield self._receive()
-            while self._unread:
-                yield self._receive()
+            for batches in self._packs(messages):
+                self._send(batches[0] if len(batches) == 1 else pa.concat_batches(batches))
+                sent.append([batch.num_rows for batch in batches])
+                while sum(map(len, sent)) > MOST_UNANSWERED - MOST_PACKED:
+                    yield from _split(self._receive(), sent.popleft())
+            while sent:
+                yield from _split(self._receive(), sent.popleft())
         finally:
             if self._unread:
                 self.close()
+
+    def _packs(self, messages: Iterable[pa.RecordBatch]) -> Iterator[Sequence[pa.RecordBatch]]:
+        """The batches of each message."""
+        pack: list[pa.RecordBatch] = []
+        rows = 0
+        for batch in messages:
+            if not batch.schema.equals(self.key_schema):
+                raise self._key_error()
+            if pack and rows + batch.num_rows > KEYS_A_MESSAGE:
+                yield pack
+                pack, rows = [], 0
+            pack.append(batch)
+            rows += batch.num_rows
+            if len(pack) == MOST_PACKED:
+                yield pack
+                pack, rows = [], 0
+        if pack:
+            yield pack
 
     def _check_read(self) -> None:
         if self._unread:
@@ -181,7 +215,7 @@ class KeyStream:
             self._let_go()
             raise
         self._unread -= 1
-        self.metadata = json.loads(chunk.app_metadata.to_pybytes())
+        self._metadata = chunk.app_metadata
         return chunk.data
 
     def _let_go(self) -> None:
@@ -212,3 +246,11 @@ class KeyStream:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _split(answer: pa.RecordBatch, sizes: Sequence[int]) -> Iterator[pa.RecordBatch]:
+    """The answers to the batches of one message."""
+    start = 0
+    for size in sizes:
+        yield answer.slice(start, size)
+        start += size

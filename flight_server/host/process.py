@@ -73,7 +73,8 @@ def stop_with_standard_input() -> None:
 
 
 def serve(options: HostOptions, started: Callable[[Host], None], *, supervised: bool = False) -> None:
-    """Be a host until SIGTERM or SIGINT. For the main thread of a process that does nothing else.
+    """Be a host until SIGTERM or SIGINT. For the main thread of a process that does nothing else, and has
+    blocked these signals before its imports started threads (`flight_server.host.stop_signals`).
 
     Args:
         options: What the host is told.

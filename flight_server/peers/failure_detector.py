@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from engine.cluster.reports import HostName, HostReport
 from engine.errors import InvalidInput
+from flight_server.peers.sent_columns import fill_columns
 from flight_server.wire.report_messages import SentReport
 
 
@@ -68,7 +69,12 @@ class FailureDetector:
             known is not None and known.sent.started == sent.started and known.sent.number > sent.number
         )
         reached = answered or (known is not None and known.reached)
-        self._contacts[host] = Contact(known.sent if overtaken and known is not None else sent, now, reached)
+        kept = sent
+        if known is not None:
+            # What is not said of columns was said before, also by a report that was overtaken.
+            newer, older = (known.sent, sent) if overtaken else (sent, known.sent)
+            kept = replace(newer, report=fill_columns(newer.report, older.report))
+        self._contacts[host] = Contact(kept, now, reached)
         return (
             known is None
             or reached != self._is_alive(known, now)

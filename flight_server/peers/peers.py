@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from weakref import WeakSet
 
@@ -21,6 +21,7 @@ from flight_server.client.connection import CHANNEL_OPTIONS, FLIGHT_FAILURES, Co
 from flight_server.client.connection_options import ConnectionOptions
 from flight_server.peers.failure_detector import FailureDetector
 from flight_server.peers.peer_rows import PeerRows, is_lost, peer_error
+from flight_server.peers.sent_columns import SentColumns, without_columns
 from flight_server.wire.fragment_messages import FragmentTicket
 from flight_server.wire.report_messages import SentReport, parse_report
 
@@ -281,13 +282,17 @@ class FlightPeers:
         return HostReport(self._here, *self._report())
 
     def own_bytes(self) -> bytes:
-        """This host's report, as it is sent."""
+        """This host's report, as it is sent to whom nothing is known of; columns are for those it calls."""
+        sent = self._own_sent_report()
+        return replace(sent, report=without_columns(sent.report)).to_bytes()
+
+    def _own_sent_report(self) -> SentReport:
         with self._changed:
             # The number comes before the report: of two reports the one with the higher number is never the
             # older one.
             number = self._sent_reports
             self._sent_reports += 1
-        return SentReport(self._own_report(), self._changelog(), self._started, number).to_bytes()
+        return SentReport(self._own_report(), self._changelog(), self._started, number)
 
     def _report_timeout(self, host: HostName) -> float:
         """How long to wait for an answer to a report: of a host that was alive, no longer than it counts as
@@ -308,12 +313,12 @@ class FlightPeers:
             peer.give_up(Unavailable(f"Host {peer.name} does not answer any more; try again shortly."))
 
     def _keep_reporting(self, peer: _Peer) -> None:
-        complaint = ""
+        complaint, told = "", SentColumns()
         while not self._stopping:
             with self._changed:
                 reported_changes: int | None = self._own_changes
             try:
-                self._exchange_reports(peer)
+                self._exchange_reports(peer, told)
                 complaint = ""
             except BaseException as error:  # noqa: BLE001 - the top of the thread: without it this host would be dead to the other one
                 # That nobody answers is seen where it matters. What is wrong in another way stays so, and is
@@ -330,11 +335,14 @@ class FlightPeers:
                 reported_changes = None
             self._wait_for_news(reported_changes)
 
-    def _exchange_reports(self, peer: _Peer) -> None:
+    def _exchange_reports(self, peer: _Peer, told: SentColumns) -> None:
         try:
-            self._note_report(
-                parse_report(peer.report(self.own_bytes(), self._report_timeout(peer.name))), answered=True
-            )
+            own = self._own_sent_report()
+            news = told.news(own.report)
+            body = replace(own, report=news).to_bytes()
+            answer = parse_report(peer.report(body, self._report_timeout(peer.name)))
+            told.note_answer(news, answer.started)
+            self._note_report(answer, answered=True)
         except BaseException:
             self._give_up_if_dead(peer)
             raise

@@ -196,7 +196,8 @@ def _write(
     repeated = Repeated.from_sample(schema, first)
     _send_to_peer(lambda: writer.begin(repeated.schema, options=WRITE_OPTIONS))
     for batch in chain(first, _cancellable_batches(result, call)):
-        _send_to_peer(lambda batch=batch: writer.write_batch(repeated.encode(batch)))  # type: ignore[misc] # mypy gives lambdas with defaults no type
+        for piece in repeated.pieces(batch):
+            _send_to_peer(lambda piece=piece: writer.write_batch(piece))  # type: ignore[misc] # mypy gives lambdas with defaults no type
 
 
 def _cancellable_batches(result: QueryResult, call: Call) -> Iterator[pa.RecordBatch]:

@@ -41,7 +41,9 @@ class _Sending:
         size = 0
         for batch in self._batches:
             self._gathered.append(batch)
-            size += batch.get_total_buffer_size()
+            # Rows that are cut out of a column of many count for themselves; that takes longer to find out.
+            held = batch.get_total_buffer_size()
+            size += held if held <= limit_bytes else batch.nbytes
             if size > limit_bytes:
                 return None
         self.close()

@@ -4,15 +4,18 @@
 {"format": 2, "host": "a", "changelog": "6f0c…", "started": 1789000000000000, "number": 17,
  "groups": {"plays": {"readable": [[41, 1789000000000000, 0], [42, 1789000000100000, 1]], "newest_known": 43,
  "unread_since": 1789000000200000,
-                      "looked_at": 1789000000300000, "building": [40, 43, null], "problem": ""}},
+                      "looked_at": 1789000000300000, "building": [40, 43, null], "problem": "",
+                      "digests": ["3f…", "a0…"]}},
  "stores": {"plays": {"partitions": [0, 3, 4], "rows": 10, "bytes": 200, "segments": 3, "stored_rows": 12,
- "since": 1, "rebuilding": []}}}
+ "since": 1, "rebuilding": [], "columns": {"song": [1.0, 90.0, "AAECAw=="]}}}}
 ```
 
 The fields are those of `engine.cluster.reports`; `readable` has epochs, each with the time of its commit and
 its generation. Times are microseconds since 1970 UTC. `building` (epoch, target and snapshot, or null) and
-`problem` may be left out: nothing that decides about an answer depends on them. `started` tells one life of a
-host from the next, `number` counts the reports of one life.
+`problem` may be left out: nothing that decides about an answer depends on them. So may `digests` of the
+epochs in `readable`, as an older version does, and `columns`, which are sent once until something is new:
+smallest and largest number, and a sketch (`engine.model.distinct_sketch`), each or null. `started` tells one
+life of a host from the next, `number` counts the reports of one life.
 """
 
 from __future__ import annotations
@@ -21,10 +24,20 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from math import isfinite
 from typing import Any
 
-from engine.cluster.reports import GroupReport, HostName, HostReport, Progress, ReadableEpoch, StoreReport
+from engine.cluster.reports import (
+    ColumnReport,
+    GroupReport,
+    HostName,
+    HostReport,
+    Progress,
+    ReadableEpoch,
+    StoreReport,
+)
 from engine.errors import InvalidInput
+from engine.model.distinct_sketch import sketch_of_text, sketch_text
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreName
 
 FORMAT = 2
@@ -60,12 +73,19 @@ class SentReport:
             "started": self.started,
             "number": self.number,
             "groups": {name: _group_document(group) for name, group in report.groups.items()},
-            "stores": {
-                name: {field: getattr(store, field) for field in _STORE_FIELDS}
-                for name, store in report.stores.items()
-            },
+            "stores": {name: _store_document(store) for name, store in report.stores.items()},
         }
         return json.dumps(document, separators=(",", ":")).encode()
+
+
+def _store_document(store: StoreReport) -> Mapping[str, Any]:
+    document = {field: getattr(store, field) for field in _STORE_FIELDS}
+    if store.columns is not None:
+        document["columns"] = {
+            name: (each.low, each.high, None if each.sketch is None else sketch_text(each.sketch))
+            for name, each in store.columns.items()
+        }
+    return document
 
 
 def _group_document(group: GroupReport) -> Mapping[str, Any]:
@@ -82,6 +102,7 @@ def _group_document(group: GroupReport) -> Mapping[str, Any]:
         "looked_at": group.looked_at,
         "building": building,
         "problem": group.problem,
+        "digests": [each.digest for each in group.readable],
     }
 
 
@@ -128,9 +149,10 @@ def _sent_report(document: Mapping[str, Any]) -> SentReport:
 
 
 def _group(document: Mapping[str, Any]) -> GroupReport:
+    digests = document.get("digests") or [""] * len(document["readable"])
     readable = tuple(
-        ReadableEpoch(Epoch(_number(epoch)), _number(moment), _number(generation))
-        for epoch, moment, generation in document["readable"]
+        ReadableEpoch(Epoch(_number(epoch)), _number(moment), _number(generation), _text(digest))
+        for (epoch, moment, generation), digest in zip(document["readable"], digests, strict=True)
     )
     if any(
         before.epoch >= after.epoch or before.generation > after.generation
@@ -157,7 +179,26 @@ def _progress(epoch: object, target: object, snapshot: object) -> Progress:
 def _store(document: Mapping[str, Any]) -> StoreReport:
     counts = {name: _number(document[name]) for name in _COUNTS}
     since, rebuilding = Epoch(_number(document["since"])), _partitions(document["rebuilding"])
-    return StoreReport(_partitions(document["partitions"]), **counts, since=since, rebuilding=rebuilding)
+    columns = document.get("columns")
+    return StoreReport(
+        _partitions(document["partitions"]),
+        **counts,
+        since=since,
+        rebuilding=rebuilding,
+        columns=None if columns is None else {_text(name): _column(*each) for name, each in columns.items()},
+    )
+
+
+def _column(low: object, high: object, sketch: object) -> ColumnReport:
+    return ColumnReport(_bound(low), _bound(high), None if sketch is None else sketch_of_text(_text(sketch)))
+
+
+def _bound(value: object) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        raise TypeError(value)
+    return float(value)
 
 
 def _partitions(numbers: Iterable[object]) -> tuple[PartitionId, ...]:

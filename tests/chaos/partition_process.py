@@ -42,7 +42,7 @@ def shapes() -> list[StoreDefinition]:
     return [created, one, two, two, migrate_definition(two, [DropColumn("v")], 4)]
 
 
-def at(epoch: int) -> Migrated:
+def shape_at(epoch: int) -> Migrated:
     """What the store is at an epoch."""
     generation = (epoch - 1) // EPOCHS_OF_A_SHAPE
     return Migrated(shapes()[generation], generation)
@@ -57,7 +57,7 @@ def rows_of(epoch: int) -> pa.RecordBatch:
         "n": [epoch] * 20,
         "last": [str(key) for key in keys],
     }
-    schema = at(epoch).definition.row_schema
+    schema = shape_at(epoch).definition.row_schema
     columns = [pa.array(values["k" if field.name == "key" else field.name], field.type) for field in schema]
     removed = [(key + epoch) % 5 == 0 for key in keys]
     return pa.RecordBatch.from_arrays([*columns, pa.array(removed)], [*schema.names, TOMBSTONE_COLUMN])
@@ -72,7 +72,7 @@ def all_rows_until(epoch: int) -> dict[int, dict[str, Any]]:
             held.pop(key, None)
             if not row.pop(TOMBSTONE_COLUMN):
                 held[key] = {"n": 7, "last": None, **row, "k": key, "key": key}
-    names = at(epoch).definition.schema.names
+    names = shape_at(epoch).definition.schema.names
     return {key: {name: row[name] for name in names} for key, row in held.items()}
 
 
@@ -94,7 +94,7 @@ def die_at_call(number: int, *, dies_after: bool) -> None:
     calls = itertools.count(1)
 
     def dying(write: Callable[..., None]) -> Callable[..., None]:
-        def wrapped(*args: Any, **options: Any) -> None:
+        def write_or_die(*args: Any, **options: Any) -> None:
             call = next(calls)
             if call == number and not dies_after:
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -102,7 +102,7 @@ def die_at_call(number: int, *, dies_after: bool) -> None:
             if call == number:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        return wrapped
+        return write_or_die
 
     Rocks.write = dying(Rocks.write)  # type: ignore[method-assign]
     Rocks.write_atomically = dying(Rocks.write_atomically)  # type: ignore[method-assign]
@@ -121,7 +121,7 @@ def apply_epochs(directory: Path, die_at: int, dies_after: bool, progress: Conne
     store = open_store(directory)
     for epoch in range(store.applied + 1, EPOCHS + 1):
         progress.send(("begin", epoch))
-        store.apply(Epoch(epoch), rows_of(epoch), migrated=at(epoch))
+        store.apply(Epoch(epoch), rows_of(epoch), migrated=shape_at(epoch))
         progress.send(("done", epoch))
         while store.compact():
             pass

@@ -24,18 +24,18 @@ OPTIONS = StateOptions(block_rows=8)
 EPOCH = Epoch(3)
 
 
-def opened(path: Path, store: StoreDefinition | None = None) -> PartitionStore:
+def open_store(path: Path, store: StoreDefinition | None = None) -> PartitionStore:
     return PartitionStore(store or definition(), PartitionId(0), path, ColumnCache(1 << 20), OPTIONS)
 
 
-def held(store: PartitionStore) -> dict[object, object]:
+def held_values(store: PartitionStore) -> dict[object, object]:
     return {key: value for (key,), value in contents(store.version, definition()).items()}
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A closed partition at epoch 3."""
-    store = opened(tmp_path / "0")
+    store = open_store(tmp_path / "0")
     for epoch in range(1, EPOCH + 1):
         store.apply(Epoch(epoch), rows_of(epoch))
     store.close()
@@ -62,7 +62,7 @@ def manifest_of(path: Path) -> Manifest:
 def test_a_damaged_manifest(path: Path, value: bytes) -> None:
     overwrite(path, MANIFEST, value)
     with pytest.raises(Corrupt, match=r"format 2: upgrade|manifest is damaged; delete") as caught:
-        opened(path)
+        open_store(path)
     assert str(path) not in caught.value.message
 
 
@@ -70,16 +70,16 @@ def test_a_damaged_manifest(path: Path, value: bytes) -> None:
 def test_a_damaged_segment_record(path: Path, value: bytes) -> None:
     overwrite(path, segment_key(manifest_of(path).segments[0]), value)
     with pytest.raises(Corrupt, match="segment record is damaged; delete"):
-        opened(path)
+        open_store(path)
 
 
 @pytest.mark.parametrize("value", [b"", b"no block", b"\xff" * 200])
 def test_a_damaged_block(path: Path, value: bytes) -> None:
     for segment in manifest_of(path).segments:
         overwrite(path, block_key(SegmentId(segment), 1, 0), value)
-    store = opened(path)
+    store = open_store(path)
     with pytest.raises(Corrupt, match="block is damaged; delete"):
-        held(store)
+        held_values(store)
     store.close()
 
 
@@ -88,14 +88,14 @@ def test_a_partition_of_another_store_is_refused(path: Path) -> None:
 
     other = define_store("other", definition().schema, ["k"], partitions=1)
     with pytest.raises(Corrupt, match=r"partition 0 of store store .* store other"):
-        opened(path, other)
+        open_store(path, other)
 
 
 def test_a_partition_that_is_open_elsewhere_is_refused(path: Path) -> None:
-    store = opened(path)
+    store = open_store(path)
     with pytest.raises(Unavailable, match="open in another process"):
-        opened(path)
-    assert held(store) == rows_until(EPOCH)
+        open_store(path)
+    assert held_values(store) == rows_until(EPOCH)
     store.close()
 
 
@@ -116,11 +116,11 @@ def test_flipped_bytes_are_an_error_or_change_nothing(path: Path) -> None:
 def what_is_there(path: Path) -> dict[object, object] | None:
     """What a partition answers; None where it refuses to."""
     try:
-        store = opened(path)
+        store = open_store(path)
     except LivestateError:
         return None
     try:
-        return held(store)
+        return held_values(store)
     except LivestateError:
         return None
     finally:
@@ -133,9 +133,9 @@ from pathlib import Path
 from engine.errors import LimitExceeded
 from engine.model.schema import Epoch
 from tests.chaos.partition_process import rows_of, rows_until
-from tests.chaos.test_damaged_state import held, opened
+from tests.chaos.test_damaged_state import held_values, open_store
 
-store = opened(Path(sys.argv[1]))
+store = open_store(Path(sys.argv[1]))
 resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, resource.RLIM_INFINITY))
 epoch, refused = 0, 0
 while refused < 3:
@@ -145,7 +145,7 @@ while refused < 3:
     except LimitExceeded as error:
         assert "disk of the data directory is full" in error.message
         refused += 1
-    assert held(store) == rows_until(epoch), epoch
+    assert held_values(store) == rows_until(epoch), epoch
 print(epoch)
 """
 
@@ -162,9 +162,9 @@ def test_a_full_disk_leaves_the_last_whole_epoch(tmp_path: Path) -> None:
     assert run.returncode == 0, run.stderr
     epoch = int(run.stdout)
     assert epoch > 3
-    store = opened(tmp_path / "0")
+    store = open_store(tmp_path / "0")
     assert store.applied == epoch
-    assert held(store) == rows_until(epoch)
+    assert held_values(store) == rows_until(epoch)
     store.apply(Epoch(epoch + 1), rows_of(epoch + 1))
-    assert held(store) == rows_until(epoch + 1)
+    assert held_values(store) == rows_until(epoch + 1)
     store.close()

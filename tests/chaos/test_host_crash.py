@@ -131,7 +131,7 @@ def epoch_of(client: Client) -> int:
     return min(int(epoch) for epoch in client.stores()["epoch"].to_pylist())
 
 
-def reached(client: Client, epoch: int) -> Callable[[], bool]:
+def has_reached(client: Client, epoch: int) -> Callable[[], bool]:
     return lambda: client.stores().num_rows == len(STORES) and epoch_of(client) >= epoch
 
 
@@ -144,7 +144,7 @@ def test_killed_while_epochs_land(tmp_path: Path) -> None:
         for changes in MIGRATIONS:
             producer.order(WHILE_IT_STARTS)
             with lone_host(changelog, data) as (process, client):
-                wait_until(reached(client, seen + chance.randrange(1, WHILE_IT_STARTS)))
+                wait_until(has_reached(client, seen + chance.randrange(1, WHILE_IT_STARTS)))
                 Changelog.open(str(changelog)).migrate_store(AMOUNTS[0].name, changes)
                 for _ in range(chance.randrange(5, 30)):
                     producer.order(FOR_EACH_QUERY)
@@ -153,7 +153,7 @@ def test_killed_while_epochs_land(tmp_path: Path) -> None:
                 seen = epoch_of(client)
                 process.send_signal(signal.SIGKILL)
     with lone_host(changelog, data) as (_, client):
-        wait_until(reached(client, appender.epoch))
+        wait_until(has_reached(client, appender.epoch))
         kept = answers(client)
         debits = client.query("SELECT * FROM debit").read_all()
         assert debits.schema.names == ["holder", "amount", "remark", "note"]
@@ -162,7 +162,7 @@ def test_killed_while_epochs_land(tmp_path: Path) -> None:
         assert {row["account"]: (row["total"], row["moves"]) for row in flows} == producer.flows
     shutil.rmtree(data)
     with lone_host(changelog, data) as (_, client):
-        wait_until(reached(client, appender.epoch))
+        wait_until(has_reached(client, appender.epoch))
         assert answers(client) == kept, "what survived the kills differs from a rebuild out of the changelog"
 
 

@@ -57,7 +57,7 @@ class Lagging:
 def lagging(tmp_path: Path) -> Iterator[Lagging]:
     with three_hosts(tmp_path) as hosts:
         appender = open_appender(Changelog.open(str(tmp_path / "changelog")), [STORE])
-        reached(hosts, "abc", appender.epoch)
+        wait_for_epoch(hosts, "abc", appender.epoch)
         paused, go_on = threading.Event(), threading.Event()
 
         def pause() -> None:
@@ -73,7 +73,7 @@ def lagging(tmp_path: Path) -> Iterator[Lagging]:
             assert paused.wait(60)
             old = source.report()[0][STORE.group].newest
             appender.append({STORE.name: plays(3)})
-            reached(hosts, "ab", appender.epoch)
+            wait_for_epoch(hosts, "ab", appender.epoch)
             yield Lagging(hosts, old, appender.epoch, go_on)
         finally:
             go_on.set()
@@ -84,7 +84,7 @@ def plays(count: int) -> pa.Table:
     return PLAYS.set_column(2, "plays", pa.array([count] * ROWS, pa.int64()))
 
 
-def reached(hosts: Mapping[HostName, Host], names: str, epoch: Epoch) -> None:
+def wait_for_epoch(hosts: Mapping[HostName, Host], names: str, epoch: Epoch) -> None:
     """Wait until hosts have an epoch."""
     for name in names:
         source = hosts[HostName(name)].source

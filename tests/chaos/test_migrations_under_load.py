@@ -57,7 +57,7 @@ def shape_of(table: pa.Table, rows: int) -> int:
     return shape
 
 
-def prepared(connection: Connection, sql: str) -> Cursor:
+def prepare(connection: Connection, sql: str) -> Cursor:
     cursor = connection.cursor()
     cursor.adbc_prepare(sql)
     return cursor
@@ -100,7 +100,7 @@ class Load:
 
             self.repeat("whole", ask)
 
-    def by_key(self, uri: str) -> None:
+    def ask_by_key(self, uri: str) -> None:
         """A row by its key, of this host or the other one."""
         with Client(uri, timeout_seconds=60) as client:
             self.repeat(
@@ -126,7 +126,7 @@ class Load:
     def prepared_once(self, uri: str) -> None:
         """A statement whose columns stay the same."""
         sql = "SELECT count(*) AS songs FROM plays"
-        with flight_sql.connect(uri, autocommit=True) as connection, prepared(connection, sql) as cursor:
+        with flight_sql.connect(uri, autocommit=True) as connection, prepare(connection, sql) as cursor:
 
             def ask(count: int) -> int:
                 cursor.execute(sql)
@@ -140,7 +140,7 @@ class Load:
         before the migration are retained.
         """
         sql = "SELECT * FROM plays"
-        with flight_sql.connect(uri, autocommit=True) as connection, prepared(connection, sql) as cursor:
+        with flight_sql.connect(uri, autocommit=True) as connection, prepare(connection, sql) as cursor:
 
             def ask(count: int) -> int:
                 cursor.execute(sql)
@@ -148,7 +148,7 @@ class Load:
 
             self.repeat("prepared whole", ask)
 
-    def switched(self, uri: str) -> None:
+    def ask_switched(self, uri: str) -> None:
         """A name that means one store and then the other, twice in a statement."""
         with Client(uri, timeout_seconds=60) as client:
 
@@ -181,11 +181,11 @@ def test_no_query_fails_or_sees_two_shapes(tmp_path: Path) -> None:
         load = Load(changelog)
         readers = [
             load.whole,
-            load.by_key,
+            load.ask_by_key,
             load.driver,
             load.prepared_once,
             load.prepared_whole,
-            load.switched,
+            load.ask_switched,
         ]
         asking = [pool.submit(reader, uri) for reader in readers for uri in hosts.uris]
         try:

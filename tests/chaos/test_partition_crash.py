@@ -12,7 +12,7 @@ import pytest
 from engine.model.schema import Epoch, PartitionId
 from engine.state.partition import PartitionStore
 from engine.state.state_view import StateView
-from tests.chaos.partition_process import EPOCHS, all_rows_until, apply_epochs, at, open_store, rows_of
+from tests.chaos.partition_process import EPOCHS, all_rows_until, apply_epochs, open_store, rows_of, shape_at
 from tests.support.following import live_rows
 from tests.support.waiting import PATIENCE_SECONDS
 
@@ -49,7 +49,7 @@ def test_killed_at_every_write_leaves_a_whole_epoch(tmp_path: Path, when: str) -
             assert done <= store.applied <= begun
             assert held(store) == all_rows_until(store.applied)
             for epoch in range(store.applied + 1, EPOCHS + 1):
-                store.apply(Epoch(epoch), rows_of(epoch), migrated=at(epoch))
+                store.apply(Epoch(epoch), rows_of(epoch), migrated=shape_at(epoch))
             assert held(store) == all_rows_until(EPOCHS)
         finally:
             store.close()
@@ -59,6 +59,6 @@ def test_killed_at_every_write_leaves_a_whole_epoch(tmp_path: Path, when: str) -
 
 def held(store: PartitionStore) -> dict[int, dict[str, object]]:
     """The rows in the shape that the store has at the epoch, by key."""
-    definition = at(max(store.applied, 1)).definition
+    definition = shape_at(max(store.applied, 1)).definition
     view = StateView(definition, store.version.epoch, 0, {PartitionId(0): store.version})
     return {row[definition.key[0]]: row for row in live_rows(view).to_pylist()}

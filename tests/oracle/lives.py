@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -23,10 +23,21 @@ from engine.model.migration import Change, DropColumn, RenameColumn, parse_chang
 from engine.replica.follower import Follower, FollowerOptions
 from engine.state.state_options import StateOptions
 from tests.oracle.datasets import Dataset, make_dataset, spread
-from tests.oracle.run import QUERIES_A_DATASET, Finding, finding_of, judging_alone, query_of
+from tests.oracle.queries import Generated
+from tests.oracle.run import (
+    LOOKED_AT,
+    QUERIES_A_DATASET,
+    Finding,
+    QueryCounts,
+    ask_in_other_ways,
+    finding_of,
+    judging_alone,
+    query_of,
+)
 from tests.oracle.systems import WAIT_SECONDS, epochs_of, system_over, write_on
 from tests.oracle.verdicts import Judge, Outcome
 from tests.support.local_cluster import SMALL, Cluster, following_cluster, host_names
+from tests.support.statement_time import statement_clock
 
 LAYOUTS = ((1, 5), (3, 5), (3, 1), (1, 64))
 """Hosts, and partitions of each store."""
@@ -43,20 +54,23 @@ class Lived:
     Attributes:
         asked: How many queries were asked at each stage, and how many of them were answered.
         segments: How many segments there were at each stage, over all hosts.
+        related: What came of other ways to ask.
         findings: Differences, each with its stage.
     """
 
     asked: dict[str, tuple[int, int]] = field(default_factory=dict)
+    related: QueryCounts = field(default_factory=QueryCounts)
     segments: dict[str, int] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
 
 
-def live(seed: int, queries: int) -> Lived:
+def live(seed: int, queries: int, ways: int = 0) -> Lived:
     """Ask queries of one dataset at each stage.
 
     Args:
         seed: Of the dataset.
         queries: How many.
+        ways: In how many other ways each is asked at each stage, others at each.
     """
     hosts, partitions = LAYOUTS[seed % len(LAYOUTS)]
     dataset = spread(make_dataset(seed), hosts, partitions)
@@ -66,7 +80,9 @@ def live(seed: int, queries: int) -> Lived:
         changelog = Changelog.open(str(directory / "changelog"))
         epochs = epochs_of(dataset, changelog)
         newest = next(epochs)
-        ask = partial(_ask_all, dataset, judge, seed * QUERIES_A_DATASET, queries, lived)
+        first = seed * QUERIES_A_DATASET
+        asked = {number: query_of(judge, dataset, number) for number in range(first, first + queries)}
+        ask = partial(_ask_all, dataset, judge, asked, ways, lived)
         with _hosts(changelog, directory / "data", dataset, AS_WRITTEN) as cluster:
             # One by one, so that each makes segments.
             cluster.wait_for(newest, WAIT_SECONDS)
@@ -92,7 +108,9 @@ def live(seed: int, queries: int) -> Lived:
 def _hosts(
     changelog: Changelog, directory: Path, dataset: Dataset, follow: FollowerOptions
 ) -> Iterator[Cluster]:
-    with following_cluster(changelog, directory, host_names(dataset.hosts), follow, SMALL) as cluster:
+    with following_cluster(
+        changelog, directory, host_names(dataset.hosts), follow, SMALL, clock=statement_clock
+    ) as cluster:
         yield cluster
 
 
@@ -118,19 +136,29 @@ def _migrate_and_back(changelog: Changelog, dataset: Dataset, cluster: Cluster) 
 
 
 def _ask_all(
-    dataset: Dataset, judge: Judge, first: int, queries: int, lived: Lived, stage: str, cluster: Cluster
+    dataset: Dataset,
+    judge: Judge,
+    queries: Mapping[int, Generated],
+    ways: int,
+    lived: Lived,
+    stage: str,
+    cluster: Cluster,
 ) -> None:
     answered = 0
     with system_over(cluster) as system:
         here = replace(judge, system=system)
-        for seed in range(first, first + queries):
-            query = query_of(judge, dataset, seed)
+        for seed, query in queries.items():
             verdict = here.verdict(query, seed)
             answered += verdict.outcome is Outcome.SAME
             finding = finding_of(here, dataset, seed, query, verdict, stage)
-            if finding is not None:
-                lived.findings.append(finding)
-    lived.asked[stage] = queries, answered
+            others = ask_in_other_ways(
+                here, dataset, seed, ways, query, verdict, lived.related, drawn_by=f"{seed} {stage}"
+            )
+            lived.findings += [
+                *([finding] if finding is not None else []),
+                *(replace(each, relation=f"{stage}, {each.relation}") for each in others if each is not None),
+            ]
+    lived.asked[stage] = len(queries), answered
     lived.segments[stage] = sum(
         status.segments
         for follower in cluster.sources.values()
@@ -143,17 +171,25 @@ def main() -> int:
     parser.add_argument("--datasets", type=int, default=20)
     parser.add_argument("--queries", type=int, default=50, help="how many of each dataset")
     parser.add_argument("--first", type=int, help="the first dataset; by default one that no run had before")
+    parser.add_argument(
+        "--metamorphic", type=int, default=0, metavar="WAYS", help="other ways of each query at each stage"
+    )
     options = parser.parse_args()
     first = options.first if options.first is not None else int(time.time())
     print(f"datasets from {first}", file=sys.stderr)
-    differences, total = 0, 0
+    differences, total, related = 0, 0, QueryCounts()
     for seed in range(first, first + options.datasets):
-        lived = live(seed, options.queries)
+        lived = live(seed, options.queries, options.metamorphic)
         total += sum(asked for asked, _ in lived.asked.values())
-        differences += len(lived.findings)
+        related.join(lived.related)
+        differences += sum(finding.verdict.outcome not in LOOKED_AT for finding in lived.findings)
         for finding in lived.findings:
             print("\n" + finding.describe() + "\n", flush=True)
-    print(f"{total} answers at {len(lived.asked)} stages, {differences} differences")
+    print(
+        f"{total} queries at {len(lived.asked)} stages, {related.statements} other ways, "
+        f"{differences} differences"
+    )
+    print("\n".join(related.lines_of_relations()))
     return 1 if differences else 0
 
 

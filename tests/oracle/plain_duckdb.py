@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 
@@ -13,6 +14,10 @@ from engine.duckdb.results import check_types, conversion, result_schema
 from engine.errors import Unsupported
 from tests.support.statement_time import with_statement_time
 
+MOST_KEPT = 200
+"""Answers that are kept: what is asked in several ways, in several layouts or at several stages is computed
+once.
+"""
 _PARAMETER = re.compile(r"\$(\d+)")
 REFUSALS = (duckdb.BinderException, duckdb.ParserException, duckdb.CatalogException, duckdb.SyntaxException)
 """Failures that do not depend on rows."""
@@ -33,7 +38,7 @@ class PlainDuckDB:
 
     def __init__(self, tables: Mapping[str, pa.Table], *, optimizes: bool = True) -> None:
         self._connection = duckdb.connect(":memory:", config={"threads": "1"})
-        self._latest: tuple[str, pa.Table] | None = None
+        self._kept: OrderedDict[str, pa.Table] = OrderedDict()
         self._connection.execute("SET TimeZone = 'UTC'")
         if not optimizes:
             self._connection.execute("PRAGMA disable_optimizer")
@@ -44,7 +49,7 @@ class PlainDuckDB:
             self._connection.unregister("__rows")
 
     def answer(self, sql: str, parameters: Sequence[str] = ()) -> pa.Table:
-        """The answer of a query, in the types that results have; asked again at once, the same without asking
+        """The answer of a query, in the types that results have; asked again soon, the same without asking
         DuckDB.
 
         Raises:
@@ -52,8 +57,8 @@ class PlainDuckDB:
             Unsupported: The answer has a type that results cannot have.
         """
         text = with_statement_time(with_literals(sql, parameters))
-        if self._latest is not None and self._latest[0] == text:
-            return self._latest[1]
+        if text in self._kept:
+            return self._kept[text]
         relation = self._connection.sql(text)
         if relation is None:
             raise Unsupported("The statement has no result.")
@@ -62,7 +67,9 @@ class PlainDuckDB:
         schema = result_schema(found.schema)
         convert = conversion(found.schema, schema)
         table = pa.Table.from_batches([convert(batch) for batch in found.to_batches()], schema)
-        self._latest = text, table
+        self._kept[text] = table
+        if len(self._kept) > MOST_KEPT:
+            self._kept.popitem(last=False)
         return table
 
     def row_of_literals(self, parameters: Sequence[str]) -> pa.RecordBatch | None:

@@ -127,43 +127,29 @@ class _Generator:
             random.random() < 0.02
             and (collated := collated_query(random, self.used, self._store, self._condition)) is not None
         ):
-            return Generated(
-                *self._source("", collated).statement(collated.sql),
-                tuple(c.trust for c in collated.columns),
-                frozenset(range(len(collated.columns))),
-                (),
-                frozenset(self.used),
-                self._source("", collated),
-            )
+            return self._generated("", collated, ())
         if random.random() < 0.12 and (page := self._page()) is not None:
-            return Generated(
-                *_numbered(page.sql, self.parameters or ()),
-                tuple(column.trust for column in page.columns),
-                frozenset(place for place, column in enumerate(page.columns) if column.name),
-                page.ordered,
-                frozenset(self.used),
-            )
+            return self._generated("", page, page.ordered)
         with_clause = self._with_clause() if random.random() < 0.2 else ""
         query = self.set_operation(1) if random.random() < 0.12 else self.select(2, is_top=True)
         query, ordered = self._ordered(query)
         if with_clause:
             self.used.add("cte")
-        source = self._source(with_clause, query)
+        return self._generated(with_clause, query, ordered)
+
+    def _generated(self, with_clause: str, query: Query, ordered: tuple[int, ...]) -> Generated:
+        source = Source(
+            with_clause + query.sql, with_clause, query, tuple(self.parameters or ()), tuple(self.marked)
+        )
         sql, parameters = source.statement(source.text)
-        named = frozenset(place for place, column in enumerate(query.columns) if column.name)
         return Generated(
             sql,
             parameters,
             tuple(column.trust for column in query.columns),
-            named,
+            frozenset(place for place, column in enumerate(query.columns) if column.name),
             ordered,
             frozenset(self.used),
             source,
-        )
-
-    def _source(self, with_clause: str, query: Query) -> Source:
-        return Source(
-            with_clause + query.sql, with_clause, query, tuple(self.parameters or ()), tuple(self.marked)
         )
 
     def _condition(self, relation: Relation) -> str:

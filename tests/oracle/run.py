@@ -16,7 +16,7 @@ from random import Random
 from tests.oracle.comparison import rows_of
 from tests.oracle.datasets import Dataset, make_dataset, spread
 from tests.oracle.layouts import Layouts
-from tests.oracle.metamorphic import RELATIONS
+from tests.oracle.metamorphic import relations_of
 from tests.oracle.metamorphic.relation import Relation, Subject
 from tests.oracle.plain_duckdb import PlainDuckDB, reordered, with_literals
 from tests.oracle.queries import Generated, make_query
@@ -27,6 +27,8 @@ from tests.oracle.verdicts import Judge, Outcome, Verdict
 QUERIES_A_DATASET = 100
 ROWS_SHOWN = 12
 ATTEMPTS = 4
+LOOKED_AT = (Outcome.CONTRADICTED, Outcome.LIMITED)
+"""What is reported for a person to look at, and does not fail a run."""
 
 SystemOf = Callable[[Dataset], AbstractContextManager[System]]
 
@@ -94,13 +96,18 @@ class QueryCounts:
 
     @property
     def differences(self) -> list[Finding]:
-        """The findings that are about livestate or the generator, not about DuckDB."""
-        return [finding for finding in self.findings if finding.verdict.outcome is not Outcome.CONTRADICTED]
+        """The findings that are about livestate or the generator, not about DuckDB or a limit."""
+        return [each for each in self.findings if each.verdict.outcome not in LOOKED_AT]
 
     @property
     def queries(self) -> int:
         """How many queries were asked."""
         return sum(self.outcomes.values())
+
+    @property
+    def statements(self) -> int:
+        """How many statements were asked: queries, each in all its ways and layouts."""
+        return self.queries + sum(self.related.values())
 
     def join(self, other: QueryCounts) -> None:
         """Count what another run counted."""
@@ -121,11 +128,18 @@ class QueryCounts:
 
     def summary(self) -> str:
         """The counts in some lines."""
-        lines = [f"{self.queries} queries, {self.empty} of them with empty answers"]
+        lines = [
+            f"{self.queries} queries, {self.empty} of them with empty answers; {self.statements} statements"
+        ]
         lines += [f"  {count:7} {outcome.value}" for outcome, count in self.outcomes.most_common()]
         for title, counts in (("features", self.features), ("rules", self.rules)):
             lines.append(f"{title}:")
             lines += [f"  {count:7} {name}" for name, count in counts.most_common()]
+        return "\n".join([*lines, *self.lines_of_relations()])
+
+    def lines_of_relations(self) -> list[str]:
+        """What came of other ways to ask."""
+        lines = []
         if self.tried:
             lines.append("relations: how often asked, of how many statements that it was tried with")
         for name, tried in sorted(self.tried.items()):
@@ -134,7 +148,7 @@ class QueryCounts:
             lines.append(
                 f"  {sum(outcomes.values()):7} of {tried:7} {name}{': ' if others else ''}{', '.join(others)}"
             )
-        return "\n".join(lines)
+        return lines
 
 
 def dataset_of(seed: int, hosts: int | None, partitions: int | None = None) -> Dataset:
@@ -207,7 +221,7 @@ def finding_of(
     Returns:
         The finding; None if there is nothing to be said.
     """
-    if verdict.outcome not in (Outcome.DIFFERENT, Outcome.UNDETERMINED, Outcome.CONTRADICTED):
+    if verdict.outcome not in (Outcome.DIFFERENT, Outcome.UNDETERMINED, *LOOKED_AT):
         return None
     text = _smaller(judge, query, verdict, seed) if shrink else with_literals(query.sql, query.parameters)
     said = with_literals(other.sql, other.parameters) if other is not None else ""
@@ -368,7 +382,8 @@ def ask_of_one_dataset(plan: Plan, system_of: SystemOf, seeds: range) -> QueryCo
             counts.add(query, verdict)
             found = [finding]
             if seed % plan.related == plan.related // 2:
-                found += _ask_in_other_ways(judge, dataset, seed, plan, query, verdict, counts)
+                ways, shrink = plan.relations, plan.shrink
+                found += ask_in_other_ways(judge, dataset, seed, ways, query, verdict, counts, shrink=shrink)
             if plan.layouts and verdict.outcome is Outcome.SAME:
                 found.append(_ask_elsewhere(judge, layouts, seed, plan, query, counts))
             counts.findings += [each for each in found if each is not None]
@@ -377,23 +392,40 @@ def ask_of_one_dataset(plan: Plan, system_of: SystemOf, seeds: range) -> QueryCo
     return counts
 
 
-def _ask_in_other_ways(
+def ask_in_other_ways(
     judge: Judge,
     dataset: Dataset,
     seed: int,
-    plan: Plan,
+    ways: int,
     query: Generated,
     verdict: Verdict,
     counts: QueryCounts,
+    *,
+    shrink: bool = True,
+    drawn_by: str = "",
 ) -> list[Finding | None]:
-    """Ask a query in as many other ways as the plan says, if so many apply."""
+    """Ask a query in so many other ways, if so many apply.
+
+    Args:
+        judge: The oracle and the system.
+        dataset: The stores.
+        seed: The seed of the query.
+        ways: How many.
+        query: The query.
+        verdict: What came of it.
+        counts: Counts what came of each way.
+        shrink: Look for a smaller query that differs.
+        drawn_by: What the ways are drawn by; empty for the seed alone.
+
+    Returns:
+        What there is to be said of each way.
+    """
     found: list[Finding | None] = []
-    first = Random(f"relations {seed}").randrange(len(RELATIONS))
-    for relation in (*RELATIONS[first:], *RELATIONS[:first]):
-        if len(found) == plan.relations or verdict.outcome is not Outcome.SAME:
+    for relation in relations_of(drawn_by or str(seed)):
+        if len(found) == ways or verdict.outcome is not Outcome.SAME:
             break
         counts.tried[relation.name] += 1
-        related, finding = ask_otherwise(judge, dataset, seed, relation, query, verdict, shrink=plan.shrink)
+        related, finding = ask_otherwise(judge, dataset, seed, relation, query, verdict, shrink=shrink)
         if related is not None:
             counts.related[relation.name, related.outcome] += 1
             found.append(finding)
@@ -415,9 +447,10 @@ def _ask_elsewhere(
 
 def print_progress(counts: QueryCounts, seconds: float) -> None:
     """One line that is written anew."""
-    rate = counts.queries / seconds
+    rate = counts.statements / seconds
     print(
-        f"\r{counts.queries} queries, {len(counts.differences)} differences, {rate:.0f} a second ",
+        f"\r{counts.queries} queries, {counts.statements} statements, {len(counts.differences)} differences, "
+        f"{rate:.0f} a second ",
         end="",
         file=sys.stderr,
         flush=True,

@@ -59,6 +59,7 @@ class Outcome(Enum):
     DIFFERENT = "different"
     UNDETERMINED = "not determined"
     CONTRADICTED = "DuckDB contradicts itself"
+    LIMITED = "refused for its size in one way alone"
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,9 @@ class Judge:
         table = None if found is None else found.table
         if isinstance(error, LimitExceeded):
             # The other way says more: three parts of a query need more memory than the query.
-            return Verdict(Outcome.FAILED, detail)
+            return Verdict(Outcome.LIMITED, detail, (), expected)
+        if pair.agreement is Agreement.ORDERED_OR_REFUSED and isinstance(error, InvalidInput):
+            return Verdict(Outcome.REFUSED, detail, (), expected)
         if pair.agreement is Agreement.ANSWERED:
             return Verdict(Outcome.DIFFERENT, detail, (), None, table)
         verdict = self.verdict(variant, seed + 1)

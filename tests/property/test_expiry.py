@@ -79,7 +79,7 @@ def commit_to(appender: StoreAppender, commit: Commit, number: int) -> Epoch:
     ).epoch
 
 
-def after(
+def expected_state(
     state: dict[int, tuple[int | None, int]], cutoff: int | None, commit: Commit, number: int
 ) -> dict[int, tuple[int | None, int]]:
     """What a dict would do."""
@@ -124,14 +124,14 @@ def test_the_same_rows_are_gone_however_epochs_are_taken(plan: list[Commit]) -> 
                     cutoff = max(
                         commit.watermark - KEPT, commit.watermark - KEPT if cutoff is None else cutoff
                     )
-                expected = after(expected, cutoff, commit, number)
+                expected = expected_state(expected, cutoff, commit, number)
                 if commit.is_followed or number == len(plan) - 1:
-                    assert found(changelog, Path(directory) / "data", BY_EVENT, epoch) == expected
+                    assert read_state(changelog, Path(directory) / "data", BY_EVENT, epoch) == expected
         # Another host takes all of them together.
-        assert found(changelog, Path(directory) / "other", BY_EVENT, epoch) == expected
+        assert read_state(changelog, Path(directory) / "other", BY_EVENT, epoch) == expected
 
 
-def found(
+def read_state(
     changelog: Changelog, directory: Path, store: StoreDefinition, epoch: Epoch
 ) -> dict[int, tuple[int | None, int]]:
     with run_follower(changelog, directory, OPTIONS) as follower:

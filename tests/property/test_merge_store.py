@@ -143,7 +143,7 @@ def batch_of(rows: Sequence[Row]) -> pa.RecordBatch:
     )
 
 
-def recomputed(rows: Sequence[Row]) -> dict[tuple[str, int], dict[str, Any]]:
+def fold_of_all(rows: Sequence[Row]) -> dict[tuple[str, int], dict[str, Any]]:
     alive: dict[tuple[str, int], list[Partial]] = {}
     for key, partial in rows:
         if partial is None:
@@ -178,7 +178,7 @@ def contents(store: PartitionStore) -> dict[tuple[str, int], dict[str, Any]]:
 
 
 def check(store: PartitionStore, rows: Sequence[Row]) -> None:
-    found, expected = contents(store), recomputed(rows)
+    found, expected = contents(store), fold_of_all(rows)
     assert found.keys() == expected.keys()
     for key, row in expected.items():
         wrong = {

@@ -114,7 +114,7 @@ class Store:
         definition = self.shapes[-1]
         table = pa.Table.from_pylist(list(self.rows.values()), schema=definition.row_schema)
         placed = partition_rows(definition, table)
-        return in_order(
+        return sort_rows(
             [
                 row
                 for number in partitions
@@ -155,7 +155,7 @@ class MigratedHost(Host):
         view = self.start().view
         if view is not None:
             self.check_generation(view)
-            self.pinned += [Pinned(store, shown(store)) for store in view.stores.values()]
+            self.pinned += [Pinned(store, sorted_rows_of(store)) for store in view.stores.values()]
 
     def check_generation(self, view: GroupView) -> None:
         commit = Changelog("memory://", {}, self.all_objects).read_commit(GROUP, view.epoch)
@@ -166,21 +166,21 @@ class MigratedHost(Host):
         """Keep a copy of a partition."""
         self.stop(cleanly=True)
         if (self.directory / GROUP / part).is_dir():
-            shutil.copytree(self.directory / GROUP / part, self._saved(part), dirs_exist_ok=True)
+            shutil.copytree(self.directory / GROUP / part, self._saved_path(part), dirs_exist_ok=True)
 
     def put_back(self, part: str) -> None:
         """Have one partition at an older epoch than the others, as a death between two of them leaves it."""
         self.lose_disk(part)
-        if self._saved(part).is_dir():
-            shutil.move(self._saved(part), self.directory / GROUP / part)
+        if self._saved_path(part).is_dir():
+            shutil.move(self._saved_path(part), self.directory / GROUP / part)
 
-    def _saved(self, part: str) -> Path:
+    def _saved_path(self, part: str) -> Path:
         return self.directory.with_name(f"{self.directory.name} saved") / part
 
     def lose_disk(self, part: str = "") -> None:
         super().lose_disk(part)
         if not part:
-            shutil.rmtree(self._saved(""), ignore_errors=True)
+            shutil.rmtree(self._saved_path(""), ignore_errors=True)
 
     def stop(self, *, cleanly: bool) -> None:
         self.check_pinned()
@@ -189,7 +189,7 @@ class MigratedHost(Host):
 
     def check_pinned(self) -> None:
         for pinned in self.pinned:
-            assert shown(pinned.view) == pinned.rows
+            assert sorted_rows_of(pinned.view) == pinned.rows
 
     def check(self, stores: Mapping[str, Store]) -> None:
         self.follow()
@@ -202,7 +202,7 @@ class MigratedHost(Host):
         for name, store in stores.items():
             found = view.stores[store.shapes[0].name]
             assert found.definition == store.shapes[-1], name
-            assert shown(found) == store.rows_of(self._held)
+            assert sorted_rows_of(found) == store.rows_of(self._held)
         self.check_pinned()
 
 
@@ -325,11 +325,11 @@ class World:
             everything.close()
 
 
-def shown(view: StateView) -> list[Row]:
-    return in_order(live_rows(view).to_pylist(), view.definition)
+def sorted_rows_of(view: StateView) -> list[Row]:
+    return sort_rows(live_rows(view).to_pylist(), view.definition)
 
 
-def in_order(rows: list[Row], definition: StoreDefinition) -> list[Row]:
+def sort_rows(rows: list[Row], definition: StoreDefinition) -> list[Row]:
     return sorted(rows, key=lambda row: row[definition.key[0]])
 
 

@@ -144,7 +144,7 @@ class Run:
     def view(self) -> StateView:
         return view_of(self.store, self.definition)
 
-    def _at(self, generation: int) -> StoreDefinition:
+    def _shape_at(self, generation: int) -> StoreDefinition:
         return [shape for shape in self.shapes if shape.generation <= generation][-1]
 
     def _open(self) -> PartitionStore:
@@ -155,7 +155,7 @@ class Run:
             path,
             ColumnCache(self.options.cache_bytes),
             self.options,
-            definition_at=self._at,
+            definition_at=self._shape_at,
         )
 
     def migrate(self, changes: Sequence[Change]) -> None:
@@ -196,9 +196,9 @@ class Run:
         self.store.restore(epoch, rows, cutoff, Migrated(self.definition, self.generation))
 
     def pin(self) -> None:
-        self.pinned.append(Pinned(self.view, scanned(self.view)))
+        self.pinned.append(Pinned(self.view, scanned_rows(self.view)))
 
-    def expected(self) -> list[Row]:
+    def expected_rows(self) -> list[Row]:
         """The rows of a partition that was created in the newest shape."""
         now = self.definition
         created = define_store(
@@ -214,20 +214,20 @@ class Run:
         ) as store:
             for epoch, written in enumerate(self.written, 1):
                 take(store, created, epoch, written, None)
-            return scanned(view_of(store, created))
+            return scanned_rows(view_of(store, created))
 
     def check(self) -> None:
-        expected = self.expected()
-        assert scanned(self.view) == expected
+        expected = self.expected_rows()
+        assert scanned_rows(self.view) == expected
         assert looked_up(self.view) == expected
         for pinned in self.pinned:
-            assert scanned(pinned.view) == pinned.rows
+            assert scanned_rows(pinned.view) == pinned.rows
             assert looked_up(pinned.view) == pinned.rows
 
     def check_intervals(self) -> None:
         """No row whose value lies between bounds is passed over."""
         for view in (self.view, *(pinned.view for pinned in self.pinned)):
-            rows = scanned(view)
+            rows = scanned_rows(view)
             for column in view.definition.schema:
                 values = [row[column.name] for row in rows if row[column.name] is not None]
                 if pa.types.is_nested(column.type) or not values:
@@ -238,7 +238,7 @@ class Run:
                     Interval(low=high),
                     Interval(low=low, high=high),
                 ):
-                    found = scanned(view, RowFilter(intervals={column.name: interval}))
+                    found = scanned_rows(view, RowFilter(intervals={column.name: interval}))
                     assert all(row in found for row in rows if lies_in(row[column.name], interval))
 
 
@@ -276,11 +276,11 @@ def view_of(store: PartitionStore, definition: StoreDefinition) -> StateView:
     return StateView(definition, store.version.epoch, 0, {PartitionId(0): store.version})
 
 
-def scanned(view: StateView, wanted: RowFilter | None = None) -> list[Row]:
+def scanned_rows(view: StateView, wanted: RowFilter | None = None) -> list[Row]:
     scan = view.scan(view.definition.schema.names, wanted or RowFilter())
     assert scan.nbytes >= 0
-    found = seen(view, [row for row in scan.to_table().to_pylist() if row.pop(LIVE_COLUMN, 1)])
-    assert found == seen(
+    found = visible_rows(view, [row for row in scan.to_table().to_pylist() if row.pop(LIVE_COLUMN, 1)])
+    assert found == visible_rows(
         view, [row for batch in scan.batches() for row in batch.to_pylist() if row.pop(LIVE_COLUMN, 1)]
     )
     return found
@@ -300,13 +300,13 @@ def looked_up(view: StateView) -> list[Row]:
             view.row(key, range(len(schema)), schema)
             for key in {row[view.definition.key[0]] for row in found}
         ]
-        assert seen(view, [each for row in rows if row is not None for each in row.to_pylist()]) == seen(
-            view, found
-        )
-    return seen(view, found)
+        assert visible_rows(
+            view, [each for row in rows if row is not None for each in row.to_pylist()]
+        ) == visible_rows(view, found)
+    return visible_rows(view, found)
 
 
-def seen(view: StateView, rows: list[Row]) -> list[Row]:
+def visible_rows(view: StateView, rows: list[Row]) -> list[Row]:
     """Rows as SQL shows them, in an order of their own."""
     kind = view.definition.behaviour.kind
     if isinstance(kind, Versioned):

@@ -167,7 +167,7 @@ class Run:
             "t", CREATED, ["k"], partitions=2, group=GROUP, behaviour=BEHAVIOURS[behaviour]
         )
         self._other = define_store("other", pa.schema([("k", pa.int64())]), ["k"], partitions=1, group=GROUP)
-        self._changelog = self._reopened()
+        self._changelog = self._reopen()
         for store in (self._store, self._other):
             self._changelog.create_store(store)
         shape = tuple(Known(field.name, field.type, Identity()) for field in self._store.row_schema)
@@ -178,11 +178,11 @@ class Run:
         self._writer: Writer
         self.new_writer(0)
 
-    def _reopened(self) -> Changelog:
+    def _reopen(self) -> Changelog:
         return Changelog("memory://", {}, self._objects)
 
     def new_writer(self, seed: int) -> None:
-        self._writer = self._reopened().writer(GROUP, f"w{seed}")
+        self._writer = self._reopen().writer(GROUP, f"w{seed}")
         self.model.epochs.append(([], self.model.generation))
         self.model.staged.clear()
 
@@ -194,7 +194,7 @@ class Run:
             changes += [change] if change is not None else []
         if not changes:
             return
-        migration = self._reopened().migrate_store(self._store.name, changes)
+        migration = self._reopen().migrate_store(self._store.name, changes)
         self.model.generation += 1
         self.model.shapes.append((self.model.generation, shape))
         assert migration.number == migration.after.generation == self.model.generation
@@ -230,7 +230,7 @@ class Run:
         return None, shape
 
     def migrate_other(self, seed: int) -> None:
-        self._reopened().migrate_store(
+        self._reopen().migrate_store(
             self._other.name, [AddColumn(f"c{seed}_{next(self._numbers)}", pa.int64(), "1")]
         )
         self.model.generation += 1
@@ -238,7 +238,7 @@ class Run:
     def _rows(self, seed: int) -> tuple[dict[PartitionId, pa.RecordBatch], list[Row]]:
         """Rows in some shape, old or new, as a job has them that knows only that one."""
         since, shape = self.model.shapes[seed % len(self.model.shapes)]
-        definition = self._reopened().definition_at(self._store.name, since)
+        definition = self._reopen().definition_at(self._store.name, since)
         assert definition is not None
         count = seed // 7 % 4
         values = {
@@ -264,7 +264,7 @@ class Run:
 
     def stage(self, seed: int) -> None:
         placed, rows = self._rows(seed)
-        file = self._reopened().stage(GROUP, self._writer.next_epoch, {self._store.name: placed}, task="t")
+        file = self._reopen().stage(GROUP, self._writer.next_epoch, {self._store.name: placed}, task="t")
         assert file.generation == self.model.generation
         self.model.staged += [(decode_file(encode_file(file)), row) for row in rows]
 
@@ -279,7 +279,7 @@ class Run:
 
     def check(self) -> None:
         """Every epoch is what the model has, in the shape of its own generation and in the newest one."""
-        reader = self._reopened()
+        reader = self._reopen()
         assert reader.newest_epoch(GROUP) == len(self.model.epochs)
         newest = reader.definitions()
         assert reader.generation(GROUP) == self.model.generation
@@ -297,10 +297,10 @@ class Run:
                     {c.name: as_kind(row.get(c.identity, c.identity.default), c.kind) for c in shape}
                     for row in rows
                 ]
-                assert found(reader, commit, definitions, self._store.name) == sorted(expected, key=repr)
+                assert read_rows(reader, commit, definitions, self._store.name) == sorted(expected, key=repr)
 
 
-def found(
+def read_rows(
     changelog: Changelog, commit: Commit, definitions: Mapping[StoreName, StoreDefinition], store: StoreName
 ) -> list[dict[str, Any]]:
     """The rows of a store in a commit."""

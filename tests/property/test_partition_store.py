@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition, define_store
-from engine.scan import LIVE_COLUMN, Interval, RowFilter
+from engine.scan import FOUND_COLUMN, LIVE_COLUMN, Interval, RowFilter
 from engine.state.cache import ColumnCache
 from engine.state.partition import PartitionStore
 from engine.state.state_options import StateOptions
@@ -215,7 +215,11 @@ def test_lookups_find_exactly_their_rows(kind: str, data: st.DataObject) -> None
             assert {key: row.to_pylist() for key, row in rows.items() if row} == {
                 key: [{"value": pair.rows[key,]}] for key in rows if (key,) in pair.rows
             }
-        if leading == len(pair.definition.key):
+            for key, row in rows.items():
+                found = view.found_row(key, (place,), pa.schema([schema.field(place)]))
+                expected_rows = [] if row is None else [{FOUND_COLUMN: True, **row.to_pylist()[0]}]
+                assert ([] if found is None else found.to_pylist()) == expected_rows
+        if asked and leading == len(pair.definition.key):
             _check_rows(view, points, asked, pair.rows)
         scanned = view.scan(["value"], RowFilter(points=points))
         assert sum(batch.num_rows for batch in scanned.batches()) == len(expected)
@@ -226,15 +230,14 @@ def _check_rows(
 ) -> None:
     """See that each key has its own row, or none."""
     schema = view.definition.schema
-    place = schema.get_field_index("value")
-    found = view.rows_by_key(keys, (place,), pa.schema([schema.field(place)]))
-    if len(set(asked)) < len(asked):
-        assert found is None
-        return
-    assert found is not None
-    assert [None if row is None else row.to_pylist() for row in found] == [
-        [{"value": rows[key]}] if key in rows else None for key in asked
-    ]
+    found = view.keyed_rows(keys, range(len(schema)), schema)
+    assert found.rows.schema == schema
+    assert found.rows.num_rows == len({key for key in asked if key in rows})
+    assert found.places.is_valid().to_pylist() == [key in rows for key in asked]
+    taken = found.rows.take(found.places)
+    assert taken.column("value").to_pylist() == [rows.get(key) for key in asked]
+    for place, name in enumerate(view.definition.key):
+        assert taken.column(name).to_pylist() == [key[place] if key in rows else None for key in asked]
 
 
 @pytest.mark.parametrize("kind", KEY_KINDS)

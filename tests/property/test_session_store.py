@@ -82,7 +82,7 @@ class Live:
         return self.user == user and self.start <= last and self.end >= first
 
 
-def after(sessions: Sequence[Live], fragment: Fragment, schema: pa.Schema) -> list[Live]:
+def fold_row(sessions: Sequence[Live], fragment: Fragment, schema: pa.Schema) -> list[Live]:
     """What one row makes of some sessions."""
     end = fragment.start if fragment.end is None else max(fragment.end, fragment.start)
     if fragment.partials is None:
@@ -170,7 +170,7 @@ def check(store: PartitionStore, definition: StoreDefinition, expected: Sequence
 PLAIN = (1, 0.1, 0.2, 1, "a", 1, "a", 1)
 
 
-def at(start: int, end: int | None = None, *, is_tombstone: bool = False) -> Fragment:
+def fragment_at(start: int, end: int | None = None, *, is_tombstone: bool = False) -> Fragment:
     """A fragment whose page is the first or last one of its session only if it is folded first or last."""
     return Fragment(
         ("a", 0),
@@ -184,19 +184,43 @@ def at(start: int, end: int | None = None, *, is_tombstone: bool = False) -> Fra
 @given(
     st.lists(FRAGMENTS, min_size=1, max_size=16), st.lists(st.sampled_from(STEPS), min_size=16, max_size=16)
 )
-@example([at(0), at(5), at(11)], ["go on"] * 16)
-@example([at(10), at(0), at(1), at(11), at(6)], ["go on"] * 16)
-@example([at(20), at(0), at(12), at(6), at(16)], ["go on"] * 16)
-@example([at(20), at(0), at(12), at(6), at(16)], ["epoch", "go on", "go on", "epoch", "epoch"])
-@example([at(10), at(0), at(21), at(16), at(5)], ["go on"] * 16)
-@example([at(40), at(20), at(30, 36), at(24), at(0), at(10, 15), at(4)], ["go on"] * 16)
-@example([at(10), at(0), at(20), at(5), at(3, 11, is_tombstone=True), at(4)], ["go on"] * 16)
+@example([fragment_at(0), fragment_at(5), fragment_at(11)], ["go on"] * 16)
+@example([fragment_at(10), fragment_at(0), fragment_at(1), fragment_at(11), fragment_at(6)], ["go on"] * 16)
+@example([fragment_at(20), fragment_at(0), fragment_at(12), fragment_at(6), fragment_at(16)], ["go on"] * 16)
+@example(
+    [fragment_at(20), fragment_at(0), fragment_at(12), fragment_at(6), fragment_at(16)],
+    ["epoch", "go on", "go on", "epoch", "epoch"],
+)
+@example([fragment_at(10), fragment_at(0), fragment_at(21), fragment_at(16), fragment_at(5)], ["go on"] * 16)
+@example(
+    [
+        fragment_at(40),
+        fragment_at(20),
+        fragment_at(30, 36),
+        fragment_at(24),
+        fragment_at(0),
+        fragment_at(10, 15),
+        fragment_at(4),
+    ],
+    ["go on"] * 16,
+)
+@example(
+    [
+        fragment_at(10),
+        fragment_at(0),
+        fragment_at(20),
+        fragment_at(5),
+        fragment_at(3, 11, is_tombstone=True),
+        fragment_at(4),
+    ],
+    ["go on"] * 16,
+)
 def test_any_cut_into_epochs_equals_a_recomputation(rows: list[Fragment], steps: list[str]) -> None:
     definition = define()
 
     def equals_a_recomputation(store: PartitionStore, taken: Sequence[Fragment]) -> None:
         none: Sequence[Live] = []
-        check(store, definition, reduce(partial(after, schema=definition.row_schema), taken, none))
+        check(store, definition, reduce(partial(fold_row, schema=definition.row_schema), taken, none))
 
     apply_in_epochs(definition, rows, steps, partial(batch_of, definition=definition), equals_a_recomputation)
 
@@ -233,7 +257,12 @@ COMMITS = st.builds(Commit, st.lists(FRAGMENTS, max_size=4).map(tuple), st.none(
 @settings(max_examples=40)
 @given(st.sampled_from(["session_start", "session_end"]), st.lists(COMMITS, min_size=1, max_size=8))
 @example(
-    "session_end", [Commit((at(0, 3), at(20)), None), Commit((at(8), at(14)), 5), Commit((at(2, 9),), None)]
+    "session_end",
+    [
+        Commit((fragment_at(0, 3), fragment_at(20)), None),
+        Commit((fragment_at(8), fragment_at(14)), 5),
+        Commit((fragment_at(2, 9),), None),
+    ],
 )
 def test_what_is_past_its_retention_is_gone(column: str, commits: list[Commit]) -> None:
     definition = define(Retention(10, column))
@@ -256,7 +285,7 @@ def test_what_is_past_its_retention_is_gone(column: str, commits: list[Commit]) 
             for row in commit.rows:
                 time = row.start if column == "session_start" else row.end
                 if row.partials is None or cutoff is None or time is None or time >= cutoff:
-                    expected = after(expected, row, definition.row_schema)
+                    expected = fold_row(expected, row, definition.row_schema)
             alone.apply(
                 Epoch(number), batch_of(commit.rows, definition) if commit.rows else None, cutoff=cutoff
             )
@@ -271,13 +300,13 @@ def test_what_is_past_its_retention_is_gone(column: str, commits: list[Commit]) 
 def test_rows_that_go_by_their_commit_are_as_new_as_their_last_fragment(tmp_path: Path) -> None:
     definition = define(Retention(10))
 
-    def written(when: int, *rows: Fragment) -> pa.RecordBatch:
+    def stored_batch(when: int, *rows: Fragment) -> pa.RecordBatch:
         times = pa.array([when] * len(rows), TIME)
         return batch_of(rows, definition).append_column(definition.stored_schema.field(WRITTEN_COLUMN), times)
 
     with closing(open_partition(definition, tmp_path)) as store:
-        store.apply(Epoch(1), written(100, at(0), at(20)))
-        store.apply(Epoch(2), written(200, at(4)))
+        store.apply(Epoch(1), stored_batch(100, fragment_at(0), fragment_at(20)))
+        store.apply(Epoch(2), stored_batch(200, fragment_at(4)))
         assert [key[2:] for key in contents(store, definition)] == [(20, 20), (0, 4)]
         store.apply(Epoch(3), None, cutoff=150)
         assert [key[2:] for key in contents(store, definition)] == [(0, 4)]

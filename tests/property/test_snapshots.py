@@ -310,7 +310,7 @@ class World:
             return
         model = self.models[max((epoch for epoch in self.models if epoch <= view.epoch), default=Epoch(0))]
         wanted = {
-            key: amount for number in there for key, amount in _of_partition(model, number).amounts.items()
+            key: amount for number in there for key, amount in _partition_model(model, number).amounts.items()
         }
         amounts = live_rows(view.store(AMOUNTS.name, there)).to_pylist()
         assert {row["key"]: row["amount"] for row in amounts} == wanted
@@ -374,7 +374,7 @@ class World:
             for host in (everything, *self.hosts.values()):
                 amounts, ratings = host.contents()
                 held = host is everything or host is self.hosts["second"]
-                wanted = self.model if held else _of_partition(self.model, 0)
+                wanted = self.model if held else _partition_model(self.model, 0)
                 assert amounts == wanted.amounts
                 assert ratings == {
                     key: (total / count, total, count) for key, (total, count) in wanted.ratings.items()
@@ -402,7 +402,7 @@ def _ratings(changes: Mapping[int, int | None]) -> pa.Table:
     )
 
 
-def _of_partition(model: Model, number: int) -> Model:
+def _partition_model(model: Model, number: int) -> Model:
     placed = partition_rows(AMOUNTS, _amounts(dict.fromkeys(range(6), 0)), tombstone_column="gone")
     keys = set(placed[PartitionId(number)].column("key").to_pylist()) if number in placed else set()
     return Model(

@@ -49,12 +49,12 @@ Store = dict[tuple[str, int], Row]
 Seen = dict[tuple[str, int], tuple[Any, ...]]
 
 
-def by_key(rows: Sequence[Row]) -> Store:
+def sort_by_key(rows: Sequence[Row]) -> Store:
     """The newest row of each version."""
     return {(row.symbol, row.at): row for row in rows}
 
 
-def seen(store: Store) -> Seen:
+def visible_versions(store: Store) -> Seen:
     """Versions with their `valid_to`."""
     found: Seen = {}
     for symbol in {symbol for symbol, _ in store}:
@@ -114,16 +114,16 @@ def test_any_cut_into_epochs_equals_a_recomputation(rows: list[Row], steps: list
     definition = define()
 
     def equals_a_recomputation(store: PartitionStore, taken: Sequence[Row]) -> None:
-        assert contents(store, definition) == seen(by_key(taken))
+        assert contents(store, definition) == visible_versions(sort_by_key(taken))
 
     apply_in_epochs(definition, rows, steps, partial(batch_of, definition=definition), equals_a_recomputation)
 
 
-def kept(store: Store, cutoff: int | None) -> Store:
+def expire(store: Store, cutoff: int | None) -> Store:
     """The versions that are not past a cutoff; they go one by one with what they know of those
     behind them.
     """
-    stops = {key: row[2] for key, row in seen(store).items()}
+    stops = {key: row[2] for key, row in visible_versions(store).items()}
     return {
         key: row for key, row in store.items() if cutoff is None or stops[key] is None or stops[key] >= cutoff
     }
@@ -149,25 +149,25 @@ def test_versions_that_ended_before_the_cutoff_are_gone(commits: list[tuple[list
     with new_partition(definition) as store, new_partition(definition) as cut:
         for number, (rows, moved) in enumerate(commits, 1):
             cutoff = max((time for time in (cutoff, moved) if time is not None), default=None)
-            expected = kept(expected, cutoff)
-            expected = kept(expected | by_key(rows), cutoff)
+            expected = expire(expected, cutoff)
+            expected = expire(expected | sort_by_key(rows), cutoff)
             batch = batch_of(rows, definition) if rows else None
             store.apply(Epoch(number), batch, cutoff=cutoff)
             cut.apply(Epoch(number), None if batch is None else cut_batch(batch), cutoff=cutoff)
-            assert contents(store, definition) == contents(cut, definition) == seen(expected)
+            assert contents(store, definition) == contents(cut, definition) == visible_versions(expected)
 
 
 def test_a_version_that_is_followed_later_keeps_the_time_of_its_own_commit(tmp_path: Path) -> None:
     definition = define(Retention(10))
 
-    def written(when: int, row: Row) -> pa.RecordBatch:
+    def stored_batch(when: int, row: Row) -> pa.RecordBatch:
         return batch_of([row], definition).append_column(
             definition.stored_schema.field(WRITTEN_COLUMN), pa.array([when], pa.timestamp("us", "UTC"))
         )
 
     with closing(open_partition(definition, tmp_path)) as store:
-        store.apply(Epoch(1), written(100, Row("a", 1, 1.0, None)))
-        store.apply(Epoch(2), written(200, Row("a", 2, 1.0, None)))
+        store.apply(Epoch(1), stored_batch(100, Row("a", 1, 1.0, None)))
+        store.apply(Epoch(2), stored_batch(200, Row("a", 2, 1.0, None)))
         assert contents(store, definition) == {("a", 1): (1.0, None, 2), ("a", 2): (1.0, None, None)}
         store.apply(Epoch(3), None, cutoff=150)
         assert contents(store, definition) == {("a", 2): (1.0, None, None)}

@@ -13,7 +13,7 @@ import pyarrow as pa
 from engine import errors
 from engine.cluster.deployment import Deployment, HostEntry
 from engine.cluster.fragments import FragmentRequest
-from engine.cluster.reports import GroupReport, HostName, ReadableEpoch, StoreReport
+from engine.cluster.reports import ColumnReport, GroupReport, HostName, ReadableEpoch, StoreReport
 from engine.errors import Cancelled, LivestateError
 from engine.exec.query_result import QueryMetadata, QueryResult
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
@@ -36,6 +36,7 @@ class Stores(MemorySource):
     def __init__(self) -> None:
         super().__init__([])
         self.epoch = 1
+        self.columns: Mapping[str, ColumnReport] | None = None
 
     def definitions(self) -> Mapping[StoreName, StoreDefinition]:
         return {}
@@ -43,7 +44,7 @@ class Stores(MemorySource):
     def report(self) -> tuple[Mapping[GroupName, GroupReport], Mapping[StoreName, StoreReport]]:
         readable = (ReadableEpoch(Epoch(self.epoch), self.epoch),)
         return {GROUP: GroupReport(readable, Epoch(self.epoch))}, {
-            StoreName("songs"): StoreReport((PartitionId(0),))
+            StoreName("songs"): StoreReport((PartitionId(0),), columns=self.columns)
         }
 
 
@@ -67,7 +68,7 @@ class Runner:
         try:
             return self._result(word, rest, request, cancelled)
         except LivestateError:
-            self._ended()
+            self._count_end()
             raise
 
     def _result(
@@ -77,15 +78,15 @@ class Runner:
         match word:
             case "inputs":
                 table = pa.concat_tables(request.inputs.values())
-                return QueryResult(table.schema, metadata, iter(table.to_batches()), self._ended)
+                return QueryResult(table.schema, metadata, iter(table.to_batches()), self._count_end)
             case "rows":
-                return QueryResult(BATCH.schema, metadata, iter([BATCH] * int(rest)), self._ended)
+                return QueryResult(BATCH.schema, metadata, iter([BATCH] * int(rest)), self._count_end)
             case "slow":
                 while not cancelled():
                     time.sleep(0.01)
                 raise Cancelled("The statement was cancelled.")
             case "breaks":
-                return QueryResult(BATCH.schema, metadata, self._breaking(rest), self._ended)
+                return QueryResult(BATCH.schema, metadata, self._breaking(rest), self._count_end)
             case kind:
                 raise getattr(errors, kind, errors.InvalidInput)(rest)
 
@@ -93,7 +94,7 @@ class Runner:
         yield from [BATCH] * 10
         raise getattr(errors, kind)("It broke in the midst of it.")
 
-    def _ended(self) -> None:
+    def _count_end(self) -> None:
         with self._lock:
             self.running -= 1
 

@@ -28,7 +28,7 @@ def _still_serving(plain: flight.FlightClient) -> Iterator[None]:
     assert plain.do_get(flight.Ticket("SELECT count(*) AS n FROM songs")).read_all()["n"].to_pylist() == [3]
 
 
-def _refused(call: Callable[[], Any], words: str) -> None:
+def _assert_refusal(call: Callable[[], Any], words: str) -> None:
     with pytest.raises(_FAILURES, match=words) as caught:
         call()
     assert "Traceback" not in str(caught.value)
@@ -75,14 +75,14 @@ COMMANDS: dict[str, tuple[bytes, str]] = {
 def test_descriptors_that_make_no_sense_are_refused(plain: flight.FlightClient, name: str) -> None:
     command, words = COMMANDS[name]
     descriptor = flight.FlightDescriptor.for_command(command)
-    _refused(lambda: plain.get_flight_info(descriptor), words)
-    _refused(lambda: plain.get_schema(descriptor), words)
+    _assert_refusal(lambda: plain.get_flight_info(descriptor), words)
+    _assert_refusal(lambda: plain.get_schema(descriptor), words)
 
 
 def test_a_path_is_no_command(plain: flight.FlightClient) -> None:
     descriptor = flight.FlightDescriptor.for_path("songs")
-    _refused(lambda: plain.get_flight_info(descriptor), "not a path")
-    _refused(lambda: plain.get_schema(descriptor), "not a path")
+    _assert_refusal(lambda: plain.get_flight_info(descriptor), "not a path")
+    _assert_refusal(lambda: plain.get_schema(descriptor), "not a path")
 
 
 def _put(client: flight.FlightClient, command: bytes, table: pa.Table) -> bytes:
@@ -98,17 +98,19 @@ def _put(client: flight.FlightClient, command: bytes, table: pa.Table) -> bytes:
 
 @pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"transaction"}))
 def test_puts_that_make_no_sense_are_refused(plain: flight.FlightClient, name: str) -> None:
-    _refused(lambda: _put(plain, COMMANDS[name][0], pa.table({"1": [1]})), COMMANDS[name][1])
+    _assert_refusal(lambda: _put(plain, COMMANDS[name][0], pa.table({"1": [1]})), COMMANDS[name][1])
 
 
 def test_parameters_that_make_no_sense_are_refused(plain: flight.FlightClient) -> None:
     bind = pack(new("CommandPreparedStatementQuery", prepared_statement_handle=_HANDLE))
-    _refused(lambda: _put(plain, bind, pa.table({"1": [1, 2]})), "one row")
-    _refused(lambda: _put(plain, bind, pa.table({"1": ["x" * (17 << 20)]})), "parameters take")
+    _assert_refusal(lambda: _put(plain, bind, pa.table({"1": [1, 2]})), "one row")
+    _assert_refusal(lambda: _put(plain, bind, pa.table({"1": ["x" * (17 << 20)]})), "parameters take")
     for values in (pa.table({"1": ["x"]}), pa.table({"1": [1], "2": [2]}), pa.table({"1": [[1]]})):
-        _refused(lambda values=values: _run(plain, _put(plain, bind, values)), "arameter")  # type: ignore[misc]
+        _assert_refusal(lambda values=values: _run(plain, _put(plain, bind, values)), "arameter")  # type: ignore[misc]
     assert _run(plain, _put(plain, bind, pa.table({"1": [2]}))) == ["two"]
-    _refused(lambda: _run(plain, _put(plain, bind, pa.table({"1": pa.array([], pa.int64())}))), "arameter")
+    _assert_refusal(
+        lambda: _run(plain, _put(plain, bind, pa.table({"1": pa.array([], pa.int64())}))), "arameter"
+    )
 
 
 def _run(client: flight.FlightClient, answer: bytes) -> list[str]:
@@ -164,18 +166,18 @@ def _run(client: flight.FlightClient, answer: bytes) -> list[str]:
 def test_actions_that_make_no_sense_are_refused(
     plain: flight.FlightClient, name: str, body: bytes, words: str
 ) -> None:
-    _refused(lambda: list(plain.do_action(flight.Action(name, body))), words)
+    _assert_refusal(lambda: list(plain.do_action(flight.Action(name, body))), words)
 
 
 def test_what_there_is_not_is_refused(plain: flight.FlightClient) -> None:
-    _refused(lambda: list(plain.list_flights()), "GetTables")
+    _assert_refusal(lambda: list(plain.list_flights()), "GetTables")
 
     def exchange() -> None:
         writer, reader = plain.do_exchange(flight.FlightDescriptor.for_command(b"x"))
         with writer:
             reader.read_chunk()
 
-    _refused(exchange, "DoExchange")
+    _assert_refusal(exchange, "DoExchange")
     assert "livestate.notify" in [action.type for action in plain.list_actions()]
 
 
@@ -199,11 +201,11 @@ def test_a_lone_host_runs_no_fragments_of_others(plain: flight.FlightClient) -> 
             reader.read_chunk()
 
     for command in (tickets[0].ticket, with_inputs):
-        _refused(
+        _assert_refusal(
             partial(exchange, command),
             "belongs to no deployment, so it runs no fragments: send SQL with DoGet",
         )
-    _refused(lambda: plain.do_get(flight.Ticket(with_inputs)), "inputs, which a DoGet cannot bring")
+    _assert_refusal(lambda: plain.do_get(flight.Ticket(with_inputs)), "inputs, which a DoGet cannot bring")
 
 
 @given(st.binary(max_size=200))

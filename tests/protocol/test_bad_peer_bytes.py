@@ -53,10 +53,10 @@ def peer(served: tuple[PeerHost, flight.FlightClient]) -> Iterator[flight.Flight
     wait_until(lambda: host.runner.running == host.server.running == 0)
     assert host.server._fragments._space.taken == 0
     assert host.server._fragments._slots.held == 0
-    assert exchanged(client, TICKET.to_bytes(), [PIECE]).equals(ROWS)
+    assert exchange(client, TICKET.to_bytes(), [PIECE]).equals(ROWS)
 
 
-def exchanged(
+def exchange(
     client: flight.FlightClient, command: bytes, pieces: Sequence[bytes | pa.Buffer | pa.RecordBatch]
 ) -> pa.Table:
     """What a host answers to a fragment with this upload. Hosts send pieces, and never batches."""
@@ -78,7 +78,7 @@ def exchanged(
             writer.close()
 
 
-def refused(call: Callable[[], object], words: str) -> None:
+def assert_refusal(call: Callable[[], object], words: str) -> None:
     with pytest.raises(pa.ArrowInvalid, match=words) as caught:
         call()
     assert "Traceback" not in str(caught.value)
@@ -109,7 +109,7 @@ UPLOADS: dict[str, list[bytes | pa.Buffer | pa.RecordBatch]] = {
 
 @pytest.mark.parametrize("name", UPLOADS)
 def test_uploads_that_make_no_sense_are_refused(peer: flight.FlightClient, name: str) -> None:
-    refused(lambda: exchanged(peer, TICKET.to_bytes(), UPLOADS[name]), "input|damaged")
+    assert_refusal(lambda: exchange(peer, TICKET.to_bytes(), UPLOADS[name]), "input|damaged")
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_uploads_that_make_no_sense_are_refused(peer: flight.FlightClient, name:
     ],
 )
 def test_commands_that_make_no_sense_are_refused(peer: flight.FlightClient, command: bytes) -> None:
-    refused(lambda: exchanged(peer, command, [PIECE]), "fragment|damaged|inputs")
+    assert_refusal(lambda: exchange(peer, command, [PIECE]), "fragment|damaged|inputs")
 
 
 def test_an_upload_that_is_given_up_leaves_nothing_behind(peer: flight.FlightClient) -> None:
@@ -145,7 +145,7 @@ def test_a_piece_with_a_flipped_byte_is_refused_or_read(
     body = bytearray(STREAM)
     body[data.draw(st.integers(0, len(body) - 1))] ^= data.draw(st.integers(1, 255))
     with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        exchanged(peer, TICKET.to_bytes(), [piece(0, bytes(body))])
+        exchange(peer, TICKET.to_bytes(), [piece(0, bytes(body))])
 
 
 @given(data=st.data())

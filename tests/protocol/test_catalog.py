@@ -171,30 +171,32 @@ def test_a_store_that_keeps_versions_is_a_table_of_two_schemas() -> None:
     songs = define_store("songs", SONGS.schema, ["song_id"])
     source = MemorySource([memory_view(prices, prices.schema.empty_table()), memory_view(songs, SONGS)])
 
-    def found(name: str, **fields: Any) -> list[tuple[Any, ...]]:
+    def command_rows(name: str, **fields: Any) -> list[tuple[Any, ...]]:
         table = command_table(name, new(name, **fields), source)
         assert table is not None
         return [tuple(row.values())[1:4] for row in table.to_pylist()]
 
-    assert found("CommandGetDbSchemas") == [("history",), ("main",)]
-    assert found("CommandGetTables") == [
+    assert command_rows("CommandGetDbSchemas") == [("history",), ("main",)]
+    assert command_rows("CommandGetTables") == [
         ("history", "prices", "TABLE"),
         ("main", "prices", "TABLE"),
         ("main", "songs", "TABLE"),
     ]
-    assert found("CommandGetTables", db_schema_filter_pattern="hist%") == [("history", "prices", "TABLE")]
-    assert found("CommandGetPrimaryKeys", table="prices", db_schema="history") == [
+    assert command_rows("CommandGetTables", db_schema_filter_pattern="hist%") == [
+        ("history", "prices", "TABLE")
+    ]
+    assert command_rows("CommandGetPrimaryKeys", table="prices", db_schema="history") == [
         ("history", "prices", "symbol"),
         ("history", "prices", "at"),
     ]
-    assert found("CommandGetPrimaryKeys", table="songs", db_schema="history") == []
+    assert command_rows("CommandGetPrimaryKeys", table="songs", db_schema="history") == []
 
     source.switches = {StoreName("songs"): prices.name}
-    assert found("CommandGetTables", table_name_filter_pattern="s%") == [
+    assert command_rows("CommandGetTables", table_name_filter_pattern="s%") == [
         ("history", "songs", "TABLE"),
         ("main", "songs", "TABLE"),
     ]
-    assert found("CommandGetPrimaryKeys", table="songs") == [
+    assert command_rows("CommandGetPrimaryKeys", table="songs") == [
         ("main", "songs", "symbol"),
         ("main", "songs", "at"),
     ]

@@ -27,7 +27,7 @@ def report(
     )
 
 
-def sent(host: HostName, epoch: int, number: int, started: int = 1) -> SentReport:
+def sent_report(host: HostName, epoch: int, number: int, started: int = 1) -> SentReport:
     return SentReport(report(host, epoch), "id", started, number)
 
 
@@ -38,38 +38,38 @@ def contacts() -> FailureDetector:
 
 def test_a_host_lives_as_long_as_it_is_heard_of(contacts: FailureDetector) -> None:
     assert contacts.reports_of_alive(0.0) == {}
-    assert contacts.note_report(sent(B, 1, 0), 10.0, answered=True)
+    assert contacts.note_report(sent_report(B, 1, 0), 10.0, answered=True)
     assert contacts.reports_of_alive(12.9) == {B: report(B, 1)}
     assert contacts.is_alive(B, 12.9)
     assert contacts.reports_of_alive(13.0) == {}
     assert not contacts.is_alive(B, 13.0)
-    assert contacts.note_report(sent(B, 1, 1), 20.0, answered=True), "it is back, which is news"
-    assert not contacts.note_report(sent(B, 1, 2), 20.5, answered=False), "nothing new"
+    assert contacts.note_report(sent_report(B, 1, 1), 20.0, answered=True), "it is back, which is news"
+    assert not contacts.note_report(sent_report(B, 1, 2), 20.5, answered=False), "nothing new"
     assert contacts.reports_of_alive(23.4) == {B: report(B, 1)}
 
 
 def test_a_host_must_be_reached(contacts: FailureDetector) -> None:
-    assert contacts.note_report(sent(B, 1, 0), 0.0, answered=False)
+    assert contacts.note_report(sent_report(B, 1, 0), 0.0, answered=False)
     assert contacts.reports_of_alive(0.0) == {}
-    assert not contacts.note_report(sent(B, 1, 1), 0.5, answered=False)
-    assert contacts.note_report(sent(B, 1, 2), 1.0, answered=True), "now it is alive"
+    assert not contacts.note_report(sent_report(B, 1, 1), 0.5, answered=False)
+    assert contacts.note_report(sent_report(B, 1, 2), 1.0, answered=True), "now it is alive"
     assert contacts.reports_of_alive(1.0) == {B: report(B, 1)}
     contacts.note_lost(B)
     contacts.note_lost(C)
     assert contacts.reports_of_alive(1.0) == {}
-    assert not contacts.note_report(sent(B, 1, 3), 1.5, answered=False)
+    assert not contacts.note_report(sent_report(B, 1, 3), 1.5, answered=False)
     assert contacts.reports_of_alive(1.5) == {}
 
 
 def test_a_report_that_was_overtaken_says_nothing_new(contacts: FailureDetector) -> None:
-    assert contacts.note_report(sent(B, 2, number=5), 0.0, answered=True)
-    assert not contacts.note_report(sent(B, 1, number=4), 1.0, answered=False)
+    assert contacts.note_report(sent_report(B, 2, number=5), 0.0, answered=True)
+    assert not contacts.note_report(sent_report(B, 1, number=4), 1.0, answered=False)
     assert contacts.reports_of_alive(3.5) == {B: report(B, 2)}, "but it was heard of"
 
 
 def test_a_host_that_was_started_again_begins_anew(contacts: FailureDetector) -> None:
-    contacts.note_report(sent(B, 9, number=100, started=50), 0.0, answered=True)
-    assert contacts.note_report(sent(B, 1, number=0, started=40), 1.0, answered=True), (
+    contacts.note_report(sent_report(B, 9, number=100, started=50), 0.0, answered=True)
+    assert contacts.note_report(sent_report(B, 1, number=0, started=40), 1.0, answered=True), (
         "its clock may have been set back"
     )
     assert contacts.reports_of_alive(1.0) == {B: report(B, 1)}
@@ -77,9 +77,9 @@ def test_a_host_that_was_started_again_begins_anew(contacts: FailureDetector) ->
 
 def test_reports_of_strangers_and_doubles_are_refused(contacts: FailureDetector) -> None:
     with pytest.raises(InvalidInput, match="no host 'z'"):
-        contacts.note_report(sent(HostName("z"), 1, 0), 0.0, answered=True)
+        contacts.note_report(sent_report(HostName("z"), 1, 0), 0.0, answered=True)
     with pytest.raises(InvalidInput, match="Two hosts are called a"):
-        contacts.note_report(sent(A, 1, 0), 0.0, answered=True)
+        contacts.note_report(sent_report(A, 1, 0), 0.0, answered=True)
     assert contacts.reports_of_alive(0.0) == {}
 
 

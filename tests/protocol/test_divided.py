@@ -23,7 +23,7 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Host]]
         yield {str(name): host for name, host in hosts.items()}
 
 
-def planned(client: flight.FlightClient, **command: Any) -> flight.FlightInfo:
+def plan(client: flight.FlightClient, **command: Any) -> flight.FlightInfo:
     return client.get_flight_info(flight.FlightDescriptor.for_command(json.dumps(command).encode()))
 
 
@@ -49,7 +49,7 @@ def hold(client: flight.FlightClient, body: object) -> None:
 
 
 def test_a_host_alone_divides_by_partition(plain: flight.FlightClient) -> None:
-    info = planned(plain, sql="SELECT id FROM big", endpoints="partitions")
+    info = plan(plain, sql="SELECT id FROM big", endpoints="partitions")
     tables = read(info, plain)
     assert len(tables) == 2
     assert all(table.num_rows for table in tables)
@@ -59,7 +59,7 @@ def test_a_host_alone_divides_by_partition(plain: flight.FlightClient) -> None:
 
 def test_each_partition_is_at_the_host_that_holds_it(three: dict[str, Host]) -> None:
     with flight.connect(three["a"].uri) as client:
-        info = planned(
+        info = plan(
             client,
             sql="SELECT song, plays FROM plays WHERE genre < ?",
             parameters=[9],
@@ -77,7 +77,7 @@ def test_each_partition_is_at_the_host_that_holds_it(three: dict[str, Host]) -> 
 )
 def test_what_cannot_be_divided_is_one_ticket_at_that_epoch(three: dict[str, Host], sql: str) -> None:
     with flight.connect(three["b"].uri) as client:
-        info = planned(client, sql=sql, endpoints="partitions")
+        info = plan(client, sql=sql, endpoints="partitions")
         (endpoint,) = info.endpoints
         assert len(endpoint.locations) == 3
         whole = client.do_get(endpoint.ticket).read_all()
@@ -89,7 +89,7 @@ def test_what_cannot_be_divided_is_one_ticket_at_that_epoch(three: dict[str, Hos
 
 
 def test_one_endpoint_is_the_default(plain: flight.FlightClient) -> None:
-    info = planned(plain, sql="SELECT title FROM songs WHERE song_id = ?", parameters=[2])
+    info = plan(plain, sql="SELECT title FROM songs WHERE song_id = ?", parameters=[2])
     assert [table.to_pylist() for table in read(info, plain)] == [[{"title": "two"}]]
 
 
@@ -97,11 +97,11 @@ def test_points_leave_partitions_out(plain: flight.FlightClient) -> None:
     assert [
         table.num_rows
         for table in read(
-            planned(plain, sql="SELECT * FROM songs WHERE song_id = 2", endpoints="partitions"), plain
+            plan(plain, sql="SELECT * FROM songs WHERE song_id = 2", endpoints="partitions"), plain
         )
     ] == [1]
     assert not read(
-        planned(plain, sql="SELECT * FROM songs WHERE song_id IN (NULL)", endpoints="partitions"), plain
+        plan(plain, sql="SELECT * FROM songs WHERE song_id IN (NULL)", endpoints="partitions"), plain
     )
 
 

@@ -70,7 +70,7 @@ def test_a_request_survives_the_trip() -> None:
     )
 
 
-def _forged(**fields: Any) -> bytes:
+def _forge(**fields: Any) -> bytes:
     return FRAGMENT_MARK + bytes(
         new("FragmentRequest", **{"format": FORMAT, "sql": "SELECT 1", **fields}).SerializeToString()
     )
@@ -83,18 +83,18 @@ def _forged(**fields: Any) -> bytes:
         (b"SELECT 1", "neither a fragment"),
         (FRAGMENT_MARK + b"\xff\xff", "damaged"),
         (FRAGMENT_MARK, "format 0"),
-        (_forged(format=1), "format 1"),
-        (_forged(generations={"g": 0}), "generation 0"),
-        (_forged(timeout=-1.0), "timeout"),
-        (_forged(timeout=float("nan")), "timeout"),
-        (_forged(epochs={"g": -1}), "epoch -1"),
-        (_forged(partitions={"s": new("PartitionList", partitions=[2, 1])}), "ascending"),
-        (_forged(partitions={"s": new("PartitionList", partitions=[1, 1])}), "ascending"),
-        (_forged(partitions={"s": new("PartitionList", partitions=[-1])}), "from 0"),
-        (_forged(partitions={"s": new("PartitionList", partitions=[4096])}), "to 4095"),
-        (_forged(inputs=["a", "a"]), "names"),
-        (_forged(inputs=[""]), "names"),
-        (_forged(parameter_schema=b"x", parameter_row=b"y"), "damaged"),
+        (_forge(format=1), "format 1"),
+        (_forge(generations={"g": 0}), "generation 0"),
+        (_forge(timeout=-1.0), "timeout"),
+        (_forge(timeout=float("nan")), "timeout"),
+        (_forge(epochs={"g": -1}), "epoch -1"),
+        (_forge(partitions={"s": new("PartitionList", partitions=[2, 1])}), "ascending"),
+        (_forge(partitions={"s": new("PartitionList", partitions=[1, 1])}), "ascending"),
+        (_forge(partitions={"s": new("PartitionList", partitions=[-1])}), "from 0"),
+        (_forge(partitions={"s": new("PartitionList", partitions=[4096])}), "to 4095"),
+        (_forge(inputs=["a", "a"]), "names"),
+        (_forge(inputs=[""]), "names"),
+        (_forge(parameter_schema=b"x", parameter_row=b"y"), "damaged"),
     ],
 )
 def test_a_request_that_cannot_be_is_refused(data: bytes, words: str) -> None:
@@ -141,7 +141,7 @@ class _Reader:
         return iter(self._chunks)
 
 
-def _uploaded(
+def _upload(
     names: list[str], pieces: Iterable[pa.Buffer], limit: int = 1 << 30
 ) -> tuple[dict[str, pa.Table], InputSpace]:
     space = InputSpace(limit)
@@ -156,7 +156,7 @@ def _piece(number: int, stream: bytes) -> pa.Buffer:
 
 
 def test_inputs_survive_the_trip() -> None:
-    found, space = _uploaded(list(INPUTS), upload_pieces(INPUTS))
+    found, space = _upload(list(INPUTS), upload_pieces(INPUTS))
     assert list(found) == list(INPUTS)
     assert all(found[name].equals(INPUTS[name], check_metadata=True) for name in INPUTS)
     assert space.taken == 0
@@ -167,7 +167,7 @@ def test_a_large_input_comes_in_pieces() -> None:
     pieces = list(upload_pieces({"big": table.slice(7)}))
     assert len(pieces) > 5
     assert max(piece.size for piece in pieces) < 6 << 20
-    found, _ = _uploaded(["big"], pieces)
+    found, _ = _upload(["big"], pieces)
     assert found["big"].equals(table.slice(7))
 
 
@@ -183,7 +183,7 @@ def test_uploads_that_cannot_be_are_refused() -> None:
         (["a"], [pieces[0], _piece(0, pieces[1].to_pybytes()[8:])]),
     ):
         with pytest.raises(InvalidInput, match="input"):
-            _uploaded(names, sent)
+            _upload(names, sent)
     with Upload(["__part_0"], InputSpace(1 << 30)) as upload, pytest.raises(InvalidInput, match="input"):
         upload.read(_Reader(pieces[0], schema=pa.schema([("n", pa.int64())])), lambda: None)
 
@@ -206,7 +206,7 @@ def test_a_report_survives_the_trip() -> None:
     assert parsed.report.groups[GroupName("music")].looked_at == 40
 
 
-def _changed(*path: str, value: object) -> bytes:
+def _change(*path: str, value: object) -> bytes:
     document = json.loads(REPORT.to_bytes())
     inner = document
     for name in path[:-1]:
@@ -223,21 +223,23 @@ def _changed(*path: str, value: object) -> bytes:
         (b"[" * 100_000, "not the JSON"),
         (b"[]", "not the JSON"),
         (b"{}", "not the JSON"),
-        (_changed("format", value=1), "format 1"),
-        (_changed("host", value=1), "wrong type"),
-        (_changed("groups", value=[]), "wrong type"),
-        (_changed("groups", "music", value={}), "lacks"),
-        (_changed("groups", "music", "readable", value=[[2, 0, 0], [1, 0, 0]]), "wrong type"),
-        (_changed("groups", "music", "readable", value=[[1, 0, 1], [2, 0, 0]]), "wrong type"),
-        (_changed("groups", "music", "readable", value=[[1, 0, -1]]), "wrong type"),
-        (_changed("groups", "music", "readable", value=[[2]]), "wrong type"),
-        (_changed("groups", "music", "newest_known", value=True), "wrong type"),
-        (_changed("groups", "music", "unread_since", value="soon"), "wrong type"),
-        (_changed("stores", "plays", "partitions", value=[3, 3]), "wrong type"),
-        (_changed("stores", "plays", "partitions", value=[-1]), "wrong type"),
-        (_changed("stores", "plays", "rows", value=1.5), "wrong type"),
-        (_changed("stores", "plays", "rebuilding", value=3), "wrong type"),
-        (_changed("number", value=None), "wrong type"),
+        (_change("format", value=1), "format 1"),
+        (_change("host", value=1), "wrong type"),
+        (_change("groups", value=[]), "wrong type"),
+        (_change("groups", "music", value={}), "lacks"),
+        (_change("groups", "music", "readable", value=[[2, 0, 0], [1, 0, 0]]), "wrong type"),
+        (_change("groups", "music", "readable", value=[[1, 0, 1], [2, 0, 0]]), "wrong type"),
+        (_change("groups", "music", "readable", value=[[1, 0, -1]]), "wrong type"),
+        (_change("groups", "music", "readable", value=[[2]]), "wrong type"),
+        (_change("groups", "music", "digests", value=["a"]), "wrong type"),
+        (_change("groups", "music", "digests", value=[1, 2]), "wrong type"),
+        (_change("groups", "music", "newest_known", value=True), "wrong type"),
+        (_change("groups", "music", "unread_since", value="soon"), "wrong type"),
+        (_change("stores", "plays", "partitions", value=[3, 3]), "wrong type"),
+        (_change("stores", "plays", "partitions", value=[-1]), "wrong type"),
+        (_change("stores", "plays", "rows", value=1.5), "wrong type"),
+        (_change("stores", "plays", "rebuilding", value=3), "wrong type"),
+        (_change("number", value=None), "wrong type"),
     ],
 )
 def test_a_report_that_cannot_be_is_refused(data: bytes, words: str) -> None:

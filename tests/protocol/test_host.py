@@ -26,12 +26,22 @@ from tests.support.started_host import start_host
 from tests.support.waiting import wait_until
 
 DEFINITION = define_store("songs", SONGS.schema, ["song_id"], partitions=2)
+# As the command does, it blocks the signals before imports start threads: one of those would be given a signal
+# that comes while nobody waits for it, and end the process.
 _SERVE = """
-import sys
+import signal, sys, time
 from pathlib import Path
-from flight_server.host.host import HostOptions
-from flight_server.host.process import serve
-serve(HostOptions(changelog=sys.argv[1], data=Path(sys.argv[2]), port=0, grace_seconds=0.5), lambda host: print(host.uri, flush=True))
+from flight_server.host.stop_signals import STOP_SIGNALS, block_stop_signals
+
+def started(host):
+    print(host.uri, flush=True)
+    while sys.argv[3] == "busy" and signal.sigpending().isdisjoint(STOP_SIGNALS):
+        time.sleep(0.01)
+
+with block_stop_signals():
+    from flight_server.host.host import HostOptions
+    from flight_server.host.process import serve
+    serve(HostOptions(changelog=sys.argv[1], data=Path(sys.argv[2]), port=0, grace_seconds=0.5), started)
 print("stopped", flush=True)
 """
 
@@ -153,8 +163,8 @@ def test_a_host_speaks_tls(options: HostOptions, certificate: Certificate) -> No
 
 
 @contextmanager
-def process(options: HostOptions) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    arguments = [sys.executable, "-c", _SERVE, options.changelog, str(options.data)]
+def process(options: HostOptions, start: str = "idle") -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    arguments = [sys.executable, "-c", _SERVE, options.changelog, str(options.data), start]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
         assert running.stdout is not None
         try:
@@ -163,9 +173,13 @@ def process(options: HostOptions) -> Iterator[tuple[subprocess.Popen[bytes], str
             running.kill()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_the_process_cleanly(options: HostOptions, number: signal.Signals) -> None:
-    with process(options) as (running, uri):
+@pytest.mark.parametrize(
+    ("number", "start"),
+    [(signal.SIGTERM, "idle"), (signal.SIGINT, "idle"), (signal.SIGTERM, "busy")],
+    ids=["SIGTERM", "SIGINT", "SIGTERM before the process waits for it"],
+)
+def test_a_signal_ends_the_process_cleanly(options: HostOptions, number: signal.Signals, start: str) -> None:
+    with process(options, start) as (running, uri):
         with Client(uri) as client:
             wait_until(lambda: client.health() == {"ready": True, "stores": 1, "running": 0})
         running.send_signal(number)

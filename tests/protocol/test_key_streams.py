@@ -85,6 +85,22 @@ def test_more_keys_than_a_message_takes_travel_in_several(client: Client) -> Non
         assert keys.get(7) == {"twin": 7}
 
 
+@pytest.mark.parametrize("sizes", [[1] * 30, [999, 1, 1, 1000, 2000, 3], [100] * 5, [1]])
+def test_small_batches_travel_together_and_each_has_its_answer(client: Client, sizes: list[int]) -> None:
+    batches, start = [], 0
+    for size in sizes:
+        batches.append(_keys(*range(start, start + size), name="id"))
+        start += size
+    with client.keys("big", ["twin"]) as keys:
+        found = list(keys.answers(batches))
+        assert [answer.column("twin").to_pylist() for answer in found] == [
+            batch.column(0).to_pylist() for batch in batches
+        ]
+        assert keys.metadata["age_seconds"] >= 0
+        with pytest.raises(InvalidInput, match="does not fit"):
+            list(keys.answers([_keys(1, name="id"), _keys(1, name="id", arrow_type=pa.int32())]))
+
+
 def test_a_key_of_several_columns_is_a_tuple(tmp_path: Path) -> None:
     changelog = tmp_path / "changelog"
     append_table(

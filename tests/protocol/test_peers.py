@@ -16,7 +16,7 @@ from pyarrow import flight
 from engine import errors
 from engine.cluster.deployment import HostEntry
 from engine.cluster.fragments import FragmentRequest
-from engine.cluster.reports import HostName
+from engine.cluster.reports import ColumnReport, HostName
 from engine.errors import (
     Cancelled,
     DeadlineExceeded,
@@ -309,6 +309,20 @@ def test_a_report_is_what_the_host_says_of_itself(pair: tuple[PeerHost, PeerHost
     a, b = pair
     answer = parse_report(a.cluster.receive(b.cluster.peers.own_bytes()))
     assert (answer.report.host, answer.changelog) == (A, "id")
+
+
+def test_a_host_that_is_started_again_is_told_of_columns_again() -> None:
+    hosts = entries("a", "b")
+    with peer_host(hosts, "a") as a:
+        a.stores.columns = {"song": ColumnReport(1.0, 2.0, None)}
+        for _ in range(2):
+            with peer_host(hosts, "b") as b:
+                knows_columns(b, A)
+
+
+def knows_columns(host: PeerHost, other: HostName) -> None:
+    knows(host, other)
+    wait_until(lambda: host.cluster.peers.reports()[other].stores[STORE].columns is not None)
 
 
 def test_reports_go_on_after_a_failure_that_nobody_expected(

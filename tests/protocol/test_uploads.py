@@ -80,13 +80,13 @@ class Upload:
 
 
 @contextmanager
-def connected(uri: str) -> Iterator[flight.FlightClient]:
+def connect(uri: str) -> Iterator[flight.FlightClient]:
     with flight.connect(uri) as client:
         yield client
 
 
 def test_an_upload_of_a_silent_client_is_let_go_of(host: PeerHost) -> None:
-    with connected(host.uri) as client, Upload(client, replace(REQUEST, timeout_seconds=SOON)) as silent:
+    with connect(host.uri) as client, Upload(client, replace(REQUEST, timeout_seconds=SOON)) as silent:
         silent.send()
         # The deadline passes without a word of the client, whose thread cannot be woken.
         wait_until(lambda: host.server.running == 1 and held(host) == (0, 0))
@@ -106,7 +106,7 @@ def test_an_upload_of_a_silent_client_is_let_go_of(host: PeerHost) -> None:
 
 def test_an_upload_piece_by_piece_ends_with_its_deadline(host: PeerHost) -> None:
     with (
-        connected(host.uri) as client,
+        connect(host.uri) as client,
         Upload(client, replace(REQUEST, timeout_seconds=SOON)) as slow,
         pytest.raises(FLIGHT_FAILURES),
     ):
@@ -118,7 +118,7 @@ def test_an_upload_piece_by_piece_ends_with_its_deadline(host: PeerHost) -> None
 
 def test_without_a_time_out_the_host_has_one() -> None:
     limits = ServerLimits(max_fragments=1, max_upload_seconds=SOON)
-    with peer_host(entries("a", "b"), "a", limits=limits) as host, connected(host.uri) as client:
+    with peer_host(entries("a", "b"), "a", limits=limits) as host, connect(host.uri) as client:
         with Upload(client, replace(REQUEST, timeout_seconds=None)) as silent:
             silent.send()
             wait_until(lambda: host.server.running == 1 and held(host) == (0, 0))
@@ -126,7 +126,7 @@ def test_without_a_time_out_the_host_has_one() -> None:
 
 
 def test_no_more_of_an_upload_is_read_than_there_are_slots(host: PeerHost) -> None:
-    with connected(host.uri) as client, Upload(client, REQUEST) as first:
+    with connect(host.uri) as client, Upload(client, REQUEST) as first:
         first.send()
         wait_until(lambda: held(host)[1] > 0)
         before = held(host)
@@ -139,7 +139,7 @@ def test_no_more_of_an_upload_is_read_than_there_are_slots(host: PeerHost) -> No
 
 
 def test_what_is_left_of_the_time_is_for_the_fragment(host: PeerHost) -> None:
-    with connected(host.uri) as client, Upload(client, REQUEST) as upload:
+    with connect(host.uri) as client, Upload(client, REQUEST) as upload:
         upload.send()
         wait_until(lambda: held(host)[1] > 0)
         time.sleep(SOON)
@@ -155,7 +155,7 @@ def test_endpoints_take_no_slot_of_other_hosts() -> None:
     quick = replace(slow, sql="rows 1", timeout_seconds=10)
     with (
         peer_host(entries("a", "b"), "a", limits=limits) as host,
-        connected(host.uri) as client,
+        connect(host.uri) as client,
         ThreadPoolExecutor(1) as pool,
     ):
         ticket = FragmentTicket.from_request(slow, b"12345678").to_bytes()
@@ -219,7 +219,7 @@ def bind(client: flight.FlightClient) -> bytes:
         return bytes(reader.read().to_pybytes())
 
 
-def found(client: flight.FlightClient) -> list[str]:
+def titles_found(client: flight.FlightClient) -> list[str]:
     handle = bind(client)
     titles: list[str] = (
         client.do_get(flight.Ticket(handle[handle.index(b"\x00Q") :])).read_all()["title"].to_pylist()
@@ -228,7 +228,7 @@ def found(client: flight.FlightClient) -> list[str]:
 
 
 def test_a_client_that_is_slow_to_bind_holds_up_nobody(lone: str) -> None:
-    with connected(lone) as client:
+    with connect(lone) as client:
         for _ in range(5):
             # Without a word, and with words that say nothing.
             silent, _ = binding(client)
@@ -238,7 +238,7 @@ def test_a_client_that_is_slow_to_bind_holds_up_nobody(lone: str) -> None:
                 "n"
             ].to_pylist() == [3]
             # Each has the only slot for a twentieth of a second.
-            assert found(client) == ["two"]
+            assert titles_found(client) == ["two"]
             for writer in (silent, empty):
                 with (
                     pytest.raises(flight.FlightTimedOutError, match="What came with the call took longer"),

@@ -70,7 +70,7 @@ def each_way(options: HostOptions) -> Iterator[Iterator[Host]]:
     assert next(found, None) is None
 
 
-def asked(connection: Connection, sql: str, *parameters: object) -> pa.Table:
+def ask(connection: Connection, sql: str, *parameters: object) -> pa.Table:
     with connection.cursor() as cursor:
         cursor.execute(sql, parameters or None)
         return cursor.fetch_arrow_table()
@@ -86,11 +86,11 @@ def test_a_thousand_columns(tmp_path: Path) -> None:
     with each_way(HostOptions(str(tmp_path / "changelog"), tmp_path / "data", port=0)) as hosts:
         for host in hosts:
             with flight_sql.connect(host.uri, autocommit=True) as connection:
-                assert asked(connection, "SELECT * FROM wide").sort_by("id").equals(expected)
-                assert asked(connection, "SELECT * FROM wide WHERE id = 7").equals(expected.slice(7, 1))
-                few = asked(connection, "SELECT id, n996, t1, f998 FROM wide WHERE n4 < 0 ORDER BY id")
+                assert ask(connection, "SELECT * FROM wide").sort_by("id").equals(expected)
+                assert ask(connection, "SELECT * FROM wide WHERE id = 7").equals(expected.slice(7, 1))
+                few = ask(connection, "SELECT id, n996, t1, f998 FROM wide WHERE n4 < 0 ORDER BY id")
                 assert few.equals(expected.slice(1, 19).select(["id", "n996", "t1", "f998"]))
-                sums = asked(
+                sums = ask(
                     connection,
                     "SELECT " + ", ".join(f"sum({name})" for name in NAMES if name[0] == "n") + " FROM wide",
                 )
@@ -115,26 +115,24 @@ def test_values_of_a_megabyte(tmp_path: Path) -> None:
     with each_way(options) as hosts:
         for host in hosts:
             with flight_sql.connect(host.uri, autocommit=True) as connection:
-                assert asked(connection, "SELECT * FROM large").sort_by("id").equals(expected)
-                assert asked(connection, "SELECT * FROM large WHERE id = 31").equals(expected.slice(31, 1))
-                several = asked(
+                assert ask(connection, "SELECT * FROM large").sort_by("id").equals(expected)
+                assert ask(connection, "SELECT * FROM large WHERE id = 31").equals(expected.slice(31, 1))
+                several = ask(
                     connection,
                     "SELECT * FROM large WHERE id IN (" + ", ".join(map(str, range(30))) + ") ORDER BY id",
                 )
                 assert several.equals(expected.slice(0, 30))
                 assert (
-                    asked(connection, "SELECT text FROM large ORDER BY name DESC")["text"].to_pylist()
+                    ask(connection, "SELECT text FROM large ORDER BY name DESC")["text"].to_pylist()
                     == expected["text"].to_pylist()[::-1]
                 )
                 text = expected["text"][3].as_py()
                 for found in (
-                    asked(connection, "SELECT id FROM large WHERE text = ?", text),
-                    asked(connection, f"SELECT id FROM large WHERE text = '{text}'"),
+                    ask(connection, "SELECT id FROM large WHERE text = ?", text),
+                    ask(connection, f"SELECT id FROM large WHERE text = '{text}'"),
                 ):
                     assert sorted(found["id"].to_pylist()) == [3, 29]
-                sizes = asked(
-                    connection, "SELECT sum(length(text)) + sum(octet_length(bytes)) AS n FROM large"
-                )
+                sizes = ask(connection, "SELECT sum(length(text)) + sum(octet_length(bytes)) AS n FROM large")
                 assert sizes["n"].to_pylist() == [2 * TEXTS * MIB]
 
 
@@ -150,9 +148,9 @@ def test_a_row_that_is_larger_than_what_the_driver_takes_by_itself(tmp_path: Pat
             flight_sql.connect(host.uri, autocommit=True) as connection,
             pytest.raises(InternalError, match="received message larger than max"),
         ):
-            asked(connection, "SELECT * FROM huge")
+            ask(connection, "SELECT * FROM huge")
         more = {DatabaseOptions.WITH_MAX_MSG_SIZE.value: str(64 * MIB)}
         with flight_sql.connect(host.uri, autocommit=True, db_kwargs=more) as connection:
-            assert asked(connection, "SELECT * FROM huge").equals(table)
+            assert ask(connection, "SELECT * FROM huge").equals(table)
         with Client(host.uri) as client:
             assert client.query("SELECT * FROM huge").read_all().equals(table)

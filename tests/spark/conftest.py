@@ -10,7 +10,7 @@ import pytest
 
 from engine.changelog import Changelog, append_table
 from engine.model.schema import define_store
-from tests.spark.frames import TYPED, TYPED_ROWS, served
+from tests.spark.frames import TYPED, TYPED_ROWS, serve_directory
 from tests.support.many_hosts import three_hosts
 
 
@@ -36,5 +36,5 @@ def typed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         define_store("typed", TYPED, ["id"], partitions=3),
         pa.Table.from_pylist(TYPED_ROWS, TYPED),
     )
-    with served(directory) as host:
+    with serve_directory(directory) as host:
         yield host.uri

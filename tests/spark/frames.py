@@ -21,7 +21,7 @@ from tests.support.typed_rows import FIELDS, NOON, VALUES
 
 
 @contextmanager
-def served(directory: Path, follower: FollowerOptions | None = None) -> Iterator[Host]:
+def serve_directory(directory: Path, follower: FollowerOptions | None = None) -> Iterator[Host]:
     """A host alone, with all that the changelog in a directory has."""
     options = HostOptions(
         str(directory / "changelog"),

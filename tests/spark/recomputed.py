@@ -4,6 +4,13 @@ stores have to answer.
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pyarrow as pa
+
+from spark_pipeline.pipelines.pipeline import Pipeline
+from tests.support.answers import hosts_of, plain_rows, rows_of
+
 _PLAYS = "plays WHERE duration_seconds >= 30"
 
 _POSITIONS = """(SELECT account_id, asset, sum(quantity) AS quantity, sum(quantity * price_cents) AS cost FROM account_trades GROUP BY ALL)"""
@@ -115,3 +122,12 @@ RECOMPUTED: dict[str, list[str]] = {
             ORDER BY events DESC, user_id, session_start LIMIT 5""",
     ],
 }
+
+
+def check_answers(pipeline: Pipeline, uri: str, events: dict[str, pa.Table], directory: Path) -> None:
+    """Every host gives every answer as the recomputation does."""
+    tables = events | {reference.output.store: reference.make(1) for reference in pipeline.references}
+    with hosts_of(uri, directory) as cluster:
+        for question, sql in zip(pipeline.questions, RECOMPUTED[pipeline.name], strict=True):
+            expected = plain_rows(tables, sql)
+            assert rows_of(cluster, question.sql) == expected, question.words

@@ -15,7 +15,7 @@ from tests.support.following import run_follower
 
 
 @contextmanager
-def served(uri: str, directory: Path, group: str) -> Iterator[QueryService]:
+def serve_group(uri: str, directory: Path, group: str) -> Iterator[QueryService]:
     """Answers statements over a store group as its newest epoch left it."""
     changelog, name = Changelog.open(uri), GroupName(group)
     with run_follower(changelog, directory, FollowerOptions(poll_seconds=3600.0)) as follower:

@@ -111,6 +111,6 @@ def contents(uri: str, store: str) -> dict[tuple[Any, ...], Row]:
     return live
 
 
-def by_key(rows: Sequence[Mapping[str, Any]], *key: str) -> dict[tuple[Any, ...], Row]:
+def sort_by_key(rows: Sequence[Mapping[str, Any]], *key: str) -> dict[tuple[Any, ...], Row]:
     """What a store is to contain: of rows with one key, the last."""
     return {tuple(row[name] for name in key): dict(row) for row in rows}

@@ -15,7 +15,7 @@ from engine.model.kinds import Behaviour, Retention, Session, Versioned
 from engine.model.schema import StoreName
 from spark_pipeline import StoreOutput, merged, write_store
 from spark_pipeline.transfer import PathChooser, TransferPath, planned_bytes
-from tests.spark.streams import PATHS, by_key, commits, contents
+from tests.spark.streams import PATHS, commits, contents, sort_by_key
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -43,7 +43,7 @@ def test_each_write_is_an_epoch(spark: SparkSession, uri: str, path: str) -> Non
     assert first < second
     assert [commit.epoch for commit in commits(uri, "numbers")] == [first, second]
     rows = [{"shard": i % 7, "id": i, "text": "changed" if i < 10 else str(i)} for i in range(1000)]
-    assert contents(uri, "numbers") == by_key(rows, "shard", "id")
+    assert contents(uri, "numbers") == sort_by_key(rows, "shard", "id")
 
 
 def test_complete_replaces_and_tombstones_remove(spark: SparkSession, uri: str) -> None:

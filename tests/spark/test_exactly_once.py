@@ -24,7 +24,7 @@ from engine.model.schema import Epoch, GroupName, StoreName, define_store
 from spark_pipeline import LiveStateSink, write_store
 from spark_pipeline.transfer import BatchRows, Destination, Target, stage_from_executors
 from tests.spark.killed_driver import STEPS, count_plays
-from tests.spark.streams import PATHS, FileStream, by_key, commits, contents, drain, start
+from tests.spark.streams import PATHS, FileStream, commits, contents, drain, sort_by_key, start
 from tests.support.waiting import wait_until
 
 _ROOT = Path(__file__).parents[2]
@@ -72,7 +72,7 @@ def test_a_killed_driver_loses_and_repeats_nothing(spark: SparkSession, uri: str
 
     drain(count_plays(stream.frame()), LiveStateSink(changelog=uri, store="plays", key=["song"]), checkpoint)
     counts = Counter(row["song"] for batch in stream.added for row in batch)
-    assert contents(uri, "plays") == by_key(
+    assert contents(uri, "plays") == sort_by_key(
         [{"song": song, "count": count} for song, count in counts.items()], "song"
     )
     assert [commit.batch_id for commit in commits(uri, "plays")] == [0, 1, 2, 3]
@@ -114,7 +114,9 @@ def test_a_new_checkpoint_makes_new_epochs(numbers: FileStream, uri: str, tmp_pa
     drain(numbers.frame(), sink, tmp_path / "two", "append")
     assert [commit.batch_id for commit in commits(uri, "numbers")] == [0, 1, 2, 0, 1, 2]
     assert len({commit.query_id for commit in commits(uri, "numbers")}) == 2
-    assert contents(uri, "numbers") == by_key([row for batch in numbers.added for row in batch], "number")
+    assert contents(uri, "numbers") == sort_by_key(
+        [row for batch in numbers.added for row in batch], "number"
+    )
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -159,7 +161,7 @@ def test_a_back_fill_takes_over_and_the_restarted_query_goes_on(
     numbers.add([{"number": 105, "text": "live"}])
     drain(numbers.frame(), sink(), tmp_path / "checkpoint", "append")
     assert [commit.batch_id for commit in commits(uri, "numbers")] == [0, 1, 2, None, 3]
-    assert contents(uri, "numbers") == by_key(
+    assert contents(uri, "numbers") == sort_by_key(
         [*(row for b in numbers.added[:3] for row in b), *rows, *numbers.added[3]], "number"
     )
 
@@ -246,14 +248,14 @@ class TestStop:
         sink = LiveStateSink(changelog=uri, store="numbers", key=["number"], path=path)
         raised: list[LivestateError] = []
 
-        def recorded(batch: DataFrame, batch_id: int) -> None:
+        def write_and_record(batch: DataFrame, batch_id: int) -> None:
             try:
                 sink(batch, batch_id)
             except LivestateError as error:
                 raised.append(error)
                 raise
 
-        query = start(frame, recorded, tmp_path / "checkpoint", "append")
+        query = start(frame, write_and_record, tmp_path / "checkpoint", "append")
         wait_until(begun.exists)
         query.stop()
         assert query.exception() is None

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from engine.errors import InvalidInput
 from engine.model.kinds import KeyValue
 from spark_pipeline import LiveStateSink, StoreOutput
-from tests.spark.served import rows_of, served
+from tests.spark.served import rows_of, serve_group
 from tests.spark.streams import FileStream, drain
 
 SCHEMA = "song STRING, seen BIGINT, title STRING"
@@ -43,7 +43,7 @@ def test_an_older_row_replaces_nothing_and_a_null_value_removes(
         tombstone_when_null="title",
     )
     drain(stream.frame(), sink, tmp_path / "checkpoint", "append")
-    with served(uri, tmp_path / "data", "songs") as service:
+    with serve_group(uri, tmp_path / "data", "songs") as service:
         found = rows_of(service, "SELECT * FROM songs ORDER BY song")
     assert found == [{"song": "a", "seen": 5, "title": "five"}, {"song": "c", "seen": 1, "title": "one"}]
 

@@ -17,7 +17,7 @@ from engine.errors import InvalidInput
 from engine.model.kinds import SKETCHES, Merge, Session
 from engine.model.schema import StoreName
 from spark_pipeline import LiveStateSink, StoreOutput, merged
-from tests.spark.served import rows_of, served
+from tests.spark.served import rows_of, serve_group
 from tests.spark.streams import PATHS, FileStream, drain
 
 EVENTS = (
@@ -64,7 +64,7 @@ def events(spark: SparkSession, tmp_path: Path) -> FileStream:
     return stream
 
 
-def recomputed(spark: SparkSession, stream: FileStream) -> list[dict[str, Any]]:
+def recompute(spark: SparkSession, stream: FileStream) -> list[dict[str, Any]]:
     """Spark's own aggregation of all events at once."""
     rows = (
         spark.read.schema(EVENTS)
@@ -97,8 +97,8 @@ def test_merged_columns_equal_an_aggregation_of_all_events(
 ) -> None:
     sink = LiveStateSink(changelog=uri, store="plays", key=["song"], kind=KIND, partitions=3, path=path)
     drain(events.frame().drop("gone"), sink, tmp_path / "checkpoint", "append")
-    with served(uri, tmp_path / "data", "plays") as service:
-        assert rows_of(service, "SELECT * FROM plays ORDER BY song") == recomputed(events.spark, events)
+    with serve_group(uri, tmp_path / "data", "plays") as service:
+        assert rows_of(service, "SELECT * FROM plays ORDER BY song") == recompute(events.spark, events)
         assert rows_of(service, "SELECT song, plays FROM plays WHERE song = 'song-3'") == [
             {"song": "song-3", "plays": 18}
         ]
@@ -118,7 +118,7 @@ def test_events_may_be_partial_rows_of_their_own(events: FileStream, uri: str, t
     )
     definitions = Changelog.open(uri).definitions()
     assert definitions[StoreName("events")].row_schema == definitions[StoreName("aggregated")].row_schema
-    with served(uri, tmp_path / "data", "plays") as service:
+    with serve_group(uri, tmp_path / "data", "plays") as service:
         found = rows_of(service, "SELECT * FROM events ORDER BY song")
         assert found == rows_of(service, "SELECT * FROM aggregated ORDER BY song")
     assert sum(row["plays"] for row in found) == 160
@@ -136,12 +136,12 @@ def test_a_batch_that_spark_runs_again_counts_once(events: FileStream, uri: str,
     (tmp_path / "checkpoint" / "commits" / "3").unlink()
     (tmp_path / "checkpoint" / "commits" / ".3.crc").unlink(missing_ok=True)
     drain(events.frame(), sink(), tmp_path / "checkpoint", "append")
-    with served(uri, tmp_path / "data", "plays") as service:
+    with serve_group(uri, tmp_path / "data", "plays") as service:
         assert rows_of(service, "SELECT sum(plays) AS plays FROM plays") == [{"plays": 160}]
 
 
 def test_partial_rows_and_several_stores(events: FileStream, uri: str, tmp_path: Path) -> None:
-    def by_user(batch: DataFrame) -> DataFrame:
+    def group_by_user(batch: DataFrame) -> DataFrame:
         return batch.groupBy("user").agg(F.sum("seconds").alias("seconds"))
 
     stores = [
@@ -150,7 +150,7 @@ def test_partial_rows_and_several_stores(events: FileStream, uri: str, tmp_path:
             "users",
             key=["user"],
             kind=merged.columns(seconds=merged.sum("seconds")),
-            query=by_user,
+            query=group_by_user,
             is_partial=True,
         ),
     ]
@@ -161,7 +161,7 @@ def test_partial_rows_and_several_stores(events: FileStream, uri: str, tmp_path:
         "append",
     )
     expected = sum(row["seconds"] or 0 for batch in events.added for row in batch)
-    with served(uri, tmp_path / "data", "listening") as service:
+    with serve_group(uri, tmp_path / "data", "listening") as service:
         totals = rows_of(
             service,
             "SELECT (SELECT sum(seconds) FROM songs) AS songs, (SELECT sum(seconds) FROM users) AS users",
@@ -183,7 +183,7 @@ def test_a_tombstone_removes_what_was_before_the_batch(spark: SparkSession, uri:
     kind = merged.columns(plays=merged.count(), seconds=merged.sum("seconds"))
     sink = LiveStateSink(changelog=uri, store="plays", key=["song"], kind=kind, tombstone_column="gone")
     drain(stream.frame(), sink, tmp_path / "checkpoint", "append")
-    with served(uri, tmp_path / "data", "plays") as service:
+    with serve_group(uri, tmp_path / "data", "plays") as service:
         found = rows_of(service, "SELECT * FROM plays ORDER BY song")
     assert found == [{"song": "a", "plays": 1, "seconds": 1}, {"song": "c", "plays": 2, "seconds": 7}]
 
@@ -240,7 +240,7 @@ def test_events_become_sessions(events: FileStream, uri: str, tmp_path: Path) ->
         session[0] += 1
         session[1] += row["seconds"] or 0
     assert 46 <= len(expected) < 100
-    with served(uri, tmp_path / "data", "sessions") as service:
+    with serve_group(uri, tmp_path / "data", "sessions") as service:
         found = rows_of(
             service, "SELECT user, session_start, events, coalesce(seconds, 0) AS seconds FROM sessions"
         )

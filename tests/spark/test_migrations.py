@@ -14,7 +14,7 @@ from engine.errors import InvalidInput
 from engine.model.migration import parse_changes
 from engine.model.schema import GroupName, StoreName
 from spark_pipeline import LiveStateSink, write_store
-from tests.spark.streams import PATHS, FileStream, by_key, commits, contents, drain, start
+from tests.spark.streams import PATHS, FileStream, commits, contents, drain, sort_by_key, start
 
 PLAYS = StoreName("plays")
 GROUP = GroupName("plays")
@@ -61,7 +61,7 @@ def test_a_job_of_old_columns_goes_on(plays: FileStream, uri: str, tmp_path: Pat
         for batch in plays.added
         for row in batch
     ]
-    assert contents(uri, "plays") == by_key(rows, "title")
+    assert contents(uri, "plays") == sort_by_key(rows, "title")
     assert [(commit.batch_id, commit.generation) for commit in commits(uri, "plays")] == [
         (0, 0),
         (1, 1),
@@ -79,7 +79,7 @@ def test_a_job_gets_new_columns(plays: FileStream, uri: str, tmp_path: Path, pat
     def sink() -> LiveStateSink:
         return LiveStateSink(changelog=uri, store="plays", key=["song"], partitions=2, path=path)
 
-    def rated() -> DataFrame:
+    def rated_frame() -> DataFrame:
         return plays.frame().select(
             "song", F.lit(4.0).alias("rating"), F.col("seconds").cast("bigint").alias("seconds"), "genre"
         )
@@ -88,7 +88,7 @@ def test_a_job_gets_new_columns(plays: FileStream, uri: str, tmp_path: Path, pat
     drain(plays.frame(), sink(), checkpoint)
     add(plays, 1)
     with pytest.raises(StreamingQueryException) as refused:
-        drain(rated(), sink(), checkpoint)
+        drain(rated_frame(), sink(), checkpoint)
     message = str(refused.value)
     assert "It is: plays (song VARCHAR, seconds INTEGER, genre VARCHAR) KEY (song)" in message
     assert (
@@ -96,12 +96,12 @@ def test_a_job_gets_new_columns(plays: FileStream, uri: str, tmp_path: Path, pat
     )
     assert "`livestate migrate plays --widen seconds=BIGINT --add 'rating DOUBLE'`" in message
     migrate(uri, add=["rating DOUBLE"], widen=["seconds=BIGINT"])
-    drain(rated(), sink(), checkpoint)
+    drain(rated_frame(), sink(), checkpoint)
     old, new = (
         [{**row, "rating": rating} for row in batch]
         for batch, rating in zip(plays.added, (None, 4.0), strict=True)
     )
-    assert contents(uri, "plays") == by_key([*old, *new], "song")
+    assert contents(uri, "plays") == sort_by_key([*old, *new], "song")
     assert [(commit.batch_id, commit.generation) for commit in commits(uri, "plays")] == [(0, 0), (1, 1)]
 
 
@@ -116,7 +116,7 @@ def test_a_batch_write_of_old_and_of_strange_columns(spark: SparkSession, uri: s
         store="plays",
         key=["song"],
     )
-    assert contents(uri, "plays") == by_key(
+    assert contents(uri, "plays") == sort_by_key(
         [{"song": "a", "seconds": 2, "rating": None}, {"song": "b", "seconds": 1, "rating": 1.0}], "song"
     )
     before = Changelog.open(uri).newest_epoch(GROUP)

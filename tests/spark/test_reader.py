@@ -28,7 +28,7 @@ from spark_pipeline.host_calls import ReadPlan, Share
 from spark_pipeline.reader import LiveStateReader, StorePartition
 from spark_pipeline.reader_options import parse_options
 from spark_pipeline.type_mapping import spark_schema
-from tests.spark.frames import load, served, values
+from tests.spark.frames import load, serve_directory, values
 from tests.spark.streams import FileStream, drain
 from tests.support.bank import ACCOUNTS, ACCOUNTS_OPEN, GROUP, Bank
 from tests.support.host_processes import HostProcesses, host_processes
@@ -142,7 +142,7 @@ def test_a_frame_is_one_epoch(spark: SparkSession, tmp_path: Path) -> None:
             bank.step()
 
     # Epochs are not retained at all: only the readers keep them.
-    with served(
+    with serve_directory(
         tmp_path, FollowerOptions(poll_seconds=0.001, retention_seconds=0.0, retained_epochs=1)
     ) as host:
         writer = threading.Thread(target=commit)
@@ -174,7 +174,7 @@ def test_a_store_that_is_migrated(spark: SparkSession, tmp_path: Path) -> None:
         "plays", pa.schema([("song", pa.int64()), ("n", pa.int32())]), ["song"], partitions=2
     )
     changelog.create_store(plays)
-    with served(tmp_path) as host:
+    with serve_directory(tmp_path) as host:
 
         def append(epochs: int = 1, **changes: list[str]) -> Epoch:
             if changes:
@@ -192,24 +192,24 @@ def test_a_store_that_is_migrated(spark: SparkSession, tmp_path: Path) -> None:
             load(spark, host.uri, query="SELECT * FROM plays"),
         )
 
-        def used(frame: DataFrame) -> list[tuple[Any, ...]]:
+        def values_used(frame: DataFrame) -> list[tuple[Any, ...]]:
             return values(frame.where("song > 0"))
 
-        assert used(whole) == used(query) == [(1, 1), (2, 1)]
+        assert values_used(whole) == values_used(query) == [(1, 1), (2, 1)]
         append(2, add=["tag VARCHAR DEFAULT 'x'"])
-        assert used(whole) == [(1, 2), (2, 2)]
+        assert values_used(whole) == [(1, 2), (2, 2)]
         with pytest.raises(
             PySparkException, match="gives the columns song, n, tag now, and not song, n: load the frame anew"
         ):
-            used(query)
+            values_used(query)
         assert values(load(spark, host.uri, store="plays")) == [(1, 2, "x"), (2, 2, "x")]
         assert values(load(spark, host.uri, store="plays", epoch=str(before))) == [(1, 1), (2, 1)]
         append(3, widen=["n=BIGINT"])
         with pytest.raises(PySparkException, match="Column n is of type bigint, not int"):
-            used(whole)
+            values_used(whole)
         append(4, rename=["n=m"])
         with pytest.raises(PySparkException, match="no column n"):
-            used(whole)
+            values_used(whole)
 
 
 def test_tasks_that_run_keep_the_epoch_for_those_that_wait(
@@ -218,7 +218,7 @@ def test_tasks_that_run_keep_the_epoch_for_those_that_wait(
     monkeypatch.setattr(lease, "LEASE_SECONDS", 0.5)
     monkeypatch.setattr(lease, "RENEWAL_SECONDS", 0.1)
     bank = Bank(Changelog.open(str(tmp_path / "changelog")))
-    with served(
+    with serve_directory(
         tmp_path, FollowerOptions(poll_seconds=0.001, retention_seconds=0.0, retained_epochs=1)
     ) as host:
 
@@ -259,7 +259,7 @@ def test_which_epoch(spark: SparkSession, tmp_path: Path) -> None:
         "songs", pa.schema([("id", pa.int64()), ("plays", pa.int64())]), ["id"], partitions=2
     )
     appender = open_appender(Changelog.open(str(tmp_path / "changelog")), [definition])
-    with served(tmp_path, FollowerOptions(poll_seconds=0.01, retention_seconds=3600.0)) as host:
+    with serve_directory(tmp_path, FollowerOptions(poll_seconds=0.01, retention_seconds=3600.0)) as host:
         epochs = []
         for plays in (1, 2):
             epochs.append(appender.append({"songs": pa.table({"id": [1], "plays": [plays]})}).epoch)
@@ -285,7 +285,7 @@ def songs(spark: SparkSession, tmp_path: Path) -> Iterator[tuple[str, FileStream
     stream = FileStream(spark, tmp_path / "in", "id bigint, n bigint")
     for n in range(2):
         stream.add([{"id": 1, "n": n}])
-    with served(tmp_path) as host:
+    with serve_directory(tmp_path) as host:
 
         def title(text: str) -> None:
             epoch = appender.append({"songs": pa.table({"id": [1], "title": [text]})}).epoch

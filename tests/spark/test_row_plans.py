@@ -93,11 +93,11 @@ def _trade(number: int) -> dict[str, Any]:
     }
 
 
-def _windowed(stream: FileStream) -> DataFrame:
+def _windowed_frame(stream: FileStream) -> DataFrame:
     return stream.frame().withColumn("window", F.window("at", "10 minutes"))
 
 
-def _apart(outputs: Sequence[StoreOutput]) -> list[StoreOutput]:
+def _hide_projections(outputs: Sequence[StoreOutput]) -> list[StoreOutput]:
     """The same stores, whose rows need an action each: nothing is known of a query."""
     return [replace(output, query=lambda batch: batch) for output in outputs]
 
@@ -105,10 +105,10 @@ def _apart(outputs: Sequence[StoreOutput]) -> list[StoreOutput]:
 @pytest.mark.parametrize("path", PATHS)
 def test_one_action_stores_what_several_store(trades: FileStream, tmp_path: Path, path: str) -> None:
     found = []
-    for name, outputs in {"one": PROJECTIONS, "several": _apart(PROJECTIONS)}.items():
+    for name, outputs in {"one": PROJECTIONS, "several": _hide_projections(PROJECTIONS)}.items():
         uri = (tmp_path / name).as_uri()
         sink = LiveStateSink(changelog=uri, group="g", stores=outputs, path=path)
-        drain(_windowed(trades), sink, tmp_path / f"checkpoint-{name}", "append")
+        drain(_windowed_frame(trades), sink, tmp_path / f"checkpoint-{name}", "append")
         changelog = Changelog.open(uri)
         definitions = changelog.definitions()
         rows = [changelog.read_rows(commit, definitions) for commit in commits(uri, "g")]
@@ -157,7 +157,7 @@ def test_stores_with_work_of_their_own_have_an_action_of_their_own(trades: FileS
         StoreOutput("asked", key=["id"], query=lambda batch: batch.where("lots > 1")),
         StoreOutput("counted", key=["symbol"], kind=merged.columns(trades=merged.count())),
     ]
-    batch = trades.spark.createDataFrame([], _windowed(trades).schema)
+    batch = trades.spark.createDataFrame([], _windowed_frame(trades).schema)
 
     def plans(*outputs: StoreOutput) -> list[list[str]]:
         return [[output.store for output in plan.outputs] for plan in plan_rows(outputs, batch)]

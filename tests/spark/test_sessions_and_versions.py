@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from engine.model.kinds import Session, Versioned
 from spark_pipeline import LiveStateSink, StoreOutput, merged
-from tests.spark.served import rows_of, served
+from tests.spark.served import rows_of, serve_group
 from tests.spark.streams import FileStream, drain
 
 MINUTE = 60_000_000
@@ -27,7 +27,7 @@ def test_versions(spark: SparkSession, uri: str, tmp_path: Path) -> None:
         stream.add(batch)
     output = StoreOutput("prices", key=["symbol"], kind=Versioned("at"), tombstone_column="gone")
     drain(stream.frame(), LiveStateSink(changelog=uri, stores=[output], group="g"), tmp_path / "checkpoint")
-    with served(uri, tmp_path / "data", "g") as service:
+    with serve_group(uri, tmp_path / "data", "g") as service:
 
         def prices(sql: str) -> list[float | None]:
             return [row["price"] for row in rows_of(service, sql)]
@@ -66,7 +66,7 @@ def test_fragments_and_tombstones_of_sessions(spark: SparkSession, uri: str, tmp
     kind = Session(60 * MINUTE, merged.named_columns(events=merged.count()))
     output = StoreOutput("visits", key=["user"], kind=kind, is_partial=True, tombstone_column="gone")
     drain(stream.frame(), LiveStateSink(changelog=uri, stores=[output], group="g"), tmp_path / "checkpoint")
-    with served(uri, tmp_path / "data", "g") as service:
+    with serve_group(uri, tmp_path / "data", "g") as service:
         rows = rows_of(
             service, "SELECT hour(session_start), hour(session_end), events FROM visits ORDER BY 1"
         )

@@ -14,7 +14,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
 
 from spark_pipeline import LiveStateSink, StoreOutput
-from tests.spark.served import rows_of, served
+from tests.spark.served import rows_of, serve_group
 from tests.spark.streams import FileStream, drain
 
 EVENTS = "user BIGINT, at TIMESTAMP"
@@ -59,7 +59,7 @@ def test_closed_sessions(spark: SparkSession, uri: str, tmp_path: Path) -> None:
     )
     output = StoreOutput("sessions", key=["user", "session_start"], partition_by=["user"], mode="append")
     drain(rows, LiveStateSink(changelog=uri, stores=[output], group="g"), tmp_path / "checkpoint", "append")
-    with served(uri, tmp_path / "data", "g") as service:
+    with serve_group(uri, tmp_path / "data", "g") as service:
         assert [tuple(row.values()) for row in rows_of(service, SESSIONS)] == [
             (1, "10:00", "10:50", 2),
             (2, "10:05", "10:35", 1),
@@ -125,7 +125,7 @@ def test_live_sessions_of_a_stateful_processor(
         LiveStateSink(changelog=uri, stores=[output], group="g", path=path),
         tmp_path / "checkpoint",
     )
-    with served(uri, tmp_path / "data", "g") as service:
+    with serve_group(uri, tmp_path / "data", "g") as service:
         assert [tuple(row.values()) for row in rows_of(service, SESSIONS)] == [
             (1, "09:45", "10:20", 3),
             (2, "10:05", "10:05", 1),

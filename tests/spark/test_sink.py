@@ -18,7 +18,7 @@ from engine.model.partitioning import partition_of
 from engine.model.schema import GroupName, StoreName
 from spark_pipeline import LiveStateSink, StoreOutput
 from spark_pipeline.outputs import StoreSettings
-from tests.spark.streams import PATHS, FileStream, Row, by_key, commits, contents, drain, start
+from tests.spark.streams import PATHS, FileStream, Row, commits, contents, drain, sort_by_key, start
 
 PLAYS = "song STRING, genre STRING, user BIGINT, seconds INT"
 
@@ -50,7 +50,7 @@ def _all(stream: FileStream) -> list[Row]:
 def test_append_upserts_by_key(plays: FileStream, uri: str, tmp_path: Path, path: str) -> None:
     sink = LiveStateSink(changelog=uri, store="plays", key=["song"], partitions=3, mode="append", path=path)
     drain(plays.frame(), sink, tmp_path / "checkpoint", "append")
-    assert contents(uri, "plays") == by_key(_all(plays), "song")
+    assert contents(uri, "plays") == sort_by_key(_all(plays), "song")
     assert [(commit.batch_id, commit.rows) for commit in commits(uri, "plays")] == [(0, 20), (1, 20), (2, 20)]
 
 
@@ -64,7 +64,7 @@ def test_update_keeps_the_newest_aggregate(plays: FileStream, uri: str, tmp_path
     seconds = Counter[str]()
     for row in _all(plays):
         seconds[row["song"]] += row["seconds"]
-    assert contents(uri, "counts") == by_key(
+    assert contents(uri, "counts") == sort_by_key(
         [{"song": s, "count": n, "seconds": seconds[s]} for s, n in expected.items()], "song"
     )
 
@@ -82,13 +82,15 @@ def test_complete_replaces_everything(plays: FileStream, uri: str, tmp_path: Pat
     counts = Counter(row["song"] for row in _all(plays))
     expected = {song: n for song, n in counts.items() if n < 6}
     assert 0 < len(expected) < len(counts)
-    assert contents(uri, "rare") == by_key([{"song": s, "count": n} for s, n in expected.items()], "song")
+    assert contents(uri, "rare") == sort_by_key(
+        [{"song": s, "count": n} for s, n in expected.items()], "song"
+    )
     assert all(commit.replaced == ("rare",) for commit in commits(uri, "rare"))
 
 
 @pytest.mark.parametrize("path", PATHS)
 def test_several_stores_share_their_epochs(plays: FileStream, uri: str, tmp_path: Path, path: str) -> None:
-    def by_genre(batch: DataFrame) -> DataFrame:
+    def group_by_genre(batch: DataFrame) -> DataFrame:
         return batch.groupBy("genre", "song").agg(F.max("seconds").alias("longest"))
 
     stores = [
@@ -98,29 +100,29 @@ def test_several_stores_share_their_epochs(plays: FileStream, uri: str, tmp_path
             key=["genre", "song"],
             partition_by=["genre"],
             partitions=2,
-            query=by_genre,
+            query=group_by_genre,
             mode="complete",
         ),
     ]
     computed = plays.spark.sparkContext.accumulator(0)
 
-    def counted(user: int) -> int:
+    def count_call(user: int) -> int:
         computed.add(1)
         return user
 
-    frame = plays.frame().withColumn("user", F.udf(counted, "bigint", useArrow=False)("user"))
+    frame = plays.frame().withColumn("user", F.udf(count_call, "bigint", useArrow=False)("user"))
     drain(
         frame,
         LiveStateSink(changelog=uri, group="charts", stores=stores, path=path),
         tmp_path / "checkpoint",
         "append",
     )
-    assert contents(uri, "plays") == by_key(_all(plays), "user")
+    assert contents(uri, "plays") == sort_by_key(_all(plays), "user")
     longest: dict[tuple[str, str], int] = {}
     for row in plays.added[-1]:
         place = (row["genre"], row["song"])
         longest[place] = max(longest.get(place, 0), row["seconds"])
-    assert contents(uri, "longest") == by_key(
+    assert contents(uri, "longest") == sort_by_key(
         [{"genre": g, "song": s, "longest": n} for (g, s), n in longest.items()], "genre", "song"
     )
     assert [commit.stores for commit in commits(uri, "charts")] == [{"plays", "longest"}] * 3
@@ -164,7 +166,7 @@ def test_partition_by_places_rows_by_a_part_of_the_key(plays: FileStream, uri: s
     }
     genres = plays.spark.createDataFrame([("g0",), ("g1",)], "genre STRING").toArrow().column("genre")
     assert used == set(partition_of([genres], 64).tolist())
-    assert contents(uri, "plays") == by_key(_all(plays), "genre", "user")
+    assert contents(uri, "plays") == sort_by_key(_all(plays), "genre", "user")
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -177,7 +179,7 @@ def test_tombstones_remove_rows(spark: SparkSession, uri: str, tmp_path: Path, p
     sink = LiveStateSink(changelog=uri, store="songs", key=["song"], tombstone_column="gone", path=path)
     drain(stream.frame(), sink, tmp_path / "checkpoint", "append")
     titles = {0: "t0", 2: "new", 3: "t3", 4: "t4"}
-    assert contents(uri, "songs") == by_key([{"song": s, "title": t} for s, t in titles.items()], "song")
+    assert contents(uri, "songs") == sort_by_key([{"song": s, "title": t} for s, t in titles.items()], "song")
 
 
 def test_window_columns_stay_structs(spark: SparkSession, uri: str, tmp_path: Path) -> None:
@@ -250,7 +252,9 @@ class TestRefusals:
         assert "engine.errors.InvalidInput: Store plays, batch 3: the key column song is null" in failure
         assert "Nothing of the batch was committed." in failure
         assert [commit.batch_id for commit in commits(uri, "plays")] == [0, 1, 2]
-        assert contents(uri, "plays") == by_key([row for batch in plays.added[:3] for row in batch], "song")
+        assert contents(uri, "plays") == sort_by_key(
+            [row for batch in plays.added[:3] for row in batch], "song"
+        )
 
     @pytest.mark.parametrize("path", PATHS)
     def test_null_key_in_one_of_several_stores(

@@ -17,7 +17,7 @@ from engine.errors import InvalidInput
 from engine.model.kinds import KEY_VALUE, Kind, Versioned
 from engine.model.schema import StoreName
 from spark_pipeline import LiveStateSink, StoreOutput, merged
-from tests.spark.served import rows_of, served
+from tests.spark.served import rows_of, serve_group
 from tests.spark.streams import FileStream, commits, drain
 
 TRADES = "symbol STRING, at TIMESTAMP, price BIGINT"
@@ -25,7 +25,7 @@ START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 WINDOWS = [("10 minutes", None), ("10 minutes", "5 minutes")]
 
 
-def at(minute: int) -> str:
+def time_at(minute: int) -> str:
     return (START + dt.timedelta(minutes=minute)).strftime("%Y-%m-%d %H:%M:%S")
 
 
@@ -37,14 +37,14 @@ def trades(spark: SparkSession, tmp_path: Path) -> FileStream:
         minutes = [60 * batch + 3 * i - 20 * (i % 3 == 0 and batch > 0) for i in range(20)]
         stream.add(
             [
-                {"symbol": f"S{i % 3}", "at": at(minute), "price": 100 * batch + i}
+                {"symbol": f"S{i % 3}", "at": time_at(minute), "price": 100 * batch + i}
                 for i, minute in enumerate(minutes)
             ]
         )
     return stream
 
 
-def recomputed(stream: FileStream, length: str, slide: str | None) -> list[dict[str, Any]]:
+def recompute(stream: FileStream, length: str, slide: str | None) -> list[dict[str, Any]]:
     """Spark's own windows over all trades at once."""
     windows = (
         stream.spark.read.schema(TRADES)
@@ -63,7 +63,7 @@ def recomputed(stream: FileStream, length: str, slide: str | None) -> list[dict[
     return found
 
 
-def windowed(stream: FileStream, length: str, slide: str | None) -> DataFrame:
+def windowed_frame(stream: FileStream, length: str, slide: str | None) -> DataFrame:
     trades = stream.frame().withWatermark("at", "30 minutes")
     return trades.groupBy("symbol", F.window("at", length, slide)).agg(
         F.count(F.lit(1)).alias("trades"), F.avg("price").alias("average")
@@ -75,15 +75,15 @@ def test_windows_in_update_mode(
     trades: FileStream, uri: str, tmp_path: Path, length: str, slide: str | None
 ) -> None:
     sink = LiveStateSink(changelog=uri, store="windows", key=["symbol"], window="window", partitions=2)
-    drain(windowed(trades, length, slide), sink, tmp_path / "checkpoint")
+    drain(windowed_frame(trades, length, slide), sink, tmp_path / "checkpoint")
     definition = Changelog.open(uri).definition(StoreName("windows"))
     assert definition is not None
     assert (definition.key, definition.partition_by) == (
         ("symbol", "window_start", "window_end"),
         ("symbol",),
     )
-    with served(uri, tmp_path / "data", "windows") as service:
-        assert rows_of(service, "SELECT * FROM windows ORDER BY symbol, window_start") == recomputed(
+    with serve_group(uri, tmp_path / "data", "windows") as service:
+        assert rows_of(service, "SELECT * FROM windows ORDER BY symbol, window_start") == recompute(
             trades, length, slide
         )
         slice_of_one = (
@@ -92,7 +92,7 @@ def test_windows_in_update_mode(
         )
         expected = [
             row
-            for row in recomputed(trades, length, slide)
+            for row in recompute(trades, length, slide)
             if row["symbol"] == "S1" and row["window_start"] >= START + dt.timedelta(hours=3)
         ]
         assert len(rows_of(service, slice_of_one)) == len(expected) > 0
@@ -102,14 +102,14 @@ def test_windows_in_append_mode_come_when_they_are_closed(
     trades: FileStream, uri: str, tmp_path: Path
 ) -> None:
     sink = LiveStateSink(changelog=uri, store="windows", key=["symbol"], window="window", path="executors")
-    drain(windowed(trades, "10 minutes", None), sink, tmp_path / "checkpoint", "append")
+    drain(windowed_frame(trades, "10 minutes", None), sink, tmp_path / "checkpoint", "append")
     newest = max(dt.datetime.fromisoformat(row["at"] + "+00:00") for batch in trades.added for row in batch)
     closed = [
         row
-        for row in recomputed(trades, "10 minutes", None)
+        for row in recompute(trades, "10 minutes", None)
         if row["window_end"] <= newest - dt.timedelta(minutes=30)
     ]
-    with served(uri, tmp_path / "data", "windows") as service:
+    with serve_group(uri, tmp_path / "data", "windows") as service:
         assert rows_of(service, "SELECT * FROM windows ORDER BY symbol, window_start") == closed
 
 
@@ -117,14 +117,14 @@ def test_windows_in_append_mode_come_when_they_are_closed(
 def test_windows_that_the_store_merges(
     trades: FileStream, uri: str, tmp_path: Path, length: str, slide: str | None
 ) -> None:
-    def in_windows(batch: DataFrame) -> DataFrame:
+    def place_in_windows(batch: DataFrame) -> DataFrame:
         return batch.withColumn("window", F.window("at", length, slide))
 
     kind = merged.columns(trades=merged.count(), average=merged.avg("price"))
-    output = StoreOutput("windows", key=["symbol"], window="window", kind=kind, query=in_windows)
+    output = StoreOutput("windows", key=["symbol"], window="window", kind=kind, query=place_in_windows)
     drain(trades.frame(), LiveStateSink(changelog=uri, stores=[output]), tmp_path / "checkpoint", "append")
-    with served(uri, tmp_path / "data", "windows") as service:
-        assert rows_of(service, "SELECT * FROM windows ORDER BY symbol, window_start") == recomputed(
+    with serve_group(uri, tmp_path / "data", "windows") as service:
+        assert rows_of(service, "SELECT * FROM windows ORDER BY symbol, window_start") == recompute(
             trades, length, slide
         )
 
@@ -133,7 +133,7 @@ def test_windows_that_the_store_merges(
 def test_rows_go_when_the_watermark_passes_their_retention(
     trades: FileStream, uri: str, tmp_path: Path, kind: Kind
 ) -> None:
-    def in_windows(batch: DataFrame) -> DataFrame:
+    def place_in_windows(batch: DataFrame) -> DataFrame:
         windows = batch.withColumn("window", F.window("at", "10 minutes"))
         return (
             windows.select("symbol", "window")
@@ -142,7 +142,7 @@ def test_rows_go_when_the_watermark_passes_their_retention(
         )
 
     output = StoreOutput(
-        "windows", key=["symbol"], window="window", kind=kind, query=in_windows, retention="64 minutes"
+        "windows", key=["symbol"], window="window", kind=kind, query=place_in_windows, retention="64 minutes"
     )
     stream = trades.frame().withWatermark("at", "30 minutes")
     drain(stream, LiveStateSink(changelog=uri, stores=[output]), tmp_path / "checkpoint", "append")
@@ -152,10 +152,10 @@ def test_rows_go_when_the_watermark_passes_their_retention(
         dt.datetime.fromisoformat(row["at"] + "+00:00") for batch in trades.added[:4] for row in batch
     )
     oldest = newest - dt.timedelta(minutes=30 + 64)
-    expected = [row for row in recomputed(trades, "10 minutes", None) if row["window_end"] >= oldest]
-    assert 0 < len(expected) < len(recomputed(trades, "10 minutes", None))
+    expected = [row for row in recompute(trades, "10 minutes", None) if row["window_end"] >= oldest]
+    assert 0 < len(expected) < len(recompute(trades, "10 minutes", None))
     assert commits(uri, "windows")[-1].cutoffs == {"windows": int(oldest.timestamp() * 1_000_000)}
-    with served(uri, tmp_path / "data", "windows") as service:
+    with serve_group(uri, tmp_path / "data", "windows") as service:
         found = rows_of(service, "SELECT symbol, window_start FROM windows ORDER BY symbol, window_start")
     assert found == [{"symbol": row["symbol"], "window_start": row["window_start"]} for row in expected]
 
@@ -164,15 +164,15 @@ def test_batches_without_rows_let_go_of_rows_too(trades: FileStream, uri: str, t
     sink = LiveStateSink(
         changelog=uri, store="windows", key=["symbol"], window="window", retention="10 minutes"
     )
-    drain(windowed(trades, "10 minutes", None), sink, tmp_path / "checkpoint")
+    drain(windowed_frame(trades, "10 minutes", None), sink, tmp_path / "checkpoint")
     last = commits(uri, "windows")[-1]
     assert last.rows == 0
     # By then the watermark is that of all events.
     newest = max(dt.datetime.fromisoformat(row["at"] + "+00:00") for batch in trades.added for row in batch)
     oldest = newest - dt.timedelta(minutes=40)
     assert int(oldest.timestamp() * 1_000_000) - last.cutoffs[StoreName("windows")] < 600_000_000 // 64
-    expected = [row for row in recomputed(trades, "10 minutes", None) if row["window_end"] >= oldest]
-    with served(uri, tmp_path / "data", "windows") as service:
+    expected = [row for row in recompute(trades, "10 minutes", None) if row["window_end"] >= oldest]
+    with serve_group(uri, tmp_path / "data", "windows") as service:
         assert rows_of(service, "SELECT * FROM windows ORDER BY symbol, window_start") == expected
 
 
@@ -185,7 +185,7 @@ def test_retention_by_commit_needs_no_watermark(trades: FileStream, uri: str, tm
         <= last.committed_at - 3_600_000_000 - last.cutoffs[StoreName("prices")]
         < 3_600_000_000 // 64 + 10_000_000
     )
-    with served(uri, tmp_path / "data", "prices") as service:
+    with serve_group(uri, tmp_path / "data", "prices") as service:
         assert rows_of(service, "SELECT count(*) AS symbols FROM prices") == [{"symbols": 3}]
 
 
@@ -205,7 +205,7 @@ def test_an_event_of_the_future_takes_nothing_with_it(trades: FileStream, uri: s
         commit.cutoffs.get(StoreName("prices"), 0) < time.time_ns() // 1000
         for commit in commits(uri, "prices")
     )
-    with served(uri, tmp_path / "data", "prices") as service:
+    with serve_group(uri, tmp_path / "data", "prices") as service:
         assert rows_of(service, "SELECT count(*) AS symbols FROM prices") == [{"symbols": 3}]
 
 

@@ -372,13 +372,13 @@ def live_tables() -> dict[str, pa.Table]:
                 live[name].pop(row[:width], None)
     return {
         definition.name: table(
-            definition.schema, [_finished(definition, rows) for rows in live[definition.name].values()]
+            definition.schema, [_fold_rows(definition, rows) for rows in live[definition.name].values()]
         )
         for definition in DEFINITIONS
     }
 
 
-def _finished(definition: StoreDefinition, rows: list[tuple[Any, ...]]) -> tuple[Any, ...]:
+def _fold_rows(definition: StoreDefinition, rows: list[tuple[Any, ...]]) -> tuple[Any, ...]:
     """The row that all rows of a key make."""
     kind = definition.behaviour.kind
     if not isinstance(kind, Merge):

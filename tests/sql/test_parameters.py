@@ -116,7 +116,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
         yield made
 
 
-def sampled(combinations: Iterable[Combination], name: str) -> Sequence[Combination]:
+def sample(combinations: Iterable[Combination], name: str) -> Sequence[Combination]:
     found = list(combinations)
     if os.environ.get("LIVESTATE_EXPLORE") or len(found) <= COMBINATIONS:
         return found
@@ -174,7 +174,7 @@ def check(cluster: Cluster, plain: PlainDuckDB, sql: str, values: tuple[pa.Scala
 @pytest.mark.parametrize(("family", "column"), [(family, column) for family in FAMILIES for column in family])
 def test_comparisons(cluster: Cluster, plain: PlainDuckDB, family: tuple[str, ...], column: str) -> None:
     failures = []
-    for value, comparison, text in sampled(
+    for value, comparison, text in sample(
         product(values_for(family), COMPARISONS, ("{0} {1} $1", "$1 {1} {0}")), column
     ):
         failures.append(
@@ -191,7 +191,7 @@ def test_several_values_at_once(
 ) -> None:
     failures = []
     texts = ("BETWEEN $1 AND $2", "IN ($1, $2)")
-    for one, other, text in sampled(product(values_for(family), values_for(family), texts), column):
+    for one, other, text in sample(product(values_for(family), values_for(family), texts), column):
         failures.append(check(cluster, plain, f"SELECT k FROM t WHERE {column} {text}", (one, other)))
     assert [failure for failure in failures if failure] == []
 
@@ -203,7 +203,7 @@ def test_arithmetic(cluster: Cluster, plain: PlainDuckDB, column: str) -> None:
         "SELECT k, {0} {1} $1 AS x FROM t WHERE k BETWEEN 1 AND 4",
         "SELECT sum({0} {1} $1) AS x FROM t WHERE k BETWEEN 1 AND 4",
     )
-    for value, operator, text in sampled(product(values_for(FAMILIES[0]), "+-*/%", texts), column):
+    for value, operator, text in sample(product(values_for(FAMILIES[0]), "+-*/%", texts), column):
         failures.append(check(cluster, plain, text.format(column, operator), (value,)))
     assert [failure for failure in failures if failure] == []
 
@@ -234,22 +234,22 @@ def test_lists_of_any_width(cluster: Cluster, plain: PlainDuckDB, kind: pa.DataT
 def test_instants_as_text(cluster: Cluster) -> None:
     service = cluster.services[cluster.hosts[0]]
 
-    def found(text: str) -> list[int]:
+    def keys_found(text: str) -> list[int]:
         with service.execute(
             "SELECT k FROM t WHERE instant = $1", pa.record_batch([pa.array([text])], ["1"])
         ) as result:
             return list(result.read_all()["k"].to_pylist())
 
     assert (
-        found("2024-01-01 12:00:00+00:00")
-        == found("2024-01-01T13:00:00+01:00")
-        == found("2024-01-01 12:00:00")
+        keys_found("2024-01-01 12:00:00+00:00")
+        == keys_found("2024-01-01T13:00:00+01:00")
+        == keys_found("2024-01-01 12:00:00")
         == [2]
     )
-    assert found("1969-12-31 23:59:59.999999Z") == [5]
+    assert keys_found("1969-12-31 23:59:59.999999Z") == [5]
     for text in ("soon", "2024-01-01 12:00:00.0000001", "", "0001-01-01 00:00:00+01:00"):
         with pytest.raises(LivestateError, match="Parameter 1 must be a TIMESTAMP WITH TIME ZONE such as"):
-            found(text)
+            keys_found(text)
 
 
 def test_bounds_of_another_type_do_not_cut_rows_off(cluster: Cluster, plain: PlainDuckDB) -> None:

@@ -14,6 +14,7 @@ from engine.errors import NotFound, Unavailable
 from engine.model.partitioning import partition_of
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 from engine.scan import StoreStatus
+from tests.support.column_reports import column_reports
 from tests.support.memory_source import MemoryView, memory_view
 
 EPOCH = Epoch(1)
@@ -60,6 +61,12 @@ class HeldSource:
             for name, (_, rows) in stores.items()
         }
         self._dead = {name: {number: dead[name][number] for number in self._rows[name]} for name in dead}
+        self._columns = {
+            name: column_reports(
+                pa.concat_tables([self._definitions[name].schema.empty_table(), *rows.values()])
+            )
+            for name, rows in self._rows.items()
+        }
         self.switches: dict[StoreName, StoreName] = {}
         self._views: dict[tuple[StoreName, tuple[PartitionId, ...]], MemoryView] = {}
 
@@ -130,6 +137,7 @@ class HeldSource:
                 bytes=sum(table.nbytes for table in rows.values()),
                 segments=len(rows),
                 stored_rows=sum(table.num_rows for table in rows.values()),
+                columns=self._columns[name],
             )
             for name, rows in self._rows.items()
         }

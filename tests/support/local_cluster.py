@@ -56,12 +56,11 @@ class TravelledRows:
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for batch in self._result:
             repeated = Repeated.from_sample(self.schema, [batch])
-            travelling = repeated.encode(batch)
-            self.nbytes += travelling.nbytes
-            for arrived in pa.ipc.open_stream(
-                _bytes_of(pa.Table.from_batches([travelling], repeated.schema))
-            ):
-                yield decode(arrived, self.schema)
+            for travelling in repeated.pieces(batch):
+                self.nbytes += travelling.nbytes
+                sent = pa.Table.from_batches([travelling], repeated.schema)
+                for arrived in pa.ipc.open_stream(_bytes_of(sent)):
+                    yield decode(arrived, self.schema)
 
     def close(self) -> None:
         self._result.close()
@@ -93,6 +92,7 @@ class Cluster:
         assignment: Which host holds what.
         options: Limits of every host's query service.
         clock: The clock of every host.
+        spill: Where each host gets a spill directory; None: nowhere.
 
     Attributes:
         sources: What each host holds.
@@ -106,6 +106,7 @@ class Cluster:
         assignment: Assignment,
         options: QueryOptions = SMALL,
         clock: Callable[[], int] = time.time_ns,
+        spill: Path | None = None,
     ) -> None:
         self.sources = sources
         self.asked: Counter[HostName] = Counter()
@@ -115,7 +116,7 @@ class Cluster:
         self.services = {
             host: QueryService(
                 source,
-                options,
+                options if spill is None else replace(options, spill_directory=spill / host),
                 cluster=DeploymentHosts(DirectPeers(self, host), host, assignment.order),
                 clock=clock,
             )
@@ -238,6 +239,7 @@ def memory_cluster(
     dead: Mapping[str, pa.Table] | None = None,
     options: QueryOptions = SMALL,
     clock: Callable[[], int] = time.time_ns,
+    spill: Path | None = None,
 ) -> Iterator[Cluster]:
     """Hosts over stores in memory.
 
@@ -248,6 +250,7 @@ def memory_cluster(
         dead: Dead rows of stores.
         options: Limits of every host's query service.
         clock: The clock of every host.
+        spill: Where each host gets a spill directory; None: nowhere.
     """
     stores = {each.name: (each, rows_by_partition(each, live[each.name])) for each in definitions}
     buried = {
@@ -260,7 +263,7 @@ def memory_cluster(
         host: {each.name: assignment.held_partitions(host, each) for each in definitions} for host in hosts
     }
     cluster = Cluster(
-        {host: HeldSource(stores, buried, held[host]) for host in hosts}, assignment, options, clock
+        {host: HeldSource(stores, buried, held[host]) for host in hosts}, assignment, options, clock, spill
     )
     try:
         yield cluster

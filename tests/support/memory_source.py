@@ -17,8 +17,10 @@ from engine.model.partitioning import partition_of
 from engine.model.schema import Epoch, GroupName, PartitionId, StoreDefinition, StoreName
 from engine.scan import (
     EVERYTHING,
+    FOUND_COLUMN,
     LIVE_COLUMN,
     Interval,
+    KeyedRows,
     KeyRange,
     RowFilter,
     ScanStatistics,
@@ -116,10 +118,24 @@ class MemoryView:
         in_order = live.sort_by([(name, "ascending") for name in key]).select(list(columns))
         return MemorySortedRows(in_order, int(pc.sum(keep).as_py() or 0))
 
-    def rows_by_key(
-        self, keys: pa.RecordBatch, places: Sequence[int], schema: pa.Schema
-    ) -> list[pa.RecordBatch | None] | None:
-        return None
+    def found_row(self, key: int | str, places: Sequence[int], schema: pa.Schema) -> pa.RecordBatch | None:
+        found = self.row(key, places, schema)
+        if found is None:
+            return None
+        flag = pa.field(FOUND_COLUMN, pa.bool_(), nullable=False)
+        return found.add_column(0, flag, [pa.array([True])]).combine_chunks().to_batches()[0]
+
+    def keyed_rows(self, keys: pa.RecordBatch, places: Sequence[int], schema: pa.Schema) -> KeyedRows:
+        names = self.definition.schema.names
+        found = self.lookup(names, keys).combine_chunks()
+        rows = pa.Table.from_arrays([found.column(place) for place in places], schema=schema)
+        by_key = {
+            tuple(key.values()): place
+            for place, key in enumerate(found.select(self.definition.key).to_pylist())
+        }
+        wanted = [by_key.get(tuple(key.values())) for key in keys.to_pylist()]
+        (batch,) = rows.to_batches() or schema.empty_table().to_batches()
+        return KeyedRows(batch, pa.array(wanted, pa.int64()))
 
     def row(self, key: int | str, places: Sequence[int], schema: pa.Schema) -> pa.Table | None:
         column = self.definition.key[0]

@@ -6,16 +6,18 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 SPARK = "tests/spark/"
-OWN_PROCESSES = "tests/spark/test_demo.py"
-"""Starts Spark in processes of its own, and needs no session here."""
+OWN_PROCESSES = ("tests/spark/test_demo.py", "tests/spark/test_pipeline_processes.py")
+"""Start Spark in processes of their own, and need no session here."""
 FIRST = (
     SPARK,
-    OWN_PROCESSES,
+    *OWN_PROCESSES,
     "tests/oracle/test_under_commits.py",
     "tests/sql/test_fixtures.py",
     "tests/oracle/test_oracle.py",
     "tests/unit/sql/test_budgets.py",
     "tests/chaos/test_host_crash.py",
+    "tests/unit/exec/test_growth.py",
+    "tests/chaos/test_partition_crash.py",
 )
 """What takes longest: begun late, it would keep one worker when the others have nothing left."""
 
@@ -27,7 +29,7 @@ def scope_of(test: str) -> str:
         test: Its node id.
     """
     module = test.partition("::")[0]
-    return SPARK if module.startswith(SPARK) and module != OWN_PROCESSES else module
+    return SPARK if module.startswith(SPARK) and module not in OWN_PROCESSES else module
 
 
 class ModuleScheduling(LoadScopeScheduling):  # type: ignore[misc] # xdist is not typed

@@ -9,6 +9,7 @@ from engine.plan.logical.logical_plan import logical_plan
 from engine.plan.logical.rewrite import Rewrite
 from engine.plan.logical.rewrites import REWRITES
 from engine.plan.split.gather_stores import gather
+from engine.plan.split.gather_subtrees import gather_subtrees
 from engine.plan.split.nodes import SplitPlan
 from engine.plan.split.planner import NotPlannedError, Rule
 from engine.plan.split.rules import RULES
@@ -27,6 +28,13 @@ def split_or_gather(
     logical = logical_plan(bound, rewrites)
     try:
         return split(logical, sizes or Sizes(), rules)
+    except NotPlannedError:
+        return gather_plan(bound) if logical is not None else _subtrees_plan(bound, sizes or Sizes(), rules)
+
+
+def _subtrees_plan(bound: BoundStatement, sizes: Sizes, rules: Sequence[Rule]) -> SplitPlan:
+    try:
+        return gather_subtrees(bound, conditions(bound, None), sizes, rules)
     except NotPlannedError:
         return gather_plan(bound)
 

@@ -11,7 +11,7 @@ from tests.oracle.comparison import difference
 from tests.oracle.kinds import Trust
 
 
-def fetched(connection: duckdb.DuckDBPyConnection, sql: str) -> pa.Table:
+def fetch(connection: duckdb.DuckDBPyConnection, sql: str) -> pa.Table:
     """An answer of DuckDB, in the types that results of livestate have."""
     found = connection.sql(sql).to_arrow_table()
     schema = result_schema(found.schema)
@@ -32,10 +32,10 @@ def wrong(sql: str, found: pa.Table, expected: pa.Table) -> str | None:
         One line; None for an answer that is right.
     """
     trusts = [Trust.CLOSE if pa.types.is_floating(kind) else Trust.EXACT for kind in expected.schema.types]
-    return difference(expected, found, trusts, _ordered(sql, expected.schema))
+    return difference(expected, found, trusts, _order_places(sql, expected.schema))
 
 
-def _ordered(sql: str, schema: pa.Schema) -> list[int]:
+def _order_places(sql: str, schema: pa.Schema) -> list[int]:
     """Places of the columns that the query orders its rows by."""
     order = parse_one(sql, dialect="duckdb").args.get("order")
     names = (

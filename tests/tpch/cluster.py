@@ -40,7 +40,7 @@ class Loaded:
     epoch: Epoch
 
 
-def loaded(directory: Path) -> Loaded:
+def load_tables(directory: Path) -> Loaded:
     """Make the tables, and load them.
 
     Args:

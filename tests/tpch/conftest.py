@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import duckdb
 import pytest
 
-from tests.tpch.cluster import Loaded, loaded
+from tests.tpch.cluster import Loaded, load_tables
 from tests.tpch.stores import LAYOUTS, table_file
 
 
 @pytest.fixture(scope="package")
 def tpch(tmp_path_factory: pytest.TempPathFactory) -> Loaded:
     """The tables, and a changelog that has them."""
-    return loaded(tmp_path_factory.mktemp("tpch"))
+    return load_tables(tmp_path_factory.mktemp("tpch"))
 
 
 @pytest.fixture(scope="package")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from tests.tpch.cluster import loaded, tpch_cluster
+from tests.tpch.cluster import load_tables, tpch_cluster
 from tests.tpch.plans import HOSTS, KEPT, kept_file, plan_text
 from tests.tpch.stores import queries
 
@@ -17,7 +17,7 @@ def main() -> None:
     """Write every plan, and say which are not what they were."""
     KEPT.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
-        source = loaded(Path(scratch))
+        source = load_tables(Path(scratch))
         with tpch_cluster(source, Path(scratch) / "hosts", HOSTS) as cluster:
             for name, sql in queries().items():
                 file, text = kept_file(name), plan_text(cluster, sql)

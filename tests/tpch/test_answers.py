@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 from tests.support.local_cluster import Cluster
-from tests.tpch.answers import fetched, wrong
+from tests.tpch.answers import fetch, wrong
 from tests.tpch.cluster import Loaded, tpch_cluster
 from tests.tpch.stores import queries
 
@@ -31,12 +31,12 @@ def test_the_answer_is_that_of_duckdb(
     asked = cluster.hosts[int(name[1:]) % len(cluster.hosts)]
     with cluster.services[asked].execute(sql) as result:
         found = result.read_all()
-    expected = fetched(plain_duckdb, sql)
+    expected = fetch(plain_duckdb, sql)
     assert wrong(sql, found, expected) is None
     assert cluster.services[asked].prepare(sql).schema == found.schema
 
 
 def test_all_queries_are_there_and_have_answers(plain_duckdb: duckdb.DuckDBPyConnection) -> None:
     assert list(QUERIES) == [f"q{number:02}" for number in range(1, 23)]
-    empty = {name for name, sql in QUERIES.items() if fetched(plain_duckdb, sql).num_rows == 0}
+    empty = {name for name, sql in QUERIES.items() if fetch(plain_duckdb, sql).num_rows == 0}
     assert empty <= {"q18"}

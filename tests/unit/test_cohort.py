@@ -78,7 +78,7 @@ def test_no_partition_goes_on_behind_a_failure(changelog: Changelog, tmp_path: P
     store = define("debit")
     failed, done = threading.Event(), threading.Event()
 
-    def touched(partition: PartitionStore) -> None:
+    def fail_or_wait(partition: PartitionStore) -> None:
         if partition is stores[0]:
             failed.set()
             raise Unavailable("The disk does not answer.")
@@ -99,7 +99,7 @@ def test_no_partition_goes_on_behind_a_failure(changelog: Changelog, tmp_path: P
         for number in range(2)
     ]
     with ThreadPoolExecutor(2) as workers:
-        cohort = Cohort(GROUP, changelog, workers, touched, Epoch(0))
+        cohort = Cohort(GROUP, changelog, workers, fail_or_wait, Epoch(0))
         cohort.partitions.update(
             {(store.name, PartitionId(number)): partition for number, partition in enumerate(stores)}
         )

@@ -22,14 +22,19 @@ BATCH = pa.record_batch(
 )
 
 
-def _travelled(batches: list[pa.RecordBatch], repeated: Repeated) -> list[pa.RecordBatch]:
+def _send(batches: list[pa.RecordBatch], repeated: Repeated) -> list[pa.RecordBatch]:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, repeated.schema) as writer:
         for batch in batches:
-            writer.write_batch(repeated.encode(batch))
+            for piece in repeated.pieces(batch):
+                writer.write_batch(piece)
     reader = pa.ipc.open_stream(sink.getvalue())
     schema = decoded_schema(reader.schema)
     return [decode(batch, schema) for batch in reader]
+
+
+def _sent_bytes(batch: pa.RecordBatch, repeated: Repeated) -> int:
+    return sum(piece.nbytes for piece in repeated.pieces(batch))
 
 
 def test_columns_that_repeat_are_dictionaries_and_come_back_as_they_were() -> None:
@@ -37,10 +42,10 @@ def test_columns_that_repeat_are_dictionaries_and_come_back_as_they_were() -> No
     repeated = Repeated.from_sample(schema, [BATCH])
     assert repeated.indexes == (0,)
     assert repeated.schema.metadata == {b"about": b"them"}
-    assert repeated.encode(BATCH).nbytes < BATCH.nbytes - 5 * ROWS
+    assert _sent_bytes(BATCH, repeated) < BATCH.nbytes - 5 * ROWS
     later = BATCH.set_column(0, "genre", pa.array(DIFFERENT))
     batches = [BATCH, later, BATCH.slice(0, 0), BATCH.slice(3, 70)]
-    assert _travelled(batches, repeated) == batches
+    assert pa.Table.from_batches(_send(batches, repeated)) == pa.Table.from_batches(batches)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +55,7 @@ def test_columns_that_repeat_are_dictionaries_and_come_back_as_they_were() -> No
         [BATCH.slice(0, 0)],
         [BATCH.slice(0, LEAST_ROWS - 1)],
         [BATCH.select(["title", "n"])],
-        [pa.record_batch({"letter": ["a", "b"] * ROWS, "n": [1, 2] * ROWS})],
+        [pa.record_batch({"n": pa.array([1, 2] * ROWS, pa.int16()), "x": [1.0, 2.0] * ROWS})],
     ],
 )
 def test_what_is_not_worth_it_stays(first: list[pa.RecordBatch]) -> None:
@@ -58,7 +63,7 @@ def test_what_is_not_worth_it_stays(first: list[pa.RecordBatch]) -> None:
     repeated = Repeated.from_sample(schema, first)
     assert repeated.indexes == ()
     assert repeated.schema == schema
-    assert all(repeated.encode(batch) is batch for batch in first)
+    assert all(list(repeated.pieces(batch)) == [batch] for batch in first)
 
 
 def test_batches_without_columns_keep_their_rows() -> None:
@@ -75,6 +80,28 @@ def test_every_batch_has_its_own_dictionary() -> None:
     ]
     repeated = Repeated.from_sample(batches[0].schema, batches[:1])
     assert repeated.indexes == (0,)
-    assert _travelled(batches, repeated) == batches
-    sizes = [repeated.encode(batch).nbytes for batch in batches]
+    assert _send(batches, repeated) == batches
+    sizes = [_sent_bytes(batch, repeated) for batch in batches]
     assert all(abs(one - other) < 50 for one, other in pairwise(sizes))
+
+
+def test_integers_that_repeat_are_dictionaries_too() -> None:
+    batch = pa.record_batch({"n": [1, None, -(2**40)] * ROWS, "m": pa.array([7, 8, 9] * ROWS, pa.int32())})
+    repeated = Repeated.from_sample(batch.schema, [batch])
+    assert [field.type for field in repeated.schema] == [
+        pa.dictionary(pa.uint8(), pa.int64()),
+        pa.dictionary(pa.uint8(), pa.int32()),
+    ]
+    assert _send([batch], repeated) == [batch]
+    assert _sent_bytes(batch, repeated) < batch.nbytes / 4
+
+
+@pytest.mark.parametrize(("few", "many"), [(3, 300), (500, 70_000)])
+def test_a_batch_with_more_values_than_indices_travels_in_pieces(few: int, many: int) -> None:
+    first = pa.record_batch({"word": [f"word {place % few}" for place in range(9 * few + LEAST_ROWS)]})
+    later = pa.record_batch({"word": [f"word {place}" for place in range(many)]})
+    repeated = Repeated.from_sample(first.schema, [first])
+    assert repeated.indexes == (0,)
+    found = _send([first, later, first], repeated)
+    assert pa.Table.from_batches(found) == pa.Table.from_batches([first, later, first])
+    assert 1 < len(list(repeated.pieces(later))) < 4

@@ -38,14 +38,14 @@ def _rows(definition: StoreDefinition, *rows: tuple[Any, ...]) -> pa.RecordBatch
     )
 
 
-def _in_steps(definition: StoreDefinition, *changes: Change) -> StoreDefinition:
+def _migrate(definition: StoreDefinition, *changes: Change) -> StoreDefinition:
     for generation, change in enumerate(changes, definition.generation + 1):
         definition = migrate_definition(definition, [change], generation)
     return definition
 
 
 def test_a_column_that_is_added_has_its_default_in_rows_of_before() -> None:
-    after = _in_steps(
+    after = _migrate(
         PLAYS, AddColumn("rating", pa.float64(), "0.5"), AddColumn("tags", pa.list_(pa.string()))
     )
     assert after.schema.names == ["song", "day", "count", "note", "rating", "tags"]
@@ -66,7 +66,7 @@ def test_a_column_keeps_its_values_under_another_name() -> None:
 
 
 def test_a_wider_column_has_the_values_of_the_narrow_one() -> None:
-    after = _in_steps(PLAYS, WidenColumn("count", pa.int64()), WidenColumn("count", pa.decimal128(25, 2)))
+    after = _migrate(PLAYS, WidenColumn("count", pa.int64()), WidenColumn("count", pa.decimal128(25, 2)))
     assert after.column("count") == Column(5, None, ((4, pa.int64()), (2, pa.int32())))
     converted = convert_rows(_rows(PLAYS, (1, None, 5, None), (2, None, None, None)), PLAYS, after)
     assert converted.column("count") == pa.array([5, None], pa.int32()).cast(pa.decimal128(38, 2)).cast(
@@ -75,7 +75,7 @@ def test_a_wider_column_has_the_values_of_the_narrow_one() -> None:
 
 
 def test_a_dropped_column_does_not_come_back_under_its_name() -> None:
-    after = _in_steps(PLAYS, DropColumn("count"), AddColumn("count", pa.int32(), "7"))
+    after = _migrate(PLAYS, DropColumn("count"), AddColumn("count", pa.int32(), "7"))
     assert after.is_as(replace(after, columns=(), generation=9))
     assert convert_rows(_rows(PLAYS, (1, None, 5, "a")), PLAYS, after).to_pylist() == [
         {"song": 1, "day": None, "note": "a", "count": 7}
@@ -83,14 +83,14 @@ def test_a_dropped_column_does_not_come_back_under_its_name() -> None:
 
 
 def test_a_default_stays_what_it_was_when_its_column_is_widened() -> None:
-    narrow = _in_steps(PLAYS, AddColumn("share", pa.float32(), "0.1"))
-    wide = _in_steps(narrow, WidenColumn("share", pa.float64()))
+    narrow = _migrate(PLAYS, AddColumn("share", pa.float32(), "0.1"))
+    wide = _migrate(narrow, WidenColumn("share", pa.float64()))
     old = _rows(PLAYS, (1, None, 5, "a"))
     assert convert_rows(convert_rows(old, PLAYS, narrow), narrow, wide) == convert_rows(old, PLAYS, wide)
 
 
 def test_tombstones_stay_behind_the_columns() -> None:
-    after = _in_steps(PLAYS, AddColumn("rating", pa.float64()))
+    after = _migrate(PLAYS, AddColumn("rating", pa.float64()))
     rows = _rows(PLAYS, (1, None, 5, "a")).append_column(
         pa.field(TOMBSTONE_COLUMN, pa.bool_(), nullable=False), pa.array([True])
     )
@@ -104,8 +104,8 @@ def test_made_and_hidden_columns_keep_their_numbers() -> None:
     history = define_store("history", rows, ["k"], behaviour=Behaviour(Versioned("since")))
     kept = define_store("kept", rows, ["k"], behaviour=Behaviour(KeyValue("since"), Retention(10)))
     history, kept = (
-        _in_steps(history, AddColumn("w", pa.int8())),
-        _in_steps(kept, AddColumn("w", pa.int8()), RenameColumn("since", "at")),
+        _migrate(history, AddColumn("w", pa.int8())),
+        _migrate(kept, AddColumn("w", pa.int8()), RenameColumn("since", "at")),
     )
     assert [(f.name, c.number) for f, c in zip(history.stored_schema, history.columns, strict=True)] == [
         ("k", 0),
@@ -119,7 +119,7 @@ def test_made_and_hidden_columns_keep_their_numbers() -> None:
 
 
 def test_a_migrated_definition_is_stored_whole() -> None:
-    after = _in_steps(
+    after = _migrate(
         PLAYS,
         AddColumn("rating", pa.decimal128(10, 2), "1.5"),
         WidenColumn("count", pa.int64()),

@@ -38,7 +38,7 @@ BEHAVIOURS = {
 }
 
 
-def defined(
+def define(
     name: str, behaviour: Behaviour | None = None, columns: list[tuple[str, pa.DataType]] | None = None
 ) -> StoreDefinition:
     return define_store(
@@ -48,7 +48,7 @@ def defined(
 
 @pytest.mark.parametrize("name", ROWS)
 def test_a_definition_reads_back(name: str) -> None:
-    definition = defined(name)
+    definition = define(name)
     assert StoreDefinition.from_json(definition.to_json()) == definition
     assert definition.partition_by == ("k",)
 
@@ -73,7 +73,7 @@ def test_a_definition_reads_back(name: str) -> None:
     ],
 )
 def test_three_schemas(name: str, key: tuple[str, ...], visible: list[str], stored: list[str]) -> None:
-    definition = defined(name)
+    definition = define(name)
     assert definition.key == key
     assert definition.row_schema.names == [column for column, _ in ROWS[name]]
     assert definition.schema.names == visible
@@ -97,7 +97,7 @@ def test_three_schemas(name: str, key: tuple[str, ...], visible: list[str], stor
 )
 def test_kinds_that_do_not_fit(name: str, kind: Kind, words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
-        defined(name, Behaviour(kind))
+        define(name, Behaviour(kind))
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_kinds_that_do_not_fit(name: str, kind: Kind, words: str) -> None:
 )
 def test_retentions_that_do_not_fit(retention: Retention, words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
-        defined("key_value", Behaviour(retention=retention))
+        define("key_value", Behaviour(retention=retention))
 
 
 def test_a_time_must_not_place_rows() -> None:

@@ -30,7 +30,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Arrow refuses to put more rows into a batch than it can have."""
     concatenate = pa.concat_batches
 
-    def limited(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
+    def concatenate_within_limit(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
         batches = list(batches)
         if sum(batch.nbytes for batch in batches) > MOST_BYTES:
             raise pa.ArrowInvalid(
@@ -39,7 +39,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
             )
         return concatenate(batches)
 
-    monkeypatch.setattr(pa, "concat_batches", limited)
+    monkeypatch.setattr(pa, "concat_batches", concatenate_within_limit)
 
 
 def rows(first: int, count: int, letter: str) -> pa.Table:

@@ -68,7 +68,7 @@ def events_of(rows: int, seed: int = 1) -> pa.Table:
     )
 
 
-def aggregated(events: pa.Table) -> list[dict[str, object]]:
+def aggregate(events: pa.Table) -> list[dict[str, object]]:
     with duckdb.connect() as connection:
         connection.register("events", events)
         rows: list[dict[str, object]] = connection.sql(AGGREGATION).to_arrow_table().to_pylist()
@@ -100,7 +100,7 @@ def test_a_store_fed_with_partial_rows_equals_an_aggregation(tmp_path: Path, cut
     with open_appender(changelog, [definition_of(partial_rows(events, ["song"], COLUMNS))]) as appender:
         for start, stop in zip([0, *cuts], [*cuts, 1000], strict=True):
             appender.append({"plays": partial_rows(events.slice(start, stop - start), ["song"], COLUMNS)})
-    assert contents(changelog, tmp_path / "data") == aggregated(events)
+    assert contents(changelog, tmp_path / "data") == aggregate(events)
 
 
 def test_no_events_make_no_rows() -> None:
@@ -120,7 +120,7 @@ def test_files_of_events_and_of_partial_rows_are_loaded(tmp_path: Path) -> None:
     pq.write_table(partial_rows(more, ["song"], COLUMNS), tmp_path / "partials.parquet")
     for name in ("events", "partials"):
         load_file(changelog, tmp_path / f"{name}.parquet", LoadOptions("plays", batch_rows=77))
-    assert contents(changelog, tmp_path / "data") == aggregated(
+    assert contents(changelog, tmp_path / "data") == aggregate(
         pa.concat_tables([events.unify_dictionaries(), more])
     )
     stored = changelog.definition(StoreName("plays"))

@@ -96,7 +96,7 @@ def wait_for_snapshot(changelog: Changelog, since: int) -> Epoch:
     return snapshots_of(changelog)[-1]
 
 
-def with_snapshot(
+def take_snapshot(
     changelog: Changelog, appender: StoreAppender, directory: Path, before: dict[int, int] | None = None
 ) -> dict[int, int]:
     """Epochs, of which the first ones have given way to a snapshot, and a few behind it."""
@@ -123,7 +123,7 @@ def check(
 def test_a_lost_disk_comes_back_from_a_snapshot(
     changelog: Changelog, appender: StoreAppender, tmp_path: Path
 ) -> None:
-    known = with_snapshot(changelog, appender, tmp_path / "data")
+    known = take_snapshot(changelog, appender, tmp_path / "data")
     shutil.rmtree(tmp_path / "data")
     check(changelog, tmp_path / "data", known)
     check(changelog, tmp_path / "data", known)
@@ -132,7 +132,7 @@ def test_a_lost_disk_comes_back_from_a_snapshot(
 def test_a_lost_partition_comes_back_from_a_snapshot(
     changelog: Changelog, appender: StoreAppender, tmp_path: Path
 ) -> None:
-    known = with_snapshot(changelog, appender, tmp_path / "data")
+    known = take_snapshot(changelog, appender, tmp_path / "data")
     for path in (tmp_path / "data" / "bank" / "credit" / "2", tmp_path / "data" / "bank" / "debit" / "0"):
         shutil.rmtree(path)
     check(changelog, tmp_path / "data", known)
@@ -144,7 +144,7 @@ def test_a_host_that_was_away_for_long_comes_back(
     away = append(appender, {1: 1, 77: 77})
     with run_follower(changelog, tmp_path / "away", NEVER) as follower:
         assert follower.wait_for(GROUP, away, PATIENCE_SECONDS)
-    known = with_snapshot(changelog, appender, tmp_path / "data", {1: 1, 77: 77})
+    known = take_snapshot(changelog, appender, tmp_path / "data", {1: 1, 77: 77})
     assert not changelog.holds(GROUP, away)
     check(changelog, tmp_path / "away", known)
 
@@ -162,7 +162,7 @@ def test_a_running_host_that_missed_it_all_comes_back(
         hidden.rename(tmp_path / "hidden")
         shutil.copytree(tmp_path / "changelog", tmp_path / "elsewhere")
         shutil.copytree(tmp_path / "hidden", tmp_path / "elsewhere" / "groups" / "bank")
-        known = with_snapshot(elsewhere, open_appender(elsewhere, [DEBIT, CREDIT]), tmp_path / "data")
+        known = take_snapshot(elsewhere, open_appender(elsewhere, [DEBIT, CREDIT]), tmp_path / "data")
         (tmp_path / "elsewhere" / "groups" / "bank").rename(hidden)
         assert follower.wait_for(GROUP, changelog.newest_epoch(GROUP), PATIENCE_SECONDS)
         assert debit(follower) == known
@@ -194,7 +194,7 @@ def test_a_number_that_a_zombie_took_again_is_not_read(
         assert follower.wait_for(GROUP, away, PATIENCE_SECONDS)
     following_commit = changelog.read_commit(GROUP, append(appender, {1: 666, 666: 666}))
     assert following_commit is not None
-    known = with_snapshot(changelog, appender, tmp_path / "data", {666: 666})
+    known = take_snapshot(changelog, appender, tmp_path / "data", {666: 666})
     strange = dataclasses.replace(following_commit, nonce="strange")
     assert changelog._epochs(GROUP)._create(strange)
     check(changelog, tmp_path / "away", known)
@@ -333,7 +333,7 @@ def test_a_full_disk_stops_no_host(
 HOSTS = [HostName("h1"), HostName("h2")]
 
 
-def deployed(host: HostName, replication: int, patience_seconds: float = 30.0) -> FollowerOptions:
+def host_options(host: HostName, replication: int, patience_seconds: float = 30.0) -> FollowerOptions:
     assignment = Assignment(tuple(HOSTS), replication)
 
     def rank(definition: StoreDefinition, partition: PartitionId) -> int:
@@ -349,13 +349,13 @@ def hosts(changelog: Changelog, directory: Path, replication: int) -> Iterator[l
     with ExitStack() as stack:
         yield [
             stack.enter_context(
-                run_follower(Changelog.open(changelog.uri), directory / host, deployed(host, replication))
+                run_follower(Changelog.open(changelog.uri), directory / host, host_options(host, replication))
             )
             for host in HOSTS
         ]
 
 
-def merged(followers: list[Follower]) -> dict[int, int]:
+def merge_state(followers: list[Follower]) -> dict[int, int]:
     """What hosts that share the partitions hold together."""
     found: dict[int, int] = {}
     for host, follower in zip(HOSTS, followers, strict=True):
@@ -383,7 +383,7 @@ def test_hosts_write_a_snapshot_together(
     with hosts(changelog, tmp_path, 1) as followers:
         for follower in followers:
             assert follower.wait_for(GROUP, changelog.newest_epoch(GROUP), PATIENCE_SECONDS)
-        assert merged(followers) == known
+        assert merge_state(followers) == known
 
 
 def test_a_host_that_is_gone_holds_up_the_snapshot(
@@ -391,12 +391,12 @@ def test_a_host_that_is_gone_holds_up_the_snapshot(
 ) -> None:
     """It comes back later, and stops at the same epoch."""
     known: dict[int, int] = {}
-    with run_follower(changelog, tmp_path / "h1", deployed(HOSTS[0], 1)) as follower:
+    with run_follower(changelog, tmp_path / "h1", host_options(HOSTS[0], 1)) as follower:
         newest = append_some(appender, EPOCHS_BETWEEN + 3, known)
         assert follower.wait_for(GROUP, newest, PATIENCE_SECONDS)
         wait_until(lambda: len(changelog.snapshots(GROUP).parts(Epoch(EPOCHS_BETWEEN))) == 1)
         assert snapshots_of(changelog) == []
-        with run_follower(changelog, tmp_path / "h2", deployed(HOSTS[1], 1)):
+        with run_follower(changelog, tmp_path / "h2", host_options(HOSTS[1], 1)):
             assert wait_for_snapshot(changelog, EPOCHS_BETWEEN) == EPOCHS_BETWEEN
     check(changelog, tmp_path / "alone", known)
 
@@ -405,7 +405,7 @@ def test_a_replica_writes_for_one_that_is_gone(
     changelog: Changelog, appender: StoreAppender, tmp_path: Path
 ) -> None:
     known: dict[int, int] = {}
-    with run_follower(changelog, tmp_path / "h1", deployed(HOSTS[0], 2, patience_seconds=0.2)):
+    with run_follower(changelog, tmp_path / "h1", host_options(HOSTS[0], 2, patience_seconds=0.2)):
         began = time.monotonic()
         append_some(appender, EPOCHS_BETWEEN, known)
         wait_for_snapshot(changelog, EPOCHS_BETWEEN)
@@ -494,7 +494,7 @@ def test_an_epoch_1_that_was_created_anew_is_not_applied(
     append(appender, {1: 666})
     first = tmp_path / "changelog" / commit_path(GROUP, Epoch(1))
     created = first.read_bytes()
-    with_snapshot(changelog, appender, tmp_path / "data")
+    take_snapshot(changelog, appender, tmp_path / "data")
     assert not first.exists()
     first.write_bytes(created)
     for snapshot in (tmp_path / "changelog").rglob("*.snapshot"):

@@ -8,7 +8,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from engine.plan.logical.plan import LogicalPlan
-from engine.plan.logical.trees import column_text, text
+from engine.plan.logical.trees import column_text, output_names, text
 
 
 class ColumnTypes:
@@ -59,7 +59,7 @@ class ColumnTypes:
         if isinstance(query, exp.SetOperation):
             left, right = query.this, query.args["expression"]
             mine, theirs = self.outputs(left), self.outputs(right)
-            names = zip(names_of_outputs(left), names_of_outputs(right), strict=True)
+            names = zip(output_names(left), output_names(right), strict=True)
             return {
                 name: mine[name] for name, other in names if name in mine and mine[name] == theirs.get(other)
             }
@@ -79,10 +79,3 @@ def tables_of_from(select: exp.Select) -> Iterator[exp.Expr]:
     if clause is not None:
         yield clause.this
     yield from (join.this for join in select.args.get("joins") or ())
-
-
-def names_of_outputs(query: exp.Expr) -> list[str]:
-    """Names of a resolved query's outputs; for set operations the first SELECT names them."""
-    while not isinstance(query, exp.Select):
-        query = query.this
-    return [output.alias for output in query.expressions]

@@ -8,9 +8,10 @@ from sqlglot import exp
 
 from engine.plan.logical.column_types import ColumnTypes
 from engine.plan.logical.plan import LogicalPlan
-from engine.plan.logical.resolve import resolve
+from engine.plan.logical.resolve import resolve, resolve_query
 from engine.plan.logical.rewrite import Draft, PlanRewrite, Rewrite, SelectRewrite
 from engine.plan.logical.rewrites import REWRITES
+from engine.plan.logical.scopes import Scope
 from engine.sql.bind import BoundStatement
 
 MAX_REFERENCES = 64
@@ -30,15 +31,39 @@ def logical_plan(bound: BoundStatement, rewrites: Sequence[Rewrite] = REWRITES) 
     if len(bound.references) > MAX_REFERENCES:
         return None
     try:
-        return _make_plan(bound, rewrites)
+        plan = resolve(bound)
+        return None if plan is None else _rewrite_plan(plan, rewrites)
     except RecursionError:
         return None
 
 
-def _make_plan(bound: BoundStatement, rewrites: Sequence[Rewrite]) -> LogicalPlan | None:
-    plan = resolve(bound)
-    if plan is None:
-        return None
+def query_plan(
+    bound: BoundStatement,
+    query: exp.Query,
+    withs: Sequence[exp.With],
+    outer: Scope | None,
+    rewrites: Sequence[Rewrite] = REWRITES,
+) -> LogicalPlan:
+    """The logical plan of one of a statement's queries.
+
+    Args:
+        bound: The statement.
+        query: The query, which is not changed.
+        withs: The WITH clauses around it, the outermost first.
+        outer: What it sees of the SELECTs around it.
+        rewrites: What betters the plan, in this order.
+
+    Returns:
+        The plan.
+
+    Raises:
+        Uncertain: A name of the query is uncertain, or means something of the SELECTs around it.
+    """
+    return _rewrite_plan(resolve_query(bound, query, withs, outer), rewrites)
+
+
+def _rewrite_plan(plan: LogicalPlan, rewrites: Sequence[Rewrite]) -> LogicalPlan:
+    """Better a plan, whose trees nobody else holds."""
     draft = Draft(plan, ColumnTypes(plan))
     of_selects = [rewrite for rewrite in rewrites if isinstance(rewrite, SelectRewrite)]
     for query in plan.queries:

@@ -17,7 +17,7 @@ uncertain; it is then answered by `gather`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -37,10 +37,14 @@ from engine.plan.logical.scopes import (
     resolved_column,
 )
 from engine.plan.logical.trees import (
+    EXPRESSION_CLAUSES,
     PART_PREFIX,
     conjunction,
+    free_aliases,
     named_output,
     output_column,
+    output_names,
+    tables_of,
     text,
     unique_name,
     unwrap,
@@ -50,23 +54,7 @@ from engine.sql.bind import BoundStatement, StoreReference
 from engine.sql.functions import ROW_MAKING_FUNCTIONS, function_name
 from engine.sql.parse import copy_without_positions
 
-_SELECT_PARTS = frozenset(
-    {
-        "with_",
-        "expressions",
-        "from_",
-        "joins",
-        "where",
-        "group",
-        "having",
-        "qualify",
-        "windows",
-        "distinct",
-        "order",
-        "limit",
-        "offset",
-    }
-)
+_SELECT_PARTS = frozenset({"with_", "from_", "joins", *EXPRESSION_CLAUSES})
 _JOIN_PARTS = frozenset({"this", "side", "kind", "method", "on", "using"})
 _UNKNOWN_NODES = (
     exp.Columns,
@@ -97,11 +85,38 @@ def resolve(bound: BoundStatement) -> LogicalPlan | None:
     """
     if not isinstance(bound.tree, exp.Query):
         return None
-    resolver = _Resolver(bound.references, bound.list_schemas)
     try:
-        tree = resolver.query(copy_without_positions(bound.tree), None, {})
+        return resolve_query(bound, bound.tree)
     except Uncertain:
         return None
+
+
+def resolve_query(
+    bound: BoundStatement, query: exp.Query, withs: Sequence[exp.With] = (), outer: Scope | None = None
+) -> LogicalPlan:
+    """Resolve the names of one of a statement's queries.
+
+    Args:
+        bound: The statement.
+        query: The query; it is not changed.
+        withs: The WITH clauses around it, the outermost first.
+        outer: What it sees of the SELECTs around it.
+
+    Returns:
+        The resolved query.
+
+    Raises:
+        Uncertain: Something in it is uncertain, or it reads something of the SELECTs around it.
+    """
+    resolver = _Resolver(bound.references, bound.list_schemas)
+    visible: Mapping[str, str] = {}
+    for clause in withs:
+        visible = resolver.visible_ctes(clause, visible)
+    tree = resolver.query(copy_without_positions(query), outer, visible)
+    if outer is not None and free_aliases(tree):
+        raise Uncertain("a row of another table")
+    if withs:
+        resolver.drop_unread_ctes(tree)
     nodes = [node for query in (tree, *resolver.ctes.values()) for node in query.walk()]
     for node in nodes:
         # Notes would be copied with every copy of the tree, empty ones too, which takes longer than all the
@@ -157,19 +172,51 @@ class _Resolver:
             raise Uncertain("RECURSIVE")
         visible = dict(ctes)
         for cte in clause.expressions:
-            if used_arguments(cte) - {"this", "alias", "materialized"}:
-                raise Uncertain(cte.alias)
-            # Outside of its place it could not read what is around it.
-            query = self.query(cte.this, None, visible)
-            _rename_outputs(query, [name.name for name in cte.args["alias"].args.get("columns") or ()])
-            _check_outputs(query)
-            if cte.alias.lower().startswith(PART_PREFIX):
-                raise Uncertain(cte.alias)
-            name = unique_name(cte.alias, {*self.ctes, *self._table_names})
-            self.ctes[name] = query
-            visible[cte.alias.lower()] = name
+            visible[cte.alias.lower()] = self._common_table(cte, visible)
         node.set("with_", None)
         return visible
+
+    def _common_table(self, cte: exp.Expr, visible: Mapping[str, str]) -> str:
+        """The name of a common table expression, whose query it takes over."""
+        if used_arguments(cte) - {"this", "alias", "materialized"}:
+            raise Uncertain(cte.alias)
+        # Outside of its place it could not read what is around it.
+        query = self.query(cte.this, None, visible)
+        _rename_outputs(query, [name.name for name in cte.args["alias"].args.get("columns") or ()])
+        _check_outputs(query)
+        if cte.alias.lower().startswith(PART_PREFIX):
+            raise Uncertain(cte.alias)
+        name = unique_name(cte.alias, {*self.ctes, *self._table_names})
+        self.ctes[name] = query
+        return name
+
+    def visible_ctes(self, clause: exp.With, ctes: Mapping[str, str]) -> Mapping[str, str]:
+        """What a query below a WITH clause sees of it: those of its queries that are certain; names of others
+        mean nothing.
+        """
+        visible = dict(ctes)
+        if clause.args.get("recursive"):
+            # Any of these names may mean a query of the clause before it is known.
+            for cte in clause.expressions:
+                visible.pop(cte.alias.lower(), None)
+        for cte in clause.expressions:
+            try:
+                found = self._common_table(copy_without_positions(cte), visible)
+            except Uncertain:
+                visible.pop(cte.alias.lower(), None)
+            else:
+                visible[cte.alias.lower()] = found
+        return visible
+
+    def drop_unread_ctes(self, tree: exp.Query) -> None:
+        """Forget common table expressions that a query does not read."""
+        pending, read = [tree], set[str]()
+        while pending:
+            for found in tables_of(pending.pop()):
+                if found.name in self.ctes and found.name not in read:
+                    read.add(found.name)
+                    pending.append(self.ctes[found.name])
+        self.ctes = {name: query for name, query in self.ctes.items() if name in read}
 
     def _set_operation(
         self, node: exp.SetOperation, outer: Scope | None, ctes: Mapping[str, str]
@@ -369,7 +416,7 @@ class _Resolver:
                 window.set(part, found.args[part].copy() if found.args.get(part) else None)
 
     def _outputs(self, node: exp.Select, scope: Scope, ctes: Mapping[str, str]) -> None:
-        if _is_exists(node):
+        if asks_only_for_rows(node):
             node.set("expressions", [exp.Literal.number(1)])
         found: list[exp.Expr] = []
         taken: set[str] = set()
@@ -400,7 +447,10 @@ class _Resolver:
         name = expression.alias if isinstance(expression, exp.Alias) else _name_of(value)
         holder = exp.Paren(this=value)
         self._expression(holder, scope, ctes)
-        value = holder.this
+        written, value = value, holder.this
+        if isinstance(written, exp.Column) and isinstance(value, exp.Column) and written is expression:
+            # As its table writes it.
+            name = value.name
         if isinstance(expression, exp.Alias):
             scope.add_output(name, value)
         elif isinstance(value, exp.Column):
@@ -599,18 +649,20 @@ class _Resolver:
             node.replace(meaning)
 
 
-def output_names(query: exp.Expr) -> list[str]:
-    """Names of a resolved query's outputs.
+def asks_only_for_rows(node: exp.Select) -> bool:
+    """Whether only the number of rows of a SELECT of a star matters: its columns need not be there."""
+    plain = used_arguments(node) <= {"expressions", "from_", "joins", "where"}
+    return (
+        isinstance(node.parent, exp.Exists)
+        and plain
+        and len(node.expressions) == 1
+        and isinstance(node.expressions[0], exp.Star)
+    )
 
-    Args:
-        query: A resolved query; for set operations the first SELECT names the outputs.
 
-    Returns:
-        The names, in order.
-    """
-    while not isinstance(query, exp.Select):
-        query = query.this
-    return [output.alias for output in query.expressions]
+def has_made_up_names(query: exp.Expr) -> bool:
+    """Whether an output of a resolved query has a name that the statement does not give it."""
+    return any(name.startswith((_UNNAMED, _REPEATED)) for name in output_names(query))
 
 
 def _scope_of_condition(scope: Scope) -> Scope:
@@ -675,17 +727,6 @@ def _value_columns(node: exp.Values, renamed: list[str]) -> tuple[str, ...]:
         raise Uncertain("VALUES")
     width = len(first.expressions)
     return tuple(renamed[index] if index < len(renamed) else f"col{index}" for index in range(width))
-
-
-def _is_exists(node: exp.Select) -> bool:
-    """Whether only the number of rows of a SELECT matters, and its star does not."""
-    plain = used_arguments(node) <= {"expressions", "from_", "joins", "where"}
-    return (
-        isinstance(node.parent, exp.Exists)
-        and plain
-        and len(node.expressions) == 1
-        and isinstance(node.expressions[0], exp.Star)
-    )
 
 
 def _grouping(value: exp.Expr, ordinal: int) -> exp.Expr:

@@ -12,6 +12,20 @@ from engine.model.sql_types import quote_identifier
 PART_PREFIX = "__part_"
 """Tables of fragments' rows are named `__part_0`, `__part_1`, …; nothing else has such a name."""
 
+EXPRESSION_CLAUSES = (
+    "expressions",
+    "where",
+    "group",
+    "having",
+    "qualify",
+    "windows",
+    "distinct",
+    "order",
+    "limit",
+    "offset",
+)
+"""The clauses of a SELECT that hold expressions, outside of its FROM clause."""
+
 _QUOTED = re.compile(r'"((?:[^"]|"")*)"')
 
 
@@ -108,20 +122,23 @@ def own_nodes(node: exp.Expr) -> Iterator[exp.Expr]:
             yield from own_nodes(child)
 
 
+def output_names(query: exp.Expr) -> list[str]:
+    """Names of a resolved query's outputs.
+
+    Args:
+        query: A resolved query; for set operations the first SELECT names the outputs.
+
+    Returns:
+        The names, in order.
+    """
+    while not isinstance(query, exp.Select):
+        query = query.this
+    return [output.alias for output in query.expressions]
+
+
 def expressions_of(select: exp.Select) -> Iterator[exp.Expr]:
     """The expressions of a SELECT outside of its FROM clause, from WHERE to LIMIT."""
-    for name in (
-        "expressions",
-        "where",
-        "group",
-        "having",
-        "qualify",
-        "windows",
-        "distinct",
-        "order",
-        "limit",
-        "offset",
-    ):
+    for name in EXPRESSION_CLAUSES:
         found = select.args.get(name)
         for node in found if isinstance(found, list) else [found]:
             if isinstance(node, exp.Expr):

@@ -14,7 +14,8 @@ def explain_split(plan: SplitPlan) -> list[str]:
         plan: How a statement is split.
 
     Returns:
-        Lines without line ends: the rules, each fragment with the stores that it reads, and the merge.
+        Lines without line ends: the rules, each fragment with the stores that it reads, the merge, and what
+        is gathered since its query cannot be split.
     """
     lines = [f"split: {', '.join(plan.rules) or 'nothing to split'}"]
     for fragment in plan.fragments:
@@ -22,6 +23,7 @@ def explain_split(plan: SplitPlan) -> list[str]:
     lines.append(
         "merge: " + ("rows of all hosts" if plan.merge is None else plan.merge.sql(dialect="duckdb"))
     )
+    lines += [f"gathered: {each}" for each in plan.gathered]
     return lines
 
 

@@ -56,21 +56,46 @@ def gather(bound: BoundStatement, predicates: Sequence[Predicate]) -> SplitPlan:
         One fragment a reference, and the statement over them.
     """
     assert bound.tree is not None
-    merge = bound.tree.copy()
+    return gather_rest(bound, bound.tree.copy(), predicates)
+
+
+def gather_rest(
+    bound: BoundStatement,
+    merge: exp.Expr,
+    predicates: Sequence[Predicate],
+    fragments: Sequence[Fragment] = (),
+) -> SplitPlan:
+    """Gather what is still read of a statement's references.
+
+    Args:
+        bound: The statement.
+        merge: Its tree, perhaps with rows of fragments in the places of some of its queries; taken over.
+        predicates: For each reference of the statement, what holds for every row that can matter.
+        fragments: These fragments.
+
+    Returns:
+        The fragments, one more for each reference that the tree still reads, and the tree over them.
+    """
     # A common table expression may have such a name.
-    taken = {cte.alias.lower() for cte in merge.find_all(exp.CTE)}
+    taken = {cte.alias.lower() for cte in merge.find_all(exp.CTE)} | {each.name for each in fragments}
     unused = (name for number in count() if (name := f"{PART_PREFIX}{number}") not in taken)
-    parts = {reference.scan: next(unused) for reference in bound.references}
-    for node in list(merge.find_all(exp.Table)):
-        if node.name in parts and not node.db:
-            node.set("this", exp.to_identifier(parts[node.name], quoted=True))
-    fragments = tuple(
-        Fragment(
-            parts[reference.scan], _rows(reference, predicate, bound.list_schemas), (reference,), (), RULE
-        )
+    tables = [node for node in merge.find_all(exp.Table) if not node.db]
+    read = {node.name for node in tables}
+    gathered = [
+        (reference, predicate, next(unused))
         for reference, predicate in zip(bound.references, predicates, strict=True)
+        if reference.scan in read or not fragments
+    ]
+    parts = {reference.scan: name for reference, _, name in gathered}
+    for node in tables:
+        if node.name in parts:
+            node.set("this", exp.to_identifier(parts[node.name], quoted=True))
+    rows = (
+        Fragment(name, _rows(reference, predicate, bound.list_schemas), (reference,), (), RULE)
+        for reference, predicate, name in gathered
     )
-    return SplitPlan((RULE,) * len(fragments), fragments, merge)
+    every = (*fragments, *rows)
+    return SplitPlan(tuple(each.rule for each in every), every, merge)
 
 
 def _rows(reference: StoreReference, predicate: Predicate, lists: Mapping[str, pa.Schema]) -> exp.Select:

@@ -45,11 +45,13 @@ class SplitPlan:
         merge: The statement of the coordinator over fragments' tables (and lifted lists), whose columns are
             the statement's by place, not always by name; None: the rows of the last fragment, in any order,
             are the answer.
+        gathered: For each reference that is gathered because its query cannot be split, why; for EXPLAIN.
     """
 
     rules: tuple[str, ...]
     fragments: tuple[Fragment, ...]
     merge: exp.Expr | None
+    gathered: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

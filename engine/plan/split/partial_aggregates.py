@@ -9,7 +9,8 @@
 | arg_min, arg_max | itself, and the value that it is chosen by | itself |
 | first, last, any_value with ORDER BY | itself over {value, sort keys} | itself |
 | string_agg, list without ORDER BY | itself | itself over strings; the lists one after the other |
-| everything that needs all values at once, or different values only | list of the (different) arguments | itself, over the elements |
+| count, sum, avg and others of different values only | the argument as one more key | itself, over the rows of partial rows |
+| everything else that needs all values at once | list of the (different) arguments | itself, over the elements |
 
 A partial value is NULL where a host has no value: no row, or none that FILTER lets through. Every merge
 passes over NULL, so hosts without rows, and rows of the merge that hold elements of lists, change nothing.
@@ -37,6 +38,34 @@ from engine.plan.split.numeric import is_number
 from engine.plan.split.partials import NotSplitError, PartialRows
 
 Entry = Callable[[AggregateCall, PartialRows], exp.Expr]
+
+
+_OF_DIFFERENT_VALUES = frozenset(
+    {
+        "approx_distinct",
+        "avg",
+        "bitwise_xor_agg",
+        "count",
+        "count_if",
+        "entropy",
+        "favg",
+        "fsum",
+        "group_concat",
+        "kahan_sum",
+        "mean",
+        "median",
+        "product",
+        "sem",
+        "stddev",
+        "stddev_pop",
+        "stddev_samp",
+        "sum",
+        "sumkahan",
+        "variance",
+        "variance_pop",
+    }
+)
+"""Aggregates that pass over NULL, so that of different values each may be a row of the merge."""
 
 
 def merged_aggregate(node: exp.Expr, parts: PartialRows) -> exp.Expr | None:
@@ -296,7 +325,9 @@ def gather_arguments(call: AggregateCall, parts: PartialRows) -> exp.Expr:
 
     Nothing is lost but the order of rows, which means nothing without ORDER BY; its keys are sent with the
     arguments. The FILTER is applied by the hosts. A DISTINCT call gets from each host the different arguments
-    only; what several hosts have is the merge's to find.
+    only; what several hosts have is the merge's to find. Where it passes over NULL, they are no list, but one
+    more key of partial rows, which is NULL where the FILTER does not hold: rows can be sent in pieces, and
+    the merge can leave them on disk.
     """
     leaves: dict[str, exp.Expr] = {}
 
@@ -316,6 +347,11 @@ def gather_arguments(call: AggregateCall, parts: PartialRows) -> exp.Expr:
         else _struct(**{names[leaf]: node.copy() for leaf, node in leaves.items()})
     )
     is_set = call.is_distinct or call.name == "approx_distinct"
+    if is_set and alone and call.name in _OF_DIFFERENT_VALUES:
+        value = parts.distinct_value(_value_where(row, call.filter))
+        return call.with_arguments(
+            lambda argument: value.copy() if text(argument) in names else argument.copy(), modifiers=True
+        )
     rows = parts.rows(
         filter_aggregate(_function("list", exp.Distinct(expressions=[row]) if is_set else row), call.filter)
     )
@@ -327,6 +363,11 @@ def gather_arguments(call: AggregateCall, parts: PartialRows) -> exp.Expr:
         return rows.value.copy() if alone else _field(rows.value.copy(), name)
 
     return filter_aggregate(call.with_arguments(element, modifiers=True), rows.condition)
+
+
+def _value_where(value: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
+    """A value, and NULL where a condition does not hold."""
+    return value if condition is None else exp.Case(ifs=[exp.If(this=condition.copy(), true=value)])
 
 
 def _moments(count: exp.Expr, mean: exp.Expr, squares: exp.Expr) -> exp.Expr:

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from engine.plan.logical.trees import column, named_output, select_from, table, text
 
-OUTPUT_PREFIXES = ("__key_", "__value_", "__row_", "__kind", "__out_", "__sort_")
+OUTPUT_PREFIXES = ("__key_", "__distinct_", "__value_", "__row_", "__kind", "__out_", "__sort_")
 """Columns of partial rows are named with these; a SELECT with an output of such a name is not split."""
 _KIND = "__kind"
 
@@ -41,13 +41,26 @@ class PartialRows:
     def __init__(self, part: str) -> None:
         self._part = part
         self._keys: list[exp.Expr] = []
+        self._distinct: dict[str, exp.Expr] = {}
         self._values: dict[str, exp.Expr] = {}
         self._lists: dict[str, exp.Expr] = {}
 
     @property
-    def keys(self) -> tuple[exp.Expr, ...]:
-        """The expressions that partial rows are grouped by."""
-        return tuple(self._keys)
+    def group(self) -> exp.Group | None:
+        """How hosts group their rows; None if each makes one row of all.
+
+        Where only the different values of an expression matter, it is one more key: a host sends a row for
+        each of them, with what it computes of the rows that have it, and the merge puts these rows together.
+        Several such expressions have a grouping set each, and are NULL in the rows of the others.
+        """
+        found = [key.copy() for key in self._keys]
+        different = [each.copy() for each in self._distinct.values()]
+        if len(different) > 1:
+            sets = [exp.Tuple(expressions=[each]) for each in different]
+            found.append(exp.GroupingSets(expressions=sets))
+        else:
+            found += different
+        return exp.Group(expressions=found) if found else None
 
     def key(self, expression: exp.Expr) -> exp.Column:
         """The column of an expression that rows are grouped by; it becomes one if it is not.
@@ -71,6 +84,18 @@ class PartialRows:
             if any(type(known) is type(expression) and known == expression for known in self._keys)
             else None
         )
+
+    def distinct_value(self, expression: exp.Expr) -> exp.Column:
+        """The column of an expression of whose values each matters once, and NULL not at all.
+
+        Args:
+            expression: An expression over the SELECT's rows, with a column in it.
+
+        Returns:
+            The column in the merge; rows of a group have each of its values, some of them several times.
+        """
+        key = self.known_key(expression)
+        return key or column(self._part, f"__distinct_{_index_of(self._distinct, expression)}")
 
     def value(self, aggregate: exp.Expr) -> exp.Column:
         """The column of an aggregate that every host computes.
@@ -101,14 +126,26 @@ class PartialRows:
 
     def outputs(self) -> list[exp.Expr]:
         """What the partial SELECT gives: keys, values and lists; never nothing."""
+        kinds = {
+            "__key": [key.copy() for key in self._keys],
+            "__distinct": [each.copy() for each in self._distinct.values()],
+            "__value": [self._said_once(value) for value in self._values.values()],
+            "__row": [self._said_once(value) for value in self._lists.values()],
+        }
         found: list[exp.Expr] = [
-            named_output(key.copy(), f"__key_{number}") for number, key in enumerate(self._keys)
+            named_output(each, f"{kind}_{number}")
+            for kind, columns in kinds.items()
+            for number, each in enumerate(columns)
         ]
-        found += [
-            named_output(value, f"__value_{number}") for number, value in enumerate(self._values.values())
-        ]
-        found += [named_output(value, f"__row_{number}") for number, value in enumerate(self._lists.values())]
         return found or [named_output(exp.Count(this=exp.Star(), big_int=True), "__value_0")]
+
+    def _said_once(self, aggregate: exp.Expr) -> exp.Expr:
+        """An aggregate in the rows of the first grouping set, and NULL in those of others."""
+        if len(self._distinct) < 2:
+            return aggregate
+        first = next(iter(self._distinct.values()))
+        is_first = exp.EQ(this=exp.Grouping(expressions=[first.copy()]), expression=exp.Literal.number(0))
+        return exp.Case(ifs=[exp.If(this=is_first, true=aggregate)])
 
     def source(self) -> exp.Expr:
         """What the merge reads: the partial rows, and each element of their lists as a row of its own."""
@@ -118,11 +155,12 @@ class PartialRows:
             named_output(column(self._part, f"__key_{number}"), f"__key_{number}")
             for number in range(len(self._keys))
         ]
-        values = [
-            named_output(column(self._part, f"__value_{number}"), f"__value_{number}")
-            for number in range(len(self._values))
+        others = [
+            named_output(column(self._part, name), name)
+            for kind, count in (("__distinct", len(self._distinct)), ("__value", len(self._values)))
+            for name in (f"{kind}_{number}" for number in range(count))
         ]
-        made: exp.Query = self._kind(0, [*keys, *values])
+        made: exp.Query = self._kind(0, [*keys, *others])
         for number in range(len(self._lists)):
             element = named_output(exp.Explode(this=column(self._part, f"__row_{number}")), f"__row_{number}")
             rows = self._kind(number + 1, [*(key.copy() for key in keys), element])

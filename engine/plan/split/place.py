@@ -9,13 +9,13 @@ import pyarrow as pa
 from sqlglot import exp
 
 from engine.plan.logical.function_properties import is_volatile
-from engine.plan.logical.resolve import output_names
 from engine.plan.logical.selects import where_of
 from engine.plan.logical.trees import (
     conjuncts,
     expressions_of,
     free_aliases,
     location_text,
+    output_names,
     own_nodes,
     own_queries,
     tables_of,

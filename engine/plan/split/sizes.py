@@ -3,23 +3,26 @@
 Only what is best depends on these figures, never what is right. Rows and bytes of stores come from the hosts'
 reports, in powers of two, so that a plan that was made for some sizes stays the plan while stores grow a
 little. Rows of a join on keys are taken to be those of its largest side: the others say more about each of
-its rows. What conditions leave is guessed from their form, and those of an unclear form leave all.
+its rows; only where it is known how many values the joined columns have, and no side has them as keys, there
+are more. What conditions leave `engine.plan.split.selectivity` says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import inf, prod
+from math import ceil, inf, prod
 
 import pyarrow as pa
 from sqlglot import exp
 
 from engine.model.schema import StoreName
 from engine.plan.logical.selects import where_of
-from engine.plan.logical.trees import aliases_used, free_aliases, own_queries, unwrap
+from engine.plan.logical.trees import free_aliases, own_queries, unwrap, used_arguments
 from engine.plan.split.joins import Item
+from engine.plan.split.selectivity import ColumnSize, TableShares, share_of, share_of_interval
+from engine.scan import RowFilter
 from engine.sql.bind import StoreReference
 
 DEFAULT_LIMIT_BYTES = 16 << 20
@@ -27,20 +30,6 @@ DEFAULT_LIMIT_BYTES = 16 << 20
 _VALUE_BYTES = 16
 """A value whose type is unknown."""
 _LEAST_TEXT_BYTES = 4
-_RANGE, _EQUAL, _PATTERN, _AGGREGATED = 0.2, 0.05, 0.1, 0.01
-_LEAST_SHARE = 0.01
-"""Guesses multiply, and so do their errors; to send too much is worse than to choose second best."""
-_RANGES = (exp.LT, exp.LTE, exp.GT, exp.GTE)
-_PATTERNS = (
-    exp.Like,
-    exp.ILike,
-    exp.SimilarTo,
-    exp.Glob,
-    exp.RegexpLike,
-    exp.StartsWith,
-    exp.EndsWith,
-    exp.Contains,
-)
 
 
 @dataclass(frozen=True)
@@ -50,14 +39,30 @@ class StoreSize:
     Attributes:
         rows: Live rows.
         bytes: Their Arrow bytes.
+        columns: What is known of its columns, by name.
     """
 
     rows: int
     bytes: int
+    columns: tuple[tuple[str, ColumnSize], ...] = ()
 
     def round_up(self) -> StoreSize:
-        """Both as the next powers of two."""
-        return StoreSize(_power_of_two(self.rows), _power_of_two(self.bytes))
+        """Both as the next powers of two, and what is known of columns rounded likewise."""
+        columns = tuple((name, size.round_off()) for name, size in self.columns)
+        return StoreSize(_power_of_two(self.rows), _power_of_two(self.bytes), columns)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Kept: plans are looked up by sizes with each statement."""
+        return hash((self.rows, self.bytes, self.columns))
+
+    @cached_property
+    def by_column(self) -> Mapping[str, ColumnSize]:
+        """What is known of its columns."""
+        return dict(self.columns)
 
 
 @dataclass(frozen=True)
@@ -67,15 +72,39 @@ class Sizes:
     Attributes:
         stores: Stores with their sizes; one that is missing is taken to be without end.
         limit_bytes: What may be sent to every host.
+        shares: As `column_shares` gives them.
     """
 
     stores: tuple[tuple[StoreName, StoreSize], ...] = ()
     limit_bytes: int = DEFAULT_LIMIT_BYTES
+    shares: tuple[tuple[str, str, float], ...] = ()
 
     @cached_property
     def by_store(self) -> Mapping[StoreName, StoreSize]:
         """The sizes by store."""
         return dict(self.stores)
+
+
+def wanted_rows_of(reference: StoreReference, wanted: RowFilter, sizes: Sizes) -> int | None:
+    """About how many rows a reference has that can matter; None where that is not known.
+
+    Args:
+        reference: The reference.
+        wanted: Which rows can matter.
+        sizes: How big stores are.
+    """
+    size = sizes.by_store.get(reference.definition.name)
+    if size is None:
+        return None
+    if wanted.points is not None and wanted.points.num_columns == len(reference.definition.key):
+        points: int = wanted.points.num_rows
+        return min(points, size.rows)
+    shares = [
+        share_of_interval(interval, size.by_column[name])
+        for name, interval in wanted.intervals.items()
+        if name in size.by_column
+    ]
+    return ceil(size.rows * prod([1.0, *(share for share in shares if share is not None)]))
 
 
 @dataclass(frozen=True)
@@ -114,7 +143,11 @@ class Estimator:
             self._width(item, [name for alias, name in columns if alias == item.alias]) for item in group
         )
         share = self._share([item.node for item in group], about)
-        return max(self._rows(item.node) for item in group) * share * max(width, 1.0)
+        return (
+            self.joined_rows({item.alias: item.node for item in group}, [condition for condition, _ in where])
+            * share
+            * max(width, 1.0)
+        )
 
     def note(self, part: str, query: exp.Select) -> None:
         """Remember what conditions leave in a fragment's rows.
@@ -132,11 +165,45 @@ class Estimator:
         return is_reduced(group, where) or any(self.shares.get(item.node.name, 1.0) < 1.0 for item in group)
 
     def _share(self, nodes: Sequence[exp.Expr], conditions: Sequence[exp.Expr]) -> float:
-        return max(
-            share_of(conditions)
-            * prod(self.shares.get(node.name, 1.0) for node in nodes if isinstance(node, exp.Table)),
-            _LEAST_SHARE,
-        )
+        tables = {node.alias_or_name: shares for node in nodes if (shares := self._table_shares(node))}
+        parts = [self.shares.get(node.name, 1.0) for node in nodes if isinstance(node, exp.Table)]
+        return share_of(conditions, tables, parts)
+
+    def _table_shares(self, node: exp.Expr) -> TableShares | None:
+        """What is known of a table's columns, if it is a store's."""
+        if not isinstance(node, exp.Table) or node.name not in self.references:
+            return None
+        size = self.sizes.by_store.get(self.references[node.name].definition.name)
+        ranges = {column: share for scan, column, share in self.sizes.shares if scan == node.name}
+        return None if size is None else TableShares(size.by_column, ranges)
+
+    def _distinct(self, nodes: Mapping[str, exp.Expr], column: exp.Column) -> int | None:
+        """About how many values a column of some tables has; None where it is not known."""
+        node = nodes.get(column.table)
+        shares = None if node is None else self._table_shares(node)
+        size = None if shares is None else shares.columns.get(column.name)
+        return None if size is None else size.distinct
+
+    def joined_rows(self, nodes: Mapping[str, exp.Expr], where: Sequence[exp.Expr]) -> float:
+        """About how many rows some tables have, joined: as many as the largest, or more, where no side of a
+        join has keys.
+
+        Args:
+            nodes: The tables by alias, at least one.
+            where: Conjuncts that hold for all rows that matter.
+        """
+        rows = [self.rows(node) for node in nodes.values()]
+        largest = max(rows)
+        if len(nodes) < 2:
+            return largest
+        joined = prod(rows)
+        for values in _equal_columns(where, nodes):
+            distinct = sorted(found for column in values if (found := self._distinct(nodes, column)))
+            if len(distinct) < len(values):
+                return largest
+            # Each value of the column with fewest meets all its equals in the others.
+            joined /= prod(distinct[1:])
+        return max(largest, joined) if joined < prod(rows) else largest
 
     def _width(self, item: Item, names: Collection[str]) -> float:
         """Bytes of some columns in one row."""
@@ -154,21 +221,50 @@ class Estimator:
         other = max(rest / (len(schema) - len(fixed)), _LEAST_TEXT_BYTES)
         return sum(fixed.get(name, other) for name in names)
 
-    def _rows(self, node: exp.Expr) -> float:
-        """Rows of a table or a query."""
+    def rows(self, node: exp.Expr) -> float:
+        """About how many rows a table or a query has."""
         if isinstance(node, exp.Subquery):
-            return self._rows(node.this)
+            return self.rows(node.this)
         if isinstance(node, exp.SetOperation):
-            return self._rows(node.this) + self._rows(node.args["expression"])
+            return self.rows(node.this) + self.rows(node.args["expression"])
         if isinstance(node, exp.Select):
             nodes = _tables(node)
-            return max(map(self._rows, nodes), default=1.0) * self._share(nodes, where_of(node))
+            rows = max(map(self.rows, nodes), default=1.0) * self._share(nodes, where_of(node))
+            return min(rows, self._groups(node, nodes))
         if isinstance(node, exp.Table) and node.name in self.references:
             size = self.sizes.by_store.get(self.references[node.name].definition.name)
             return inf if size is None else float(size.rows)
         if isinstance(node, exp.Table) and node.name in self.ctes:
-            return self._rows(self.ctes[node.name])
+            return self.rows(self.ctes[node.name])
         return 1.0
+
+    def _groups(self, select: exp.Select, nodes: Sequence[exp.Expr]) -> float:
+        """How many groups a SELECT can make at the most, as far as that is known."""
+        clause = select.args.get("group")
+        if clause is None or used_arguments(clause) != {"expressions"}:
+            return inf
+        by_alias = {node.alias_or_name: node for node in nodes}
+        distinct = [
+            self._distinct(by_alias, node) if isinstance(node, exp.Column) else None
+            for node in clause.expressions
+        ]
+        return inf if None in distinct else float(prod(found for found in distinct if found is not None))
+
+
+def _equal_columns(
+    conditions: Sequence[exp.Expr], nodes: Mapping[str, exp.Expr]
+) -> Iterator[list[exp.Column]]:
+    """Columns of several tables that conditions say are equal, in groups of at least two."""
+    groups: list[list[exp.Column]] = []
+    for condition in conditions:
+        node = unwrap(condition)
+        sides = [unwrap(node.this), unwrap(node.expression)] if isinstance(node, exp.EQ) else []
+        columns = [side for side in sides if isinstance(side, exp.Column) and side.table in nodes]
+        if len(columns) == 2 and columns[0].table != columns[1].table:
+            touching = [group for group in groups if any(column in group for column in columns)]
+            groups = [group for group in groups if group not in touching]
+            groups.append(list(dict.fromkeys([*(each for group in touching for each in group), *columns])))
+    yield from groups
 
 
 def _tables(select: exp.Select) -> list[exp.Expr]:
@@ -178,38 +274,6 @@ def _tables(select: exp.Select) -> list[exp.Expr]:
         holder.this
         for holder in (*([clause] if clause is not None else []), *(select.args.get("joins") or ()))
     ]
-
-
-def share_of(conditions: Sequence[exp.Expr]) -> float:
-    """Which share of rows conditions may leave, if they all must hold."""
-    return max(prod(map(_share, conditions)), _LEAST_SHARE)
-
-
-def _share(condition: exp.Expr) -> float:
-    node = unwrap(condition)
-    if isinstance(node, exp.And):
-        return _share(node.this) * _share(node.expression)
-    if isinstance(node, exp.Or):
-        return min(_share(node.this) + _share(node.expression), 1.0)
-    queries = [] if node is None else list(own_queries(node))
-    if node is None or queries:
-        return _share_in(queries[0]) if isinstance(node, exp.In) and len(queries) == 1 else 1.0
-    if isinstance(node, exp.Between):
-        return 1.0 if aliases_used(node.args["low"]) or aliases_used(node.args["high"]) else _RANGE
-    if isinstance(node, exp.In):
-        return min(_EQUAL * len(node.expressions), 1.0) if node.expressions else 1.0
-    if not isinstance(node, (exp.EQ, *_RANGES, *_PATTERNS)) or all(
-        aliases_used(side) for side in (node.this, node.args.get("expression")) if side
-    ):
-        return 1.0
-    return _EQUAL if isinstance(node, exp.EQ) else _RANGE if isinstance(node, _RANGES) else _PATTERN
-
-
-def _share_in(query: exp.Query) -> float:
-    """Which share of rows has a partner among a query's: that of the rows that its conditions leave."""
-    if not isinstance(query, exp.Select):
-        return 1.0
-    return share_of(where_of(query)) * (1.0 if query.args.get("having") is None else _AGGREGATED)
 
 
 def is_reduced(group: Sequence[Item], where: Sequence[exp.Expr]) -> bool:

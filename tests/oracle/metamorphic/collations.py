@@ -14,6 +14,8 @@ from tests.oracle.metamorphic.relation import Pair, Relation, Subject, select_li
 from tests.oracle.queries import Generated, store_under
 from tests.oracle.scalars import Scalars, Scope
 
+TRIES = 8
+"""How often stores are drawn until there are some with texts."""
 _COLLATE = re.compile(" COLLATE [A-Z.]+")
 
 
@@ -50,13 +52,19 @@ def _folded(subject: Subject) -> Pair | None:
     """Folded texts, with the collation that folds them and without one."""
     random = subject.random
     aliases = (f"t{number}" for number in itertools.count(1))
-    query = collated_query(
-        random,
-        set(),
-        lambda: store_under(next(aliases), random, subject.dataset),
-        lambda relation: Conditions(Scalars(random, Scope(relation.columns)), None, relation.keys).make(1),
-        folds=True,
+    tries = (
+        collated_query(
+            random,
+            set(),
+            lambda: store_under(next(aliases), random, subject.dataset),
+            lambda relation: Conditions(Scalars(random, Scope(relation.columns)), None, relation.keys).make(
+                1
+            ),
+            folds=True,
+        )
+        for _ in range(TRIES)
     )
+    query = next((each for each in tries if each is not None), None)
     if query is None:
         return None
     trusts = tuple(column.trust for column in query.columns)

@@ -19,6 +19,20 @@ def _as_derived_table(subject: Subject) -> Pair:
     return Pair(subject.variant(f"SELECT * FROM ({subject.source.text}) AS whole"))
 
 
+def _beside_what_is_gathered(subject: Subject) -> Pair:
+    """The statement around it has no plan, and so the query is split on its own."""
+    if subject.random.random() < 0.3:
+        return Pair(
+            subject.variant(
+                f"WITH whole AS ({subject.source.text}) "
+                "SELECT whole.* FROM whole, LATERAL (SELECT 1 WHERE (SELECT count(*) FROM whole) > 0) AS one"
+            )
+        )
+    return Pair(
+        subject.variant(f"SELECT whole.* FROM ({subject.source.text}) AS whole, LATERAL (SELECT 1) AS one")
+    )
+
+
 def _nested_twice(subject: Subject) -> Pair:
     inner = f"SELECT inner_rows.* FROM ({subject.source.text}) AS inner_rows"
     if subject.random.random() < 0.5:
@@ -81,6 +95,7 @@ def condition_on(subject: Subject, column: Expression) -> str:
 
 AS_CTE = Relation("as a common table expression", _as_cte)
 AS_DERIVED_TABLE = Relation("as a derived table", _as_derived_table)
+BESIDE_WHAT_IS_GATHERED = Relation("beside what is gathered", _beside_what_is_gathered)
 NESTED_TWICE = Relation("nested twice", _nested_twice)
 WITH_WHERE_TRUE = Relation("with WHERE TRUE", _with_where_true)
 CONDITION_PUSHED = Relation("condition outside and inside", _condition_pushed)

@@ -24,6 +24,8 @@ _INTEGERS = {
 }
 """The least value of each type, and the first that is too large."""
 _EXACT_IN_FLOAT = 2**24
+_TEXTS = (Family.TEXT, Family.BLOB)
+"""A BLOB writes bytes otherwise than a text of it does."""
 _OF_ONE_TYPE = {Family.TEXT: "VARCHAR", Family.BLOB: "BLOB", Family.BOOLEAN: "BOOLEAN"}
 _FLOAT = re.compile(r"CAST\('?([^']+)'? AS (?:FLOAT|DOUBLE)\)|(-?[0-9.]+e0)")
 
@@ -99,6 +101,26 @@ def _pair_of(subject: Subject) -> Pair | None:
     )
 
 
+def _pair_with_text(subject: Subject) -> Pair | None:
+    """One of the literals as a parameter that is its text: said the same where texts may stand for the
+    column's values, else refused.
+    """
+    numbers = [
+        number
+        for number in marks_of(subject.source.text)
+        if subject.source.samples[number].column.family not in _TEXTS
+    ]
+    if not numbers:
+        return None
+    number = subject.random.choice(numbers)
+    literal = subject.source.samples[number].literal
+    sql, parameters = subject.source.statement(subject.source.text, {number: f"CAST({literal} AS VARCHAR)"})
+    return Pair(
+        replace(subject.query, sql=sql, parameters=parameters, source=None),
+        agreement=Agreement.ORDERED_OR_REFUSED,
+    )
+
+
 def _back(subject: Subject) -> Pair | None:
     """Literals in place of parameters."""
     query = subject.query
@@ -109,4 +131,5 @@ def _back(subject: Subject) -> Pair | None:
 
 
 LITERALS_AS_PARAMETERS = Relation("literals as parameters", _pair_of)
+TEXT_AS_PARAMETER = Relation("a text as parameter", _pair_with_text)
 PARAMETERS_AS_LITERALS = Relation("parameters as literals", _back)

@@ -22,6 +22,7 @@ class Agreement(Enum):
 
     ROWS = "the same rows"
     ORDERED = "the same rows, in the same order"
+    ORDERED_OR_REFUSED = "the same rows, in the same order, or a refusal"
     ANSWERED = "there is an answer"
 
 
@@ -114,7 +115,7 @@ class Pair:
         wanted = [
             name if place in named else f"column {place}" for place, name in enumerate(expected.schema.names)
         ]
-        ordered = base.ordered if self.agreement is Agreement.ORDERED else ()
+        ordered = () if self.agreement is Agreement.ROWS else base.ordered
         return difference(expected.rename_columns(wanted), found.rename_columns(names), base.trusts, ordered)
 
 

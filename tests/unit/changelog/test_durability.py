@@ -105,7 +105,7 @@ def test_a_commit_is_durable_before_it_is_visible(tmp_path: Path, monkeypatch: p
         path = Path(f"/proc/self/fd/{target}").readlink() if isinstance(target, int) else Path(str(target))
         return path.name.split(".tmp")[0]
 
-    def spied(function: Callable[..., None]) -> Callable[..., None]:
+    def record(function: Callable[..., None]) -> Callable[..., None]:
         def call(*arguments: object) -> None:
             calls.append((function.__name__, name_of(arguments[-1])))
             function(*arguments)
@@ -114,8 +114,8 @@ def test_a_commit_is_durable_before_it_is_visible(tmp_path: Path, monkeypatch: p
 
     changelog = Changelog.open(str(tmp_path / "deep" / "root"))
     appender = open_appender(changelog, [PLAYS])
-    monkeypatch.setattr(os, "fsync", spied(os.fsync))
-    monkeypatch.setattr(os, "link", spied(os.link))
+    monkeypatch.setattr(os, "fsync", record(os.fsync))
+    monkeypatch.setattr(os, "link", record(os.link))
     appender.append({"plays": rows(*range(30_000))})
     data, commit = (name for step, name in calls if step == "link")
     directory = commit.removesuffix(".commit")
@@ -136,11 +136,11 @@ def test_a_reader_makes_durable_what_it_relies_on(tmp_path: Path, monkeypatch: p
     synced: list[str] = []
     fsync = os.fsync
 
-    def spied(descriptor: int) -> None:
+    def record(descriptor: int) -> None:
         synced.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
         fsync(descriptor)
 
-    monkeypatch.setattr(os, "fsync", spied)
+    monkeypatch.setattr(os, "fsync", record)
     assert reader.newest_epoch(PLAYS.group) == 2
     assert synced == ["plays"]
     reader.read_commit(PLAYS.group, Epoch(1))

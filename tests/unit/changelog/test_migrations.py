@@ -118,16 +118,16 @@ def test_files_staged_before_a_migration_are_committed_after_it(reopen: Reopen) 
     changelog.create_store(PLAYS)
     writer = changelog.writer(PLAYS.group, "driver")
 
-    def staged(song: int) -> bytes:
+    def stage_file(song: int) -> bytes:
         return encode_file(
             reopen().stage(
                 PLAYS.group, writer.next_epoch, {PLAYS.name: partition_rows(PLAYS, rows(song))}, task="t"
             )
         )
 
-    before = staged(1)
+    before = stage_file(1)
     reopen().migrate_store(PLAYS.name, ADDED)
-    after = staged(2)
+    after = stage_file(2)
     files = [decode_file(before), decode_file(after)]
     assert [file.generation for file in files] == [0, 1]
     assert writer.commit(files).generation == 1
@@ -410,6 +410,14 @@ def test_no_commit_has_rows_of_a_later_generation(local: Changelog, name: str) -
     assert (
         decode_commit(commit.group, commit.epoch, pa.py_buffer(b"".join(encode_commit(same)))).generation == 2
     )
+
+
+@pytest.mark.parametrize("before", ["", "x" * 32, "0" * 31, 5])
+def test_what_names_the_commit_before_is_a_digest(local: Changelog, before: object) -> None:
+    commit = open_appender(local, [PLAYS]).append({"plays": rows(1)})
+    strange = replace(commit, before=before)  # type: ignore[arg-type]
+    with pytest.raises(Corrupt, match="commit of epoch 2 of store group plays is damaged"):
+        decode_commit(commit.group, commit.epoch, pa.py_buffer(b"".join(encode_commit(strange))))
 
 
 def test_damaged_migrations_are_noticed(local: Changelog, tmp_path: Path) -> None:

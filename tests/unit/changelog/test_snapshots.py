@@ -31,7 +31,7 @@ NO_TAIL = SnapshotRetention(kept=1, tail_seconds=0)
 LATER = 4_000_000_000_000_000
 
 
-def placed(*songs: int) -> dict[PartitionId, pa.RecordBatch]:
+def rows_by_partition(*songs: int) -> dict[PartitionId, pa.RecordBatch]:
     return partition_rows(PLAYS, rows(*songs))
 
 
@@ -54,7 +54,7 @@ def commit_of(changelog: Changelog, epoch: Epoch) -> Commit:
 
 def take(changelog: Changelog, epoch: Epoch, *songs: int) -> Snapshot:
     """A snapshot with these songs."""
-    write_part(changelog, epoch, placed(*songs), range(PLAYS.partitions))
+    write_part(changelog, epoch, rows_by_partition(*songs), range(PLAYS.partitions))
     assert changelog.snapshots(GROUP).commit(commit_of(changelog, epoch), EVERYWHERE)
     found = changelog.snapshots(GROUP).read(epoch)
     assert found is not None
@@ -78,10 +78,10 @@ def test_a_snapshot_counts_when_all_partitions_are_there(reopen: Reopen) -> None
     epoch = append_many(changelog, 5)[-1]
     commit, snapshots = commit_of(changelog, epoch), changelog.snapshots(GROUP)
     assert not snapshots.commit(commit, EVERYWHERE)
-    write_part(changelog, epoch, placed(*range(5)), [0, 2])
+    write_part(changelog, epoch, rows_by_partition(*range(5)), [0, 2])
     assert not snapshots.commit(commit, EVERYWHERE)
     assert (snapshots.epochs(), snapshots.newest_snapshot()) == ([], None)
-    write_part(reopen(), epoch, placed(*range(5)), [1, 2, 3])
+    write_part(reopen(), epoch, rows_by_partition(*range(5)), [1, 2, 3])
     assert snapshots.commit(commit, EVERYWHERE)
     other = reopen()
     assert other.snapshots(GROUP).commit(commit, EVERYWHERE)
@@ -101,7 +101,7 @@ def test_large_partitions_are_cut(reopen: Reopen, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("engine.changelog.snapshots.FILE_BYTES", 1000)
     changelog = reopen()
     epoch = append_many(changelog, 1)[-1]
-    live = placed(*range(400))
+    live = rows_by_partition(*range(400))
     found = [(place, live[place[1]].slice(start, 10)) for place in EVERYWHERE for start in range(0, 200, 10)]
     part = changelog.snapshots(GROUP).write_part(epoch, DEFINITIONS, EVERYWHERE, found)
     assert len(part.files) > 10
@@ -116,11 +116,11 @@ def test_what_is_before_the_oldest_kept_snapshot_goes(reopen: Reopen) -> None:
     changelog = reopen()
     epochs = append_many(changelog, 9)
     stays = changelog.writer(GROUP, "w")
-    staged = changelog.stage(GROUP, stays.next_epoch, {PLAYS.name: placed(100)}, task="t")
+    staged = changelog.stage(GROUP, stays.next_epoch, {PLAYS.name: rows_by_partition(100)}, task="t")
     with_file = stays.commit([staged]).epoch
     for epoch in (epochs[2], epochs[5], with_file):
         take(changelog, epoch, *range(epoch))
-    write_part(changelog, epochs[4], placed(1), [0])
+    write_part(changelog, epochs[4], rows_by_partition(1), [0])
     assert changelog.drop(GROUP, SnapshotRetention(kept=1, tail_seconds=3600), now=0).epochs == 0
     dropped = changelog.drop(GROUP, SnapshotRetention(kept=2, tail_seconds=0), now=LATER)
     assert (dropped.epochs, dropped.snapshots) == (epochs[5] - 1, 1)
@@ -149,7 +149,7 @@ def test_a_writer_goes_on_behind_a_snapshot(reopen: Reopen) -> None:
     assert later.epoch == last.epoch + 1
     assert later.token > last.token
     assert later.committed_epoch("q", 7) == first.epoch
-    repeated = later.append({PLAYS.name: placed(1)}, query_id="q", batch_id=7)
+    repeated = later.append({PLAYS.name: rows_by_partition(1)}, query_id="q", batch_id=7)
     assert (repeated.epoch, repeated.query_id, repeated.batch_id, repeated.files) == (first.epoch, "q", 7, ())
     assert reopen().newest_epoch(GROUP) == later.epoch
 
@@ -161,15 +161,15 @@ def test_a_zombie_cannot_write_what_was_dropped(reopen: Reopen, committed: bool)
     zombie = changelog.writer(GROUP, "zombie")
     changelog.create_store(PLAYS)
     if committed:
-        zombie.append({PLAYS.name: placed(1)})
+        zombie.append({PLAYS.name: rows_by_partition(1)})
     other = reopen().writer(GROUP, "other")
     for song in range(3):
-        other.append({PLAYS.name: placed(song)})
+        other.append({PLAYS.name: rows_by_partition(song)})
     take(changelog, other.epoch, 0, 1, 2)
     assert changelog.drop(GROUP, NO_TAIL, LATER).epochs == other.epoch - 1
     for _ in range(2):
         with pytest.raises(Fenced, match="written by other with token 2 now; zombie with token 1"):
-            zombie.append({PLAYS.name: placed(9)})
+            zombie.append({PLAYS.name: rows_by_partition(9)})
     assert not changelog.holds(GROUP, Epoch(zombie.epoch + 1))
     assert reopen().newest_epoch(GROUP) == other.epoch
 
@@ -274,7 +274,7 @@ def test_damaged_rows_of_a_snapshot_are_not_read(local: Changelog, tmp_path: Pat
 
 def test_a_damaged_part_is_written_again(local: Changelog, tmp_path: Path) -> None:
     epoch = append_many(local, 1)[-1]
-    write_part(local, epoch, placed(0), range(4))
+    write_part(local, epoch, rows_by_partition(0), range(4))
     (file,) = (tmp_path / "root").rglob("*.part")
     file.write_bytes(file.read_bytes()[:-1])
     assert local.snapshots(GROUP).parts(epoch) == []
@@ -300,7 +300,7 @@ epoch = append_many(changelog, 3)[-1]
 for limit in (5_000, 200):
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
     try:
-        write_part(changelog, epoch, placed(*range(2_000 if limit == 5_000 else 1)), range(4))
+        write_part(changelog, epoch, rows_by_partition(*range(2_000 if limit == 5_000 else 1)), range(4))
     except LimitExceeded as error:
         print(error)
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))

@@ -18,7 +18,7 @@ OTHER = define_store("by country", PLAYS.schema, ["song", "title"], group="other
 BEST = StoreName("best")
 
 
-def switched(changelog: Changelog, name: str, store: str) -> Switch:
+def switch(changelog: Changelog, name: str, store: str) -> Switch:
     return changelog.switch(StoreName(name), StoreName(store))
 
 
@@ -32,16 +32,16 @@ def test_the_newest_switch_of_a_name_counts(reopen: Reopen) -> None:
     changelog.create_store(PLAYS)
     changelog.create_store(OTHER)
     assert meanings(changelog) == {}
-    assert switched(changelog, "plays", "by country") == Switch(PLAYS.name, OTHER.name, 1)
+    assert switch(changelog, "plays", "by country") == Switch(PLAYS.name, OTHER.name, 1)
     assert meanings(reopen()) == {"plays": "by country"}
-    assert switched(reopen(), "by country", "plays").number == 1
-    assert switched(reopen(), "best", "plays").number == 1
+    assert switch(reopen(), "by country", "plays").number == 1
+    assert switch(reopen(), "best", "plays").number == 1
     assert (
         meanings(reopen())
         == meanings(changelog)
         == {"plays": "by country", "by country": "plays", "best": "plays"}
     )
-    assert switched(changelog, "plays", "plays") == Switch(PLAYS.name, PLAYS.name, 2)
+    assert switch(changelog, "plays", "plays") == Switch(PLAYS.name, PLAYS.name, 2)
     assert meanings(reopen()) == {"by country": "plays", "best": "plays"}
     assert set(reopen().definitions()) == {"plays", "by country"}
 
@@ -50,11 +50,9 @@ def test_a_switch_to_what_a_name_means_already_writes_nothing(reopen: Reopen) ->
     changelog = reopen()
     changelog.create_store(PLAYS)
     changelog.create_store(OTHER)
-    assert switched(changelog, "plays", "plays").number == 0
+    assert switch(changelog, "plays", "plays").number == 0
     assert (
-        switched(changelog, "plays", "by country").number
-        == switched(reopen(), "plays", "by country").number
-        == 1
+        switch(changelog, "plays", "by country").number == switch(reopen(), "plays", "by country").number == 1
     )
 
 
@@ -63,9 +61,9 @@ def test_more_than_nine_switches(reopen: Reopen) -> None:
     changelog.create_store(PLAYS)
     changelog.create_store(OTHER)
     for number in range(1, 13):
-        assert switched(reopen(), "plays", ["plays", "by country"][number % 2]).number == number
+        assert switch(reopen(), "plays", ["plays", "by country"][number % 2]).number == number
     assert meanings(changelog) == {}
-    switched(changelog, "plays", "by country")
+    switch(changelog, "plays", "by country")
     assert meanings(reopen()) == {"plays": "by country"}
 
 
@@ -73,17 +71,17 @@ def test_only_stores_can_be_meant(reopen: Reopen) -> None:
     changelog = reopen()
     changelog.create_store(PLAYS)
     with pytest.raises(NotFound, match="There is no store gone: plays keeps its meaning"):
-        switched(changelog, "plays", "gone")
-    switched(changelog, "best", "plays")
+        switch(changelog, "plays", "gone")
+    switch(changelog, "best", "plays")
     with pytest.raises(NotFound, match="no store best"):
-        switched(changelog, "plays", "best")
+        switch(changelog, "plays", "best")
     with pytest.raises(NotFound, match="no store gone"):
-        switched(changelog, "gone", "gone")
+        switch(changelog, "gone", "gone")
     for name in ("a/b", "", "x" * 300):
         with pytest.raises(InvalidInput, match="store"):
-            switched(changelog, name, "plays")
+            switch(changelog, name, "plays")
     assert meanings(reopen()) == {"best": "plays"}
-    assert switched(changelog, "best", "best").number == 2
+    assert switch(changelog, "best", "best").number == 2
     assert meanings(reopen()) == {}
 
 
@@ -92,7 +90,7 @@ def test_long_and_strange_names(reopen: Reopen) -> None:
     changelog.create_store(PLAYS)
     names = ["ø" * 100, ".hidden", "switches", "definition.json", "0000000001.json"]
     for name in names:
-        switched(changelog, name, "plays")
+        switch(changelog, name, "plays")
     assert meanings(reopen()) == dict.fromkeys(names, "plays")
     assert set(reopen().definitions()) == {"plays"}
 
@@ -101,7 +99,7 @@ def test_damage_is_noticed(tmp_path: Path) -> None:
     changelog = Changelog.open(str(tmp_path))
     changelog.create_store(PLAYS)
     changelog.create_store(OTHER)
-    switched(changelog, "plays", "by country")
+    switch(changelog, "plays", "by country")
     file = tmp_path / switch_path(PLAYS.name, 1)
     whole = file.read_bytes()
     for data in (

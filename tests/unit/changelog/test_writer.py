@@ -48,6 +48,17 @@ def test_a_batch_is_committed_once_over_restarts(reopen: Reopen) -> None:
     assert second.append(tables, query_id="q", batch_id=2).epoch == 5
 
 
+def test_each_commit_names_the_one_before(reopen: Reopen) -> None:
+    digests = []
+    for writer in (write_to(reopen()), write_to(reopen())):
+        digests += [writer.append({PLAYS.name: partition_rows(PLAYS, rows(1))}).digest for _ in range(2)]
+    read = [reopen().read_commit(PLAYS.group, Epoch(epoch)) for epoch in range(1, 7)]
+    commits = [commit for commit in read if commit is not None]
+    assert [commits[number].digest for number in (1, 2, 4, 5)] == digests
+    assert [commit.before for commit in commits] == [None, *(commit.digest for commit in commits[:-1])]
+    assert len({commit.digest for commit in commits}) == 6
+
+
 def test_a_job_is_taken_over_when_asked_for_and_by_itself(reopen: Reopen) -> None:
     first = open_appender(reopen(), [PLAYS])
     # Nobody who numbers batches has written yet.

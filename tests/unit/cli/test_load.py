@@ -32,7 +32,7 @@ def contents(changelog: Changelog, store: str) -> list[dict[str, object]]:
     return [rows[key] for key in sorted(rows, key=str)]
 
 
-def written(tmp_path: Path, name: str, table: pa.Table = ROWS) -> Path:
+def write_file(tmp_path: Path, name: str, table: pa.Table = ROWS) -> Path:
     file = tmp_path / name
     if file.suffix == ".csv":
         pyarrow.csv.write_csv(table, file)
@@ -52,7 +52,7 @@ def test_every_format_loads_the_same_rows_in_epochs_of_the_size_asked_for(
     seen: list[Progress] = []
     loaded = load_file(
         changelog,
-        written(tmp_path, name),
+        write_file(tmp_path, name),
         LoadOptions("t", ["id"], partitions=3, batch_rows=400),
         seen.append,
     )
@@ -62,9 +62,9 @@ def test_every_format_loads_the_same_rows_in_epochs_of_the_size_asked_for(
 
 
 def test_loading_again_replaces_by_key(tmp_path: Path, changelog: Changelog) -> None:
-    load_file(changelog, written(tmp_path, "a.parquet"), LoadOptions("t", ["id"]))
+    load_file(changelog, write_file(tmp_path, "a.parquet"), LoadOptions("t", ["id"]))
     load_file(
-        changelog, written(tmp_path, "b.parquet", pa.table({"id": [5], "name": ["new"]})), LoadOptions("t")
+        changelog, write_file(tmp_path, "b.parquet", pa.table({"id": [5], "name": ["new"]})), LoadOptions("t")
     )
     rows = contents(changelog, "t")
     assert len(rows) == 1000
@@ -78,7 +78,7 @@ def test_a_group_that_a_job_writes_is_taken_over_when_asked_for(tmp_path: Path, 
     command = [
         "load",
         "t",
-        str(written(tmp_path, "a.parquet", pa.table({"id": [5], "name": ["new"]}))),
+        str(write_file(tmp_path, "a.parquet", pa.table({"id": [5], "name": ["new"]}))),
         "--changelog",
         changelog.uri,
     ]
@@ -101,7 +101,7 @@ def test_a_new_store_is_not_left_behind_in_the_group_of_a_job(tmp_path: Path, ch
     other = define_store("other", ROWS.schema, ["id"], group="t", partitions=1)
     open_appender(changelog, [other]).append({"other": ROWS}, query_id="a job", batch_id=0)
     with pytest.raises(InvalidInput, match="A job writes store group t"):
-        load_file(changelog, written(tmp_path, "a.parquet"), LoadOptions("t", ["id"]))
+        load_file(changelog, write_file(tmp_path, "a.parquet"), LoadOptions("t", ["id"]))
     assert list(changelog.definitions()) == ["other"]
 
 
@@ -116,16 +116,16 @@ def test_epochs_are_cut_by_rows_and_by_bytes() -> None:
 
 def test_a_new_store_needs_a_key(tmp_path: Path, changelog: Changelog) -> None:
     with pytest.raises(InvalidInput, match=r"Store t does not exist yet.*--key"):
-        load_file(changelog, written(tmp_path, "a.csv"), LoadOptions("t"))
+        load_file(changelog, write_file(tmp_path, "a.csv"), LoadOptions("t"))
     assert changelog.definitions() == {}
 
 
 def test_a_store_that_differs_is_left_alone(tmp_path: Path, changelog: Changelog) -> None:
-    load_file(changelog, written(tmp_path, "a.parquet"), LoadOptions("t", ["id"]))
+    load_file(changelog, write_file(tmp_path, "a.parquet"), LoadOptions("t", ["id"]))
     with pytest.raises(InvalidInput, match=r"It is: t \(id BIGINT.*KEY \(id\).*Asked for: .*KEY \(name\)"):
-        load_file(changelog, written(tmp_path, "a.parquet"), LoadOptions("t", ["name"]))
+        load_file(changelog, write_file(tmp_path, "a.parquet"), LoadOptions("t", ["name"]))
     with pytest.raises(InvalidInput, match=r"Store t.*the column name is missing"):
-        load_file(changelog, written(tmp_path, "b.parquet", ROWS.select(["id"])), LoadOptions("t"))
+        load_file(changelog, write_file(tmp_path, "b.parquet", ROWS.select(["id"])), LoadOptions("t"))
 
 
 def test_csv_takes_its_types_from_the_store(tmp_path: Path, changelog: Changelog) -> None:
@@ -154,7 +154,7 @@ def test_csv_takes_its_types_from_the_store(tmp_path: Path, changelog: Changelog
     ],
 )
 def test_bad_csv_says_where(tmp_path: Path, changelog: Changelog, text: str, message: str) -> None:
-    good = written(tmp_path, "good.parquet", pa.table({"id": [1], "v": [1.0]}))
+    good = write_file(tmp_path, "good.parquet", pa.table({"id": [1], "v": [1.0]}))
     load_file(changelog, good, LoadOptions("t", ["id"]))
     file = tmp_path / "a.csv"
     file.write_text(text)
@@ -185,7 +185,7 @@ def test_a_file_that_is_not_what_it_says(tmp_path: Path, changelog: Changelog, n
 
 
 def test_a_parquet_file_that_is_damaged_underway(tmp_path: Path, changelog: Changelog) -> None:
-    file = written(tmp_path, "a.parquet")
+    file = write_file(tmp_path, "a.parquet")
     data = bytearray(file.read_bytes())
     data[4:2000] = b"\xff" * 1996
     file.write_bytes(data)
@@ -203,7 +203,7 @@ def test_a_file_without_a_known_ending_and_one_that_is_not_there(
 
 
 def test_the_command_loads_and_reports(tmp_path: Path, changelog: Changelog) -> None:
-    file = written(tmp_path, "rows.csv")
+    file = write_file(tmp_path, "rows.csv")
     done = livestate(
         "load",
         "t",
@@ -226,7 +226,7 @@ def test_the_command_loads_and_reports(tmp_path: Path, changelog: Changelog) -> 
 
 
 def test_the_command_fails_with_one_line(tmp_path: Path) -> None:
-    file = written(tmp_path, "rows.csv")
+    file = write_file(tmp_path, "rows.csv")
     failed = livestate("load", "t", file, "--changelog", tmp_path / "changelog")
     assert (failed.exit_code, failed.stdout) == (1, "")
     assert failed.stderr.splitlines() == [
@@ -238,12 +238,12 @@ def test_the_command_fails_with_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["rows.csv", "rows.parquet"])
 def test_files_of_before_and_after_a_migration(tmp_path: Path, changelog: Changelog, name: str) -> None:
-    load_file(changelog, written(tmp_path, name), LoadOptions("t", ["id"]))
+    load_file(changelog, write_file(tmp_path, name), LoadOptions("t", ["id"]))
     changes = parse_changes(add=["rank INTEGER DEFAULT 7"], rename=["name=title"])
     changelog.migrate_store(StoreName("t"), changes)
-    load_file(changelog, written(tmp_path, f"old-{name}", ROWS.slice(0, 2)), LoadOptions("t"))
+    load_file(changelog, write_file(tmp_path, f"old-{name}", ROWS.slice(0, 2)), LoadOptions("t"))
     new = pa.table({"title": ["x"], "id": [5], "rank": pa.array([1], pa.int32())})
-    load_file(changelog, written(tmp_path, f"new-{name}", new), LoadOptions("t"))
+    load_file(changelog, write_file(tmp_path, f"new-{name}", new), LoadOptions("t"))
     rows = contents(changelog, "t")
     assert len(rows) == 1000
     assert {row["rank"] for row in rows if row["id"] != 5} == {7}
@@ -255,11 +255,13 @@ def test_files_of_before_and_after_a_migration(tmp_path: Path, changelog: Change
             r"rank INTEGER\)"
         ),
     ):
-        load_file(changelog, written(tmp_path, f"other-{name}", new.drop_columns(["rank"])), LoadOptions("t"))
+        load_file(
+            changelog, write_file(tmp_path, f"other-{name}", new.drop_columns(["rank"])), LoadOptions("t")
+        )
 
 
 def test_collect_counts_what_it_deletes(tmp_path: Path, changelog: Changelog) -> None:
-    load_file(changelog, written(tmp_path, "a.parquet"), LoadOptions("t", ["id"]))
+    load_file(changelog, write_file(tmp_path, "a.parquet"), LoadOptions("t", ["id"]))
     assert (
         livestate("collect", "--changelog", tmp_path / "changelog").stdout
         == "t: 0 files deleted, 0 epochs and 0 snapshots dropped\n"

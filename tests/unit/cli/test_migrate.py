@@ -43,7 +43,7 @@ def changelog(tmp_path: Path) -> Changelog:
     return opened
 
 
-def now(changelog: Changelog) -> StoreDefinition:
+def current_definition(changelog: Changelog) -> StoreDefinition:
     found = Changelog.open(changelog.uri).definition(StoreName("t"))
     assert found is not None
     return found
@@ -58,7 +58,7 @@ def test_a_dry_run_shows_both_definitions(changelog: Changelog) -> None:
         "is:  t (id BIGINT, title VARCHAR, count BIGINT, kind VARCHAR, a b DOUBLE) KEY (id)"
     )
     assert nothing == "Nothing was changed: this was a dry run."
-    assert (now(changelog), changelog.generation(GROUP)) == (STORE, 0)
+    assert (current_definition(changelog), changelog.generation(GROUP)) == (STORE, 0)
 
 
 def test_the_next_commit_of_a_job_takes_it_up(changelog: Changelog) -> None:
@@ -72,7 +72,7 @@ def test_the_next_commit_of_a_job_takes_it_up(changelog: Changelog) -> None:
         shown = command.result()
     assert shown.exit_code == 0
     assert shown.stdout.splitlines()[-1] == f"In effect at epoch {commit.epoch} of store group t."
-    rows = changelog.read_rows(commit, {STORE.name: now(changelog)}).values()
+    rows = changelog.read_rows(commit, {STORE.name: current_definition(changelog)}).values()
     assert {row["kind"] for batch in rows for row in batch.to_pylist()} == {"it's"}
 
 
@@ -81,13 +81,13 @@ def test_without_a_commit_it_says_what_comes(changelog: Changelog) -> None:
     assert shown.exit_code == 0
     assert "No commit of store group t came within 0 s. The next one takes the change up" in shown.stdout
     assert "livestate migrate t --take-over" in shown.stdout
-    assert now(changelog).schema.names == ["id", "count"]
+    assert current_definition(changelog).schema.names == ["id", "count"]
     waits = livestate("migrate", "t", "--changelog", changelog.uri, "--wait", "0")
     assert "No commit of store group t came" in waits.stdout
     commit = open_appender(changelog, [STORE]).append({})
     there = livestate("migrate", "t", "--changelog", changelog.uri, "--wait", "0")
     assert there.stdout.splitlines() == [
-        f"is:  {now(changelog).describe()}",
+        f"is:  {current_definition(changelog).describe()}",
         f"In effect at epoch {commit.epoch} of store group t.",
     ]
 

@@ -40,7 +40,7 @@ ROWS = pa.table(
 )
 
 
-def shown(rows: pa.Table, width: int = 200) -> str:
+def render(rows: pa.Table, width: int = 200) -> str:
     console = Console(width=width, file=io.StringIO(), color_system=None)
     console.print(result_table(rows, width))
     assert isinstance(console.file, io.StringIO)
@@ -107,7 +107,7 @@ def test_arrow_is_a_stream_that_reads_back_equal() -> None:
 
 
 def test_a_table_shows_null_and_no_control_characters() -> None:
-    text = shown(pa.table({"name": ["red\x1b[31m", None], "n": [1, 22]}))
+    text = render(pa.table({"name": ["red\x1b[31m", None], "n": [1, 22]}))
     assert "\x1b" not in text
     assert "red\\x1b[31m" in text
     assert "NULL" in text
@@ -115,13 +115,13 @@ def test_a_table_shows_null_and_no_control_characters() -> None:
 
 
 def test_brackets_are_text_and_not_markup() -> None:
-    assert "[bold]x" in shown(pa.table({"[red]a": ["[bold]x"]}))
-    assert "[red]a" in shown(pa.table({"[red]a": ["[bold]x"]}))
+    assert "[bold]x" in render(pa.table({"[red]a": ["[bold]x"]}))
+    assert "[red]a" in render(pa.table({"[red]a": ["[bold]x"]}))
 
 
 def test_rows_stand_one_under_the_other_where_columns_do_not_fit() -> None:
     rows = pa.table({f"column_{i}": [i] for i in range(30)})
-    text = shown(rows, width=80)
+    text = render(rows, width=80)
     assert text.splitlines()[0].strip() == "row 1"
     assert "column_29  29" in text
 

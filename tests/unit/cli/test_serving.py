@@ -30,7 +30,7 @@ from flight_server.host.process import SERVES
 from flight_server.host.serving import ServeArguments, deployment_text, host_options, local_deployment
 from tests.support.decoys import decoy_modules
 from tests.support.process_family import ENDS, family, runs
-from tests.support.waiting import wait_until
+from tests.support.waiting import wait_until, wait_until_served
 from tests.unit.cli.conftest import livestate
 
 DEPLOYMENT = """
@@ -285,6 +285,23 @@ def test_who_ends_all_processes_at_once_hears_nothing(tmp_path: Path, end: str, 
         said, _ = parent.communicate(timeout=60)
         assert (parent.returncode, said) == (0, "")
     assert not any(runs(member) for member in members)
+
+
+def test_a_host_and_its_workers_do_without_pandas(tmp_path: Path) -> None:
+    """Arrow imports it where it is there, with the first value that it converts."""
+    append_table(
+        Changelog.open(str(tmp_path / "changelog")), define_store("songs", ROWS.schema, ["song_id"]), ROWS
+    )
+    with processes(tmp_path) as (parent, (uri,)), Client(uri) as client:
+        wait_until_served(
+            lambda: client.query("SELECT sum(plays) AS n FROM songs").read_all().to_pylist() == [{"n": 1000}]
+        )
+        repeated = client.query("SELECT repeat('a', song_id % 3) AS r FROM songs WHERE song_id = $1", [5])
+        assert repeated.read_all().to_pylist() == [{"r": "aa"}]
+        host, worker = family(parent.pid)
+        for process in (host, worker):
+            mapped = Path(f"/proc/{process}/maps").read_text()
+            assert ("pyarrow" in mapped, "pandas" in mapped) == (True, False)
 
 
 def test_a_host_that_cannot_start_ends_all(tmp_path: Path) -> None:

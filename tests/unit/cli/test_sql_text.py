@@ -56,32 +56,32 @@ def test_the_prompt_waits_for_the_end(text: str, complete: bool) -> None:
     assert is_complete(text) is complete
 
 
-def offered(before: str, after: str = "") -> list[str]:
+def offers(before: str, after: str = "") -> list[str]:
     return [found.text for found in completions(before, before + after, CATALOG)]
 
 
 def test_stores_come_behind_from() -> None:
-    assert offered("select * from ") == ['"Odd one"', "plays", "songs"]
-    assert offered("select * from so") == ["songs"]
-    assert offered("describe pl") == ["plays"]
-    assert offered("\\d so") == ["songs"]
+    assert offers("select * from ") == ['"Odd one"', "plays", "songs"]
+    assert offers("select * from so") == ["songs"]
+    assert offers("describe pl") == ["plays"]
+    assert offers("\\d so") == ["songs"]
 
 
 def test_columns_are_those_of_the_stores_in_the_text_wherever_the_cursor_is() -> None:
-    assert offered("select ti", " from songs") == ["title"]
-    assert "title" not in offered("select ti", " from plays")
+    assert offers("select ti", " from songs") == ["title"]
+    assert "title" not in offers("select ti", " from plays")
 
 
 def test_an_alias_brings_its_columns() -> None:
-    assert offered("select s.", " from plays p join songs as s using (song_id)") == ["song_id", "title"]
-    assert offered('select "Odd one".', ' from "Odd one"') == ['"a b"']
-    assert offered("select nobody.", " from songs") == []
+    assert offers("select s.", " from plays p join songs as s using (song_id)") == ["song_id", "title"]
+    assert offers('select "Odd one".', ' from "Odd one"') == ['"a b"']
+    assert offers("select nobody.", " from songs") == []
 
 
 def test_keywords_and_commands() -> None:
-    assert "SELECT" in offered("sel")
-    assert offered("\\l") == ["\\limit"]
-    assert offered("select ") == []
+    assert "SELECT" in offers("sel")
+    assert offers("\\l") == ["\\limit"]
+    assert offers("select ") == []
 
 
 def test_a_completion_replaces_the_word() -> None:

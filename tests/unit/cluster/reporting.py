@@ -35,8 +35,12 @@ def group_report(
     newest_known: int | None = None,
     unread_since: int | None = None,
     looked_at: int = 0,
+    digest: str = "",
 ) -> GroupReport:
-    readable = tuple(ReadableEpoch(Epoch(epoch), committed_at(epoch)) for epoch in sorted(epochs))
+    readable = tuple(
+        ReadableEpoch(Epoch(epoch), committed_at(epoch), digest=digest and f"{digest}{epoch}")
+        for epoch in sorted(epochs)
+    )
     newest = readable[-1].epoch if readable else Epoch(0)
     return GroupReport(
         readable, newest if newest_known is None else Epoch(newest_known), unread_since, looked_at

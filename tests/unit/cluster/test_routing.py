@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -45,12 +46,12 @@ def ask(
     )
 
 
-def routed(found: Route | NoRoute) -> Route:
+def assert_route(found: Route | NoRoute) -> Route:
     assert isinstance(found, Route), found
     return found
 
 
-def refused(found: Route | NoRoute, kind: type[Exception], *, may_come: bool) -> str:
+def assert_refusal(found: Route | NoRoute, kind: type[Exception], *, may_come: bool) -> str:
     assert isinstance(found, NoRoute), found
     assert type(found.error) is kind
     assert found.may_come == may_come
@@ -77,7 +78,7 @@ EVERYTHING = {"plays": range(4)}
 
 
 def test_each_partition_at_its_host_at_the_newest_common_epoch() -> None:
-    found = routed(ask(spread([5, 6, 7], [6, 7, 8], [4, 5, 6, 7]), EVERYTHING))
+    found = assert_route(ask(spread([5, 6, 7], [6, 7, 8], [4, 5, 6, 7]), EVERYTHING))
     assert found.epochs == {"music": 7}
     assert found.committed_at == {"music": committed_at(7)}
     assert found.partitions == {A: {"plays": (0, 3)}, B: {"plays": (1,)}, C: {"plays": (2,)}}
@@ -85,7 +86,7 @@ def test_each_partition_at_its_host_at_the_newest_common_epoch() -> None:
 
 
 def test_only_the_hosts_of_needed_partitions_count() -> None:
-    found = routed(ask(spread([5], [9], [8, 9]), {"plays": [1, 2]}))
+    found = assert_route(ask(spread([5], [9], [8, 9]), {"plays": [1, 2]}))
     assert found.epochs == {"music": 9}
     assert found.hosts == (B, C)
 
@@ -94,7 +95,7 @@ def test_this_host_answers_alone_if_it_can() -> None:
     whole = {"plays": range(4)}
     reports = [host_report(host, {"music": group_report([3])}, whole) for host in (A, B)]
     for here in (A, B):
-        assert routed(ask(reports, EVERYTHING, here)).partitions == {here: {"plays": (0, 1, 2, 3)}}
+        assert assert_route(ask(reports, EVERYTHING, here)).partitions == {here: {"plays": (0, 1, 2, 3)}}
 
 
 def test_another_host_that_has_everything_is_better_than_several() -> None:
@@ -103,7 +104,7 @@ def test_another_host_that_has_everything_is_better_than_several() -> None:
         host_report(B, {"music": group_report([3])}, {"plays": [0, 1, 2, 3]}),
         host_report(C, {"music": group_report([3])}, {"plays": [1, 2]}),
     ]
-    assert routed(ask(reports, EVERYTHING)).hosts == (B,)
+    assert assert_route(ask(reports, EVERYTHING)).hosts == (B,)
 
 
 def test_a_newer_epoch_is_better_than_one_host() -> None:
@@ -112,8 +113,8 @@ def test_a_newer_epoch_is_better_than_one_host() -> None:
         host_report(B, {"music": group_report([3, 4])}, {"plays": [0, 1]}),
         host_report(C, {"music": group_report([3, 4])}, {"plays": [2, 3]}),
     ]
-    assert routed(ask(reports, EVERYTHING)).epochs == {"music": 4}
-    assert routed(ask(reports, EVERYTHING)).hosts == (B, C)
+    assert assert_route(ask(reports, EVERYTHING)).epochs == {"music": 4}
+    assert assert_route(ask(reports, EVERYTHING)).hosts == (B, C)
 
 
 def test_standbys_answer_for_the_dead_and_the_slow() -> None:
@@ -121,16 +122,19 @@ def test_standbys_answer_for_the_dead_and_the_slow() -> None:
         host_report(B, {"music": group_report([3, 4])}, {"plays": [1, 0, 3]}),
         host_report(C, {"music": group_report([3])}, {"plays": [1, 2, 3]}),
     ]
-    found = routed(ask(reports, {"plays": [0, 1, 3]}, here=C))
+    found = assert_route(ask(reports, {"plays": [0, 1, 3]}, here=C))
     assert found.epochs == {"music": 4}
     assert found.hosts == (B,)
-    assert routed(ask(reports, EVERYTHING, here=C)).partitions == {B: {"plays": (0, 1)}, C: {"plays": (2, 3)}}
+    assert assert_route(ask(reports, EVERYTHING, here=C)).partitions == {
+        B: {"plays": (0, 1)},
+        C: {"plays": (2, 3)},
+    }
 
 
 def test_a_host_that_should_not_have_it_any_more_still_answers() -> None:
     stranger = HostName("z")
     reports = [host_report(stranger, {"music": group_report([3])}, {"plays": range(4)})]
-    assert routed(ask(reports, EVERYTHING)).hosts == (stranger,)
+    assert assert_route(ask(reports, EVERYTHING)).hosts == (stranger,)
 
 
 def test_equal_numbers_of_equal_counts_stay_together() -> None:
@@ -138,7 +142,7 @@ def test_equal_numbers_of_equal_counts_stay_together() -> None:
         host_report(A, {"music": group_report([3])}, {"plays": [0, 1], "likes": [0], "songs": [0, 1]}),
         host_report(B, {"music": group_report([3])}, {"plays": [1, 2, 3], "likes": [1, 2, 3], "songs": [0]}),
     ]
-    found = routed(ask(reports, {"plays": range(4), "likes": range(4), "songs": [0]}))
+    found = assert_route(ask(reports, {"plays": range(4), "likes": range(4), "songs": [0]}))
     assert found.partitions == {
         A: {"plays": (0,), "likes": (0,), "songs": ()},
         B: {"plays": (1, 2, 3), "likes": (1, 2, 3), "songs": (0,)},
@@ -150,18 +154,18 @@ def test_stores_may_need_different_partitions() -> None:
         host_report(A, {"music": group_report([3])}, {"plays": [0, 1], "likes": []}),
         host_report(B, {"music": group_report([3])}, {"plays": [0, 2, 3], "likes": range(4)}),
     ]
-    found = routed(ask(reports, {"plays": [0, 1], "likes": [0, 2]}))
+    found = assert_route(ask(reports, {"plays": [0, 1], "likes": [0, 2]}))
     assert found.partitions == {A: {"plays": (1,), "likes": ()}, B: {"plays": (0,), "likes": (0, 2)}}
 
 
 def test_nothing_is_needed_of_a_store() -> None:
-    found = routed(ask(spread([5], [6], [7]), {"plays": []}, here=B))
+    found = assert_route(ask(spread([5], [6], [7]), {"plays": []}, here=B))
     assert found.partitions == {B: {"plays": ()}}
     assert found.epochs == {"music": 7}
 
 
 def test_no_store_at_all() -> None:
-    assert routed(ask(spread([5], [6], [7]), {}, here=B)).partitions == {B: {}}
+    assert assert_route(ask(spread([5], [6], [7]), {}, here=B)).partitions == {B: {}}
 
 
 def test_groups_have_epochs_of_their_own() -> None:
@@ -170,7 +174,7 @@ def test_groups_have_epochs_of_their_own() -> None:
         host_report(A, {"music": group_report([5, 6]), "cars": group_report([1])}, held),
         host_report(B, {"music": group_report([5]), "cars": group_report([1, 2])}, held),
     ]
-    found = routed(ask(reports, {"plays": [0], "trips": [0]}, here=B))
+    found = assert_route(ask(reports, {"plays": [0], "trips": [0]}, here=B))
     assert found.epochs == {"cars": 2, "music": 5}
     assert found.hosts == (B,)
 
@@ -181,9 +185,9 @@ def test_hosts_that_are_behind_in_different_groups() -> None:
         host_report(A, {"music": group_report([6]), "cars": group_report([1])}, held),
         host_report(B, {"music": group_report([5]), "cars": group_report([2])}, held),
     ]
-    assert routed(ask(reports, {"plays": [0], "trips": [0]})).epochs == {"cars": 2, "music": 5}
+    assert assert_route(ask(reports, {"plays": [0], "trips": [0]})).epochs == {"cars": 2, "music": 5}
     read_point = ReadPoint(as_of={G: AsOfEpoch(Epoch(6)), GroupName("cars"): AsOfEpoch(Epoch(2))})
-    message = refused(
+    message = assert_refusal(
         ask(reports, {"plays": [0], "trips": [0]}, read_point=read_point), Unavailable, may_come=True
     )
     assert message.startswith(
@@ -196,19 +200,19 @@ def test_a_store_that_joined_later_is_not_there_before() -> None:
         host_report(A, {"music": group_report([3, 4, 5])}, {"plays": [0, 3]}, since={"plays": 5}),
         host_report(B, {"music": group_report([3, 4])}, {"plays": [1, 2]}),
     ]
-    assert "partition 0 of store plays can be read" in refused(
+    assert "partition 0 of store plays can be read" in assert_refusal(
         ask(reports, EVERYTHING, read_point=ReadPoint(as_of={G: AsOfEpoch(Epoch(4))})),
         NotFound,
         may_come=False,
     )
-    refused(ask(reports, EVERYTHING), Unavailable, may_come=True)
+    assert_refusal(ask(reports, EVERYTHING), Unavailable, may_come=True)
 
 
 # ---- a partition is missing
 
 
 def test_a_partition_on_no_living_host() -> None:
-    message = refused(ask(spread([5], [5], [5])[:2], EVERYTHING), Unavailable, may_come=True)
+    message = assert_refusal(ask(spread([5], [5], [5])[:2], EVERYTHING), Unavailable, may_come=True)
     assert message == (
         "Partition 2 of store plays is on no host that is alive: host c is not alive, and epoch 5 of "
         "group music is needed."
@@ -217,14 +221,15 @@ def test_a_partition_on_no_living_host() -> None:
 
 def test_a_partition_that_its_host_does_not_have_yet() -> None:
     reports = [host_report(A, {"music": group_report([5])}, {"plays": [0, 1, 2]})]
-    assert "Partition 3 of store plays is on no host that is alive: host a does not hold it (yet)" in refused(
-        ask(reports, EVERYTHING), Unavailable, may_come=True
+    assert (
+        "Partition 3 of store plays is on no host that is alive: host a does not hold it (yet)"
+        in assert_refusal(ask(reports, EVERYTHING), Unavailable, may_come=True)
     )
 
 
 def test_a_partition_that_is_being_rebuilt() -> None:
     reports = [host_report(A, {"music": group_report([5])}, {"plays": [0, 1, 2]}, rebuilding={"plays": [3]})]
-    message = refused(ask(reports, EVERYTHING), Unavailable, may_come=True)
+    message = assert_refusal(ask(reports, EVERYTHING), Unavailable, may_come=True)
     assert message == (
         "Partition 3 of store plays is being rebuilt on host a, on its way to epoch 5 of group music: try "
         "again later."
@@ -236,21 +241,43 @@ def test_stores_that_are_not_together() -> None:
         host_report(A, {"music": group_report([5])}, {"plays": [0], "likes": []}),
         host_report(B, {"music": group_report([5])}, {"plays": [], "likes": [0]}),
     ]
-    assert "Partition 0 of the stores likes and plays is on no host together" in refused(
+    assert "Partition 0 of the stores likes and plays is on no host together" in assert_refusal(
         ask(reports, {"plays": [0], "likes": [0]}), Unavailable, may_come=True
     )
 
 
 def test_no_common_epoch() -> None:
-    message = refused(ask(spread([5, 6], [8, 9], [9]), EVERYTHING), Unavailable, may_come=True)
+    message = assert_refusal(ask(spread([5, 6], [8, 9], [9]), EVERYTHING), Unavailable, may_come=True)
     assert (
         message
         == "Partition 0 of store plays is at epoch 6 on host a, and epoch 9 is wanted: try again shortly."
     )
 
 
+def test_hosts_with_other_commits_of_an_epoch_are_not_read_together() -> None:
+    held = {A: [0, 3], B: [1, 2]}
+
+    def reports(*groups: GroupReport) -> list[HostReport]:
+        return [
+            host_report(host, {"music": group}, {"plays": held[host]})
+            for host, group in zip((A, B), groups, strict=True)
+        ]
+
+    same = reports(group_report([5, 6], digest="x"), group_report([5, 6], digest="x"))
+    assert assert_route(ask(same, EVERYTHING)).epochs == {G: 6}
+    older = reports(group_report([5, 6], digest="x"), group_report([5, 6]))
+    assert assert_route(ask(older, EVERYTHING)).epochs == {G: 6}
+    other = group_report([5], digest="x")
+    forked = replace(
+        other, readable=(*other.readable, replace(other.readable[0], epoch=Epoch(6), digest="y"))
+    )
+    assert assert_route(ask(reports(same[0].groups[G], forked), EVERYTHING)).epochs == {G: 5}
+    strange = reports(group_report([6], digest="x"), group_report([6], digest="y"))
+    assert_refusal(ask(strange, EVERYTHING), Unavailable, may_come=True)
+
+
 def test_nobody_has_the_group() -> None:
-    assert "No host that is alive can read group music yet" in refused(
+    assert "No host that is alive can read group music yet" in assert_refusal(
         ask([host_report(A, {}, {})], {"plays": []}), Unavailable, may_come=True
     )
 
@@ -260,23 +287,27 @@ def test_nobody_has_the_group() -> None:
 
 def test_min_epoch() -> None:
     reports = spread([5, 6, 7], [6, 7, 8], [4, 5, 6])
-    assert routed(ask(reports, EVERYTHING, read_point=ReadPoint(min_epoch=Epoch(6)))).epochs == {"music": 6}
-    message = refused(
+    assert assert_route(ask(reports, EVERYTHING, read_point=ReadPoint(min_epoch=Epoch(6)))).epochs == {
+        "music": 6
+    }
+    message = assert_refusal(
         ask(reports, EVERYTHING, read_point=ReadPoint(min_epoch=Epoch(7))), Unavailable, may_come=True
     )
     assert (
         message
         == "Partition 2 of store plays is at epoch 6 on host c, and epoch 7 is wanted: try again shortly."
     )
-    refused(ask(reports, EVERYTHING, read_point=ReadPoint(min_epoch=Epoch(70))), Unavailable, may_come=True)
+    assert_refusal(
+        ask(reports, EVERYTHING, read_point=ReadPoint(min_epoch=Epoch(70))), Unavailable, may_come=True
+    )
 
 
 def test_as_of_epoch() -> None:
     reports = spread([5, 6, 7], [6, 7, 8], [6, 7])
     read_point = ReadPoint(as_of={G: AsOfEpoch(Epoch(6))}, min_epoch=Epoch(7), max_staleness_seconds=0.0)
-    assert routed(ask(reports, EVERYTHING, read_point=read_point)).epochs == {"music": 6}
+    assert assert_route(ask(reports, EVERYTHING, read_point=read_point)).epochs == {"music": 6}
     read_point = ReadPoint(as_of_default=AsOfEpoch(Epoch(6)))
-    assert routed(ask(reports, EVERYTHING, read_point=read_point)).epochs == {"music": 6}
+    assert assert_route(ask(reports, EVERYTHING, read_point=read_point)).epochs == {"music": 6}
 
 
 @pytest.mark.parametrize(
@@ -313,7 +344,7 @@ def test_as_of_an_epoch_that_is_not_there(
 ) -> None:
     read_point = ReadPoint(as_of={G: AsOfEpoch(Epoch(epoch))})
     assert (
-        refused(
+        assert_refusal(
             ask(spread([5, 6, 7], [6, 7, 8], [6, 7]), EVERYTHING, read_point=read_point),
             kind,
             may_come=may_come,
@@ -326,10 +357,10 @@ def test_as_of_an_epoch_of_several_groups() -> None:
     held = {"plays": range(4), "trips": range(4)}
     reports = [host_report(A, {"music": group_report([5]), "cars": group_report([5])}, held)]
     read_point = ReadPoint(as_of_default=AsOfEpoch(Epoch(5)))
-    assert "groups cars and music" in refused(
+    assert "groups cars and music" in assert_refusal(
         ask(reports, {"plays": [0], "trips": [0]}, read_point=read_point), InvalidInput, may_come=False
     )
-    assert routed(ask(reports, {"plays": [0]}, read_point=read_point)).epochs == {"music": 5}
+    assert assert_route(ask(reports, {"plays": [0]}, read_point=read_point)).epochs == {"music": 5}
 
 
 def as_of(seconds: float) -> ReadPoint:
@@ -338,18 +369,18 @@ def as_of(seconds: float) -> ReadPoint:
 
 def test_as_of_timestamp() -> None:
     reports = spread([4, 5, 6, 8], [4, 5, 6, 7, 8], [5, 6, 7, 8])
-    assert routed(ask(reports, EVERYTHING, read_point=as_of(6))).epochs == {"music": 6}
-    assert routed(ask(reports, EVERYTHING, read_point=as_of(6.9))).epochs == {"music": 6}
-    assert routed(ask(reports, EVERYTHING, read_point=as_of(7))).epochs == {"music": 6}, (
+    assert assert_route(ask(reports, EVERYTHING, read_point=as_of(6))).epochs == {"music": 6}
+    assert assert_route(ask(reports, EVERYTHING, read_point=as_of(6.9))).epochs == {"music": 6}
+    assert assert_route(ask(reports, EVERYTHING, read_point=as_of(7))).epochs == {"music": 6}, (
         "host a has skipped epoch 7"
     )
-    assert routed(ask(reports, EVERYTHING, read_point=as_of(100))).epochs == {"music": 8}
+    assert assert_route(ask(reports, EVERYTHING, read_point=as_of(100))).epochs == {"music": 8}
 
 
 def test_as_of_a_timestamp_that_a_host_is_on_the_way_to() -> None:
     reports = spread([5, 6, 7], [5, 6], [6, 7])
-    assert routed(ask(reports, EVERYTHING, read_point=as_of(6.5))).epochs == {"music": 6}
-    message = refused(ask(reports, EVERYTHING, read_point=as_of(7)), Unavailable, may_come=True)
+    assert assert_route(ask(reports, EVERYTHING, read_point=as_of(6.5))).epochs == {"music": 6}
+    message = assert_refusal(ask(reports, EVERYTHING, read_point=as_of(7)), Unavailable, may_come=True)
     assert (
         message
         == "Partition 1 of store plays is at epoch 6 on host b, and epoch 7 is wanted: try again shortly."
@@ -364,22 +395,22 @@ def test_as_of_a_timestamp_before_which_more_is_committed_than_applied() -> None
             {"plays": range(4)},
         )
     ]
-    assert routed(ask(reports, EVERYTHING, read_point=as_of(6.5))).epochs == {"music": 6}
-    message = refused(ask(reports, EVERYTHING, read_point=as_of(7.5)), Unavailable, may_come=True)
+    assert assert_route(ask(reports, EVERYTHING, read_point=as_of(6.5))).epochs == {"music": 6}
+    message = assert_refusal(ask(reports, EVERYTHING, read_point=as_of(7.5)), Unavailable, may_come=True)
     assert message.startswith(
         "Host a is at epoch 6 of group music, and epoch 7 was committed by 1970-01-01 00:00:07.5"
     )
 
 
 def test_as_of_a_timestamp_before_everything() -> None:
-    message = refused(
+    message = assert_refusal(
         ask(spread([5, 6], [5, 6], [6]), EVERYTHING, read_point=as_of(4)), NotFound, may_come=False
     )
     assert message == (
         "No epoch of group music is retained as of 1970-01-01 00:00:04+00:00: the oldest, 5, is of "
         "1970-01-01 00:00:05+00:00."
     )
-    assert "on all hosts" in refused(
+    assert "on all hosts" in assert_refusal(
         ask(spread([5, 6], [5, 6], [6]), EVERYTHING, read_point=as_of(5)), NotFound, may_come=False
     )
 
@@ -391,8 +422,10 @@ def stale(seconds: float) -> ReadPoint:
 def test_max_staleness_of_what_is_newest() -> None:
     """An epoch that is old and the newest is not stale, as long as somebody has looked."""
     reports = [host_report(A, {"music": group_report([5], looked_at=99 * SECOND)}, {"plays": range(4)})]
-    assert routed(ask(reports, EVERYTHING, read_point=stale(2), now=100 * SECOND)).epochs == {"music": 5}
-    message = refused(
+    assert assert_route(ask(reports, EVERYTHING, read_point=stale(2), now=100 * SECOND)).epochs == {
+        "music": 5
+    }
+    message = assert_refusal(
         ask(reports, EVERYTHING, read_point=stale(0.5), now=100 * SECOND), Unavailable, may_come=True
     )
     assert message == (
@@ -408,8 +441,8 @@ def test_max_staleness_of_a_host_that_is_behind() -> None:
             B, {"music": group_report([5], newest_known=7, unread_since=committed_at(6))}, {"plays": [2, 3]}
         ),
     ]
-    assert routed(ask(reports, EVERYTHING, read_point=stale(3), now=8 * SECOND)).epochs == {"music": 5}
-    message = refused(
+    assert assert_route(ask(reports, EVERYTHING, read_point=stale(3), now=8 * SECOND)).epochs == {"music": 5}
+    message = assert_refusal(
         ask(reports, EVERYTHING, read_point=stale(1.5), now=8 * SECOND), Unavailable, may_come=True
     )
     assert (
@@ -424,11 +457,13 @@ def test_max_staleness_where_the_next_commit_is_not_known() -> None:
         host_report(A, {"music": group_report([5, 8], looked_at=9 * SECOND)}, {"plays": [0, 1]}),
         host_report(B, {"music": group_report([5])}, {"plays": [2, 3]}),
     ]
-    refused(ask(reports, EVERYTHING, read_point=stale(3.9), now=9 * SECOND), Unavailable, may_come=True)
-    assert routed(ask(reports, EVERYTHING, read_point=stale(4), now=9 * SECOND)).epochs == {"music": 5}
+    assert_refusal(
+        ask(reports, EVERYTHING, read_point=stale(3.9), now=9 * SECOND), Unavailable, may_come=True
+    )
+    assert assert_route(ask(reports, EVERYTHING, read_point=stale(4), now=9 * SECOND)).epochs == {"music": 5}
 
 
-def migrated(epochs: Mapping[int, int]) -> GroupReport:
+def migrated_report(epochs: Mapping[int, int]) -> GroupReport:
     """Epochs with the number of migrations in effect."""
     return GroupReport(
         tuple(ReadableEpoch(Epoch(epoch), committed_at(epoch), made) for epoch, made in epochs.items()),
@@ -436,56 +471,60 @@ def migrated(epochs: Mapping[int, int]) -> GroupReport:
     )
 
 
-def at_generations(start: int, stop: int = sys.maxsize) -> ReadPoint:
+def generations_point(start: int, stop: int = sys.maxsize) -> ReadPoint:
     return ReadPoint(generations={G: range(start, stop)})
 
 
 def test_a_route_says_how_many_migrations_are_in_effect() -> None:
     reports = [
-        host_report("a", {"music": migrated({5: 0, 6: 1, 7: 3})}, {"plays": [0, 3]}),
-        host_report("b", {"music": migrated({5: 0, 6: 1})}, {"plays": [1, 2]}),
+        host_report("a", {"music": migrated_report({5: 0, 6: 1, 7: 3})}, {"plays": [0, 3]}),
+        host_report("b", {"music": migrated_report({5: 0, 6: 1})}, {"plays": [1, 2]}),
     ]
-    assert routed(ask(reports, EVERYTHING)).generations == {"music": 1}
-    assert routed(ask(reports, {"plays": [0]})).migrated == {"music": 3}
+    assert assert_route(ask(reports, EVERYTHING)).generations == {"music": 1}
+    assert assert_route(ask(reports, {"plays": [0]})).migrated == {"music": 3}
     assert (
-        routed(ask(reports, EVERYTHING, read_point=ReadPoint(as_of_default=AsOfEpoch(Epoch(5))))).migrated
+        assert_route(
+            ask(reports, EVERYTHING, read_point=ReadPoint(as_of_default=AsOfEpoch(Epoch(5))))
+        ).migrated
         == {}
     )
 
 
 def test_columns_that_were_told_are_read_where_stores_have_them() -> None:
     reports = [
-        host_report("a", {"music": migrated({5: 0, 6: 1, 7: 1, 8: 2})}, {"plays": [0, 3]}),
-        host_report("b", {"music": migrated({5: 0, 6: 1, 7: 1, 8: 2})}, {"plays": [1, 2]}),
+        host_report("a", {"music": migrated_report({5: 0, 6: 1, 7: 1, 8: 2})}, {"plays": [0, 3]}),
+        host_report("b", {"music": migrated_report({5: 0, 6: 1, 7: 1, 8: 2})}, {"plays": [1, 2]}),
     ]
-    assert routed(ask(reports, EVERYTHING, read_point=at_generations(0, 1))).epochs == {"music": 5}
-    assert routed(ask(reports, EVERYTHING, read_point=at_generations(0, 2))).epochs == {"music": 7}
-    assert routed(ask(reports, EVERYTHING, read_point=at_generations(1))).epochs == {"music": 8}
+    assert assert_route(ask(reports, EVERYTHING, read_point=generations_point(0, 1))).epochs == {"music": 5}
+    assert assert_route(ask(reports, EVERYTHING, read_point=generations_point(0, 2))).epochs == {"music": 7}
+    assert assert_route(ask(reports, EVERYTHING, read_point=generations_point(1))).epochs == {"music": 8}
     other = ReadPoint(as_of={G: AsOfEpoch(Epoch(5))}, generations={G: range(1, 9)})
-    assert "other columns than it has at epoch 5" in refused(
+    assert "other columns than it has at epoch 5" in assert_refusal(
         ask(reports, EVERYTHING, read_point=other), InvalidInput, may_come=False
     )
-    gone = refused(
+    gone = assert_refusal(
         ask(reports[:1], {"plays": [0]}, read_point=ReadPoint(min_epoch=Epoch(8), generations={G: range(2)})),
         InvalidInput,
         may_come=False,
     )
     assert gone == "The statement was prepared before store plays was migrated: prepare it again."
     needs = {"plays": [0], "likes": [0]}
-    both = [host_report("a", {"music": migrated({8: 2})}, {"plays": [0], "likes": [0]})]
-    assert "before one of the stores likes, plays was migrated" in refused(
-        ask(both, needs, read_point=at_generations(0, 2)), InvalidInput, may_come=False
+    both = [host_report("a", {"music": migrated_report({8: 2})}, {"plays": [0], "likes": [0]})]
+    assert "before one of the stores likes, plays was migrated" in assert_refusal(
+        ask(both, needs, read_point=generations_point(0, 2)), InvalidInput, may_come=False
     )
 
 
 def test_columns_that_some_hosts_have_not_yet_are_waited_for() -> None:
     reports = [
-        host_report("a", {"music": migrated({5: 0, 6: 1})}, {"plays": [0, 3]}),
-        host_report("b", {"music": migrated({4: 0, 5: 0})}, {"plays": [1, 2]}),
+        host_report("a", {"music": migrated_report({5: 0, 6: 1})}, {"plays": [0, 3]}),
+        host_report("b", {"music": migrated_report({4: 0, 5: 0})}, {"plays": [1, 2]}),
     ]
-    later = refused(ask(reports, EVERYTHING, read_point=at_generations(1)), Unavailable, may_come=True)
+    later = assert_refusal(
+        ask(reports, EVERYTHING, read_point=generations_point(1)), Unavailable, may_come=True
+    )
     assert later == (
         "Group music can be read at epoch 5, and the statement's columns are those that store plays has "
         "since: try again shortly."
     )
-    assert routed(ask(reports, {"plays": [0]}, read_point=at_generations(1))).epochs == {"music": 6}
+    assert assert_route(ask(reports, {"plays": [0]}, read_point=generations_point(1))).epochs == {"music": 6}

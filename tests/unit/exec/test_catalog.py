@@ -117,7 +117,7 @@ def test_describe_says_what_columns_are_for(definition: StoreDefinition, extra: 
     assert {row["column_name"]: row["extra"] for row in described if row["extra"]} == extra
 
 
-def printed(status: pa.Table) -> list[str]:
+def print_stores(status: pa.Table) -> list[str]:
     console = Console(file=io.StringIO(), width=110)
     console.print(stores_table(status))
     assert isinstance(console.file, io.StringIO)
@@ -131,7 +131,7 @@ def test_switched_names_are_told() -> None:
         STORES | {PLAIN.name: LATEST, StoreName("best"): VERSIONS},
     )
     assert shown.column("sql_names").to_pylist() == [None, "latest, plain", "best, versions"]
-    assert printed(shown)[2:5] == [
+    assert print_stores(shown)[2:5] == [
         "plain no name key-value shop, item shop for ever",
         "latest latest, plain key-value, latest by at, global shop shop 7 days by at",
         "versions best, versions versioned by at shop, at shop for ever",
@@ -139,7 +139,7 @@ def test_switched_names_are_told() -> None:
 
 
 def test_a_terminal_shows_it_on_lines_of_their_own() -> None:
-    assert printed(SHOWN)[2:7] == [
+    assert print_stores(SHOWN)[2:7] == [
         "plain key-value shop, item shop for ever",
         "latest key-value, latest by at, global shop shop 7 days by at",
         "merged merge, in memory shop shop 1 day by commit",

@@ -64,7 +64,7 @@ ENDLESS = "SELECT sum(a.count * b.count + c.count - d.count) FROM plays a, plays
 
 
 @contextmanager
-def _replicated(replication: int, options: QueryOptions = SMALL) -> Iterator[Cluster]:
+def _open_replicas(replication: int, options: QueryOptions = SMALL) -> Iterator[Cluster]:
     assignment = Assignment(HOSTS, replication)
     stores = {PLAYS.name: (PLAYS, rows_by_partition(PLAYS, ROWS))}
     cluster = Cluster(
@@ -102,7 +102,7 @@ TOTAL = sum(range(1000))
 
 
 def test_a_replica_answers_for_a_host_that_is_gone() -> None:
-    with _replicated(2) as cluster:
+    with _open_replicas(2) as cluster:
         service = _unaware(cluster, HOSTS[0])
         try:
             for lost in HOSTS[1:]:
@@ -122,7 +122,7 @@ def test_a_replica_answers_for_a_host_that_is_gone() -> None:
 
 
 def test_without_a_replica_the_error_names_host_and_partitions() -> None:
-    with _replicated(1) as cluster:
+    with _open_replicas(1) as cluster:
         service = _unaware(cluster, HOSTS[0])
         try:
             cluster.stop(HOSTS[1])
@@ -169,7 +169,7 @@ class _Breaking(DirectPeers):
     "sql", [SUM, "SELECT count FROM plays", "SELECT count FROM plays WHERE genre = 'pop' LIMIT 2000"]
 )
 def test_a_host_that_breaks_within_the_first_bytes_is_replaced(sql: str) -> None:
-    with _replicated(2) as cluster:
+    with _open_replicas(2) as cluster:
         peers = _Breaking(cluster, HOSTS[0])
         service = QueryService(
             cluster.sources[HOSTS[0]], SMALL, DeploymentHosts(peers, HOSTS[0], Assignment(HOSTS, 2).order)
@@ -193,7 +193,7 @@ def test_a_host_that_breaks_within_the_first_bytes_is_replaced(sql: str) -> None
 def test_a_host_that_breaks_when_rows_were_handed_out_ends_the_result(
     kind: type[LivestateError], words: str
 ) -> None:
-    with _replicated(2) as cluster:
+    with _open_replicas(2) as cluster:
         peers = _Breaking(cluster, HOSTS[0])
         service = QueryService(
             cluster.sources[HOSTS[0]], SMALL, DeploymentHosts(peers, HOSTS[0], Assignment(HOSTS, 2).order)
@@ -225,7 +225,7 @@ def test_statements_that_wait_for_a_host_do_not_stop_those_that_do_not_need_it()
     placed = partition_of([ROWS.column("song_id")], PLAYS.partitions).tolist()
     threads = 2
     options = QueryOptions(memory_limit_bytes=512 << 20, threads=1, peer_threads=threads)
-    with _replicated(1) as cluster, ThreadPoolExecutor(3 * threads) as clients:
+    with _open_replicas(1) as cluster, ThreadPoolExecutor(3 * threads) as clients:
         peers = _Stuck(cluster, HOSTS[0])
         service = QueryService(
             cluster.sources[HOSTS[0]], options, DeploymentHosts(peers, HOSTS[0], Assignment(HOSTS, 1).order)
@@ -256,7 +256,7 @@ def _total(service: QueryService) -> int:
 
 
 def test_missing_partitions_are_waited_for_until_the_deadline() -> None:
-    with _replicated(1) as cluster:
+    with _open_replicas(1) as cluster:
         service = cluster.services[HOSTS[0]]
         cluster.stop(HOSTS[1])
         begun = time.monotonic()
@@ -272,7 +272,7 @@ def test_missing_partitions_are_waited_for_until_the_deadline() -> None:
 
 def test_gathering_more_than_allowed_is_an_error_that_names_the_limit() -> None:
     options = QueryOptions(memory_limit_bytes=512 << 20, threads=1, gather_limit_bytes=2000)
-    with _replicated(1, options) as cluster:
+    with _open_replicas(1, options) as cluster:
         service = cluster.services[HOSTS[0]]
         with pytest.raises(LimitExceeded, match="gather_limit_bytes"):
             service.execute("SELECT median(count), mode(genre) FROM plays")
@@ -283,7 +283,7 @@ def test_gathering_more_than_allowed_is_an_error_that_names_the_limit() -> None:
 
 def test_all_statements_together_gather_no_more_than_allowed() -> None:
     options = QueryOptions(memory_limit_bytes=512 << 20, threads=1, total_gather_limit_bytes=12_000)
-    with _replicated(1, options) as cluster:
+    with _open_replicas(1, options) as cluster:
         service = cluster.services[HOSTS[0]]
         held = service.execute("SELECT median(count) FROM plays")
         with pytest.raises(LimitExceeded, match="total_gather_limit_bytes"):
@@ -417,7 +417,7 @@ def test_a_host_refuses_partitions_and_epochs_that_it_has_not() -> None:
             service.execute_fragment(FragmentRequest(sql, {PLAYS.group: Epoch(5)}, {PLAYS.name: held}))
 
 
-def _broken(bound: BoundStatement, *_: object) -> SplitPlan:
+def _split_wrongly(bound: BoundStatement, *_: object) -> SplitPlan:
     tree = sqlglot.parse_one('SELECT no_such_column FROM "__scan_0"', dialect="duckdb")
     assert isinstance(tree, exp.Query)
     return SplitPlan(("broken",), (Fragment("__part_0", tree, bound.references, (), "broken"),), None)
@@ -441,7 +441,7 @@ def _planning() -> Iterator[tuple[PlanCache, Request]]:
 def test_a_plan_that_the_engine_refuses_is_replaced_by_gathering(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.coordinator.plan_cache.split", _broken)
+    monkeypatch.setattr("engine.coordinator.plan_cache.split", _split_wrongly)
     with _planning() as (plans, request):
         with caplog.at_level(logging.WARNING):
             plan = plans.plan(request, Sizes())

@@ -149,6 +149,24 @@ def test_more_references_than_are_planned_are_gathered(service: QueryService) ->
     )
 
 
+def test_only_the_queries_that_cannot_be_split_are_gathered(service: QueryService) -> None:
+    total = "(SELECT sum(count) FROM plays) AS total"
+    sql = f"SELECT genre, unnest([1, 2]) AS n, {total} FROM plays WHERE count < 2"
+    rows, counted = _ask(service, f"{sql} ORDER BY ALL")
+    assert rows == [("pop", 1, 4950), ("pop", 2, 4950), ("rock", 1, 4950), ("rock", 2, 4950)]
+    assert counted == {"gather subtrees": 1}
+    lines = [str(line) for (line,) in _ask(service, f"EXPLAIN {sql}")[0]]
+    assert "split: two-phase, gather, subtrees merge" in lines
+    assert "gathered: plays AS plays, because of explode" in lines
+
+
+def test_a_query_that_hosts_refuse_at_work_is_gathered_with_the_rest(service: QueryService) -> None:
+    """On one host nothing asks for the rows that cannot be cast."""
+    unread = "(SELECT max(CAST(genre AS BIGINT)) FROM plays)"
+    sql = f"SELECT count(*) FROM (SELECT unnest([1, 2]), CASE WHEN count < 0 THEN {unread} END FROM plays)"
+    assert _ask(service, sql) == ([(200,)], {"gather all": 1})
+
+
 def test_other_errors_are_no_refusal(service: QueryService, monkeypatch: pytest.MonkeyPatch) -> None:
     _refuse_split(monkeypatch, RULES, error=Unavailable("The changelog cannot be reached."))
     with pytest.raises(Unavailable, match="changelog"):

@@ -14,7 +14,7 @@ OPTIONS = QueryOptions(memory_limit_bytes=200 << 20, threads=1)
 HOSTS = [HostName(name) for name in "abc"]
 
 
-def shown(service: QueryService, sql: str) -> list[dict[str, object]]:
+def read_status(service: QueryService, sql: str) -> list[dict[str, object]]:
     with service.execute(sql) as result:
         assert result.schema == service.prepare(sql).schema
         found: list[dict[str, object]] = result.read_all().to_pylist()
@@ -23,7 +23,7 @@ def shown(service: QueryService, sql: str) -> list[dict[str, object]]:
 
 def test_one_host_shows_itself() -> None:
     service = QueryService(MemorySource([memory_view(PLAYS, ROWS, DEAD)]), OPTIONS)
-    (row,) = shown(service, "show hosts;")
+    (row,) = read_status(service, "show hosts;")
     assert list(row) == HOSTS_SCHEMA.names
     assert (row["host"], row["alive"], row["store_group"], row["partitions"]) == (
         "this host",
@@ -39,10 +39,10 @@ def test_every_host_shows_all_hosts_and_whole_stores() -> None:
         [PLAYS, SONGS], {"plays": ROWS, "My Songs": TITLES}, HOSTS, {"plays": DEAD}, OPTIONS
     ) as cluster:
         for service in cluster.services.values():
-            hosts = shown(service, "SHOW HOSTS")
+            hosts = read_status(service, "SHOW HOSTS")
             assert {row["host"] for row in hosts} == set(HOSTS)
             assert all(row["alive"] for row in hosts)
-            stores = {row["store"]: row for row in shown(service, "SHOW STORES")}
+            stores = {row["store"]: row for row in read_status(service, "SHOW STORES")}
             assert [
                 (name, row["rows"], row["partitions"], row["problem"]) for name, row in stores.items()
             ] == [
@@ -50,7 +50,7 @@ def test_every_host_shows_all_hosts_and_whole_stores() -> None:
                 ("plays", 20, PLAYS.partitions, ""),
             ]
         cluster.stop(HOSTS[2])
-        alive = {row["host"]: row["alive"] for row in shown(cluster.services[HOSTS[0]], "SHOW HOSTS")}
+        alive = {row["host"]: row["alive"] for row in read_status(cluster.services[HOSTS[0]], "SHOW HOSTS")}
         assert alive == {"a": True, "b": True, "c": False}
 
 

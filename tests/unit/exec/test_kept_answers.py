@@ -86,7 +86,7 @@ def ask(
         return result.read_all().to_pylist(), result.metadata
 
 
-def kept(service: QueryService, sql: str, *values: object, session: Session | None = None) -> list[bool]:
+def are_kept(service: QueryService, sql: str, *values: object, session: Session | None = None) -> list[bool]:
     """Whether each of three answers to the same was kept."""
     return [ask(service, sql, *values, session=session)[1].kept for _ in range(3)]
 
@@ -129,7 +129,7 @@ def test_values_and_dialects_tell_questions_apart(lone: Lone) -> None:
     for _ in range(3):
         for value in (5, 6, 5.5, 38):
             assert ask(lone.service, above, value)[0] == [{"n": len(range(int(value) + 1, SONGS))}]
-    assert kept(lone.service, above, 5) == [True] * 3
+    assert are_kept(lone.service, above, 5) == [True] * 3
     # 0.0 and -0.0 are equal, and have other inverses.
     inverse = "SELECT max(n / ?::DOUBLE) AS n FROM plays"
     for _ in range(3):
@@ -154,14 +154,42 @@ def test_values_and_dialects_tell_questions_apart(lone: Lone) -> None:
         "SELECT count(*) AS n FROM (SELECT * FROM plays USING SAMPLE 3)",
         "SELECT * FROM plays WHERE song = 3",
         "SELECT * FROM plays",
-        "SELECT 1 AS n",
+        "SELECT random() AS n",
+        "SELECT now() AS n",
+        "SELECT uuid() AS n FROM range(3)",
         "SHOW STORES",
         f"EXPLAIN ANALYZE {TOTAL}",
     ],
 )
 def test_what_may_differ_is_not_kept(lone: Lone, sql: str) -> None:
     lone.append(1)
-    assert kept(lone.service, sql) == [False] * 3
+    assert are_kept(lone.service, sql) == [False] * 3
+
+
+def test_what_reads_no_store_is_kept(lone: Lone) -> None:
+    # It is the same at all epochs.
+    for sql, expected in (
+        ("SELECT 1 AS n", [{"n": 1}]),
+        ("SELECT range AS n FROM range(2)", [{"n": 0}, {"n": 1}]),
+    ):
+        assert are_kept(lone.service, sql) == [False, False, True]
+        lone.append(1)
+        rows, metadata = ask(lone.service, sql)
+        assert (rows, metadata.kept, metadata.epochs) == (expected, True, {})
+
+
+def test_texts_with_values_are_at_hand_as_they_are_written(lone: Lone) -> None:
+    lone.append(1)
+    above = "SELECT genre, count(*) AS n FROM plays WHERE song >= {} GROUP BY genre ORDER BY genre"
+    for least in (10, 20):
+        assert are_kept(lone.service, above.format(least)) == [False, False, True]
+    for least in (10, 20):
+        found = lone.service.answer_at_hand(above.format(least), "duckdb", None)
+        assert found is not None
+        half = (SONGS - least) // 2
+        assert found.read_all().to_pylist() == [{"genre": "jazz", "n": half}, {"genre": "rock", "n": half}]
+    lone.append(2)
+    assert lone.service.answer_at_hand(above.format(10), "duckdb", None) is None
 
 
 def test_other_dialects_have_other_words_for_the_clock(lone: Lone) -> None:
@@ -173,12 +201,12 @@ def test_other_dialects_have_other_words_for_the_clock(lone: Lone) -> None:
             ask(lone.service, sql, session=session)
         except LivestateError:
             continue
-        assert kept(lone.service, sql, session=session) == [False] * 3
+        assert are_kept(lone.service, sql, session=session) == [False] * 3
 
 
 def test_a_migration_changes_the_answer(lone: Lone) -> None:
     lone.append(1)
-    assert kept(lone.service, "SELECT max(p) AS p FROM plays p")[2]
+    assert are_kept(lone.service, "SELECT max(p) AS p FROM plays p")[2]
     before, _ = ask(lone.service, "SELECT max(p) AS p FROM plays p")
     lone.changelog.migrate_store(StoreName("plays"), parse_changes(add=["year INTEGER DEFAULT 7"]))
     lone.append(1)
@@ -216,7 +244,7 @@ def test_memory_has_a_bound(tmp_path: Path) -> None:
 def test_nothing_is_kept_where_that_is_off(tmp_path: Path) -> None:
     with lone_host(tmp_path, replace(OPTIONS, answer_bytes=0)) as lone:
         lone.append(1)
-        assert kept(lone.service, TOTAL) == [False] * 3
+        assert are_kept(lone.service, TOTAL) == [False] * 3
         assert len(lone.service._answers) == 0
 
 

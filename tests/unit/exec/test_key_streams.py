@@ -10,11 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from engine.coordinator.key_streams import FOUND_COLUMN
-from engine.errors import Unsupported
+from engine.coordinator import key_streams
+from engine.coordinator.key_streams import key_columns
+from engine.errors import LimitExceeded, Unsupported
 from engine.model.kinds import Behaviour, Versioned
 from engine.model.read_point import AsOfEpoch, ReadPoint
 from engine.model.schema import Epoch, StoreDefinition, define_store
+from engine.scan import FOUND_COLUMN, KeyedRows
 from tests.support.local_cluster import Cluster, host_names, memory_cluster
 
 DAY = dt.date(2026, 1, 1)
@@ -90,6 +92,21 @@ def test_each_key_has_its_row(kind: str, hosts: int) -> None:
         _check(cluster, definition, key, ReadPoint(as_of={definition.group: AsOfEpoch(Epoch(1))}))
         asked = cluster.asked.total()
         assert (asked > 0) == (hosts > 1)
+
+
+def test_a_row_that_many_keys_share_is_counted_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_streams, "MAX_ANSWER_BYTES", 1 << 20)
+    definition = define_store("long", pa.schema([("id", pa.int64()), ("text", pa.string())]), ["id"])
+    columns = key_columns({definition.name: definition}, "long", ["text"])
+    long, short = "x" * 10_000, "y"
+    rows = pa.record_batch([[long, short]], schema=columns.row_schema)
+    places = pa.array([1, None, *[0] * 100])
+    answer = columns.answer_of_rows(KeyedRows(rows, places))
+    assert answer.column("text").to_pylist() == [short, None, *[long] * 100]
+    assert answer.column(FOUND_COLUMN).to_pylist() == [True, False, *[True] * 100]
+    for count in (110, 10_000):
+        with pytest.raises(LimitExceeded, match=r"take more than 1 MiB: send fewer keys"):
+            columns.answer_of_rows(KeyedRows(rows, pa.array([0] * count)))
 
 
 def test_versions_are_asked_for_in_sql() -> None:

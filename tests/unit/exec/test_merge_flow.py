@@ -94,7 +94,7 @@ def _cluster(options: QueryOptions = OPTIONS) -> Iterator[Cluster]:
         yield found
 
 
-def _gathered(service: QueryService) -> int:
+def _gathered_bytes(service: QueryService) -> int:
     return service._runner.gathered_bytes
 
 
@@ -112,7 +112,7 @@ def test_a_merge_holds_a_part_of_what_it_reads(cluster: Cluster, sql: str) -> No
     # What the host itself has comes on top.
     assert moved > LIMIT_BYTES
     assert MANY[sql](_read(service, sql))
-    assert _gathered(service) == 0
+    assert _gathered_bytes(service) == 0
 
 
 @pytest.mark.parametrize("sql", MANY)
@@ -235,7 +235,7 @@ def _breaking(
     )
     try:
         yield service, peers
-        assert _gathered(service) == 0
+        assert _gathered_bytes(service) == 0
         # What was about to begin here when the statement ended ends by itself.
         wait_until(lambda: not service._engine._watcher._watches)
     finally:

@@ -459,18 +459,18 @@ def test_when_stores_are_what_they_are_taken_to_be(lone: Lone) -> None:
     lone.append(1)
     shapes = Shapes(lone.follower)
 
-    def bound(generation: int) -> dict[StoreName, StoreDefinition]:
+    def definitions_at(generation: int) -> dict[StoreName, StoreDefinition]:
         found = lone.follower.definitions_of({GROUP: generation})
         return {name: found[name] for name in (PLAYS.name, TITLES.name)}
 
-    assert [[shapes.fit(bound(one), {GROUP: other}) for other in range(5)] for one in range(5)] == [
+    assert [[shapes.fit(definitions_at(one), {GROUP: other}) for other in range(5)] for one in range(5)] == [
         [True, False, False, False, False],
         [False, True, False, False, False],
         [False, False, True, True, False],
         [False, False, True, True, False],
         [False, False, False, False, True],
     ]
-    spans = [shapes.generations_of(bound(generation), {GROUP: 4})[GROUP] for generation in range(5)]
+    spans = [shapes.generations_of(definitions_at(generation), {GROUP: 4})[GROUP] for generation in range(5)]
     assert spans == [range(1), range(1, 2), range(2, 4), range(2, 4), range(4, sys.maxsize)]
 
 

@@ -33,7 +33,7 @@ class KnownReports:
         self.reports_by_host: dict[HostName, HostReport] = {}
         for host in (A, B):
             store = StoreReport(assignment.held_partitions(host, SONGS), rows=10, bytes=100)
-            self.reports_by_host[host] = HostReport(host, {SONGS.group: at(1)}, {SONGS.name: store})
+            self.reports_by_host[host] = HostReport(host, {SONGS.group: report_of(1)}, {SONGS.name: store})
 
     def reports(self) -> Reports:
         return {
@@ -46,7 +46,7 @@ class KnownReports:
         )
 
 
-def at(*epochs: int, looked_at: int = 0) -> GroupReport:
+def report_of(*epochs: int, looked_at: int = 0) -> GroupReport:
     return GroupReport(
         tuple(ReadableEpoch(Epoch(epoch), epoch) for epoch in epochs), Epoch(max(epochs)), None, looked_at
     )
@@ -84,9 +84,9 @@ def test_other_needs_have_other_routes(routes: Routes) -> None:
 
 def test_a_new_epoch_is_seen_at_once(known_reports: KnownReports, routes: Routes) -> None:
     assert epoch(routes.newest_route(ALL, DEFINITIONS, NEWEST)) == 1
-    known_reports.group(A, at(1, 2))
+    known_reports.group(A, report_of(1, 2))
     assert epoch(routes.newest_route(ALL, DEFINITIONS, NEWEST)) == 1
-    known_reports.group(B, at(1, 2))
+    known_reports.group(B, report_of(1, 2))
     assert epoch(routes.newest_route(ALL, DEFINITIONS, NEWEST)) == 2
 
 
@@ -104,7 +104,7 @@ def test_a_look_at_the_changelog_counts_for_staleness(known_reports: KnownReport
     read_point = ReadPoint(max_staleness_seconds=3600.0)
     assert isinstance(routes.newest_route(ALL, DEFINITIONS, read_point), NoRoute)
     for host in (A, B):
-        known_reports.group(host, at(1, looked_at=1 << 60))
+        known_reports.group(host, report_of(1, looked_at=1 << 60))
     assert epoch(routes.newest_route(ALL, DEFINITIONS, read_point)) == 1
 
 

@@ -36,13 +36,13 @@ USERS = range(40)
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 
 
-def at(minute: int) -> dt.datetime:
+def noon_and(minute: int) -> dt.datetime:
     return NOON + dt.timedelta(minutes=minute)
 
 
 def fragments(start: int, end: int, *, gone: bool = False, users: range = USERS) -> pa.Table:
     """A fragment of each user: one event at its start, one at its end."""
-    times = [pa.array([at(minute)] * len(users), TIME) for minute in (start, end)]
+    times = [pa.array([noon_and(minute)] * len(users), TIME) for minute in (start, end)]
     page = [f"page {end}"] * len(users)
     columns = [
         pa.array(users, pa.int64()),
@@ -92,8 +92,8 @@ ACTIVE = "SELECT count(*), min(user) FROM sessions WHERE session_end > TIMESTAMP
 @pytest.mark.parametrize(
     ("sql", "rows"),
     [
-        (BY_KEY, [(at(0), at(60), 6, "page 60"), (at(180), at(180), 2, "page 180")]),
-        (BY_TIME, [(at(0), at(60))]),
+        (BY_KEY, [(noon_and(0), noon_and(60), 6, "page 60"), (noon_and(180), noon_and(180), 2, "page 180")]),
+        (BY_TIME, [(noon_and(0), noon_and(60))]),
         (ACTIVE, [(39, 1)]),
         ("SELECT count(*), sum(events) FROM sessions", [(79, 40 * 8 - 2)]),
     ],

@@ -51,18 +51,18 @@ NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 SYMBOLS = [f"s{number}" for number in range(20)]
 
 
-def moment(hours: int) -> dt.datetime:
+def moment_at(hours: int) -> dt.datetime:
     return NOON + dt.timedelta(hours=hours)
 
 
 def micros(hours: int) -> int:
-    return int(moment(hours).timestamp()) * 1_000_000
+    return int(moment_at(hours).timestamp()) * 1_000_000
 
 
 def prices(price: int, hours: int, symbols: list[str], *, gone: bool = False) -> pa.Table:
     columns = {
         "symbol": symbols,
-        "at": pa.array([moment(hours)] * len(symbols), TIME),
+        "at": pa.array([moment_at(hours)] * len(symbols), TIME),
         "price": pa.array([price] * len(symbols), pa.int64()),
     }
     return pa.table(columns | {"gone": [gone] * len(symbols)})
@@ -120,7 +120,7 @@ def lines(service: QueryService, sql: str) -> list[str]:
     ("sql", "rows"),
     [
         ("SELECT symbol, price FROM prices WHERE symbol = 's7'", [("s7", 30)]),
-        ("SELECT * FROM prices WHERE symbol = 's7'", [("s7", moment(2), 30, None)]),
+        ("SELECT * FROM prices WHERE symbol = 's7'", [("s7", moment_at(2), 30, None)]),
         ("SELECT * FROM prices WHERE symbol = 's0'", []),
         ("SELECT count(*), sum(price), min(valid_to) FROM prices", [(19, 570, None)]),
         ("SELECT p.price FROM main.prices AS p WHERE p.symbol IN ('s1', 's2')", [(30,), (30,)]),
@@ -184,7 +184,7 @@ def lines(service: QueryService, sql: str) -> list[str]:
         ("SELECT count(*) FROM history.prices", [(61,)]),
         (
             "SELECT price, valid_to FROM history.prices WHERE symbol = 's7' ORDER BY at",
-            [(10, moment(1)), (20, moment(2)), (30, None)],
+            [(10, moment_at(1)), (20, moment_at(2)), (30, None)],
         ),
         (
             (
@@ -222,16 +222,16 @@ def test_answers(service: QueryService, sql: str, rows: list[tuple[object, ...]]
 @pytest.mark.parametrize(
     ("sql", "values", "rows"),
     [
-        ("SELECT price FROM prices AS OF TIMESTAMP ? WHERE symbol = ?", (moment(1), "s7"), [(20,)]),
-        ("SELECT price FROM prices AS OF TIMESTAMP ? WHERE symbol = ?", (moment(2), "s0"), [(30,)]),
-        ("SELECT price FROM prices AS OF TIMESTAMP ? WHERE symbol = ?", (moment(3), "s0"), []),
+        ("SELECT price FROM prices AS OF TIMESTAMP ? WHERE symbol = ?", (moment_at(1), "s7"), [(20,)]),
+        ("SELECT price FROM prices AS OF TIMESTAMP ? WHERE symbol = ?", (moment_at(2), "s0"), [(30,)]),
+        ("SELECT price FROM prices AS OF TIMESTAMP ? WHERE symbol = ?", (moment_at(3), "s0"), []),
         (
             "SELECT price, ? FROM prices AS OF TIMESTAMP ? WHERE symbol = ? AND price < ?",
-            (5, moment(0), "s7", 15),
+            (5, moment_at(0), "s7", 15),
             [(10, 5)],
         ),
-        ("SELECT price FROM prices AS OF TIMESTAMP $2 WHERE symbol = $1", ("s7", moment(1)), [(20,)]),
-        ("SELECT price FROM prices AT (TIMESTAMP => $1) WHERE symbol = 's7'", (moment(0),), [(10,)]),
+        ("SELECT price FROM prices AS OF TIMESTAMP $2 WHERE symbol = $1", ("s7", moment_at(1)), [(20,)]),
+        ("SELECT price FROM prices AT (TIMESTAMP => $1) WHERE symbol = 's7'", (moment_at(0),), [(10,)]),
         ("SELECT count(*) FROM tariffs AS OF TIMESTAMP ?", (dt.datetime(1970, 1, 5),), [(1,)]),  # noqa: DTZ001 - a column without a zone
     ],
 )
@@ -263,7 +263,7 @@ def test_an_epoch_shows_what_held_then_as_far_as_it_was_known(service: QueryServ
         session = Session(
             read_point=ReadPoint(as_of={GROUP: AsOfEpoch(Epoch(epoch + 1))})
         )  # the first one opens the writer
-        sql = f"SELECT price FROM prices AS OF TIMESTAMP '{moment(hours)}' WHERE symbol = 's7'"
+        sql = f"SELECT price FROM prices AS OF TIMESTAMP '{moment_at(hours)}' WHERE symbol = 's7'"
         found.append(ask(service, sql, session=session))
     assert found == [[(10,)], [(30,)], [(20,)], [(30,)]]
 

@@ -36,7 +36,7 @@ _IGNORES = (
 
 
 @contextmanager
-def started(*command: str) -> Iterator[subprocess.Popen[str]]:
+def start(*command: str) -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, text=True) as process:
         try:
             yield process
@@ -51,7 +51,7 @@ def said(process: subprocess.Popen[str]) -> str:
 
 @pytest.mark.parametrize("child", [_WAITS, _IGNORES], ids=["in order", "at once"])
 def test_a_watched_process_ends_with_a_parent_that_is_killed(child: str) -> None:
-    with started("-c", _PARENT.format(child)) as parent:
+    with start("-c", _PARENT.format(child)) as parent:
         watched = int(said(parent))
         assert runs(watched)
         parent.send_signal(signal.SIGKILL)
@@ -59,7 +59,7 @@ def test_a_watched_process_ends_with_a_parent_that_is_killed(child: str) -> None
 
 
 def test_what_is_let_go_of_runs_on() -> None:
-    with started("-c", _WAITS) as process:
+    with start("-c", _WAITS) as process:
         assert said(process) == "ready\n"
         watcher = Watcher(process.pid)
         watcher.stop()
@@ -70,7 +70,7 @@ def test_a_kafka_broker_ends_with_a_parent_that_is_killed(tmp_path: Path) -> Non
     if jars_directory() is None:
         pytest.skip("the jars of Kafka are not on this machine: make kafka, which needs Maven")
     port = free_port()
-    with started("-m", "spark_pipeline.kafka_broker", "--port", str(port), "--data", str(tmp_path)) as parent:
+    with start("-m", "spark_pipeline.kafka_broker", "--port", str(port), "--data", str(tmp_path)) as parent:
         assert said(parent) == f"Kafka serves 127.0.0.1:{port}\n"
         parent.send_signal(signal.SIGKILL)
         wait_until(lambda: not answers(f"127.0.0.1:{port}", 1.0), pause_seconds=0.1)

@@ -19,7 +19,7 @@ ROOMS = (
 _LOADED = "import sys, {}; print('\\n'.join(sys.modules))"
 
 
-def loaded(module: str) -> set[str]:
+def loaded_modules(module: str) -> set[str]:
     """What a fresh interpreter has loaded once it has a module."""
     done = subprocess.run(
         [sys.executable, "-c", _LOADED.format(module)], capture_output=True, text=True, check=True
@@ -31,7 +31,7 @@ def loaded(module: str) -> set[str]:
     "module", ["spark_pipeline.reader", "spark_pipeline.sink", "flight_server.client.connection"]
 )
 def test_the_spark_side_loads_nothing_of_a_host(module: str) -> None:
-    found = loaded(module)
+    found = loaded_modules(module)
     assert "flight_server.client.connection" in found
     assert found.isdisjoint({*FORBIDDEN, *ROOMS})
     rooms = {".".join(name.split(".")[:2]) for name in found if name.startswith("flight_server.")}

@@ -78,6 +78,17 @@ def test_partitions_are_opened_once() -> None:
     assert (begun.stage, begun.target, begun.main, begun.late) == (Stage.BUILDING, NEWEST, UNSURE, None)
 
 
+def test_what_was_made_of_another_history_is_begun_again() -> None:
+    for state in states():
+        if state.stage is Stage.WAITING:
+            with pytest.raises(TransitionError):
+                state.start_over(5.0)
+        else:
+            assert state.start_over(5.0) == CatchUpState(doubted_at=5.0)
+    caught_up = CatchUpState().begin(NEWEST).publish()
+    assert caught_up.start_over(5.0).has_caught_up
+
+
 def test_what_is_not_open_cannot_be_read() -> None:
     for state in states():
         if state.stage is Stage.WAITING:
@@ -134,7 +145,12 @@ def test_the_refusal_says_what_is_impossible() -> None:
 
 def test_the_drawing_has_all_transitions_and_no_others() -> None:
     drawn = set(ARROW.findall(PAGE.read_text()))
-    stages = {("WAITING", "BUILDING", "begin"), ("BUILDING", "READABLE", "publish")}
+    stages = {
+        ("WAITING", "BUILDING", "begin"),
+        ("BUILDING", "READABLE", "publish"),
+        ("BUILDING", "WAITING", "start_over"),
+        ("READABLE", "WAITING", "start_over"),
+    }
     names = {
         "read a snapshot": "read_snapshot",
         "abandon a snapshot": "abandon_snapshot",

@@ -28,13 +28,13 @@ DEFINITIONS = {
 }
 
 
-def bound(sql: str) -> BoundStatement:
+def bind_text(sql: str) -> BoundStatement:
     lifted = lift(sql, "duckdb")
     return bind(parse(lifted, "duckdb"), lifted.lists, DEFINITIONS)
 
 
-def touched(sql: str) -> list[tuple[str, tuple[str, ...]]]:
-    return [(reference.definition.name, reference.columns) for reference in bound(sql).references]
+def read_columns(sql: str) -> list[tuple[str, tuple[str, ...]]]:
+    return [(reference.definition.name, reference.columns) for reference in bind_text(sql).references]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def touched(sql: str) -> list[tuple[str, tuple[str, ...]]]:
     ],
 )
 def test_columns_that_can_be_touched(sql: str, columns: list[tuple[str, tuple[str, ...]]]) -> None:
-    assert sorted(touched(sql)) == sorted(columns)
+    assert sorted(read_columns(sql)) == sorted(columns)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_columns_that_can_be_touched(sql: str, columns: list[tuple[str, tuple[st
     ],
 )
 def test_names_mean_stores_or_common_table_expressions(sql: str, stores: list[str]) -> None:
-    assert [reference.definition.name for reference in bound(sql).references] == stores
+    assert [reference.definition.name for reference in bind_text(sql).references] == stores
 
 
 def test_a_name_that_fits_two_stores_must_be_exact() -> None:
@@ -124,14 +124,14 @@ def test_a_name_that_fits_two_stores_must_be_exact() -> None:
 )
 def test_what_is_no_store_is_refused(sql: str, kind: type[Exception]) -> None:
     with pytest.raises(kind):
-        bound(sql)
+        bind_text(sql)
 
 
 def test_scan_names_stand_nowhere_in_the_text() -> None:
-    found = bound("SELECT '\"__scan_0\"' FROM a")
+    found = bind_text("SELECT '\"__scan_0\"' FROM a")
     assert found.references[0].scan == "___scan_0"
 
 
 def test_a_parameter_before_an_empty_string_at_the_end() -> None:
     """sqlglot's tokenizer alone would look for the end of a string that begins at the parameter."""
-    assert touched("SELECT id FROM a WHERE x > $1 AND y <> ''") == [("a", ("id", "x", "y"))]
+    assert read_columns("SELECT id FROM a WHERE x > $1 AND y <> ''") == [("a", ("id", "x", "y"))]

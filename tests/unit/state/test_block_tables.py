@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, define_store
-from engine.state.cache import BlockPlace, BlockTable, CacheKey, ColumnCache
+from engine.state.cache import WHOLE, BlockPlace, BlockTable, CacheKey, ColumnCache
 from engine.state.partition import PartitionStore
-from engine.state.segment import cache_keys
+from engine.state.segment import LARGEST_JOINED_SHARE, Segment, cache_keys
 from engine.state.state_options import StateOptions
 from engine.state.state_view import StateView
 
@@ -70,9 +70,64 @@ def test_rows_are_right_however_columns_alternate_and_go(view: StateView, cache:
             # Every third key finds none of its block in the cache.
             if key % 3 == 0:
                 cache.drop(list(cache._entries))
+            # Every seventh one finds columns that are in the cache as a whole.
+            if key % 7 == 0:
+                _join(view, (0, 2) if key % 2 else (1,))
             row = TABLE.slice(key, 1).to_pylist()[0]
             assert _row(view, key, names) == [{name: row[column] for name, column in names.items()}]
     assert _row(view, ROWS, asked[0]) is None
+
+
+def _join(view: StateView, columns: Sequence[int]) -> None:
+    segment = view.versions[PartitionId(0)].segments[0].segment
+    for block in range(segment.blocks):
+        segment.columns(columns, block)
+    found = segment.whole_columns(columns)
+    assert found is not None
+    assert [array.to_pylist() for array in found] == [TABLE.column(place).to_pylist() for place in columns]
+
+
+def test_columns_are_joined_once_all_of_their_blocks_are_there(view: StateView, cache: ColumnCache) -> None:
+    segment = view.versions[PartitionId(0)].segments[0].segment
+    cache.drop(list(cache._entries))
+    for block in range(segment.blocks):
+        assert segment.whole_columns((1, 2)) is None
+        segment.columns((1, 2), block)
+    single = cache.nbytes
+    found = segment.whole_columns((1, 2))
+    assert found is not None
+    assert {key.block for key in cache._entries} == {WHOLE}
+    assert single // 2 < cache.nbytes <= single
+    # Whatever is asked for now is cut out of them, also by who has known the blocks before.
+    again = Segment(segment.id, segment.record, segment._context)
+    for block in range(segment.blocks):
+        start, stop = segment.block_span(block)
+        for each in (segment, again):
+            for arrays in (each.columns((1, 2), block), each.slices((1, 2), block, start, stop)):
+                assert [array.to_pylist() for array in arrays] == [
+                    array.slice(start, stop - start).to_pylist() for array in found
+                ]
+            assert each.batch(block).to_pylist() == TABLE.slice(start, stop - start).to_pylist()
+    assert {key.block for key in cache._entries} == {WHOLE}
+    cache.drop(list(cache._entries))
+    assert (cache.nbytes, +cache._blocks) == (0, {})
+    assert segment.whole_columns((1, 2)) is None
+    assert segment.columns((1, 2), 3)[0].to_pylist() == found[0].slice(48, 16).to_pylist()
+
+
+def test_columns_that_are_large_for_the_cache_stay_in_blocks(tmp_path: Path) -> None:
+    definition = define_store("things", TABLE.schema, ["id"], partitions=1)
+    cache = ColumnCache(ROWS * 8 * LARGEST_JOINED_SHARE - 1)
+    store = PartitionStore(definition, PartitionId(0), tmp_path, cache, StateOptions(block_rows=16))
+    try:
+        rows = TABLE.append_column(TOMBSTONE_COLUMN, pa.array(np.zeros(ROWS, np.bool_))).combine_chunks()
+        segment = store.apply(Epoch(1), rows.to_batches()[0]).segments[0].segment
+        for block in range(segment.blocks):
+            segment.columns((1,), block)
+        assert segment.whole_columns((1,)) is None
+        assert len([key for key in cache._entries if key.column == 1 or key.block != WHOLE]) >= segment.blocks
+    finally:
+        store.close()
 
 
 def test_a_table_is_made_once(view: StateView, cache: ColumnCache) -> None:
@@ -83,7 +138,7 @@ def test_a_table_is_made_once(view: StateView, cache: ColumnCache) -> None:
     assert (cache.nbytes, cache._tables) == (0, {})
 
 
-def _kept(cache: ColumnCache, *columns: int) -> BlockTable:
+def _keep(cache: ColumnCache, *columns: int) -> BlockTable:
     keys = [_key(column) for column in columns]
     for key in keys:
         cache.put(key, COLUMN)
@@ -97,7 +152,7 @@ def _kept(cache: ColumnCache, *columns: int) -> BlockTable:
 def test_a_table_goes_with_the_first_of_its_columns() -> None:
     cache = ColumnCache(ROOM_FOR_THREE)
     assert cache.find_table(PLACE) is None
-    table = _kept(cache, 0, 1)
+    table = _keep(cache, 0, 1)
     assert cache.find_table(PLACE) is table
     assert cache.nbytes == 2 * COLUMN.nbytes
     cache.put(_key(0, segment=2), COLUMN)
@@ -110,17 +165,17 @@ def test_a_table_goes_with_the_first_of_its_columns() -> None:
 
 def test_a_column_put_anew_or_dropped_takes_the_table_along() -> None:
     cache = ColumnCache(ROOM_FOR_THREE)
-    _kept(cache, 0, 1)
+    _keep(cache, 0, 1)
     cache.put(_key(1), COLUMN.slice(0))
     assert cache.find_table(PLACE) is None
-    _kept(cache, 0, 1)
+    _keep(cache, 0, 1)
     cache.drop([_key(0)])
     assert cache.find_table(PLACE) is None
 
 
 def test_columns_of_a_table_that_is_used_stay() -> None:
     cache = ColumnCache(ROOM_FOR_THREE)
-    table = _kept(cache, 0, 1)
+    table = _keep(cache, 0, 1)
     cache.put(_key(0, segment=2), COLUMN)
     assert cache.find_table(PLACE) is table
     cache.put(_key(1, segment=2), COLUMN)

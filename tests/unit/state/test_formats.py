@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
+import pyarrow as pa
+
+from engine.model.distinct_sketch import sketch_of
 from engine.model.schema import Epoch
-from engine.state.formats import Manifest, SegmentId
+from engine.state.formats import Manifest, SegmentId, SegmentRecord
 
 STORED = {
-    "format": 2,
+    "format": 3,
     "store": "debit",
     "partition": 3,
     "columns": {"account": "BIGINT"},
@@ -18,6 +22,7 @@ STORED = {
     "cutoff": None,
     "graves": [5],
     "generation": 1,
+    "digest": "0123456789abcdef0123456789abcdef",
 }
 
 
@@ -32,12 +37,36 @@ def test_a_manifest_is_stored_by_its_first_names() -> None:
         segments=(SegmentId(1), SegmentId(4)),
         tombstone_segments=(SegmentId(5),),
         generation=1,
+        digest="0123456789abcdef0123456789abcdef",
     )
     assert json.loads(manifest.to_bytes()) == STORED
 
 
 def test_a_manifest_of_the_first_format_has_no_tombstones() -> None:
-    first = {name: value for name, value in STORED.items() if name not in ("cutoff", "graves", "generation")}
+    first = {
+        name: value
+        for name, value in STORED.items()
+        if name not in ("cutoff", "graves", "generation", "digest")
+    }
     manifest = Manifest.from_bytes(json.dumps({**first, "format": 1}).encode())
     assert manifest.tombstone_segments == ()
     assert manifest.generation == 0
+    assert manifest.digest == ""
+
+
+def test_a_manifest_of_the_second_format_has_no_digest() -> None:
+    second = {name: value for name, value in STORED.items() if name != "digest"}
+    manifest = Manifest.from_bytes(json.dumps({**second, "format": 2}).encode())
+    assert manifest.digest == ""
+    assert manifest.generation == 1
+
+
+def test_a_segment_without_sketches_is_read() -> None:
+    fences = pa.array([1])
+    sketch = sketch_of(pa.array([1, 2, 3]))
+    record = SegmentRecord(3, 4, {0: 24}, fences, fences, {}, {0: sketch})
+    data = record.to_bytes()
+    assert SegmentRecord.from_bytes(data, {}).sketches[0].tolist() == sketch.tolist()
+    older = replace(record, sketches={}).to_bytes()
+    assert b"sketches" not in older
+    assert SegmentRecord.from_bytes(older, {}).sketches == {}

@@ -99,7 +99,7 @@ class Plays:
         self.store.close()
         self.store = self._open()
 
-    def stored(self, column: int, segment: SegmentId = FIRST) -> bool:
+    def is_stored(self, column: int, segment: SegmentId = FIRST) -> bool:
         return self.store.context.storage.get(block_key(segment, column, 0)) is not None
 
 
@@ -175,12 +175,12 @@ def test_a_rewrite_waits_for_nobody_and_takes_nothing_away(plays: Plays) -> None
     assert plays.is_in_shape()
     assert not plays.store.compact()
     assert plays.store.version.nbytes < size
-    assert plays.stored(column=2), "a view needs it"
+    assert plays.is_stored(column=2), "a view needs it"
     plays.cache.drop(list(plays.cache._entries))
     assert column(before, "note") == [f"n{number}" for number in range(ROWS)]
     del before
     plays.store.release()
-    assert not plays.stored(column=2)
+    assert not plays.is_stored(column=2)
     assert column(plays.view, "count") == [*range(0, ROWS * 10, 10)]
     assert {key.segment for key in plays.cache._entries} == {2}
 

@@ -47,7 +47,7 @@ def epoch_of(random: np.random.Generator, keys: int) -> pa.RecordBatch:
     )
 
 
-def merged(directory: Path) -> tuple[pa.Table, object]:
+def merge_upserts(directory: Path) -> tuple[pa.Table, object]:
     """What a merge makes of random upserts, and what the segment knows of its blocks."""
     random = seeded_generator(5)
     store = open_partition(STORE, directory)
@@ -69,9 +69,9 @@ def merged(directory: Path) -> tuple[pa.Table, object]:
 
 
 def test_gathered_columns_are_what_joined_ones_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    joined = merged(tmp_path / "joined")
+    joined = merge_upserts(tmp_path / "joined")
     monkeypatch.setattr(segment_merge, "LARGE_COLUMN_BYTES", 0)
-    assert merged(tmp_path / "gathered") == joined
+    assert merge_upserts(tmp_path / "gathered") == joined
     assert len(joined[0]) > 100 > SMALL.block_rows
 
 
@@ -96,13 +96,13 @@ def test_a_merge_of_large_values_takes_no_more_memory_for_more_of_them(
     peak = 0
     gathered = segment_merge._Gathering.rows
 
-    def watched(self: segment_merge._Gathering, wanted: np.ndarray) -> pa.Array:
+    def gather_and_watch(self: segment_merge._Gathering, wanted: np.ndarray) -> pa.Array:
         nonlocal peak
         found = gathered(self, wanted)
         peak = max(peak, pa.total_allocated_bytes())
         return found
 
-    monkeypatch.setattr(segment_merge._Gathering, "rows", watched)
+    monkeypatch.setattr(segment_merge._Gathering, "rows", gather_and_watch)
     store.compact_fully()
     (entry,) = store.version.segments
     assert entry.segment.rows == 4 * megabytes

@@ -68,12 +68,12 @@ def made(
     try:
         _apply(store, definition, rows)
         view = StateView(definition, Epoch(EPOCHS), 0, {PartitionId(0): store.version})
-        yield view, [rows[key] for key in sorted(rows, key=_in_bytes)]
+        yield view, [rows[key] for key in sorted(rows, key=_encode_key)]
     finally:
         store.close()
 
 
-def _in_bytes(key: tuple[object, ...]) -> tuple[object, ...]:
+def _encode_key(key: tuple[object, ...]) -> tuple[object, ...]:
     return tuple(value.encode() if isinstance(value, str) else value for value in key)
 
 

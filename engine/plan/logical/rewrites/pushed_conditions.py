@@ -22,7 +22,7 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
-from engine.plan.logical.column_types import names_of_outputs, tables_of_from
+from engine.plan.logical.column_types import tables_of_from
 from engine.plan.logical.constant_conditions import compared_column, move_condition
 from engine.plan.logical.plan import LogicalPlan
 from engine.plan.logical.rewrite import Draft, SelectRewrite
@@ -35,7 +35,7 @@ from engine.plan.logical.selects import (
     where_of,
     windows_of,
 )
-from engine.plan.logical.trees import column_named, tables_of, text, unwrap, used_arguments
+from engine.plan.logical.trees import column_named, output_names, tables_of, text, unwrap, used_arguments
 
 _SET_PARTS = frozenset({"this", "expression", "distinct", "order"})
 _BLOCKING_PARTS = frozenset({"limit", "offset", "qualify"})
@@ -52,7 +52,7 @@ def push_conditions(draft: Draft, select: exp.Select) -> None:
             for condition in list(conditions_on_table(select, place)):
                 column = compared_column(condition, types)
                 if column is not None and column_named(column).table == node.alias:
-                    output = names_of_outputs(query).index(column_named(column).name)
+                    output = output_names(query).index(column_named(column).name)
                     _push(draft, query, output, condition)
     _push_into_memberships(draft, select)
 
@@ -80,7 +80,7 @@ def _push_into_memberships(draft: Draft, select: exp.Select) -> None:
         for column, condition in compared:
             if (
                 column == text(member)
-                and draft.types.outputs(query).get(names_of_outputs(query)[0]) == types[column]
+                and draft.types.outputs(query).get(output_names(query)[0]) == types[column]
             ):
                 _push(draft, query, 0, condition)
 
@@ -101,9 +101,7 @@ def _push(draft: Draft, query: exp.Expr, output: int, condition: exp.Expr) -> No
     if isinstance(query, exp.Subquery) and used_arguments(query) == {"this"}:
         _push(draft, query.this, output, condition)
     elif isinstance(query, exp.SetOperation):
-        if used_arguments(query) <= _SET_PARTS and names_of_outputs(query)[output] in draft.types.outputs(
-            query
-        ):
+        if used_arguments(query) <= _SET_PARTS and output_names(query)[output] in draft.types.outputs(query):
             _push(draft, query.this, output, condition)
             _push(draft, query.args["expression"], output, condition)
     elif isinstance(query, exp.Select) and _picks_single_rows(query, output):

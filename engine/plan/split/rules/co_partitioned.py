@@ -12,8 +12,15 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
-from engine.plan.logical.resolve import output_names
-from engine.plan.logical.trees import column, drop_clauses, named_output, select_from, table, unique_name
+from engine.plan.logical.trees import (
+    column,
+    drop_clauses,
+    named_output,
+    output_names,
+    select_from,
+    table,
+    unique_name,
+)
 from engine.plan.split.placement import Spread
 from engine.plan.split.planner import Answer, AnswerRule, Planner
 from engine.plan.split.rules.top_k import LAST_CLAUSES, top_k

@@ -33,7 +33,7 @@ def settle_common_tables(planner: Planner) -> None:
         planner.prepare(query, ())
         placement = planner.placer.settle(query).placement
         if placement is not None and (
-            len(readers) == 1 or all(map(_is_repeatable, _queries_read(planner, query)))
+            len(readers) == 1 or all(map(is_repeatable, _queries_read(planner, query)))
         ):
             continue
         part = planner.materialise(query)
@@ -63,9 +63,12 @@ def _queries_read(planner: Planner, query: exp.Query) -> list[exp.Query]:
     return found
 
 
-def _is_repeatable(query: exp.Expr) -> bool:
+def is_repeatable(query: exp.Expr) -> bool:
     """Whether a query gives the same rows however often it is worked out: not so where ties, or the order of
     a sum, decide.
+
+    Args:
+        query: A resolved query; its ORDER BY, LIMIT and OFFSET are not looked at.
     """
     return not any(
         isinstance(node, exp.Window)

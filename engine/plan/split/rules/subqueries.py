@@ -12,13 +12,13 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from engine.plan.logical.resolve import output_names
 from engine.plan.logical.selects import where_of
 from engine.plan.logical.trees import (
     column,
     expressions_of,
     free_aliases,
     named_output,
+    output_names,
     own_queries,
     select_from,
     table,
@@ -54,17 +54,7 @@ def settle_subqueries(planner: Planner, select: exp.Select, frames: Sequence[Fra
 
 def _replace_subquery(planner: Planner, query: exp.Query) -> None:
     """Let an expression read the rows of its uncorrelated subquery, which are worked out once."""
-    holder = query.parent.parent if isinstance(query.parent, exp.Subquery) else query.parent
-    if (
-        isinstance(query, exp.Select)
-        and used_arguments(query) <= {"expressions", "from_", "joins", "where"}
-        and not makes_rows_of_many(query)
-    ):
-        if isinstance(holder, exp.In):
-            # Membership does not count.
-            query.set("distinct", exp.Distinct())
-        elif isinstance(holder, exp.Exists):
-            query.set("limit", exp.Limit(expression=exp.Literal.number(1)))
+    ask_for_less(query, holder_of(query))
     names = output_names(query)
     parent, key, index = query.parent, query.arg_key, query.index
     part = planner.materialise(query)
@@ -72,6 +62,31 @@ def _replace_subquery(planner: Planner, query: exp.Query) -> None:
     stand_in = select_from([named_output(column(alias, name), name) for name in names], table(part, alias))
     assert parent is not None and key is not None
     parent.set(key, stand_in, index)
+
+
+def holder_of(query: exp.Query) -> exp.Expr | None:
+    """The node that a query stands in, without brackets around the query."""
+    return query.parent.parent if isinstance(query.parent, exp.Subquery) else query.parent
+
+
+def ask_for_less(query: exp.Query, holder: exp.Expr | None) -> None:
+    """Leave out rows of an uncorrelated subquery that make no difference to what it stands in.
+
+    Args:
+        query: The subquery; changed in place.
+        holder: What it stands in.
+    """
+    if (
+        not isinstance(query, exp.Select)
+        or used_arguments(query) - {"expressions", "from_", "joins", "where"}
+        or makes_rows_of_many(query)
+    ):
+        return
+    if isinstance(holder, exp.In):
+        # Membership does not count.
+        query.set("distinct", exp.Distinct())
+    elif isinstance(holder, exp.Exists):
+        query.set("limit", exp.Limit(expression=exp.Literal.number(1)))
 
 
 SUBQUERIES = SelectRule("subqueries", settle_subqueries)

@@ -41,10 +41,13 @@ def two_phase(select: exp.Select, part: str) -> SelectSplit | None:
       (NULL with NULL, NaN with NaN, -0.0 with 0.0). A group is there if a host has a row of it. Without GROUP
       BY, or with an empty grouping set, there is one group even over no rows; the merge has the same clause
       and so the same group, and its aggregates are those of no values.
-    - Hosts without rows send nothing where rows are grouped. Without grouping expressions every host sends
+    - Hosts without rows send nothing where rows are grouped. Without anything to group by every host sends
       one row, whose counts are 0 and whose values are NULL; merges pass over these.
     - Duplicates. Every row is on one host and in one partial row of it, so nothing is counted twice.
-      Aggregates of different values get the values themselves.
+      Aggregates of different values get the values themselves: as one more key of partial rows, where they
+      pass over NULL. Groups are finer then, and merges put together the partial values of finer groups as
+      they do those of hosts. With several such keys, each with a grouping set of its own, only rows of the
+      first set have other partial values.
     - Grouping sets. Partial rows are grouped by the finest set, the union of all; each set of the merge puts
       together the partial rows that agree in the set's columns. `grouping()` is about the merge's sets. The
       NULL that stands for a column which is not in a set is made by the merge, so it is never taken for a
@@ -100,8 +103,7 @@ class _TwoPhase:
                 [self._rewrite(each) for each in value] if isinstance(value, list) else self._rewrite(value)
             )
         partial = exp.Select(expressions=self._parts.outputs(), **source_of(self._select))
-        if self._parts.keys:
-            partial.set("group", exp.Group(expressions=[key.copy() for key in self._parts.keys]))
+        partial.set("group", self._parts.group)
         merge = exp.Select(from_=exp.From(this=self._parts.source()), **clauses)
         return SelectSplit(partial, merge, RULE)
 

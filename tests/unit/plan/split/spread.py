@@ -81,7 +81,7 @@ class Spread:
     def _run(self, partial: str, merge: str) -> tuple[list[str], list[tuple[Any, ...]]]:
         sent: list[pa.Table] = []
         kinds: list[str] = []
-        received = _received(partial)
+        received = _normalize(partial)
         for host in self._hosts:
             relation = host.sql(received)
             kinds = [str(kind) for kind in relation.types]
@@ -148,7 +148,7 @@ def _database(columns: dict[str, str], rows: Sequence[Sequence[str]]) -> duckdb.
     return connection
 
 
-def _received(sql: str) -> str:
+def _normalize(sql: str) -> str:
     """What a host makes of a fragment's text, which it parses and checks as any statement."""
     tree = parse(lift(sql, "duckdb"), "duckdb").tree
     assert tree is not None

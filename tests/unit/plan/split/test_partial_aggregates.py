@@ -83,7 +83,7 @@ def test_every_aggregate_of_the_engine_is_known() -> None:
             "SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_type = 'aggregate'"
         ).fetchall()
     for (name,) in found:
-        node = _parsed(name)
+        node = _parse_call(name)
         call = call_of(node)
         assert call is not None, name
         for argument in node.find_all(exp.Column):
@@ -95,7 +95,7 @@ def test_every_aggregate_of_the_engine_is_known() -> None:
             assert name in NO_ENTRY, name
 
 
-def _parsed(name: str) -> exp.Expr:
+def _parse_call(name: str) -> exp.Expr:
     """A call of an aggregate with the arguments that it needs."""
     pair = name.startswith(("arg", "max_by", "min_by", "corr", "covar", "regr"))
     tree = sqlglot.parse_one(f"SELECT {name}({'x, y' if pair else 'x'}) FROM t", dialect="duckdb")
@@ -191,8 +191,37 @@ def test_equal_partial_values_are_sent_once() -> None:
         ),
     )
     assert [output.alias for output in split.partial.expressions] == [
+        "__distinct_0",
         "__value_0",
         "__value_1",
         "__row_0",
-        "__row_1",
     ]
+
+
+def test_several_aggregates_of_different_values(spreads: list[Spread]) -> None:
+    """Beside each other, beside others, of grouping expressions, and of what FILTER leaves."""
+    calls = (
+        "count(DISTINCT v), sum(DISTINCT i) FILTER (WHERE p), count(DISTINCT g), avg(DISTINCT s), count(*), "
+        "sum(b), avg(d), median(y), count(DISTINCT v) FILTER (WHERE i > 0), any_value(1)"
+    )
+    for spread in spreads:
+        spread.check(f"SELECT {calls} FROM t", two_phase)
+        spread.check(f"SELECT g, {calls} FROM t GROUP BY g", two_phase)
+        spread.check(
+            f"SELECT g, h, {calls} FROM t GROUP BY CUBE (g, h) HAVING count(DISTINCT v) > 1", two_phase
+        )
+
+
+def test_different_values_are_no_lists() -> None:
+    """One cell cannot be sent in pieces, and neither can it be left on disk."""
+    spread = Spread(COLUMNS, [], 1, 0)
+    calls = [
+        call
+        for call in CALLS
+        if call.startswith(("count(DISTINCT", "sum(DISTINCT", "avg(DISTINCT", "approx_c"))
+    ]
+    assert len(calls) > 5
+    for call in calls:
+        split = _split(spread, f"SELECT {call} FROM t")
+        assert split.partial.find(exp.ArrayAgg, exp.List) is None
+        assert [output.alias for output in split.partial.expressions] == ["__distinct_0"]

@@ -92,7 +92,17 @@ UNCERTAIN = [
 @pytest.mark.parametrize("sql", UNCERTAIN)
 def test_what_is_uncertain_is_gathered(runner: SplitRunner, sql: str) -> None:
     assert resolve(runner.bind(sql)) is None
-    assert set(check(runner, sql)) <= {"gather"}
+    assert set(check(runner, sql)) <= {"gather", "co-partitioned", "two-phase", "subtrees merge"}
+
+
+def test_a_query_that_may_read_a_row_beside_it_is_not_split_on_its_own(runner: SplitRunner) -> None:
+    """`label.year` is a field of the song's label, or a column of the table that is named so around it."""
+    inner = "(SELECT count(*) FROM songs AS s WHERE label.year = 2)"
+    assert set(check(runner, f"SELECT unnest([1, 2]) AS n, {inner} AS m FROM plays AS label")) == {"gather"}
+    assert "two-phase" in check(runner, f"SELECT unnest([1, 2]) AS n, {inner} AS m FROM plays AS p")
+    alias = "(SELECT count(*) FROM (SELECT seconds + 1 AS times FROM songs WHERE times > 3))"
+    assert set(check(runner, f"SELECT unnest([1]) AS n, {alias} AS m FROM plays")) == {"gather"}
+    assert "two-phase" in check(runner, f"SELECT unnest([1]) AS n, {alias} AS m FROM charts")
 
 
 def test_a_statement_is_not_changed(runner: SplitRunner) -> None:

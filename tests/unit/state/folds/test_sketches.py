@@ -36,7 +36,7 @@ def one_group(count: int) -> Grouping:
     return Grouping(np.zeros(count, np.intp), 1)
 
 
-def in_steps(sketches: list[bytes], cuts: list[int], *, distinct: bool) -> bytes:
+def merge_in_steps(sketches: list[bytes], cuts: list[int], *, distinct: bool) -> bytes:
     """One sketch of all, made a few at a time."""
     merge = merged_distinct if distinct else merged_quantiles
     held: list[bytes] = []
@@ -57,7 +57,9 @@ def test_steps_do_not_matter(seed: int) -> None:
     ordered = [quantile_sketch(np.array(values, np.float64)) for values in ranges]
     cuts = sorted(numbers.sample(range(1, 6), numbers.randint(1, 5)))
     for sketches, distinct in ((counted, True), (ordered, False)):
-        assert in_steps(sketches, cuts, distinct=distinct) == in_steps(sketches, [], distinct=distinct)
+        assert merge_in_steps(sketches, cuts, distinct=distinct) == merge_in_steps(
+            sketches, [], distinct=distinct
+        )
 
 
 def test_distinct_counts_are_close() -> None:

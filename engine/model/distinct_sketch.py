@@ -1,0 +1,150 @@
+"""How many values of a column differ: the smallest of their hashes, which can be put together.
+
+Of hashes that are spread evenly, the k-th smallest tells how many there are (Bar-Yossef and others, "Counting
+distinct elements in a data stream", 2002). Two sketches together are the smallest hashes of both, so that
+segments, partitions and hosts add up to one column without counting a value twice. With 64 hashes an estimate
+is off by about an eighth; up to 63 values it is exact.
+
+Of long strings only some bytes are hashed: the estimate may be too low, and nothing but a plan depends on it.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Sketch = npt.NDArray[np.uint32]
+"""Hashes, ascending, each once; as many as `SKETCH_HASHES` stand for more."""
+SKETCH_HASHES = 64
+_Words = npt.NDArray[np.uint64]
+_HASHES = 1 << 32
+_FIRST_FACTOR, _SECOND_FACTOR = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_WORD = 8
+_TAKEN = 8
+"""How many times as many hashes are looked at as are wanted, and as had too few that differ."""
+
+
+def has_sketch(arrow_type: pa.DataType) -> bool:
+    """Whether columns of a type can have a sketch."""
+    return _is_text(arrow_type) or _fixed_type(arrow_type) is not None
+
+
+def sketch_of(column: pa.Array) -> Sketch:
+    """The sketch of some values.
+
+    Args:
+        column: Of a type that has sketches; NULLs are left out.
+    """
+    values = column.drop_null() if column.null_count else column
+    if not len(values):
+        return np.empty(0, np.uint32)
+    hashes = (_text_words(values) if _is_text(values.type) else _fixed_words(values)) >> np.uint64(32)
+    return _smallest(hashes.astype(np.uint32))
+
+
+def unite_sketches(sketches: Sequence[Sketch]) -> Sketch:
+    """The sketch of all values that some sketches stand for."""
+    return _smallest(np.concatenate(sketches)) if sketches else np.empty(0, np.uint32)
+
+
+def sketch_text(sketch: Sketch) -> str:
+    """A sketch as text, at most 344 characters."""
+    return b64encode(sketch.astype("<u4").tobytes()).decode()
+
+
+def sketch_of_text(text: str) -> Sketch:
+    """A sketch from its text.
+
+    Raises:
+        ValueError: It is none.
+    """
+    found = np.frombuffer(b64decode(text, validate=True), "<u4").astype(np.uint32)
+    if len(found) > SKETCH_HASHES or not (found[:-1] < found[1:]).all():
+        raise ValueError("No sketch.")
+    return found
+
+
+def distinct_values(sketch: Sketch) -> int:
+    """About how many values a sketch stands for."""
+    if len(sketch) < SKETCH_HASHES:
+        return len(sketch)
+    return round((SKETCH_HASHES - 1) * _HASHES / (int(sketch[-1]) + 1))
+
+
+def _smallest(hashes: Sketch) -> Sketch:
+    # To sort all of many takes most of the time. Values that come again have equal hashes.
+    limit = _HASHES // max(len(hashes), 1) * _TAKEN * SKETCH_HASHES
+    while limit < _HASHES // _TAKEN:
+        few = _distinct(hashes[hashes < limit])
+        if len(few) >= SKETCH_HASHES:
+            return few[:SKETCH_HASHES]
+        limit *= _TAKEN
+    return _distinct(hashes)[:SKETCH_HASHES]
+
+
+def _distinct(hashes: Sketch) -> Sketch:
+    """As `numpy.unique`, in a third of its time."""
+    ordered = np.sort(hashes)
+    is_first = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+    return ordered[is_first]
+
+
+def _mix(words: _Words) -> _Words:
+    """Words spread evenly (Steele and others, "Fast splittable pseudorandom number generators", 2014)."""
+    words = (words ^ (words >> np.uint64(30))) * _FIRST_FACTOR
+    words = (words ^ (words >> np.uint64(27))) * _SECOND_FACTOR
+    return words ^ (words >> np.uint64(31))
+
+
+def _is_text(arrow_type: pa.DataType) -> bool:
+    return bool(pa.types.is_string(arrow_type) or pa.types.is_binary(arrow_type))
+
+
+def _fixed_type(arrow_type: pa.DataType) -> np.dtype[Any] | None:
+    """How the values of a type lie in memory; None for types without a sketch."""
+    if pa.types.is_floating(arrow_type):
+        return np.dtype(f"f{arrow_type.bit_width // 8}")
+    if pa.types.is_decimal128(arrow_type):
+        return np.dtype((np.uint64, 2))
+    if pa.types.is_primitive(arrow_type) and arrow_type.bit_width in {8, 16, 32, 64}:
+        return np.dtype(
+            f"{'u' if pa.types.is_unsigned_integer(arrow_type) else 'i'}{arrow_type.bit_width // 8}"
+        )
+    return None
+
+
+def _fixed_words(column: pa.Array) -> _Words:
+    """A hash of each number: equal numbers of two widths have the same, as columns grow wider."""
+    dtype = _fixed_type(column.type)
+    assert dtype is not None
+    values = np.frombuffer(column.buffers()[1], dtype)[column.offset : column.offset + len(column)]
+    if values.ndim > 1:
+        return _mix(_mix(values[:, 0]) ^ values[:, 1])
+    if values.dtype.kind == "f":
+        return _mix((values.astype(np.float64) + 0.0).view(np.uint64))
+    return _mix(values.astype(np.uint64 if values.dtype.kind == "u" else np.int64).view(np.uint64))
+
+
+def _text_words(column: pa.Array) -> _Words:
+    """A hash of each string: of its length, and of its first, its last and its middle bytes."""
+    _, ends, data = column.buffers()
+    offsets = np.frombuffer(ends, np.int32)[column.offset : column.offset + len(column) + 1].astype(np.int64)
+    padded = np.zeros(offsets[-1] - offsets[0] + _WORD, np.uint8)
+    if data is not None:
+        padded[:-_WORD] = np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]]
+    words: _Words = np.ndarray(len(padded) - _WORD + 1, "<u8", padded, strides=(1,))
+    starts, lengths = offsets[:-1] - offsets[0], np.diff(offsets)
+    rest = np.maximum(lengths - _WORD, 0)
+    beyond = (np.maximum(_WORD - lengths, 0) * _WORD).astype(np.uint64)
+    mixed = (words[starts] << beyond) * _FIRST_FACTOR + lengths.astype(np.uint64)
+    if rest.any():
+        mixed ^= _mix(words[starts + rest] << beyond)
+    if (rest > _WORD).any():
+        mixed += np.where(rest > _WORD, words[starts + (rest >> 1)], np.uint64(0)) * _SECOND_FACTOR
+    return _mix(mixed)

@@ -1,0 +1,116 @@
+"""Whether what a host has applied are the commits of the changelog: one that was restored from an older copy
+has other commits under the same numbers.
+
+Each commit names the one before it by its digest (`engine.changelog.commit`), and each partition notes the
+digest of the commit that it has reached. A digest that is not known, as an older version wrote it, is not
+compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from engine.changelog import Changelog, Commit
+from engine.changelog.codec import describe
+from engine.errors import Corrupt, Unavailable
+from engine.model.schema import Epoch, GroupName
+from engine.state.partition import PartitionStore
+
+
+class DivergedError(Unavailable):
+    """What is here was made of other commits than the changelog has."""
+
+
+def check_follows(changelog: Changelog, commit: Commit, digest: str) -> None:
+    """See that a commit was committed behind what is here.
+
+    Args:
+        changelog: The changelog.
+        commit: A commit of it.
+        digest: That of the commit before it, as far as this host knows.
+
+    Raises:
+        DivergedError: It was committed behind another one.
+        Corrupt: Likewise, and the changelog has not got that one either.
+        LivestateError: The commit before it cannot be read.
+    """
+    if not digest or commit.before in (None, digest):
+        return
+    epoch = Epoch(commit.epoch - 1)
+    before = changelog.read_commit(commit.group, epoch)
+    if before is not None and before.digest == digest:
+        raise Corrupt(
+            f"The changelog contradicts itself: {describe(commit.group, commit.epoch)} was committed behind "
+            f"another epoch {epoch} than it has. Restore it from a backup."
+        )
+    raise diverged_error(commit.group, epoch)
+
+
+def check_same(commit: Commit, digest: str) -> None:
+    """See that a commit is the one that was applied here.
+
+    Args:
+        commit: A commit of the changelog.
+        digest: That of the commit of the same epoch that was applied here.
+
+    Raises:
+        DivergedError: It is another one.
+    """
+    if digest and commit.digest != digest:
+        raise diverged_error(commit.group, commit.epoch)
+
+
+def diverged_error(group: GroupName, epoch: Epoch) -> DivergedError:
+    """Why partitions do not go on from an epoch: it is another in the changelog, or is not there."""
+    return DivergedError(
+        f"Epoch {epoch} of store group {group} is not the one that was applied on this host: the changelog "
+        "has lost its end, or was restored from an older copy. What differs is put aside and built again."
+    )
+
+
+def needs_check(partitions: Collection[PartitionStore], newest: Epoch) -> bool:
+    """Whether partitions, as they were opened, cannot all be of the changelog; what else there is to see is
+    seen when the commits are read.
+
+    Args:
+        partitions: Partition stores of a group.
+        newest: The newest epoch in the changelog.
+    """
+    digests: dict[Epoch, str] = {}
+    return any(
+        store.applied > newest
+        or (store.digest and digests.setdefault(store.applied, store.digest) != store.digest)
+        for store in partitions
+    )
+
+
+def diverged_partitions(
+    changelog: Changelog, group: GroupName, partitions: Collection[PartitionStore]
+) -> list[PartitionStore]:
+    """The partitions that have applied other commits than the changelog has.
+
+    Those whose epochs have given way to a snapshot are none of them: they are built again from that anyway.
+
+    Args:
+        changelog: The changelog.
+        group: The group.
+        partitions: Partition stores of it.
+
+    Raises:
+        LivestateError: The changelog cannot be read.
+    """
+    digests: dict[Epoch, str | None] = {}
+    newest_snapshot = max(changelog.snapshots(group).epochs(), default=Epoch(0))
+    found = []
+    for store in partitions:
+        if not store.applied:
+            continue
+        if store.applied not in digests:
+            commit = changelog.read_commit(group, store.applied)
+            digests[store.applied] = None if commit is None else commit.digest
+        digest = digests[store.applied]
+        if digest is None and store.applied < newest_snapshot:
+            continue
+        if digest != store.digest:
+            found.append(store)
+    return found

@@ -1,0 +1,214 @@
+"""A changelog that was restored from an older copy, or has lost its end: hosts answer nothing from epochs
+that it does not have, and come to have what it has by themselves.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pytest
+
+from engine.changelog import Changelog, open_appender
+from engine.changelog.commit import BEFORE_FIRST
+from engine.changelog.layout import FORMAT_PATH, commit_path
+from engine.errors import LivestateError
+from engine.model.schema import Epoch
+from engine.replica import catch_up
+from engine.replica.follower import Follower
+from engine.replica.group_setup import ASIDE
+from tests.support.following import GROUP, OPTIONS, contents, define, run_follower
+from tests.support.seeds import seeded_random
+from tests.support.waiting import wait_until
+
+ACCOUNTS = define("accounts")
+WAIT_SECONDS = 60.0
+Amounts = Mapping[int, int]
+
+
+@pytest.fixture(autouse=True)
+def _look_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group without news looks at once whether its epoch is the changelog's still."""
+    monkeypatch.setattr(catch_up, "SECONDS_BETWEEN_DOUBTS", 0.05)
+
+
+def rows(amounts: Amounts) -> pa.Table:
+    return pa.table(
+        {"account": pa.array(amounts, pa.int64()), "amount": pa.array(amounts.values(), pa.int64())}
+    )
+
+
+@dataclass
+class World:
+    """A changelog with a writer, copies of it, and a host.
+
+    Attributes:
+        root: Where everything is.
+        amounts: What the changelog says.
+        copies: What each copy says.
+    """
+
+    root: Path
+    amounts: dict[int, int] = field(default_factory=dict)
+    copies: list[dict[int, int]] = field(default_factory=list)
+    newest: Epoch = BEFORE_FIRST
+    _resources: ExitStack = field(default_factory=ExitStack)
+    _follower: Follower | None = None
+
+    @property
+    def changelog(self) -> Changelog:
+        return Changelog.open(str(self.root / "changelog"))
+
+    @property
+    def follower(self) -> Follower:
+        assert self._follower is not None
+        return self._follower
+
+    def append(self, amounts: Amounts) -> None:
+        """One epoch, by a job that has just been started again."""
+        appender = open_appender(self.changelog, [ACCOUNTS])
+        self.newest = appender.append({"accounts": rows(amounts)}).epoch
+        self.amounts.update(amounts)
+
+    def copy(self) -> None:
+        shutil.copytree(self.root / "changelog", self.root / f"copy {len(self.copies)}")
+        self.copies.append(dict(self.amounts))
+
+    def restore(self, number: int) -> None:
+        """Put a copy in the place of the changelog."""
+        shutil.rmtree(self.root / "changelog")
+        shutil.copytree(self.root / f"copy {number}", self.root / "changelog")
+        self.amounts = dict(self.copies[number])
+        self.newest = self.changelog.newest_epoch(GROUP)
+
+    def start(self) -> None:
+        self._follower = self._resources.enter_context(
+            run_follower(self.changelog, self.root / "data", OPTIONS)
+        )
+
+    def stop(self) -> None:
+        self._follower = None
+        self._resources.close()
+
+    def wait(self) -> None:
+        """Until the host has what the changelog has."""
+        wait_until(lambda: read(self.follower) == (self.newest, self.amounts), WAIT_SECONDS)
+
+
+def read(follower: Follower) -> tuple[Epoch, Amounts] | None:
+    """What a host answers; None where it does not."""
+    try:
+        with follower.snapshot([ACCOUNTS.name]) as views:
+            view = views[ACCOUNTS.name]
+            return view.epoch, contents(view)
+    except LivestateError:
+        return None
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    made.append(dict.fromkeys(range(40), 0))
+    made.start()
+    yield made
+    made.stop()
+
+
+@pytest.mark.parametrize("is_running", [True, False], ids=["running", "started again"])
+@pytest.mark.parametrize("epochs", [0, 1, 3, 8], ids="{} epochs after it".format)
+def test_a_host_comes_to_what_a_restored_changelog_has(world: World, is_running: bool, epochs: int) -> None:
+    world.copy()
+    for number in range(3):
+        world.append({number: 7, 100 + number: 7})
+    world.wait()
+    if not is_running:
+        world.stop()
+    world.restore(0)
+    for number in range(epochs):
+        world.append({number + 1: 9, 200 + number: 9})
+    if not is_running:
+        world.start()
+    world.wait()
+    assert any((world.root / "data" / ASIDE).rglob("CURRENT"))
+    assert (world.root / "data" / ASIDE).exists()
+    wait_until(lambda: not world.follower.report()[0][GROUP].problem)
+
+
+def test_partitions_that_are_the_same_in_both_are_kept(world: World) -> None:
+    world.wait()
+    world.copy()
+    world.append({1: 7})
+    world.wait()
+    world.restore(0)
+    world.append({1: 8})
+    world.wait()
+    put_aside = {path.parent.name for path in (world.root / "data" / ASIDE).rglob("CURRENT")}
+    assert len(put_aside) == 1
+
+
+def test_a_host_without_its_changelog_answers_what_it_has(world: World) -> None:
+    world.wait()
+    before = read(world.follower)
+    (world.root / "changelog").rename(world.root / "elsewhere")
+    wait_until(lambda: "changelog is gone" in world.follower.report()[0][GROUP].problem)
+    assert read(world.follower) == before
+    (world.root / "elsewhere").rename(world.root / "changelog")
+    world.append({1: 1})
+    world.wait()
+    assert not (world.root / "data" / ASIDE).exists()
+
+
+def test_a_host_does_not_answer_from_a_changelog_in_the_place_of_another(world: World) -> None:
+    world.wait()
+    shutil.rmtree(world.root / "changelog")
+    world.append({1: 1})
+    assert (world.root / "changelog" / FORMAT_PATH).exists()
+    wait_until(lambda: "Another changelog" in world.follower.report()[0][GROUP].problem)
+    assert read(world.follower) is None
+    assert not (world.root / "data" / ASIDE).exists()
+
+
+def test_a_changelog_that_contradicts_itself_is_named(world: World) -> None:
+    world.copy()
+    world.append({1: 1})
+    world.wait()
+    world.restore(0)
+    world.append({1: 2})
+    world.append({1: 3})
+    world.wait()
+    stale = Changelog.open(str(world.root / "copy 0"))
+    appender = open_appender(stale, [ACCOUNTS])
+    epoch = world.newest
+    while epoch <= world.newest:
+        epoch = appender.append({"accounts": rows({2: 2})}).epoch
+    path = commit_path(GROUP, epoch)
+    shutil.copy(world.root / "copy 0" / path, world.root / "changelog" / path)
+    before = read(world.follower)
+    wait_until(lambda: "contradicts itself" in world.follower.report()[0][GROUP].problem)
+    assert read(world.follower) == before
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_is_restored_a_host_has_what_the_changelog_has(world: World, seed: int) -> None:
+    random: Random = seeded_random(f"restored changelogs {seed}")
+    for _ in range(25):
+        step = random.choice(["append"] * 5 + ["copy", "restore", "restart", "wait", "compact"])
+        if step == "append":
+            world.append({random.randrange(60): random.randrange(100) for _ in range(random.randint(0, 3))})
+        elif step == "copy":
+            world.copy()
+        elif step == "restore" and world.copies:
+            world.restore(random.randrange(len(world.copies)))
+        elif step == "restart":
+            world.stop()
+            world.start()
+        elif step == "wait":
+            world.wait()
+        elif step == "compact":
+            world.follower.wait_until_compact(WAIT_SECONDS)
+    world.wait()

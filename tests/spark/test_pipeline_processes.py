@@ -1,0 +1,97 @@
+"""The command that runs a ready-made pipeline, with all its processes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from spark_pipeline.pipelines.catalogue import PIPELINES
+from tests.spark.recomputed import check_answers
+from tests.support.decoys import decoy_modules
+from tests.support.process_family import ENDS, family, runs
+from tests.support.waiting import wait_until
+
+# As an installed script does, it does not look for modules where it runs.
+COMMAND = [sys.executable, "-P", "-m", "spark_pipeline.pipelines"]
+
+
+def test_one_command_makes_events_keeps_stores_and_asks(tmp_path: Path) -> None:
+    pipeline, uri, directory = (
+        PIPELINES["music_charts"],
+        (tmp_path / "changelog").as_uri(),
+        tmp_path / "events",
+    )
+    events = [
+        "--source",
+        "files",
+        "--directory",
+        str(directory),
+        "--feed",
+        "--format",
+        "json",
+        "--rate",
+        "2000",
+        "--duration",
+        "3",
+    ]
+    command = [*COMMAND, pipeline.name, *events, "--changelog", uri, "--serve"]
+    done = subprocess.run(
+        command,
+        cwd=decoy_modules(tmp_path / "decoys"),
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    shown = done.stdout.partition("At the end")[2]
+    for question in pipeline.questions:
+        assert question.words in shown
+    (topic,) = pipeline.topics
+    made = sum(file.read_text().count("\n") for file in directory.rglob("*.json"))
+    assert made >= 2000
+    # Whole and once: the last of them, too.
+    check_answers(pipeline, uri, {topic.name: topic.events(0, made)}, tmp_path / "hosts")
+
+
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [
+        ("group SIGTERM", "After"),
+        ("family SIGTERM", "After"),
+        ("family SIGINT", "After"),
+        ("family SIGTERM", "Ask it yourself"),
+    ],
+    ids=["group SIGTERM", "family SIGTERM", "family SIGINT", "family SIGTERM as it starts"],
+)
+def test_who_ends_all_processes_at_once_hears_no_complaints(tmp_path: Path, end: str, words: str) -> None:
+    give, number = ENDS[end]
+    command = [*COMMAND, "music_charts", "--serve"]
+    decoys, pipe = decoy_modules(tmp_path / "decoys"), subprocess.PIPE
+    with subprocess.Popen(
+        command, cwd=decoys, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    ) as job:
+        try:
+            assert job.stdout is not None
+            assert any(words in line for line in job.stdout)
+            wait_until(lambda: any(b"java" in command_of(member) for member in family(job.pid)))
+            members = family(job.pid)
+            give(job.pid, number)
+            _, failed = job.communicate(timeout=120)
+        finally:
+            job.kill()
+    assert job.returncode == 0, failed
+    assert not [
+        line for line in failed.splitlines() if "Traceback" in line or "Error" in line or "ERROR " in line
+    ], failed
+    wait_until(lambda: not any(runs(member) for member in members))
+
+
+def command_of(process: int) -> bytes:
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    return b""
