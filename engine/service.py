@@ -143,7 +143,11 @@ class QueryService:
         self._folder.close()
 
     def prepare(
-        self, sql: str, session: Session = DEFAULT_SESSION, expected_shapes: ExpectedShapes | None = None
+        self,
+        sql: str,
+        session: Session = DEFAULT_SESSION,
+        expected_shapes: ExpectedShapes | None = None,
+        given: Callable[[], pa.RecordBatch] | None = None,
     ) -> PreparedStatement:
         """Check a statement and tell its types.
 
@@ -151,6 +155,7 @@ class QueryService:
             sql: One read-only statement.
             session: The client's choices.
             expected_shapes: What its names meant when its types were told before; None where they were not.
+            given: Gives the values that it will run with; None where they are not known yet.
 
         Returns:
             The statement with the schemas of its result and parameters.
@@ -161,7 +166,9 @@ class QueryService:
             LivestateError: The statement is not valid, as its kind and message say.
         """
         deadline = Deadline(self._timeout(session))
-        return self._prepared.prepare(sql, session.dialect, session.read_point, deadline, expected_shapes)
+        return self._prepared.prepare(
+            sql, session.dialect, session.read_point, deadline, expected_shapes, given
+        )
 
     def execute(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -94,6 +95,7 @@ class PreparedStatements:
         read_point: ReadPoint,
         deadline: Deadline,
         expected_shapes: ExpectedShapes | None,
+        given: Callable[[], pa.RecordBatch] | None = None,
     ) -> PreparedStatement:
         """Check a statement and tell its types.
 
@@ -103,6 +105,8 @@ class PreparedStatements:
             read_point: Which epochs its session may read.
             deadline: When this must end.
             expected_shapes: What its names meant when its types were told before; None where they were not.
+            given: Gives the values that it will run with, whose types decide where no place suggests any;
+                None where they are not known yet.
 
         Returns:
             The statement with the schemas of its result and parameters.
@@ -113,13 +117,22 @@ class PreparedStatements:
             LivestateError: The statement is not valid, as its kind and message say.
         """
         known = self._find(sql, dialect, read_point)
-        if known is not None and expected_shapes in (None, known.shapes):
-            return known
+        if (
+            known is not None
+            and expected_shapes in (None, known.prepared.shapes)
+            and (given is None or not _takes_any_type(known.statement))
+        ):
+            return known.prepared
         ready, read_point = self._texts.ready_text(sql, dialect, read_point, deadline)
         deadline.check()
-        arguments = self._requests.arguments_without_values(ready, deadline)
+        values = given() if given is not None and _takes_any_type(ready.statement) else None
+        arguments = (
+            self._requests.arguments_without_values(ready, deadline)
+            if values is None
+            else self._requests.arguments_of(ready, values, deadline)
+        )
         newest = self.rebind_for_epochs(
-            Request(dialect, ready, arguments, deadline, time.perf_counter(), read_point)
+            Request(dialect, ready, arguments, deadline, time.perf_counter(), read_point, given=values)
         )
         request = newest
         if expected_shapes is not None:
@@ -135,16 +148,16 @@ class PreparedStatements:
             dialect,
             statement.bound.shapes if is_typed else None,
         )
-        if request is newest and _can_be_kept(request, sql):
+        if request is newest and values is None and _can_be_kept(request, sql):
             self._entries.put((sql, dialect), _Entry(statement, prepared))
         return prepared
 
-    def _find(self, sql: str, dialect: str, read_point: ReadPoint) -> PreparedStatement | None:
+    def _find(self, sql: str, dialect: str, read_point: ReadPoint) -> _Entry | None:
         """The prepared statement of a text, if that still means the same."""
         known = self._entries.get((sql, dialect))
         if known is None or not known.statement.is_current(self._source.tables()):
             return None
-        return None if self._may_be_migrated(known.statement, read_point) else known.prepared
+        return None if self._may_be_migrated(known.statement, read_point) else known
 
     def _may_be_migrated(self, statement: ReadyStatement, read_point: ReadPoint) -> bool:
         """Whether the stores of a statement may be something else at the epochs that it would read than at
@@ -194,6 +207,11 @@ class PreparedStatements:
             return outputs.schema
         with self._coordinator.answer(self._query_of(request)).result as result:
             return result.schema
+
+
+def _takes_any_type(statement: ReadyStatement) -> bool:
+    """Whether the columns of a statement may depend on the types of its values."""
+    return any(slot.type is None for slot in statement.bound.parameters)
 
 
 def _can_be_kept(request: Request, sql: str) -> bool:

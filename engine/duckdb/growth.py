@@ -23,8 +23,10 @@ grows some 600 times at the most.
 
 MAX_DOUBLINGS = 6
 """Parts of a text that the engine binds twice, each of which can stand in the one before it."""
+MAX_JOINS = 40
+"""Joins of a text that is bound in this process: the engine binds long chains of lateral ones for minutes."""
 MAX_NESTING = 16
-"""Brackets in each other of a text that is bound in this process. Statements that people write have six."""
+"""Brackets in each other of a text that is bound in this process."""
 
 MULTIPLYING_FUNCTIONS = frozenset(
     """
@@ -79,6 +81,7 @@ _DOUBLING = re.compile(r"\b(?:nullif|any|all|some|array)\s*\(|\bpivot\b")
 """What the engine binds twice or more often: NULLIF becomes a CASE, a comparison with all rows of a query
 several aggregates. (Lambdas, of which that is true as well, are among the others.)
 """
+_JOIN = re.compile(r"\b(?:join|lateral|unnest|json_each|json_tree)\b")
 _BRACKET = re.compile(r"[()\[\]{}]")
 _RECURSION = re.compile(r"\brecursive\b")
 
@@ -98,6 +101,8 @@ def _can_grow(sql: str) -> bool:
     text = sql.lower()
     calls = _CALL.findall(text)
     if not _IN_WORKER.isdisjoint(calls) or _MULTIPLYING.search(text):
+        return True
+    if len(_JOIN.findall(text)) > MAX_JOINS:
         return True
     if len(_DOUBLING.findall(text)) > MAX_DOUBLINGS or _nesting(text) > MAX_NESTING:
         return True

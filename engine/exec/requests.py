@@ -76,11 +76,10 @@ class Requests:
         ready, resolved = self._texts.ready_text(text, dialect, read_point, deadline)
         if perf_counter() - started > LONG_SECONDS:
             deadline.check()
-        values = parameter_values(ready.statement.bound.parameters, parameters)
         request = Request(
             dialect,
             ready,
-            self._arguments.make(ready.statement, values, ready.lists, deadline),
+            self.arguments_of(ready, parameters, deadline),
             deadline,
             started,
             resolved,
@@ -183,6 +182,22 @@ class Requests:
                 ready.statement, values, ready.lists, request.deadline, request.time
             )
         return replace(request, ready=ready, arguments=arguments)
+
+    def arguments_of(
+        self, ready: ReadyText, parameters: pa.RecordBatch | None, deadline: Deadline
+    ) -> Arguments:
+        """What a text is used with.
+
+        Args:
+            ready: The text.
+            parameters: One row with a column a parameter; None for no parameters.
+            deadline: When it must end.
+
+        Raises:
+            InvalidInput: The values are not those of its parameters.
+        """
+        values = parameter_values(ready.statement.bound.parameters, parameters)
+        return self._arguments.make(ready.statement, values, ready.lists, deadline)
 
     def arguments_without_values(
         self, ready: ReadyText, deadline: Deadline, time: pa.Scalar | None = None

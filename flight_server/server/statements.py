@@ -132,7 +132,10 @@ class Statements:
         return self._prepared_statement(statement).schema
 
     def _prepared_statement(self, statement: Statement) -> PreparedStatement:
-        return self._service.prepare(statement.sql, engine_session(statement), statement.expected_shapes)
+        given = None if statement.parameters is None else statement.parameters.batch
+        return self._service.prepare(
+            statement.sql, engine_session(statement), statement.expected_shapes, given
+        )
 
     def flight_info(self, handle: bytes, descriptor: flight.FlightDescriptor) -> flight.FlightInfo:
         """Plan a statement.

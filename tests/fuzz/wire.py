@@ -11,7 +11,7 @@ from random import Random
 import pyarrow as pa
 
 from flight_server.server.sessions import COOKIE, SessionOptions
-from flight_server.wire.fragment_messages import FORMAT, FRAGMENT_MARK, UPLOAD_SCHEMA
+from flight_server.wire.fragment_messages import FORMAT, FRAGMENT_MARK, UPLOAD_SCHEMA, piece_batch
 from flight_server.wire.messages import new, pack
 from flight_server.wire.tickets import STATEMENT_MARK, Statement
 from tests.fuzz.calls import Call, action, descriptor, field, flight_data, flight_stream, ticket
@@ -77,6 +77,12 @@ def _upload_schema() -> bytes:
     return bytes(UPLOAD_SCHEMA.serialize().to_pybytes())[8:]
 
 
+def _upload_of_rows(piece: bytes) -> tuple[bytes, ...]:
+    """A piece of an input as hosts send it."""
+    messages = (UPLOAD_SCHEMA.serialize(), piece_batch(pa.py_buffer(piece)).serialize())
+    return tuple(flight_stream([each.to_pybytes() for each in messages], _fragment(["one"])))
+
+
 def _option(**value: object) -> object:
     return new("SessionOptionValue", **value)
 
@@ -127,6 +133,7 @@ def _made_calls() -> Sequence[Recorded]:
             ),
         )
     ]
+    found.append(("DoExchange", _upload_of_rows(piece)))
     prepared = _prepared(Statement(SQL, timeout_seconds=1.0).to_bytes())
     for column in harmless_rows():
         row = write_message(column)
@@ -174,10 +181,8 @@ def _arrow_call(random: Random) -> tuple[str, Recorded]:
         found = ("GetFlightInfo", (descriptor(command),))
     elif entrance == 3:
         piece = struct.pack("<q", 0) + schema + b"".join(batches)
-        found = (
-            "DoExchange",
-            (flight_data(_upload_schema(), command=_fragment(["one"])), flight_data(metadata=piece)),
-        )
+        as_metadata = (flight_data(_upload_schema(), command=_fragment(["one"])), flight_data(metadata=piece))
+        found = ("DoExchange", as_metadata if random.random() < 0.5 else _upload_of_rows(piece))
     elif name in _READ_BY_FLIGHT:
         found = ("DoPut", (b"",))
     else:

@@ -73,6 +73,13 @@ def test_parameters_of_every_type(adbc: Connection, condition: str, value: Any) 
         assert cursor.fetchall() == [(1,)]
 
 
+def test_a_parameter_that_stands_alone_has_the_type_of_its_value(adbc: Connection) -> None:
+    for value in ([1, 2], ["x"], {"a": 1}, 7, 1.5, "x", True):
+        with adbc.cursor() as cursor:
+            cursor.execute("SELECT ? AS a, ? AS b", [value, "y"])
+            assert cursor.fetchall() == [(value, "y")]
+
+
 def test_a_null_parameter_equals_nothing(adbc: Connection) -> None:
     with adbc.cursor() as cursor:
         cursor.execute("SELECT id FROM typed WHERE name = ?", (None,))

@@ -21,6 +21,7 @@ from engine.duckdb.growth import (
     COPYING_FUNCTIONS,
     MAX_COPIES,
     MAX_DOUBLINGS,
+    MAX_JOINS,
     MAX_NESTING,
     MAX_TEXT,
     MULTIPLYING_FUNCTIONS,
@@ -193,6 +194,7 @@ def test_all_functions_that_make_much_of_little_are_known(plain: duckdb.DuckDBPy
         (f"SELECT {'NULLIF (' * (MAX_DOUBLINGS + 1)}", True),
         (f"SELECT {'a > ALL(SELECT ' * (MAX_DOUBLINGS + 1)}", True),
         (f"SELECT {'(' * MAX_NESTING}a{')' * MAX_NESTING}, (b), (c) FROM t", False),
+        (f"SELECT 1 FROM t {'JOIN json_tree(a) ON a ' * (MAX_JOINS + 1)}", True),
         (f"SELECT {'[(' * MAX_NESTING}a{')]' * MAX_NESTING} FROM t", True),
     ],
 )
