@@ -249,14 +249,14 @@ class Texts:
     def text(self, dialect: str) -> tuple[str, str]:
         """A text, and how it was made."""
         makers: Sequence[tuple[Callable[[str], tuple[str, str]], int]] = (
-            (self._nested, 40),
-            (self._repeated, 30),
+            (self._nested_text, 40),
+            (self._repeated_text, 30),
             (self._sentence, 20),
             (self._soup, 10),
         )
         (make,) = self._random.choices([each for each, _ in makers], [weight for _, weight in makers])
         text, about = make(dialect)
-        text, how = self._damaged(text)
+        text, how = self._damage(text)
         return text[: self._longest], about + how
 
     def _count(self, size: int) -> int:
@@ -316,7 +316,7 @@ class Texts:
                 after += self._leaf(hole) + piece
         return before, after, made.holes[chosen]
 
-    def _nested(self, dialect: str) -> tuple[str, str]:
+    def _nested_text(self, dialect: str) -> tuple[str, str]:
         begin = self._random.choice("eeeqqrrt")
         for _ in range(200):
             before, after, category = "", "", begin
@@ -333,7 +333,7 @@ class Texts:
         whole = self._random.choice(_WHOLE[begin]).replace("{}", text) if begin in _WHOLE else text
         return whole, f"{before[:60]!r} … {after[:60]!r} nested {count} times"
 
-    def _repeated(self, dialect: str) -> tuple[str, str]:
+    def _repeated_text(self, dialect: str) -> tuple[str, str]:
         before, element, between, after = self._random.choice(REPEATED)
         size = len(element) + len(between)
         count = self._count(size)
@@ -362,7 +362,7 @@ class Texts:
             f"{count} words",
         )
 
-    def _damaged(self, text: str) -> tuple[str, str]:
+    def _damage(self, text: str) -> tuple[str, str]:
         chance, place = self._random.random(), self._random.randrange(len(text) + 1)
         if chance < 0.1:
             return text[:place], ", cut"

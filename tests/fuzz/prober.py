@@ -67,16 +67,16 @@ class Lookups:
             seconds, self._seconds = sorted(self._seconds), []
             failures, self._failures = self._failures, []
 
-        def at(part: float) -> float:
+        def percentile(part: float) -> float:
             return round(1000 * seconds[int(part * (len(seconds) - 1))], 2) if seconds else 0.0
 
         return json.dumps(
             {
                 "lookups": len(seconds),
-                "p50": at(0.5),
-                "p99": at(0.99),
-                "p999": at(0.999),
-                "worst": at(1.0),
+                "p50": percentile(0.5),
+                "p99": percentile(0.99),
+                "p999": percentile(0.999),
+                "worst": percentile(1.0),
                 "failures": failures,
             }
         )

@@ -141,8 +141,8 @@ class Results:
             f"        its largest worker {self.peak_of_worker_mib} MiB ({MOST_OF_WORKER_MIB} allowed)",
             f"        all together {self.peak_mib} MiB",
             f"        idle {self.idle_mib[0]} MiB before, {self.idle_mib[1]} after",
-            f"lookups before: {_in_words(self.lookups[0])}",
-            f"lookups meanwhile: {_in_words(self.lookups[1])}",
+            f"lookups before: {_report_line(self.lookups[0])}",
+            f"lookups meanwhile: {_report_line(self.lookups[1])}",
             "slowest: "
             + "; ".join(
                 f"{seconds:.1f} s {call.kind} {call.seed} ({call.about[:70]})"
@@ -153,7 +153,7 @@ class Results:
         return "\n".join(lines)
 
 
-def _in_words(report: Mapping[str, Any]) -> str:
+def _report_line(report: Mapping[str, Any]) -> str:
     failures = report.get("failures", [])
     return (
         f"{report.get('lookups', 0):,}, p50 {report.get('p50')} ms, p99 {report.get('p99')} ms, "

@@ -134,17 +134,17 @@ def _made_calls() -> Sequence[Recorded]:
         )
     ]
     found.append(("DoExchange", _upload_of_rows(piece)))
-    prepared = _prepared(Statement(SQL, timeout_seconds=1.0).to_bytes())
+    prepared = _prepared_command(Statement(SQL, timeout_seconds=1.0).to_bytes())
     for column in harmless_rows():
         row = write_message(column)
         found.append(("DoPut", tuple(flight_stream([row.schema, row.row], prepared))))
         handle = _handle(sql=SQL, parameter_schema=row.schema, parameter_row=row.row)
         found.append(("DoGet", (ticket(handle),)))
-        found.append(("GetFlightInfo", (descriptor(_prepared(handle)),)))
+        found.append(("GetFlightInfo", (descriptor(_prepared_command(handle)),)))
     return found
 
 
-def _prepared(handle: bytes) -> bytes:
+def _prepared_command(handle: bytes) -> bytes:
     return pack(new("CommandPreparedStatementQuery", prepared_statement_handle=handle))
 
 
@@ -170,14 +170,16 @@ def _arrow_call(random: Random) -> tuple[str, Recorded]:
         else:
             row = damage(row, places, numbers)
             batches = (*batches[:-1], row)
-    prepared = _prepared(Statement(SQL, timeout_seconds=1.0).to_bytes())
+    prepared = _prepared_command(Statement(SQL, timeout_seconds=1.0).to_bytes())
     entrance = random.randrange(6)
     if entrance == 0:
         found: Recorded = ("DoGet", (ticket(_handle(sql=SQL, parameter_schema=schema, parameter_row=row)),))
     elif entrance == 1:
         found = ("DoGet", (ticket(_fragment(parameter_schema=schema, parameter_row=row)),))
     elif entrance == 2:
-        command = _prepared(_handle(sql=SQL, parameter_schema=schema, parameter_row=row, parallel=True))
+        command = _prepared_command(
+            _handle(sql=SQL, parameter_schema=schema, parameter_row=row, parallel=True)
+        )
         found = ("GetFlightInfo", (descriptor(command),))
     elif entrance == 3:
         piece = struct.pack("<q", 0) + schema + b"".join(batches)

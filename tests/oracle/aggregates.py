@@ -53,7 +53,7 @@ class Aggregates:
         if found and random.random() < 0.7:
             return random.choice(found)
         family = random.choice(found).family if found else random.choice(families)
-        return self.scalars.of(family, 2, tame=tame, trust=trust)
+        return self.scalars.expression(family, 2, tame=tame, trust=trust)
 
     def reads(self, value: Expression) -> bool:
         """Whether an expression reads a column: an aggregate cannot be ordered by a literal."""
@@ -99,10 +99,10 @@ def _count_distinct(make: Aggregates) -> Expression | None:
 def _sum(make: Aggregates) -> Expression | None:
     value = make.argument(NUMBERS, tame=True)
     make.scalars.used.add("sum")
-    return value and Expression(f"sum({value.sql})", value.family, trust=_summed(value))
+    return value and Expression(f"sum({value.sql})", value.family, trust=_trust_of_sum(value))
 
 
-def _summed(value: Expression) -> Trust:
+def _trust_of_sum(value: Expression) -> Trust:
     return max(value.trust, Trust.EQUAL if value.family in LOOSE else Trust.EXACT)
 
 
@@ -115,7 +115,7 @@ def _wild_sum(make: Aggregates) -> Expression | None:
 def _sum_distinct(make: Aggregates) -> Expression | None:
     value = make.argument(NUMBERS, tame=True)
     make.scalars.used.add("sum distinct")
-    return value and Expression(f"sum(DISTINCT {value.sql})", value.family, trust=_summed(value))
+    return value and Expression(f"sum(DISTINCT {value.sql})", value.family, trust=_trust_of_sum(value))
 
 
 def _average(make: Aggregates) -> Expression | None:
@@ -135,7 +135,7 @@ def _extreme(make: Aggregates) -> Expression | None:
     return value and replace(
         value,
         sql=f"{make.scalars.random.choice(('min', 'max'))}({value.sql})",
-        trust=_summed(value),
+        trust=_trust_of_sum(value),
         kind="",
         is_tame=value.is_tame,
     )
@@ -147,7 +147,7 @@ def _nested_extreme(make: Aggregates) -> Expression | None:
     return value and Expression(
         f"{make.scalars.random.choice(('min', 'max'))}({value.sql}, {make.scalars.random.choice((1, 2, 3))})",
         Family.LIST,
-        trust=_summed(value),
+        trust=_trust_of_sum(value),
     )
 
 
@@ -185,7 +185,7 @@ def _any_value(make: Aggregates) -> Expression | None:
     return replace(
         group,
         sql=f"{make.scalars.random.choice(('any_value', 'first', 'last', 'arbitrary'))}({group.sql})",
-        trust=_summed(group),
+        trust=_trust_of_sum(group),
         kind="",
     )
 
@@ -201,7 +201,7 @@ def _first(make: Aggregates) -> Expression | None:
             f"{make.scalars.random.choice(('first', 'last', 'any_value'))}({value.sql} ORDER BY "
             f"{make.order(value)})"
         ),
-        trust=_summed(value),
+        trust=_trust_of_sum(value),
         kind="",
     )
 
@@ -216,8 +216,12 @@ def _arg_extreme(make: Aggregates) -> Expression | None:
     make.scalars.used.add("arg_min, arg_max")
     name = make.scalars.random.choice(("arg_min", "arg_max", "min_by", "max_by"))
     if len(make.total) == 1 and make.scalars.random.random() < 0.7:
-        return replace(value, sql=f"{name}({value.sql}, {make.total[0].sql})", trust=_summed(value), kind="")
-    return replace(value, sql=f"{name}({value.sql}, ({by.sql}, {value.sql}))", trust=_summed(value), kind="")
+        return replace(
+            value, sql=f"{name}({value.sql}, {make.total[0].sql})", trust=_trust_of_sum(value), kind=""
+        )
+    return replace(
+        value, sql=f"{name}({value.sql}, ({by.sql}, {value.sql}))", trust=_trust_of_sum(value), kind=""
+    )
 
 
 def _list(make: Aggregates) -> Expression | None:
@@ -228,12 +232,12 @@ def _list(make: Aggregates) -> Expression | None:
     if make.scalars.random.random() < 0.3:
         order = make.scalars.random.choice(("", " DESC", " NULLS FIRST", " DESC NULLS LAST"))
         return Expression(
-            f"list(DISTINCT {value.sql} ORDER BY {value.sql}{order})", Family.LIST, trust=_summed(value)
+            f"list(DISTINCT {value.sql} ORDER BY {value.sql}{order})", Family.LIST, trust=_trust_of_sum(value)
         )
     return Expression(
         f"{make.scalars.random.choice(('list', 'array_agg'))}({value.sql} ORDER BY {make.order(value)})",
         Family.LIST,
-        trust=_summed(value),
+        trust=_trust_of_sum(value),
     )
 
 

@@ -63,7 +63,7 @@ def collated_query(
     Returns:
         The query; None if the stores that chance took have no texts.
     """
-    found, other = _collated(random, store(), condition, folds=folds), store()
+    found, other = _collated_query(random, store(), condition, folds=folds), store()
     others = [column.sql for column in other.columns if column.family is Family.TEXT]
     if found is None or not others:
         return None
@@ -137,7 +137,7 @@ def _text(name: str) -> Expression:
     return Expression(name, Family.TEXT, name=name)
 
 
-def _collated(
+def _collated_query(
     random: Random, store: Relation, condition: Callable[[Relation], str], *, folds: bool
 ) -> _Collated | None:
     texts = [column for column in store.columns if column.family is Family.TEXT]
@@ -147,7 +147,7 @@ def _collated(
     listed = ", ".join(f"{column.sql} AS {name}" for column, name in zip(store.total, names, strict=True))
     collation, folded = random.choice(list(COLLATIONS.items()))
     where = f" WHERE {condition(store)}" if random.random() < 0.4 else ""
-    columns = tuple(column.under("d", name) for column, name in zip(store.total, names, strict=True))
+    columns = tuple(column.column_under("d", name) for column, name in zip(store.total, names, strict=True))
     text = random.choice(texts).sql
     if folds:
         text = folded.format(text)

@@ -50,7 +50,7 @@ def difference(
         for place, (one, other) in enumerate(zip(wanted, got, strict=True)):
             if any(not _tie(one[column], other[column]) for column in ordered):
                 return f"row {place} is {other} instead of {one}: the order differs"
-    return _unordered(wanted, got, trusts)
+    return _compare_unordered(wanted, got, trusts)
 
 
 def _are_identical(one: pa.ChunkedArray, other: pa.ChunkedArray) -> bool:
@@ -68,14 +68,14 @@ def _tie(one: Any, other: Any) -> bool:
     return bool(one == other or {one, other} == {"-0.0", 0.0})
 
 
-def _unordered(
+def _compare_unordered(
     wanted: list[tuple[Any, ...]], got: list[tuple[Any, ...]], trusts: Sequence[Trust]
 ) -> str | None:
     exact = [place for place, trust in enumerate(trusts) if trust is not Trust.CLOSE]
 
     def order(row: tuple[Any, ...]) -> tuple[str, str]:
         close = [value for place, value in enumerate(row) if place not in exact]
-        return repr([row[place] for place in exact]), repr([_rounded(value) for value in close])
+        return repr([row[place] for place in exact]), repr([_round(value) for value in close])
 
     for one, other in zip(sorted(wanted, key=order), sorted(got, key=order), strict=True):
         if any(not _same(a, b, trust) for a, b, trust in zip(one, other, trusts, strict=True)):
@@ -83,7 +83,7 @@ def _unordered(
     return None
 
 
-def _rounded(value: Any) -> Any:
+def _round(value: Any) -> Any:
     """Close values next to each other, mostly, when rows are sorted by them."""
     if isinstance(value, float) and math.isfinite(value):
         return f"{0.0 if abs(value) < ABSOLUTE else value:+.5e}"

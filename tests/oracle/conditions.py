@@ -64,7 +64,7 @@ class Conditions:
             case 0 | 1:
                 return f"{column.sql} = {self.scalars.sample(column)}"
             case 2:
-                return self._in_list(column)
+                return self._in_list_of(column)
             case 3 if len(self.key) > 1:
                 pair = random.sample(self.key, 2)
                 rows = ", ".join(
@@ -81,7 +81,7 @@ class Conditions:
             case _:
                 return f"{column.sql} {random.choice(COMPARISONS)} {self.scalars.sample(column)}"
 
-    def _in_list(self, column: Expression) -> str:
+    def _in_list_of(self, column: Expression) -> str:
         random = self.scalars.random
         values = [self.scalars.sample(column) for _ in range(random.choice((1, 2, 3, 5)))]
         if random.random() < 0.15:
@@ -92,11 +92,11 @@ class Conditions:
     def _plain(self, depth: int) -> str:
         random = self.scalars.random
         choices: tuple[Callable[[int], str | None], ...] = (
-            self._compared,
-            self._compared,
-            self._compared,
-            self._among,
-            self._between,
+            self._comparison,
+            self._comparison,
+            self._comparison,
+            self._in_condition,
+            self._between_condition,
             self._null,
             self._like,
             self._columns,
@@ -117,7 +117,7 @@ class Conditions:
             return self.scalars.column(self.scalars.random.choice(SIMPLE))
         return self.scalars.random.choice(found) if found else None
 
-    def _compared(self, depth: int) -> str | None:
+    def _comparison(self, depth: int) -> str | None:
         column = self._any_column()
         if column is None:
             return None
@@ -126,11 +126,11 @@ class Conditions:
             sides.reverse()
         return f"{sides[0]} {self.scalars.random.choice(COMPARISONS)} {sides[1]}"
 
-    def _among(self, depth: int) -> str | None:
+    def _in_condition(self, depth: int) -> str | None:
         column = self._any_column()
-        return None if column is None else self._in_list(column)
+        return None if column is None else self._in_list_of(column)
 
-    def _between(self, depth: int) -> str | None:
+    def _between_condition(self, depth: int) -> str | None:
         column = self._any_column()
         if column is None or column.family is Family.BOOLEAN:
             return None
@@ -164,7 +164,7 @@ class Conditions:
         left = self._any_column()
         if left is None:
             return None
-        right = self.scalars.of(left.family, 1)
+        right = self.scalars.expression(left.family, 1)
         return f"{left.sql} {self.scalars.random.choice(COMPARISONS)} {right.sql}"
 
     def _distinct_from(self, depth: int) -> str | None:
@@ -190,7 +190,7 @@ class Conditions:
 
     def _expression(self, depth: int) -> str | None:
         left = self.scalars.any(2)
-        right = self.scalars.of(left.family, 1)
+        right = self.scalars.expression(left.family, 1)
         return f"{left.sql} {self.scalars.random.choice(COMPARISONS)} {right.sql}"
 
     def _subquery(self, subqueries: Subqueries) -> str | None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from engine.model.kinds import Behaviour
 from engine.model.schema import StoreDefinition, define_store
 from engine.model.sql_types import sql_type
-from tests.oracle.kinds import SIMPLE, Expression, Family, family_of, quoted
+from tests.oracle.kinds import SIMPLE, Expression, Family, family_of, quote_name
 from tests.oracle.values import INTEGERS, literal, tame_value, wild_value
 
 PARTITION_COUNTS = (1, 2, 3, 4, 4, 5, 7, 8, 8, 12, 16, 64)
@@ -183,10 +183,10 @@ def _store(
         group=group,
         behaviour=Behaviour(is_global=is_global),
     )
-    return _filled(random, definition)
+    return _fill(random, definition)
 
 
-def _filled(random: Random, definition: StoreDefinition) -> Store:
+def _fill(random: Random, definition: StoreDefinition) -> Store:
     makers = {
         field.name: _maker(random, field.type, is_key=field.name in definition.key)
         for field in definition.schema
@@ -275,4 +275,6 @@ def _column(random: Random, field: pa.Field, maker: _Maker, live: pa.Table) -> E
     tame = maker.make is tame_value or not (
         pa.types.is_primitive(field.type) or pa.types.is_decimal(field.type)
     )
-    return Expression(quoted(field.name), family, name, is_tame=tame, samples=tuple(samples), name=field.name)
+    return Expression(
+        quote_name(field.name), family, name, is_tame=tame, samples=tuple(samples), name=field.name
+    )

@@ -80,11 +80,11 @@ class Expression:
     samples: tuple[str, ...] = ()
     name: str = ""
 
-    def under(self, alias: str, name: str) -> Expression:
+    def column_under(self, alias: str, name: str) -> Expression:
         """The same value as a column of a table that has another name."""
-        return replace(self, sql=f"{alias}.{quoted(name)}", name=name)
+        return replace(self, sql=f"{alias}.{quote_name(name)}", name=name)
 
-    def loosened(self, trust: Trust) -> Expression:
+    def loosen(self, trust: Trust) -> Expression:
         """The same value, determined no more surely than this."""
         return replace(self, trust=max(self.trust, trust))
 
@@ -120,7 +120,7 @@ _WORDS = frozenset(
 )
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """A name as SQL writes it: in quotes unless it is plain."""
     if set(name) <= _PLAIN_NAMES and not name[0].isdigit() and name not in _WORDS:
         return name

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from tests.oracle.kinds import Expression, Family, quoted
+from tests.oracle.kinds import Expression, Family, quote_name
 from tests.oracle.relations import Relation
 from tests.oracle.selects import Query
 
@@ -45,7 +45,7 @@ def page_query(
     direction = random.choice(("", " ASC", " DESC", " DESC NULLS FIRST"))
     named = total[min(first, len(total) - 1) :]
     order = ", ".join(
-        f"{column.sql if random.random() < 0.5 else quoted(column.name)}{direction}" for column in named
+        f"{column.sql if random.random() < 0.5 else quote_name(column.name)}{direction}" for column in named
     )
     limit = random.choice(("", " LIMIT 0", " LIMIT 1", " LIMIT 3", " LIMIT 20"))
     offset = random.choice(("", "", " OFFSET 1", " OFFSET 25"))

@@ -23,7 +23,7 @@ REFUSALS = (duckdb.BinderException, duckdb.ParserException, duckdb.CatalogExcept
 """Failures that do not depend on rows."""
 
 
-def with_literals(sql: str, parameters: Sequence[str]) -> str:
+def put_literals(sql: str, parameters: Sequence[str]) -> str:
     """A statement with literals in place of its parameters."""
     return _PARAMETER.sub(lambda found: parameters[int(found[1]) - 1], sql) if parameters else sql
 
@@ -56,7 +56,7 @@ class PlainDuckDB:
             duckdb.Error: The query is not valid, or fails.
             Unsupported: The answer has a type that results cannot have.
         """
-        text = with_statement_time(with_literals(sql, parameters))
+        text = with_statement_time(put_literals(sql, parameters))
         if text in self._kept:
             return self._kept[text]
         relation = self._connection.sql(text)
@@ -86,7 +86,7 @@ class PlainDuckDB:
         self._connection.close()
 
 
-def reordered(tables: Mapping[str, pa.Table]) -> Iterator[Mapping[str, pa.Table]]:
+def reorder(tables: Mapping[str, pa.Table]) -> Iterator[Mapping[str, pa.Table]]:
     """The same rows in other orders: an answer that changes with them is not determined."""
     yield {
         name: rows.take(pa.array(range(rows.num_rows - 1, -1, -1), pa.int64()))

@@ -10,10 +10,10 @@ from random import Random
 from tests.oracle.collated import collated_query
 from tests.oracle.conditions import Conditions
 from tests.oracle.datasets import Dataset
-from tests.oracle.kinds import LOOSE, SIMPLE, Expression, Family, Trust, quoted
+from tests.oracle.kinds import LOOSE, SIMPLE, Expression, Family, Trust, quote_name
 from tests.oracle.pages import page_query
 from tests.oracle.relations import MOST_ROWS, Joins, Member, Relation
-from tests.oracle.scalars import Sample, Scalars, Scope, with_samples
+from tests.oracle.scalars import Sample, Scalars, Scope, put_samples
 from tests.oracle.selects import Query, Selects
 from tests.oracle.sources import Sources
 
@@ -71,7 +71,7 @@ class Source:
         for number, value in (values or {}).items():
             parameters.append(value)
             others[number] = f"${len(parameters)}"
-        return _numbered(with_samples(text, self.samples, others), parameters)
+        return _renumber(put_samples(text, self.samples, others), parameters)
 
 
 def make_query(dataset: Dataset, seed: int, attempt: int = 0) -> Generated:
@@ -87,7 +87,7 @@ def store_under(alias: str, random: Random, dataset: Dataset) -> Relation:
     keys = tuple(column for column in columns if column.name in store.definition.key)
     total = tuple(next(column for column in keys if column.name == name) for name in store.definition.key)
     return Relation(
-        f"{quoted(store.definition.name)} {random.choice(('', 'AS '))}{alias}",
+        f"{quote_name(store.definition.name)} {random.choice(('', 'AS '))}{alias}",
         columns,
         total,
         keys,
@@ -99,7 +99,7 @@ def store_under(alias: str, random: Random, dataset: Dataset) -> Relation:
 _PARAMETER = re.compile(r"\$(\d+)")
 
 
-def _numbered(sql: str, parameters: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+def _renumber(sql: str, parameters: Sequence[str]) -> tuple[str, tuple[str, ...]]:
     """A statement whose parameters are numbered without gaps: some were made for what was then left out."""
     used = list(dict.fromkeys(int(number) for number in _PARAMETER.findall(sql))) if parameters else []
     renumbered = _PARAMETER.sub(lambda found: f"${used.index(int(found[1])) + 1}", sql) if used else sql
@@ -127,17 +127,17 @@ class _Generator:
             random.random() < 0.02
             and (collated := collated_query(random, self.used, self._store, self._condition)) is not None
         ):
-            return self._generated("", collated, ())
+            return self._generate("", collated, ())
         if random.random() < 0.12 and (page := self._page()) is not None:
-            return self._generated("", page, page.ordered)
+            return self._generate("", page, page.ordered)
         with_clause = self._with_clause() if random.random() < 0.2 else ""
         query = self.set_operation(1) if random.random() < 0.12 else self.select(2, is_top=True)
-        query, ordered = self._ordered(query)
+        query, ordered = self._add_order(query)
         if with_clause:
             self.used.add("cte")
-        return self._generated(with_clause, query, ordered)
+        return self._generate(with_clause, query, ordered)
 
-    def _generated(self, with_clause: str, query: Query, ordered: tuple[int, ...]) -> Generated:
+    def _generate(self, with_clause: str, query: Query, ordered: tuple[int, ...]) -> Generated:
         source = Source(
             with_clause + query.sql, with_clause, query, tuple(self.parameters or ()), tuple(self.marked)
         )
@@ -176,7 +176,7 @@ class _Generator:
             self.ctes.append((name, query))
         return f"WITH {recursive}{', '.join(parts)} "
 
-    def _ordered(self, query: Query) -> tuple[Query, tuple[int, ...]]:
+    def _add_order(self, query: Query) -> tuple[Query, tuple[int, ...]]:
         """Maybe an ORDER BY of the whole, by columns of its answer, maybe with a LIMIT."""
         random = self.random
         if query.is_limited or random.random() < 0.5:
@@ -199,7 +199,7 @@ class _Generator:
         names = [
             str(place + 1)
             if random.random() < 0.2 or not query.columns[place].name
-            else quoted(query.columns[place].name)
+            else quote_name(query.columns[place].name)
             for place in chosen
         ]
         order = ", ".join(
@@ -211,7 +211,7 @@ class _Generator:
                 f" OFFSET {random.choice((0, 1, 4, 20))}" if random.random() < 0.35 else ""
             )
         columns = (
-            tuple(column.loosened(Trust.EQUAL) for column in query.columns)
+            tuple(column.loosen(Trust.EQUAL) for column in query.columns)
             if limited and not query.total
             else query.columns
         )
@@ -290,7 +290,7 @@ class _Generator:
         trust = max((column.trust for column in (*left.columns, *right.columns)), default=Trust.EXACT)
         columns = tuple(
             replace(
-                one.loosened(max(trust, Trust.EQUAL if one.family in LOOSE else Trust.EXACT)),
+                one.loosen(max(trust, Trust.EQUAL if one.family in LOOSE else Trust.EXACT)),
                 is_tame=one.is_tame and other.is_tame,
                 kind="",
             )
@@ -315,7 +315,7 @@ class _Generator:
                 found = self._lateral(found) or found
                 continue
             if self.random.random() < 0.08:
-                found = self.sources.unnested(found) or found
+                found = self.sources.unnest(found) or found
                 continue
             found = joins.join(found, self.factor(depth, ())) or found
         return found
@@ -324,19 +324,19 @@ class _Generator:
         random = self.random
         if self.ctes and random.random() < 0.5:
             name, query = random.choice(self.ctes)
-            return self._named(name, query)
+            return self._name_query(name, query)
         if depth > 0 and random.random() < 0.15:
             self.used.add("derived table")
             query = self.set_operation(0) if random.random() < 0.2 else self.select(depth - 1)
-            query, _ = self._ordered(query)
-            return self._named(f"({query.sql})", query)
+            query, _ = self._add_order(query)
+            return self._name_query(f"({query.sql})", query)
         if random.random() < 0.06:
             return self.sources.any() or self._store()
         return self._store()
 
-    def _named(self, sql: str, query: Query) -> Relation:
+    def _name_query(self, sql: str, query: Query) -> Relation:
         alias = self.name("d")
-        columns = tuple(column.under(alias, column.name) for column in query.columns)
+        columns = tuple(column.column_under(alias, column.name) for column in query.columns)
         total = tuple(columns[place] for place in query.total)
         keys = tuple(columns[place] for place in query.keys)
         return Relation(f"{sql} AS {alias}", columns, total, keys, query.rows)
@@ -350,7 +350,7 @@ class _Generator:
             return None
         self.used.add("lateral")
         alias = self.name("l")
-        columns = tuple(column.under(alias, column.name) for column in inner.columns)
+        columns = tuple(column.column_under(alias, column.name) for column in inner.columns)
         kind = self.random.choice(("CROSS JOIN LATERAL", "LEFT JOIN LATERAL"))
         condition = " ON TRUE" if kind.startswith("LEFT") else ""
         return replace(
@@ -400,11 +400,11 @@ class _Subqueries:
         if relation.total and self.generator.random.random() < 0.3:
             order = ", ".join(each.sql for each in relation.total)
             text = f"(SELECT {column.sql} FROM {relation.sql}{where} ORDER BY {order} LIMIT 1)"
-            return replace(column.loosened(trust), sql=text, kind="", name="")
+            return replace(column.loosen(trust), sql=text, kind="", name="")
         if family is Family.BOOLEAN:
             return Expression(f"(SELECT bool_or({column.sql}) FROM {relation.sql}{where})", family)
         return replace(
-            column.loosened(trust),
+            column.loosen(trust),
             sql=(
                 f"(SELECT {self.generator.random.choice(('min', 'max'))}({column.sql}) FROM "
                 f"{relation.sql}{where})"
@@ -449,7 +449,7 @@ class _Subqueries:
         trust = Trust.EQUAL if column.family in LOOSE else Trust.EXACT
         outputs = (
             Expression("", Family.INTEGER, name="many"),
-            replace(column.loosened(trust), sql="", kind="", name="most"),
+            replace(column.loosen(trust), sql="", kind="", name="most"),
         )
         return Query(
             f"SELECT count(*) AS many, max({column.sql}) AS most FROM {relation.sql}{where}", outputs, (), 1

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from tests.oracle.conditions import Conditions
-from tests.oracle.kinds import SIMPLE, Expression, Family, Trust, quoted
+from tests.oracle.kinds import SIMPLE, Expression, Family, Trust, quote_name
 from tests.oracle.scalars import Scalars, Scope
 
 MOST_ROWS = 6000
@@ -74,10 +74,10 @@ class Joins:
         """A join of some kind; None if these two do not fit the kind that chance says."""
         kinds: tuple[tuple[int, Callable[[Relation, Relation], Relation | None]], ...] = (
             (9, self._equal),
-            (4, self._merged),
+            (4, self._join_using),
             (3, self._half),
-            (1, self._crossed),
-            (1, self._compared),
+            (1, self._cross_join),
+            (1, self._inequality_join),
             (2, self._comma),
             (2, self._nearest),
         )
@@ -146,7 +146,7 @@ class Joins:
             equal=(*left.equal, *right.equal),
         )
 
-    def _merged(self, left: Relation, right: Relation) -> Relation | None:
+    def _join_using(self, left: Relation, right: Relation) -> Relation | None:
         """USING and NATURAL: columns of one name become one."""
         shared = [
             column
@@ -165,11 +165,10 @@ class Joins:
         else:
             self.used.add("using")
             chosen = self.random.sample(once, self.random.randrange(1, min(2, len(once)) + 1))
-            sql = (
-                f"{left.sql} {kind} {right.sql} USING ({', '.join(quoted(column.name) for column in chosen)})"
-            )
+            listed = ", ".join(quote_name(column.name) for column in chosen)
+            sql = f"{left.sql} {kind} {right.sql} USING ({listed})"
         ties = {column.name for column in chosen}
-        merged = [replace(column, sql=quoted(column.name), kind="") for column in chosen]
+        merged = [replace(column, sql=quote_name(column.name), kind="") for column in chosen]
         joined = self._both(left, right, sql)
         others = tuple(column for column in joined.columns if column.name not in ties)
         return replace(
@@ -184,13 +183,13 @@ class Joins:
         self.used.add(f"{kind.lower()} join")
         return replace(left, sql=f"{left.sql} {kind} JOIN {right.sql} ON {found[0]}")
 
-    def _crossed(self, left: Relation, right: Relation) -> Relation | None:
+    def _cross_join(self, left: Relation, right: Relation) -> Relation | None:
         if left.rows * right.rows > MOST_CROSSED:
             return None
         self.used.add("cross join")
         return self._both(left, right, f"{left.sql} CROSS JOIN {right.sql}", left.rows * right.rows)
 
-    def _compared(self, left: Relation, right: Relation) -> Relation | None:
+    def _inequality_join(self, left: Relation, right: Relation) -> Relation | None:
         if left.rows * right.rows > MOST_ROWS:
             return None
         pairs = [

@@ -18,7 +18,7 @@ from tests.oracle.datasets import Dataset, make_dataset, spread
 from tests.oracle.layouts import Layouts
 from tests.oracle.metamorphic import relations_of
 from tests.oracle.metamorphic.relation import Relation, Subject
-from tests.oracle.plain_duckdb import PlainDuckDB, reordered, with_literals
+from tests.oracle.plain_duckdb import PlainDuckDB, put_literals, reorder
 from tests.oracle.queries import Generated, make_query
 from tests.oracle.shrink import shrunk
 from tests.oracle.systems import SplitSystem, System
@@ -57,7 +57,7 @@ class Finding:
 
     def describe(self) -> str:
         """All that a person needs, in some lines."""
-        whole = with_literals(self.query.sql, self.query.parameters)
+        whole = put_literals(self.query.sql, self.query.parameters)
         lines = [
             (
                 f"==== {self.verdict.outcome.value}: seed {self.seed} (python -m tests.oracle --replay "
@@ -168,7 +168,7 @@ def judging(dataset: Dataset, system_of: SystemOf) -> Iterator[Judge]:
 def judging_alone(dataset: Dataset) -> Iterator[Judge]:
     """An oracle over a dataset, of which one system after another is asked."""
     oracle = PlainDuckDB(dataset.live)
-    others = cache(lambda: [PlainDuckDB(tables) for tables in reordered(dataset.live)])
+    others = cache(lambda: [PlainDuckDB(tables) for tables in reorder(dataset.live)])
     literal = cache(lambda: PlainDuckDB(dataset.live, optimizes=False))
     try:
         yield Judge(oracle, others, literal, SplitSystem(dataset))
@@ -223,8 +223,8 @@ def finding_of(
     """
     if verdict.outcome not in (Outcome.DIFFERENT, Outcome.UNDETERMINED, *LOOKED_AT):
         return None
-    text = _smaller(judge, query, verdict, seed) if shrink else with_literals(query.sql, query.parameters)
-    said = with_literals(other.sql, other.parameters) if other is not None else ""
+    text = _smaller(judge, query, verdict, seed) if shrink else put_literals(query.sql, query.parameters)
+    said = put_literals(other.sql, other.parameters) if other is not None else ""
     return Finding(seed, dataset, query, text, verdict, relation, said)
 
 
@@ -267,13 +267,13 @@ def ask_otherwise(
 
 def _smaller(judge: Judge, query: Generated, verdict: Verdict, seed: int) -> str:
     """The smallest query found that differs as this one does."""
-    text = with_literals(query.sql, query.parameters)
+    text = put_literals(query.sql, query.parameters)
     if verdict.outcome is not Outcome.DIFFERENT or text.startswith("EXPLAIN"):
         return text
     is_failure = verdict.found is None
     return shrunk(
         text,
-        lambda smaller: _differs_alike(judge.judged(smaller, (), None, (), (), seed), is_failure=is_failure),
+        lambda smaller: _differs_alike(judge.judge(smaller, (), None, (), (), seed), is_failure=is_failure),
     )
 
 
@@ -341,7 +341,7 @@ def run(
     counts = QueryCounts()
     started = time.monotonic()
     with ExitStack() as resources:
-        for part in _in_parts(plan, system_of, resources):
+        for part in _run_parts(plan, system_of, resources):
             counts.join(part)
             for finding in part.findings:
                 report(finding)
@@ -355,7 +355,7 @@ def run(
     return counts
 
 
-def _in_parts(plan: Plan, system_of: SystemOf, resources: ExitStack) -> Iterator[QueryCounts]:
+def _run_parts(plan: Plan, system_of: SystemOf, resources: ExitStack) -> Iterator[QueryCounts]:
     """A tally for each dataset, in the order of the seeds."""
     last = plan.first + plan.queries
     starts = [

@@ -131,7 +131,7 @@ class Sample:
     column: Expression
 
 
-def with_samples(sql: str, samples: Sequence[Sample], others: Mapping[int, str] | None = None) -> str:
+def put_samples(sql: str, samples: Sequence[Sample], others: Mapping[int, str] | None = None) -> str:
     """A text with values in place of its marks.
 
     Args:
@@ -259,9 +259,13 @@ class Scalars:
     def any(self, depth: int, families: Sequence[Family] = SIMPLE) -> Expression:
         """An expression of some family, most often of one that has columns."""
         there = [family for family in families if self.scope.readable(family)]
-        return self.of(self.random.choice(there if there and self.random.random() < 0.9 else families), depth)
+        return self.expression(
+            self.random.choice(there if there and self.random.random() < 0.9 else families), depth
+        )
 
-    def of(self, family: Family, depth: int, *, tame: bool = False, trust: Trust = Trust.EQUAL) -> Expression:
+    def expression(
+        self, family: Family, depth: int, *, tame: bool = False, trust: Trust = Trust.EQUAL
+    ) -> Expression:
         """An expression of a family.
 
         Args:
@@ -283,8 +287,8 @@ class Scalars:
 
     def _choice(self, family: Family, depth: int, *, tame: bool, trust: Trust) -> Expression:
         """CASE, COALESCE, NULLIF: of every family."""
-        first, second = (self.of(family, depth - 1, tame=tame, trust=trust) for _ in range(2))
-        merged = self.merged(first, second)
+        first, second = (self.expression(family, depth - 1, tame=tame, trust=trust) for _ in range(2))
+        merged = self.merge(first, second)
         kind = self.random.randrange(4)
         if kind == 0:
             return replace(merged, sql=f"coalesce({first.sql}, {second.sql})")
@@ -295,7 +299,7 @@ class Scalars:
         self.used.add("case")
         return replace(merged, sql=f"CASE WHEN {condition} THEN {first.sql}{otherwise} END")
 
-    def merged(self, *parts: Expression) -> Expression:
+    def merge(self, *parts: Expression) -> Expression:
         """What is known of a value that is one of these."""
         return Expression(
             "",
@@ -367,7 +371,9 @@ def _integer(make: Scalars, depth: int) -> Expression:
     if kind in sources:
         family, forms = sources[kind]
         return Expression(
-            make.random.choice(forms).format(make.of(family, depth if family is Family.TEXT else 0).sql),
+            make.random.choice(forms).format(
+                make.expression(family, depth if family is Family.TEXT else 0).sql
+            ),
             Family.INTEGER,
         )
     if kind == 10:
@@ -381,18 +387,18 @@ def _integer(make: Scalars, depth: int) -> Expression:
         operand = make.random.choice(
             (
                 str(make.random.randrange(6)),
-                f"(abs(CAST({make.of(Family.INTEGER, 0, tame=True).sql} AS INTEGER)) % 5)",
+                f"(abs(CAST({make.expression(Family.INTEGER, 0, tame=True).sql} AS INTEGER)) % 5)",
             )
         )
         return Expression(f"CAST({operand}! AS BIGINT)", Family.INTEGER)
     if kind == 12:
-        size = f"least(greatest({_wide(make.of(Family.INTEGER, 0, tame=True))}, 0), 9)"
+        size = f"least(greatest({_wide(make.expression(Family.INTEGER, 0, tame=True))}, 0), 9)"
         text = make.random.choice(_LIST_FORMS)
         if "lambda" in text or " FOR " in text:
             make.used.add("lambda")
-        captured = _wide(make.of(Family.INTEGER, 0, tame=True))
+        captured = _wide(make.expression(Family.INTEGER, 0, tame=True))
         return Expression(text.format(size, captured), Family.INTEGER)
-    left, right = (make.of(Family.INTEGER, depth, tame=True) for _ in range(2))
+    left, right = (make.expression(Family.INTEGER, depth, tame=True) for _ in range(2))
     return Expression(
         f"{make.random.choice(('greatest', 'least'))}({_wide(left)}, {_wide(right)})", Family.INTEGER
     )
@@ -400,13 +406,14 @@ def _integer(make: Scalars, depth: int) -> Expression:
 
 def _arithmetic(make: Scalars, depth: int, kind: int) -> Expression:
     if kind == 5:
-        left = make.of(Family.INTEGER, depth)
+        left = make.expression(Family.INTEGER, depth)
         text = f"({left.sql} {make.random.choice(('%', '//'))} {make.random.choice((2, 3, 5, 7))})"
         return Expression(text, Family.INTEGER, is_tame=left.is_tame)
-    left = make.of(Family.INTEGER, depth, tame=True)
+    left = make.expression(Family.INTEGER, depth, tame=True)
     if kind < 3:
+        right = make.expression(Family.INTEGER, depth, tame=True)
         return Expression(
-            f"({_wide(left)} {make.random.choice('+-')} {_wide(make.of(Family.INTEGER, depth, tame=True))})",
+            f"({_wide(left)} {make.random.choice('+-')} {_wide(right)})",
             Family.INTEGER,
         )
     if kind == 3:
@@ -415,16 +422,16 @@ def _arithmetic(make: Scalars, depth: int, kind: int) -> Expression:
 
 
 def _decimal(make: Scalars, depth: int) -> Expression:
-    left = make.of(Family.DECIMAL, depth, tame=True)
+    left = make.expression(Family.DECIMAL, depth, tame=True)
     match make.random.randrange(5):
         case 0:
-            right = make.of(Family.DECIMAL, 0, tame=True)
+            right = make.expression(Family.DECIMAL, 0, tame=True)
             return Expression(f"({left.sql} {make.random.choice('+-')} {right.sql})", Family.DECIMAL)
         case 1:
             return Expression(f"round({left.sql}, {make.random.choice((0, 1))})", Family.DECIMAL)
         case 2:
             return Expression(
-                f"CAST({make.of(Family.INTEGER, 0, tame=True).sql} AS DECIMAL(12,2))", Family.DECIMAL
+                f"CAST({make.expression(Family.INTEGER, 0, tame=True).sql} AS DECIMAL(12,2))", Family.DECIMAL
             )
         case 3:
             return Expression(f"abs({left.sql})", Family.DECIMAL)
@@ -433,7 +440,7 @@ def _decimal(make: Scalars, depth: int) -> Expression:
 
 
 def _float(make: Scalars, depth: int) -> Expression:
-    left = make.of(Family.FLOAT, depth, tame=True)
+    left = make.expression(Family.FLOAT, depth, tame=True)
     match make.random.randrange(7):
         case 0 | 1:
             right = make.leaf(Family.FLOAT, tame=True)
@@ -447,13 +454,13 @@ def _float(make: Scalars, depth: int) -> Expression:
                 f"({left.sql} {make.random.choice(('* 2', '* 0.5', '/ 2'))})", Family.FLOAT, trust=left.trust
             )
         case 3:
-            top, bottom = make.of(Family.INTEGER, 0, tame=True), make.random.choice((3, 7, 10))
+            top, bottom = make.expression(Family.INTEGER, 0, tame=True), make.random.choice((3, 7, 10))
             return Expression(f"({top.sql} / {bottom})", Family.FLOAT, is_tame=False)
         case 4:
             return Expression(f"sqrt(abs({left.sql}))", Family.FLOAT, is_tame=False, trust=left.trust)
         case 5:
             return Expression(
-                f"CAST({make.of(Family.INTEGER, depth, tame=True).sql} AS DOUBLE)", Family.FLOAT
+                f"CAST({make.expression(Family.INTEGER, depth, tame=True).sql} AS DOUBLE)", Family.FLOAT
             )
         case _:
             return Expression(
@@ -464,12 +471,12 @@ def _float(make: Scalars, depth: int) -> Expression:
 
 
 def _text(make: Scalars, depth: int) -> Expression:
-    left = make.of(Family.TEXT, depth)
+    left = make.expression(Family.TEXT, depth)
     match make.random.randrange(9):
         case 0:
-            text = f"({left.sql} || {make.of(Family.TEXT, 0).sql})"
+            text = f"({left.sql} || {make.expression(Family.TEXT, 0).sql})"
         case 7:
-            other = make.of(Family.TEXT, 0).sql
+            other = make.expression(Family.TEXT, 0).sql
             made = make.random.choice(
                 (
                     "repeat({}, 2)",
@@ -489,14 +496,14 @@ def _text(make: Scalars, depth: int) -> Expression:
             text = f"replace({left.sql}, 'a', {text_literal(make.random.choice(WORDS))})"
         case 3:
             return Expression(
-                f"CAST({make.of(make.random.choice(NUMBERS), 0, trust=Trust.EXACT).sql} AS VARCHAR)",
+                f"CAST({make.expression(make.random.choice(NUMBERS), 0, trust=Trust.EXACT).sql} AS VARCHAR)",
                 Family.TEXT,
             )
         case 4:
             family = make.random.choice((Family.DATE, Family.BOOLEAN, Family.TIMESTAMP))
-            return Expression(f"CAST({make.of(family, 0).sql} AS VARCHAR)", Family.TEXT)
+            return Expression(f"CAST({make.expression(family, 0).sql} AS VARCHAR)", Family.TEXT)
         case 5:
-            text = f"concat({left.sql}, '-', {make.of(Family.INTEGER, 0).sql})"
+            text = f"concat({left.sql}, '-', {make.expression(Family.INTEGER, 0).sql})"
         case 6:
             structs = [column for column in make.scope.columns if column.family is Family.STRUCT]
             if structs:
@@ -512,7 +519,7 @@ def _boolean(make: Scalars, depth: int) -> Expression:
 
 
 def _date(make: Scalars, depth: int) -> Expression:
-    left = make.of(Family.DATE, 0, tame=True)
+    left = make.expression(Family.DATE, 0, tame=True)
     match make.random.randrange(3):
         case 0:
             return Expression(
@@ -524,11 +531,13 @@ def _date(make: Scalars, depth: int) -> Expression:
                 Family.DATE,
             )
         case _:
-            return Expression(f"CAST({make.of(Family.TIMESTAMP, 0, tame=True).sql} AS DATE)", Family.DATE)
+            return Expression(
+                f"CAST({make.expression(Family.TIMESTAMP, 0, tame=True).sql} AS DATE)", Family.DATE
+            )
 
 
 def _timestamp(make: Scalars, depth: int) -> Expression:
-    left = make.of(Family.TIMESTAMP, 0, tame=True)
+    left = make.expression(Family.TIMESTAMP, 0, tame=True)
     match make.random.randrange(5):
         case 0:
             unit = make.random.choice(("1 HOUR", "1 DAY", "1 MONTH", "90 MINUTE"))
@@ -539,23 +548,24 @@ def _timestamp(make: Scalars, depth: int) -> Expression:
             )
         case 2:
             return Expression(
-                f"({left.sql} {make.random.choice('+-')} {make.of(Family.INTERVAL, 0).sql})", Family.TIMESTAMP
+                f"({left.sql} {make.random.choice('+-')} {make.expression(Family.INTERVAL, 0).sql})",
+                Family.TIMESTAMP,
             )
         case 3:
             return Expression(
-                f"({make.of(Family.DATE, 0, tame=True).sql} + {make.of(Family.TIME, 0).sql})",
+                f"({make.expression(Family.DATE, 0, tame=True).sql} + {make.expression(Family.TIME, 0).sql})",
                 Family.TIMESTAMP,
             )
         case _:
             return Expression(
-                f"CAST({make.of(Family.DATE, 0, tame=True).sql} AS TIMESTAMP)", Family.TIMESTAMP
+                f"CAST({make.expression(Family.DATE, 0, tame=True).sql} AS TIMESTAMP)", Family.TIMESTAMP
             )
 
 
 def _time(make: Scalars, depth: int) -> Expression:
     make.used.add("time")
     if make.random.random() < 0.7:
-        return Expression(f"CAST({make.of(Family.TIMESTAMP, 0).sql} AS TIME)", Family.TIME)
+        return Expression(f"CAST({make.expression(Family.TIMESTAMP, 0).sql} AS TIME)", Family.TIME)
     return Expression(
         f"({make.literal(Family.TIME).sql} {make.random.choice('+-')} INTERVAL 90 MINUTE)", Family.TIME
     )
@@ -563,14 +573,17 @@ def _time(make: Scalars, depth: int) -> Expression:
 
 def _interval(make: Scalars, depth: int) -> Expression:
     make.used.add("interval")
-    left, right = make.of(Family.TIMESTAMP, 0, tame=True), make.of(Family.TIMESTAMP, 0, tame=True)
+    left, right = (
+        make.expression(Family.TIMESTAMP, 0, tame=True),
+        make.expression(Family.TIMESTAMP, 0, tame=True),
+    )
     match make.random.randrange(4):
         case 0:
             text = f"({left.sql} - {right.sql})"
         case 1:
             text = f"age({left.sql}, {right.sql})"
         case 2:
-            text = f"to_days(CAST({make.of(Family.INTEGER, 0, tame=True).sql} AS INTEGER))"
+            text = f"to_days(CAST({make.expression(Family.INTEGER, 0, tame=True).sql} AS INTEGER))"
         case _:
             text = f"({make.literal(Family.INTERVAL).sql} * {make.random.choice((0, 2, -1))})"
     return Expression(text, Family.INTERVAL)

@@ -8,9 +8,9 @@ from random import Random
 
 from tests.oracle.aggregates import Aggregates
 from tests.oracle.conditions import COMPARISONS, Conditions, Subqueries
-from tests.oracle.kinds import LOOSE, NESTED, SIMPLE, Expression, Family, Trust, quoted
+from tests.oracle.kinds import LOOSE, NESTED, SIMPLE, Expression, Family, Trust, quote_name
 from tests.oracle.relations import Relation
-from tests.oracle.scalars import Scalars, with_samples
+from tests.oracle.scalars import Scalars, put_samples
 from tests.oracle.sources import element_family
 from tests.oracle.windows import Windows
 
@@ -96,13 +96,13 @@ class Selects:
         """A SELECT of some kind."""
         kinds: tuple[tuple[int, Callable[[], Query | None]], ...] = (
             (8 if self.relation.rows < MANY_ROWS else 1, self._rows),
-            (9, self._grouped),
+            (9, self._grouped_query),
             (3, self._whole),
-            (4 if self.relation.rows < MANY_ROWS else 0, self._windowed),
+            (4 if self.relation.rows < MANY_ROWS else 0, self._windowed_query),
             (3, self._distinct),
             (2, self._distinct_on),
             (3, self._top),
-            (1, self._counted),
+            (1, self._counted_query),
         )
         while True:
             found = self._random.choices([kind for _, kind in kinds], [weight for weight, _ in kinds])[0]()
@@ -126,7 +126,7 @@ class Selects:
         keys = {key.sql for key in self.relation.keys}
         return tuple(place for place, output in enumerate(outputs) if output.sql in keys)
 
-    def _named(
+    def _name_outputs(
         self, outputs: Sequence[Expression], *, all_named: bool = False
     ) -> tuple[str, tuple[Expression, ...]]:
         """A SELECT list, with names as people choose them, none twice."""
@@ -134,7 +134,7 @@ class Selects:
         taken: set[str] = set()
         # In ORDER BY an alias goes before a column that is written without its table.
         bare_columns = {
-            column.name.lower() for column in self.relation.columns if column.sql == quoted(column.name)
+            column.name.lower() for column in self.relation.columns if column.sql == quote_name(column.name)
         }
         for place, output in enumerate(outputs):
             bare = self.is_top and not all_named and self._random.random() < 0.2
@@ -151,7 +151,7 @@ class Selects:
             if name.lower() in taken or name.lower() in bare_columns:
                 name = f"o{place}"
             taken.add(name.lower())
-            texts.append(f"{output.sql} AS {quoted(name)}")
+            texts.append(f"{output.sql} AS {quote_name(name)}")
             columns.append(replace(output, name=name))
         return ", ".join(texts), tuple(columns)
 
@@ -159,8 +159,8 @@ class Selects:
 
     def plain(self, families: Sequence[Family]) -> Query:
         """Expressions of given families."""
-        outputs = [self._key_of(family) or self.scalars.of(family, 1) for family in families]
-        text, columns = self._named(outputs, all_named=True)
+        outputs = [self._key_of(family) or self.scalars.expression(family, 1) for family in families]
+        text, columns = self._name_outputs(outputs, all_named=True)
         form = self._form(f"SELECT {text}")
         return Query(form.text(), columns, (), self.relation.rows, keys=self._keys(outputs))
 
@@ -183,7 +183,7 @@ class Selects:
                     found.append(self._random.choice(strange))
                     continue
             if chance > 0.95 and self.subqueries is not None:
-                value = self._of_subqueries(self.subqueries)
+                value = self._subquery_value(self.subqueries)
                 if value is not None:
                     found.append(value)
                     continue
@@ -194,7 +194,7 @@ class Selects:
             found.append(self._random.choice(columns) if columns and chance < 0.7 else self.scalars.any(2))
         return found
 
-    def _of_subqueries(self, subqueries: Subqueries) -> Expression | None:
+    def _subquery_value(self, subqueries: Subqueries) -> Expression | None:
         """What a scalar subquery gives, or the first of several that gives something."""
         family = self._random.choice(SIMPLE)
         values = [
@@ -205,7 +205,7 @@ class Selects:
         if not values:
             return None
         self.scalars.used.add("scalar subquery" if len(values) == 1 else "scalar subqueries")
-        merged = self.scalars.merged(*values)
+        merged = self.scalars.merge(*values)
         return (
             values[0]
             if len(values) == 1
@@ -248,7 +248,7 @@ class Selects:
             self.scalars.used.add("unnest")
             outputs.append(self._rows_of(self._random.choice(lists)))
             total = ()
-        text, columns = self._named(outputs)
+        text, columns = self._name_outputs(outputs)
         form = self._form(f"SELECT {text}", adds_up=True, picked=picked)
         return Query(
             form.text(),
@@ -278,8 +278,8 @@ class Selects:
     def _whole(self) -> Query:
         """Aggregates of all rows."""
         aggregates = Aggregates(self.scalars, self.relation.total)
-        outputs = [self._computed(aggregates.make()) for _ in range(self._random.randrange(1, 5))]
-        text, columns = self._named(outputs)
+        outputs = [self._compute_over(aggregates.make()) for _ in range(self._random.randrange(1, 5))]
+        text, columns = self._name_outputs(outputs)
         self.scalars.used.add("aggregates of all rows")
         having = ""
         if self._random.random() < 0.1:
@@ -288,7 +288,7 @@ class Selects:
         form = self._form(f"SELECT {text}", having)
         return Query(form.text(), columns, exact[:1], 1, form=form)
 
-    def _computed(self, aggregate: Expression) -> Expression:
+    def _compute_over(self, aggregate: Expression) -> Expression:
         """Now and then an expression over an aggregate."""
         if self._random.random() > 0.15 or aggregate.trust is Trust.CLOSE:
             return aggregate
@@ -323,7 +323,7 @@ class Selects:
             )
             if random.random() < 0.2:
                 made = self.scalars.any(2)
-                made = replace(made, sql=with_samples(made.sql, self.scalars.marked or ()))
+                made = replace(made, sql=put_samples(made.sql, self.scalars.marked or ()))
                 # A literal would be taken for a place in the SELECT list, and a subquery of its own is
                 # another expression each time.
                 if (
@@ -333,10 +333,10 @@ class Selects:
                 ):
                     group = replace(made, name="")
             if group.sql not in [each.sql for each in found] and group.trust < Trust.CLOSE:
-                found.append(group.loosened(Trust.EQUAL if group.family in LOOSE else Trust.EXACT))
+                found.append(group.loosen(Trust.EQUAL if group.family in LOOSE else Trust.EXACT))
         return found
 
-    def _grouped(self) -> Query | None:
+    def _grouped_query(self) -> Query | None:
         random = self._random
         groups = self._groups(3)
         if not groups:
@@ -347,7 +347,7 @@ class Selects:
         shown = [group for group in groups if random.random() < 0.85]
         outputs = [
             *shown,
-            *(self._computed(aggregates.make()) for _ in range(random.randrange(0 if shown else 1, 4))),
+            *(self._compute_over(aggregates.make()) for _ in range(random.randrange(0 if shown else 1, 4))),
         ]
         if sets and random.random() < 0.5:
             outputs.append(Expression(f"grouping({random.choice(groups).sql})", Family.INTEGER))
@@ -356,8 +356,8 @@ class Selects:
         clause = sets or self._group_clause(groups, outputs)
         is_windowed = random.random() < 0.08
         if is_windowed:
-            outputs.append(self._over_groups(groups))
-        text, columns = self._named(outputs)
+            outputs.append(self._group_window(groups))
+        text, columns = self._name_outputs(outputs)
         having = f" HAVING {self._having(aggregates, groups)}" if random.random() < 0.25 else ""
         total = () if sets else self._places(outputs, groups)
         grouped = [group.sql for group in groups]
@@ -402,7 +402,7 @@ class Selects:
             return f" GROUP BY {', '.join(str(shown.index(text) + 1) for text in texts)}"
         return f" GROUP BY {', '.join(texts)}"
 
-    def _over_groups(self, groups: Sequence[Expression]) -> Expression:
+    def _group_window(self, groups: Sequence[Expression]) -> Expression:
         """A window over grouped rows."""
         self.scalars.used.add("window over groups")
         partition = f"PARTITION BY {self._random.choice(groups).sql}" if self._random.random() < 0.5 else ""
@@ -420,7 +420,7 @@ class Selects:
                 return f"{value.sql} {random.choice(COMPARISONS)} {self.scalars.literal(value.family).sql}"
         return f"count(*) {random.choice(COMPARISONS)} {random.choice((1, 2, 3))}"
 
-    def _windowed(self) -> Query:
+    def _windowed_query(self) -> Query:
         windows = Windows(self.scalars, self.relation.total, self.relation.keys)
         outputs = [*self._outputs(3), *(windows.make() for _ in range(self._random.choice((1, 1, 2))))]
         qualify = ""
@@ -430,7 +430,7 @@ class Selects:
                 f" QUALIFY {windows.rank().sql} {self._random.choice(('=', '<=', '<', '>'))} "
                 f"{self._random.choice((1, 2, 3))}"
             )
-        text, columns = self._named(outputs)
+        text, columns = self._name_outputs(outputs)
         form = self._form(f"SELECT {text}", qualify)
         return Query(
             form.text(),
@@ -447,12 +447,12 @@ class Selects:
             return None
         self.scalars.used.add("distinct")
         outputs = [
-            output.loosened(
+            output.loosen(
                 Trust.EQUAL if output.family in (*LOOSE, Family.LIST, Family.STRUCT) else Trust.EXACT
             )
             for output in outputs
         ]
-        text, columns = self._named(outputs)
+        text, columns = self._name_outputs(outputs)
         every = tuple(range(len(columns)))
         form = self._form(f"SELECT DISTINCT {text}", picked=every)
         keys = self._keys(outputs)
@@ -479,7 +479,7 @@ class Selects:
             return None
         self.scalars.used.add("distinct on")
         on = ", ".join(group.sql for group in groups)
-        text, columns = self._named([output.loosened(Trust.EQUAL) for output in self._outputs(3)])
+        text, columns = self._name_outputs([output.loosen(Trust.EQUAL) for output in self._outputs(3)])
         form = self._form(f"SELECT DISTINCT ON ({on}) {text}", f" ORDER BY {on}, {order}")
         return Query(form.text(), columns, (), self.relation.rows, is_limited=True, form=form)
 
@@ -489,8 +489,8 @@ class Selects:
         if order is None:
             return None
         self.scalars.used.add("order by, limit")
-        outputs = [output.loosened(Trust.EQUAL) for output in self._outputs(4)]
-        text, columns = self._named(outputs)
+        outputs = [output.loosen(Trust.EQUAL) for output in self._outputs(4)]
+        text, columns = self._name_outputs(outputs)
         limit = f"LIMIT {self._random.choice((0, 1, 2, 5, 10, 50))}" + self._random.choice(
             ("", "", " OFFSET 1", " OFFSET 7")
         )
@@ -506,7 +506,7 @@ class Selects:
             form=form,
         )
 
-    def _counted(self) -> Query:
+    def _counted_query(self) -> Query:
         """How many rows a LIMIT without an order leaves."""
         self.scalars.used.add("limit without order")
         column = self._random.choice(self.relation.columns).sql

@@ -56,22 +56,22 @@ def _smaller(tree: exp.Expr) -> Iterator[exp.Expr]:
 def _cuts(tree: exp.Expr, place: int, node: exp.Expr) -> Iterator[exp.Expr]:
     """Copies of a tree with something left out at one of its nodes."""
     if isinstance(node, exp.SetOperation | exp.Connector | exp.Binary):
-        yield _changed(tree, place, lambda target: target.this.copy())
-        yield _changed(tree, place, lambda target: target.expression.copy())
+        yield _change_copy(tree, place, lambda target: target.this.copy())
+        yield _change_copy(tree, place, lambda target: target.expression.copy())
     for clause in _CLAUSES:
         if node.args.get(clause):
-            yield _changed(tree, place, partial(_without, clause))
+            yield _change_copy(tree, place, partial(_drop_clause, clause))
     for name, fewest in (("expressions", 1 if isinstance(node, exp.Select) else 0), ("joins", 0)):
         count = len(node.args.get(name) or ())
         for item in range(count if count > fewest else 0):
-            yield _changed(tree, place, partial(_without_item, name, item))
+            yield _change_copy(tree, place, partial(_drop_item, name, item))
     if isinstance(
         node, exp.Paren | exp.Not | exp.Alias | exp.Func | exp.Unary | exp.Filter | exp.Window
     ) and isinstance(node.this, exp.Expr):
-        yield _changed(tree, place, lambda target: target.this.copy())
+        yield _change_copy(tree, place, lambda target: target.this.copy())
 
 
-def _changed(tree: exp.Expr, place: int, change: Callable[[exp.Expr], exp.Expr | None]) -> exp.Expr:
+def _change_copy(tree: exp.Expr, place: int, change: Callable[[exp.Expr], exp.Expr | None]) -> exp.Expr:
     """A copy of a tree in which a node is changed, or replaced by what the change gives."""
     copy = tree.copy()
     target = list(copy.walk())[place]
@@ -84,9 +84,9 @@ def _changed(tree: exp.Expr, place: int, change: Callable[[exp.Expr], exp.Expr |
     return copy
 
 
-def _without(clause: str, target: exp.Expr) -> None:
+def _drop_clause(clause: str, target: exp.Expr) -> None:
     target.set(clause, None)
 
 
-def _without_item(name: str, item: int, target: exp.Expr) -> None:
+def _drop_item(name: str, item: int, target: exp.Expr) -> None:
     target.set(name, [each for number, each in enumerate(target.args[name]) if number != item])

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from tests.oracle.kinds import SIMPLE, Expression, Family, quoted
+from tests.oracle.kinds import SIMPLE, Expression, Family, quote_name
 from tests.oracle.relations import Relation
 
 LEVELS = 3
@@ -35,9 +35,11 @@ class Sources:
 
     def any(self) -> Relation | None:
         """A member of some kind; None if the store that chance took does not fit it."""
-        return self.random.choice((self._values, self._pivot, self._unpivot, self._listed, self._range))()
+        return self.random.choice(
+            (self._values, self._pivot, self._unpivot, self._unnested_list, self._range)
+        )()
 
-    def unnested(self, left: Relation) -> Relation | None:
+    def unnest(self, left: Relation) -> Relation | None:
         """Each row as often as a list of it has elements."""
         lists = [column for column in left.columns if element_family(column) is not None]
         if not lists:
@@ -68,7 +70,7 @@ class Sources:
         key.
         """
         self.used.add("positional join")
-        left, right = self._in_order(self.store()), self._in_order(self.store())
+        left, right = self._positional_rows(self.store()), self._positional_rows(self.store())
         columns = (*left.columns, *right.columns)
         return Relation(
             f"{left.sql} POSITIONAL JOIN {right.sql}",
@@ -78,12 +80,12 @@ class Sources:
             max(left.rows, right.rows),
         )
 
-    def _in_order(self, store: Relation) -> Relation:
+    def _positional_rows(self, store: Relation) -> Relation:
         alias = self.name("p")
         text = ", ".join(column.sql for column in store.columns)
         order = ", ".join(column.sql for column in store.total)
-        columns = tuple(column.under(alias, column.name) for column in store.columns)
-        total = tuple(column.under(alias, column.name) for column in store.total)
+        columns = tuple(column.column_under(alias, column.name) for column in store.columns)
+        total = tuple(column.column_under(alias, column.name) for column in store.total)
         return Relation(
             f"(SELECT {text} FROM {store.sql} ORDER BY {order}) AS {alias}", columns, total, (), store.rows
         )
@@ -135,7 +137,7 @@ class Sources:
         )
         return Relation(f"(VALUES {rows}) AS {alias}(n, s)", columns, columns[:1], (), 4)
 
-    def _listed(self) -> Relation:
+    def _unnested_list(self) -> Relation:
         alias = self.name("u")
         self.used.add("unnest")
         column = Expression(f"{alias}.e", Family.INTEGER, name="e")
@@ -182,7 +184,7 @@ class Sources:
         alias = self.name("p")
         names = [f"c{place}" for place in range(len(values))]
         columns = (
-            group.under(alias, "g"),
+            group.column_under(alias, "g"),
             *(Expression(f"{alias}.{name}", family, name=name) for name in names),
         )
         inner = f"SELECT {group.sql} AS g, {on.sql} AS o, {argument.sql} AS v FROM {store.sql}"
@@ -207,7 +209,7 @@ class Sources:
         chosen = self.random.sample(numbers, min(2, len(numbers)))
         keys = [column for column in store.total if column.name not in {"n", "v"}]
         listed = [
-            *(f"{column.sql} AS {quoted(column.name)}" for column in keys),
+            *(f"{column.sql} AS {quote_name(column.name)}" for column in keys),
             *(f"CAST({c.sql} AS BIGINT) AS x{p}" for p, c in enumerate(chosen)),
         ]
         nulls = self.random.choice(("", " INCLUDE NULLS"))
@@ -215,7 +217,7 @@ class Sources:
             f"FROM (SELECT {', '.join(listed)} FROM {store.sql}) UNPIVOT{nulls} (v FOR n IN "
             f"({', '.join(f'x{p}' for p in range(len(chosen)))}))"
         )
-        found = tuple(column.under(alias, column.name) for column in keys)
+        found = tuple(column.column_under(alias, column.name) for column in keys)
         name = Expression(f"{alias}.n", Family.TEXT, name="n")
         value = Expression(
             f"{alias}.v", Family.INTEGER, name="v", is_tame=all(column.is_tame for column in chosen)

@@ -26,7 +26,7 @@ from engine.plan.split.sizes import Sizes, StoreSize
 from engine.replica.follower import FollowerOptions
 from engine.state.state_options import StateOptions
 from tests.oracle.datasets import Dataset, Store
-from tests.oracle.plain_duckdb import with_literals
+from tests.oracle.plain_duckdb import put_literals
 from tests.support.local_cluster import FLOWING, SMALL, Cluster, following_cluster, host_names, memory_cluster
 from tests.support.split_runner import SplitRunner
 from tests.support.splitting import gather_plan, split_or_gather
@@ -113,7 +113,7 @@ class SplitSystem:
                 if (rows := random.choice(_ROWS))
             )
         )
-        bound = self._runner.bind(with_literals(sql, literals))
+        bound = self._runner.bind(put_literals(sql, literals))
         shares = tuple(
             (reference.scan, column, random.choice(_SHARES))
             for reference in bound.references
@@ -323,10 +323,10 @@ def _epochs(store: Store) -> tuple[pa.Table, pa.Table, pa.Table]:
         pa.bool_(),
     )
     last = pa.concat_tables(
-        [_marked(store.live.slice(half), removed=False), _marked(store.dead.filter(gone), removed=True)]
+        [_mark(store.live.slice(half), removed=False), _mark(store.dead.filter(gone), removed=True)]
     )
-    return _marked(store.dead, removed=False), _marked(store.live.slice(0, half), removed=False), last
+    return _mark(store.dead, removed=False), _mark(store.live.slice(0, half), removed=False), last
 
 
-def _marked(rows: pa.Table, *, removed: bool) -> pa.Table:
+def _mark(rows: pa.Table, *, removed: bool) -> pa.Table:
     return rows.append_column(REMOVED, pa.array([removed] * rows.num_rows, pa.bool_()))

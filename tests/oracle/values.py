@@ -140,10 +140,10 @@ def _value(
         return random.choice(TAME_DAYS) * DAY_MICROSECONDS + random.choice(
             (0, 0, 3_600_000_000, 1, 86_399_999_999, 43_200_000_000, 1_500_000)
         )
-    return _nested(kind, random, inner)
+    return _nested_value(kind, random, inner)
 
 
-def _nested(kind: pa.DataType, random: Random, inner: Callable[[pa.DataType, Random], Any]) -> Any:
+def _nested_value(kind: pa.DataType, random: Random, inner: Callable[[pa.DataType, Random], Any]) -> Any:
     def element(of: pa.DataType) -> Any:
         return None if random.random() < 0.2 else inner(of, random)
 

@@ -99,12 +99,12 @@ class Judge:
 
     def is_empty(self, query: Generated) -> bool:
         """Whether plain DuckDB answers a query without rows."""
-        answer, _ = _asked(lambda: self.oracle.answer(query.sql, query.parameters))
+        answer, _ = _ask(lambda: self.oracle.answer(query.sql, query.parameters))
         return answer is not None and not answer.num_rows
 
     def verdict(self, query: Generated, seed: int) -> Verdict:
         """Ask a query, and compare."""
-        return self.judged(query.sql, query.parameters, query.trusts, query.named, query.ordered, seed)
+        return self.judge(query.sql, query.parameters, query.trusts, query.named, query.ordered, seed)
 
     def agreement(self, pair: Pair, query: Generated, answer: pa.Table, seed: int) -> Verdict:
         """Ask a query in another way, and compare the answers with each other. Where they disagree, plain
@@ -125,7 +125,7 @@ class Judge:
             expected = base.found
         variant = pair.variant
         values = self.oracle.row_of_literals(variant.parameters)
-        found, error = _asked(lambda: self.system.answer(variant.sql, variant.parameters, values, seed + 1))
+        found, error = _ask(lambda: self.system.answer(variant.sql, variant.parameters, values, seed + 1))
         detail = f"{type(error).__name__}: {error}"
         if found is not None:
             disagreement = pair.disagreement(query, expected, found.table)
@@ -150,7 +150,7 @@ class Judge:
             Outcome.CONTRADICTED, f"{detail}; plain DuckDB says the same", verdict.rules, expected, table
         )
 
-    def judged(
+    def judge(
         self,
         sql: str,
         parameters: Sequence[str],
@@ -169,8 +169,8 @@ class Judge:
             ordered: Places of columns that rows are ordered by.
             seed: Chooses among ways to ask.
         """
-        expected, failure = _asked(lambda: self.oracle.answer(sql, parameters))
-        answer, error = _asked(
+        expected, failure = _ask(lambda: self.oracle.answer(sql, parameters))
+        answer, error = _ask(
             lambda: self.system.answer(sql, parameters, self.oracle.row_of_literals(parameters), seed)
         )
         rules = () if answer is None else answer.rules
@@ -185,7 +185,7 @@ class Judge:
                 )
             return Verdict(Outcome.ONLY_HERE, str(failure), rules, None, answer.table)
         if answer is None:
-            return self._failed(sql, parameters, expected, error)
+            return self._judge_failure(sql, parameters, expected, error)
         expected, table = _under_one_name(expected, answer, named)
         known = tuple(trusts) if trusts is not None else (Trust.CLOSE,) * len(expected.schema)
         found = difference(expected, table, known, ordered)
@@ -198,14 +198,14 @@ class Judge:
             outcome = Outcome.CONTRADICTED
         return Verdict(outcome, found, rules, expected, answer.table)
 
-    def _failed(
+    def _judge_failure(
         self, sql: str, parameters: Sequence[str], expected: pa.Table, error: Exception | None
     ) -> Verdict:
         """The system failed where DuckDB answers; maybe DuckDB fails too when rows are in another order, as a
         sum that overflows and comes back.
         """
         if isinstance(error, ROW_FAILURES) and any(
-            _asked(partial(other.answer, sql, parameters))[0] is None for other in self.others()
+            _ask(partial(other.answer, sql, parameters))[0] is None for other in self.others()
         ):
             return Verdict(Outcome.FAILED, str(error))
         return Verdict(
@@ -221,7 +221,7 @@ class Judge:
         ordered: Sequence[int],
     ) -> bool:
         """Whether an answer is what DuckDB says without its optimizer."""
-        answer, _ = _asked(lambda: self.literal().answer(sql, parameters))
+        answer, _ = _ask(lambda: self.literal().answer(sql, parameters))
         return (
             answer is not None
             and difference(answer.rename_columns(table.schema.names), table, trusts, ordered) is None
@@ -237,7 +237,7 @@ class Judge:
     ) -> bool:
         """Whether DuckDB says the same whatever the order of the rows."""
         for other in self.others():
-            answer, _ = _asked(partial(other.answer, sql, parameters))
+            answer, _ = _ask(partial(other.answer, sql, parameters))
             if (
                 answer is None
                 or difference(expected.rename_columns(answer.schema.names), answer, trusts, ordered)
@@ -247,7 +247,7 @@ class Judge:
         return True
 
 
-def _asked(ask: Callable[[], Answered]) -> tuple[Answered | None, Exception | None]:
+def _ask(ask: Callable[[], Answered]) -> tuple[Answered | None, Exception | None]:
     try:
         return ask(), None
     except FAILURES as error:
@@ -260,10 +260,10 @@ def _under_one_name(expected: pa.Table, answer: Answer, named: Collection[int]) 
     """
     table = answer.table
     if answer.unsplit_names is None:
-        return expected, _finished(table, expected.schema)
+        return expected, _finish(table, expected.schema)
     if table.schema.names == expected.schema.names or len(table.schema) != len(expected.schema):
         return expected, table
-    unsplit, _ = _asked(answer.unsplit_names)
+    unsplit, _ = _ask(answer.unsplit_names)
     # A statement is prepared without values, whose types it may need.
     others = table.schema.names if unsplit is None else unsplit
     return expected.rename_columns(_merged_names(expected.schema.names, named, others)), table
@@ -278,7 +278,7 @@ def _merged_names(names: Sequence[str], named: Collection[int], unsplit: Sequenc
     return [name if place in named else unsplit[place] for place, name in enumerate(names)]
 
 
-def _finished(table: pa.Table, schema: pa.Schema) -> pa.Table:
+def _finish(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """An answer with the names and types that the unsplit statement has, where they can be given to it."""
     if len(table.schema) != len(schema):
         return table

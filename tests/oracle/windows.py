@@ -31,16 +31,16 @@ class Windows:
         self.scalars.used.add("window")
         kind = random.randrange(5)
         if kind == 0:
-            return self._ranked()
+            return self._rank()
         if kind in (1, 2):
             return self._aggregate()
-        return self._placed() or self._ranked()
+        return self._place() or self._rank()
 
     def rank(self) -> Expression:
         """A number of a row in its window, for QUALIFY."""
-        return self._placed(numbers=True) or self._ranked(numbers=True)
+        return self._place(numbers=True) or self._rank(numbers=True)
 
-    def _ranked(self, *, numbers: bool = False) -> Expression:
+    def _rank(self, *, numbers: bool = False) -> Expression:
         """Functions of the order alone: rows that tie get the same value."""
         random = self.scalars.random
         name = random.choice(
@@ -77,10 +77,10 @@ class Windows:
             order = self._order(self._some(1))
         trust = Trust.EQUAL if aggregate.family in LOOSE else Trust.EXACT
         return replace(
-            aggregate.loosened(trust), sql=f"{aggregate.sql} OVER ({self._partition()}{order}{frame})"
+            aggregate.loosen(trust), sql=f"{aggregate.sql} OVER ({self._partition()}{order}{frame})"
         )
 
-    def _placed(self, *, numbers: bool = False) -> Expression | None:
+    def _place(self, *, numbers: bool = False) -> Expression | None:
         """Functions of a row's place, over a total order."""
         order = self._total_order()
         if not order:
@@ -107,7 +107,7 @@ class Windows:
         nulls = random.choice(("", "", " IGNORE NULLS"))
         trust = Trust.EQUAL if value.family in LOOSE else Trust.EXACT
         return replace(
-            value.loosened(trust), sql=f"{name}({value.sql}{arguments}{nulls}) {over}", kind="", name=""
+            value.loosen(trust), sql=f"{name}({value.sql}{arguments}{nulls}) {over}", kind="", name=""
         )
 
     def _some(self, most: int) -> list[Expression]:

@@ -20,7 +20,7 @@ from engine.model.schema import define_store
 from engine.model.sql_types import sql_type
 from tests.oracle.comparison import difference
 from tests.oracle.kinds import Trust, text_literal
-from tests.oracle.plain_duckdb import PlainDuckDB, with_literals
+from tests.oracle.plain_duckdb import PlainDuckDB, put_literals
 from tests.support.local_cluster import Cluster, host_names, memory_cluster
 from tests.support.seeds import seeded_random
 
@@ -149,7 +149,7 @@ def literal(value: pa.Scalar) -> str:
 
 def check(cluster: Cluster, plain: PlainDuckDB, sql: str, values: tuple[pa.Scalar, ...]) -> str | None:
     """What differs between parameters and literals; None for nothing."""
-    text = with_literals(sql, [literal(value) for value in values])
+    text = put_literals(sql, [literal(value) for value in values])
     try:
         expected: pa.Table | None = plain.answer(text)
     except duckdb.Error:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from tests.oracle.collated import COLLATIONS, collated_query
 from tests.oracle.conditions import Conditions
-from tests.oracle.kinds import Family, quoted
+from tests.oracle.kinds import Family, quote_name
 from tests.oracle.metamorphic.relation import Pair, Relation, Subject, select_list
 from tests.oracle.queries import Generated, store_under
 from tests.oracle.scalars import Scalars, Scope
@@ -25,7 +25,7 @@ def _outputs(subject: Subject) -> Pair | None:
     columns = subject.source.query.columns
     named = Counter(column.name.lower() for column in columns)
     texts = [
-        quoted(column.name)
+        quote_name(column.name)
         for column in columns
         if column.family is Family.TEXT and column.name and named[column.name.lower()] == 1
     ]
@@ -48,7 +48,7 @@ def _outputs(subject: Subject) -> Pair | None:
     return Pair(subject.statement(variant, trusts), subject.statement(base, trusts))
 
 
-def _folded(subject: Subject) -> Pair | None:
+def _folded_texts(subject: Subject) -> Pair | None:
     """Folded texts, with the collation that folds them and without one."""
     random = subject.random
     aliases = (f"t{number}" for number in itertools.count(1))
@@ -75,4 +75,4 @@ def _folded(subject: Subject) -> Pair | None:
 
 
 COLLATED_OUTPUTS = Relation("collated outputs", _outputs)
-FOLDED_AND_COLLATED = Relation("folded texts with their collation", _folded)
+FOLDED_AND_COLLATED = Relation("folded texts with their collation", _folded_texts)

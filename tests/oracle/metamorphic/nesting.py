@@ -70,7 +70,7 @@ def _condition_pushed(subject: Subject) -> Pair | None:
     _, column = subject.random.choice(columns)
     condition = condition_on(subject, column)
     inside = subject.source.with_clause + query.form.text(condition)
-    outside = condition.replace(column.sql, column.under("whole", column.name).sql)
+    outside = condition.replace(column.sql, column.column_under("whole", column.name).sql)
     text = f"SELECT * FROM ({subject.source.text}) AS whole WHERE {outside}"
     if subject.random.random() < 0.3:
         text = f"WITH whole AS ({subject.source.text}) SELECT * FROM whole WHERE {outside}"

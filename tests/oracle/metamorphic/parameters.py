@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from tests.oracle.kinds import Family
 from tests.oracle.metamorphic.relation import Agreement, Pair, Relation, Subject
-from tests.oracle.plain_duckdb import with_literals
+from tests.oracle.plain_duckdb import put_literals
 from tests.oracle.scalars import Sample, marks_of
 
 _INTEGERS = {
@@ -126,7 +126,7 @@ def _back(subject: Subject) -> Pair | None:
     query = subject.query
     if not query.parameters:
         return None
-    sql = with_literals(query.sql, query.parameters)
+    sql = put_literals(query.sql, query.parameters)
     return Pair(replace(query, sql=sql, parameters=(), source=None), agreement=Agreement.ORDERED)
 
 

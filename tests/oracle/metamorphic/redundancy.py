@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.oracle.kinds import Expression, Family, quoted
+from tests.oracle.kinds import Expression, Family, quote_name
 from tests.oracle.metamorphic.nesting import condition_on
 from tests.oracle.metamorphic.relation import Pair, Relation, Subject, select_list
 from tests.oracle.relations import Member
@@ -83,11 +83,11 @@ def _same_store(subject: Subject, member: Member) -> tuple[str, list[tuple[Expre
         store.definition for store in subject.dataset.stores if store.definition.name == member.store
     )
     there = [
-        (column, replace(column, sql=f"{ALIAS}.{quoted(name)}"))
+        (column, replace(column, sql=f"{ALIAS}.{quote_name(name)}"))
         for column, name in zip(member.key, definition.key, strict=True)
     ]
     ties = " AND ".join(f"{one.sql} = {other.sql}" for one, other in there)
-    return f"{quoted(member.store)} AS {ALIAS}", there, ties
+    return f"{quote_name(member.store)} AS {ALIAS}", there, ties
 
 
 def _are_alike(one: Expression, other: Expression) -> bool:

@@ -12,7 +12,7 @@ from engine.errors import InvalidInput, LivestateError, NotFound
 from engine.model.schema import StoreName, define_store
 from engine.service import QueryService
 from engine.statements.templates import Templates
-from tests.oracle.plain_duckdb import with_literals
+from tests.oracle.plain_duckdb import put_literals
 from tests.oracle.queries import make_query
 from tests.oracle.run import dataset_of
 from tests.support.memory_source import MemorySource, memory_view
@@ -147,7 +147,7 @@ def test_texts_answer_as_they_are_written(asked: tuple[int, QueryService]) -> No
     compared = 0
     for number in range(QUERIES):
         query = make_query(dataset, seed, number)
-        sql = with_literals(query.sql, query.parameters)
+        sql = put_literals(query.sql, query.parameters)
         answers = []
         for text in (sql, sql, f"{sql}{AS_WRITTEN}"):
             try:
