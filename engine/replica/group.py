@@ -221,6 +221,7 @@ class GroupState:
         if self._state.stage is Stage.WAITING:
             newest = self._newest_committed(opened)
             if needs_check(opened.values(), newest):
+                self._check_changelog(newest)
                 self._note_divergence(diverged_error(self.group, newest).message)
             else:
                 self._begin(opened, newest)
@@ -303,17 +304,33 @@ class GroupState:
         """Have nothing read before it is known what of it the changelog has.
 
         Raises:
-            Unavailable: The changelog is gone, so that it has nothing else either.
+            Unavailable: The changelog is gone, or has no epoch at all, so that it has nothing else either.
+        """
+        self._check_changelog(self._changelog.newest_epoch(self.group))
+        self._note_divergence(error.message)
+        self._views.clear()
+        self._state = self._state.start_over(self._setup.clock())
+        self._report()
+
+    def _check_changelog(self, newest: Epoch) -> None:
+        """See that the changelog has any epochs of this group: else nothing is put aside for it.
+
+        Args:
+            newest: The newest one.
+
+        Raises:
+            Unavailable: It has none, or is gone itself.
         """
         if self._changelog.identity(is_fresh=True) is None:
             raise Unavailable(
                 "The changelog is gone. What was applied before can still be read; make the changelog "
                 "available to this host again."
-            ) from error
-        self._note_divergence(error.message)
-        self._views.clear()
-        self._state = self._state.start_over(self._setup.clock())
-        self._report()
+            )
+        if not newest:
+            raise Unavailable(
+                f"The changelog has no epoch of group {self.group}, of which this host has some: check that "
+                "it is the right changelog."
+            )
 
     def _note_divergence(self, message: str) -> None:
         _log.error("%s", message)

@@ -27,6 +27,7 @@ from engine.errors import Unavailable
 from engine.model.kinds import Behaviour, Retention
 from engine.model.schema import Epoch, PartitionId, StoreDefinition, define_store
 from engine.replica.follower import Follower, FollowerOptions
+from engine.replica.group_setup import ASIDE
 from engine.replica.snapshotter import SnapshotOptions
 from tests.support.following import GROUP, OPTIONS, contents, define, run_follower
 from tests.support.quick_directory import quick_directory
@@ -515,3 +516,4 @@ def test_the_wrong_changelog_is_noticed(
         assert all("check that it is the right changelog" in status.problem for status in follower.status())
         with pytest.raises(Unavailable, match=r"does not get on: .* check that it is the right changelog"):
             debit(follower)
+    assert not (tmp_path / "data" / ASIDE).exists()

@@ -50,7 +50,8 @@ def test_a_batch_is_committed_once_over_restarts(reopen: Reopen) -> None:
 
 def test_each_commit_names_the_one_before(reopen: Reopen) -> None:
     digests = []
-    for writer in (write_to(reopen()), write_to(reopen())):
+    for _ in range(2):
+        writer = write_to(reopen())
         digests += [writer.append({PLAYS.name: partition_rows(PLAYS, rows(1))}).digest for _ in range(2)]
     read = [reopen().read_commit(PLAYS.group, Epoch(epoch)) for epoch in range(1, 7)]
     commits = [commit for commit in read if commit is not None]
