@@ -69,8 +69,10 @@ def _types_of(sample: Sample) -> Iterator[str]:
 
 def _numbers(value: Decimal, sample: Sample) -> Iterator[str]:
     """Types of numbers that hold one. Next to a wild column a DOUBLE would round the column."""
-    if sample.column.kind and sample.column.family is not Family.FLOAT:
-        yield sample.column.kind
+    kind = sample.column.kind
+    # A literal may be one that the column cannot hold.
+    if kind and sample.column.family is not Family.FLOAT and kind not in _INTEGERS:
+        yield kind
     places = max(0, -int(value.as_tuple().exponent))
     if value == value.to_integral_value():
         for name, (low, high) in _INTEGERS.items():
