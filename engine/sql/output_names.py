@@ -55,7 +55,12 @@ def name_outputs_around(nodes: Iterable[exp.Expr]) -> None:
     Raises:
         LimitExceeded: The names would become much longer than the statement.
     """
-    found = {id(output): output for node in nodes for output in _unnamed_outputs_around(node)}
+    found = {
+        id(output): output
+        for node in nodes
+        for output in _unnamed_outputs_around(node)
+        if not isinstance(output, exp.Alias)  # it has its name since another node was replaced
+    }
     # All names are made before the first is given: the name of an output would have those within it in it,
     # twice as long with each level.
     for output, name in _names(found.values()):

@@ -456,6 +456,12 @@ TIMES = (
     "SELECT * FROM generate_series(DATE '2024-01-01', DATE '2024-01-03', INTERVAL 1 DAY)",
     "SELECT * FROM range(TIMESTAMP '2024-01-01', TIMESTAMP '2024-01-02', INTERVAL 12 HOUR)",
     "SELECT current_date = today(), now() = current_timestamp, now()::DATE = current_date",
+    "SELECT coalesce((SELECT max(k) FROM r WHERE ts < now()), 0), k FROM r",
+    "SELECT ((SELECT max(k) FROM r WHERE tz < now())) FROM t",
+    "SELECT (SELECT max(k) FROM r WHERE tz < now()) + (SELECT min(k) FROM r WHERE day < today()), a FROM t",
+    "SELECT exists (SELECT 1 FROM r WHERE tz > now()), a FROM t",
+    "SELECT * FROM (SELECT (SELECT count(*) FROM r WHERE day < current_date), a FROM t)",
+    "SELECT k IN (SELECT k FROM r WHERE tz < now()), (SELECT any_value(b) FROM t WHERE a = k) FROM r",
     "SELECT DATE '2024-01-31' + INTERVAL 1 MONTH, DATE '2024-01-01' + 2147483647",
 )
 NUMBERS = (
