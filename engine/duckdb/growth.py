@@ -104,7 +104,7 @@ def _can_grow(sql: str) -> bool:
         return True
     if len(_JOIN.findall(text)) > MAX_JOINS:
         return True
-    if len(_DOUBLING.findall(text)) > MAX_DOUBLINGS or _nesting(text) > MAX_NESTING:
+    if len(_DOUBLING.findall(text)) > MAX_DOUBLINGS or _deepest_nesting(text) > MAX_NESTING:
         return True
     copies = len(_COPYING_OPERATOR.findall(text)) + sum(name in COPYING_FUNCTIONS for name in calls)
     if copies > 1:
@@ -113,7 +113,7 @@ def _can_grow(sql: str) -> bool:
     return copies > MAX_COPIES or (copies > 0 and _RECURSION.search(text) is not None)
 
 
-def _nesting(text: str) -> int:
+def _deepest_nesting(text: str) -> int:
     """How many brackets a text has in each other; those in its literals count, too."""
     if text.count("(") + text.count("[") + text.count("{") <= MAX_NESTING:
         return 0

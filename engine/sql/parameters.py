@@ -207,20 +207,20 @@ def _may_be_output(column: exp.Column) -> bool:
 
 def _sources(select: exp.Select) -> list[tuple[str, exp.Expr]]:
     """What a FROM clause reads, with the names."""
-    found, stack = [], [select.args.get("from_"), *_joined(select)]
+    found, stack = [], [select.args.get("from_"), *_join_nodes(select)]
     while stack:
         node = stack.pop()
         if node is None:
             continue
         is_bracket = isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table) and not node.alias
         if is_bracket or isinstance(node, exp.From | exp.Join | exp.Paren):
-            stack += [node.this, *_joined(node.this)]
+            stack += [node.this, *_join_nodes(node.this)]
         else:
             found.append((node.alias_or_name.lower(), node))
     return found
 
 
-def _joined(node: exp.Expr) -> list[exp.Expr]:
+def _join_nodes(node: exp.Expr) -> list[exp.Expr]:
     return [*(node.args.get("joins") or ()), *(node.args.get("laterals") or ())]
 
 

@@ -93,7 +93,7 @@ def die_at_call(number: int, *, dies_after: bool) -> None:
     """Have this process killed right before or right after its n-th write to RocksDB."""
     calls = itertools.count(1)
 
-    def dying(write: Callable[..., None]) -> Callable[..., None]:
+    def wrap_write(write: Callable[..., None]) -> Callable[..., None]:
         def write_or_die(*args: Any, **options: Any) -> None:
             call = next(calls)
             if call == number and not dies_after:
@@ -104,8 +104,8 @@ def die_at_call(number: int, *, dies_after: bool) -> None:
 
         return write_or_die
 
-    Rocks.write = dying(Rocks.write)  # type: ignore[method-assign]
-    Rocks.write_atomically = dying(Rocks.write_atomically)  # type: ignore[method-assign]
+    Rocks.write = wrap_write(Rocks.write)  # type: ignore[method-assign]
+    Rocks.write_atomically = wrap_write(Rocks.write_atomically)  # type: ignore[method-assign]
 
 
 def apply_epochs(directory: Path, die_at: int, dies_after: bool, progress: Connection) -> None:

@@ -101,9 +101,11 @@ class Producer:
             amounts = [self._random.randrange(1000) for _ in accounts]
             debit = pa.table({"account": accounts, "amount": amounts})
             credit = pa.table({"account": accounts, "amount": [-amount for amount in amounts]})
-            self._appender.append({"debit": debit, "credit": credit, **self._folded(accounts, amounts)})
+            self._appender.append(
+                {"debit": debit, "credit": credit, **self._transfer_tables(accounts, amounts)}
+            )
 
-    def _folded(self, accounts: list[int], amounts: list[int]) -> dict[str, pa.Table]:
+    def _transfer_tables(self, accounts: list[int], amounts: list[int]) -> dict[str, pa.Table]:
         """Each account gets its amount, and the next one gives it, at any minute of a day."""
         moved = [
             *zip(accounts, amounts, strict=True),

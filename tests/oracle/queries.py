@@ -191,7 +191,7 @@ class _Generator:
         chosen = random.sample(places, random.randrange(1, min(3, len(places)) + 1))
         limited = random.random() < 0.6
         if limited:
-            missing = self._missing(query, chosen)
+            missing = self._missing_order(query, chosen)
             if missing is None:
                 return query, ()
             chosen += missing
@@ -217,7 +217,7 @@ class _Generator:
         )
         return replace(query, sql=text, columns=columns, is_limited=limited), tuple(chosen)
 
-    def _missing(self, query: Query, chosen: Sequence[int]) -> list[int] | None:
+    def _missing_order(self, query: Query, chosen: Sequence[int]) -> list[int] | None:
         """Columns that an order lacks to be total; None if none can be."""
         if query.total:
             return [place for place in query.total if place not in chosen]

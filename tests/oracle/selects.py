@@ -358,7 +358,7 @@ class Selects:
         if is_windowed:
             outputs.append(self._group_window(groups))
         text, columns = self._name_outputs(outputs)
-        having = f" HAVING {self._having(aggregates, groups)}" if random.random() < 0.25 else ""
+        having = f" HAVING {self._having_condition(aggregates, groups)}" if random.random() < 0.25 else ""
         total = () if sets else self._places(outputs, groups)
         grouped = [group.sql for group in groups]
         picked = [place for place, output in enumerate(outputs) if output.sql in grouped and not sets]
@@ -411,7 +411,7 @@ class Selects:
         )
         return Expression(name.format(partition), Family.INTEGER)
 
-    def _having(self, aggregates: Aggregates, groups: Sequence[Expression]) -> str:
+    def _having_condition(self, aggregates: Aggregates, groups: Sequence[Expression]) -> str:
         random = self._random
         self.scalars.used.add("having")
         for _ in range(4):

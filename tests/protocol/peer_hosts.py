@@ -86,11 +86,11 @@ class Runner:
                     time.sleep(0.01)
                 raise Cancelled("The statement was cancelled.")
             case "breaks":
-                return QueryResult(BATCH.schema, metadata, self._breaking(rest), self._count_end)
+                return QueryResult(BATCH.schema, metadata, self._break_off(rest), self._count_end)
             case kind:
                 raise getattr(errors, kind, errors.InvalidInput)(rest)
 
-    def _breaking(self, kind: str) -> Iterator[pa.RecordBatch]:
+    def _break_off(self, kind: str) -> Iterator[pa.RecordBatch]:
         yield from [BATCH] * 10
         raise getattr(errors, kind)("It broke in the midst of it.")
 

@@ -542,7 +542,9 @@ class _Resolver:
         for each in list(group.expressions):
             literal = unwrap(each)
             if isinstance(literal, exp.Literal) and not literal.is_string:
-                each.replace(_grouping(_item_at(node.expressions, literal).this, int(literal.this)))
+                each.replace(
+                    _grouping_expression(_item_at(node.expressions, literal).this, int(literal.this))
+                )
             elif isinstance(each, exp.GroupingSets | exp.Rollup | exp.Cube) and any(
                 isinstance(found, exp.Literal) for found in each.walk()
             ):
@@ -729,7 +731,7 @@ def _value_columns(node: exp.Values, renamed: list[str]) -> tuple[str, ...]:
     return tuple(renamed[index] if index < len(renamed) else f"col{index}" for index in range(width))
 
 
-def _grouping(value: exp.Expr, ordinal: int) -> exp.Expr:
+def _grouping_expression(value: exp.Expr, ordinal: int) -> exp.Expr:
     """An output as a grouping expression. A constant, which might be taken for an ordinal, and a query, whose
     aliases are its own, stay ordinals.
     """
