@@ -47,12 +47,16 @@ class Changelog:
     It is the truth that all hosts follow, and it is made of immutable objects only
     (`engine.changelog.layout`). A store changes by numbered migrations, which its group's commits take up:
     `Commit.generation` says how many are in effect, and so which shape each store has at an epoch.
+
+    Attributes:
+        uri: Where it is.
+        objects: What it is made of.
     """
 
     def __init__(self, uri: str, options: Mapping[str, str], objects: Objects) -> None:
         self.uri = uri
         self._options = dict(options)
-        self._objects = objects
+        self.objects = objects
         self._stores = Definitions(objects)
         self._switches = Switches(objects)
         self._groups: dict[GroupName, Epochs] = {}
@@ -105,7 +109,7 @@ class Changelog:
         """
         if self._identity is not None and not is_fresh:
             return self._identity
-        data = self._objects.get(FORMAT_PATH)
+        data = self.objects.get(FORMAT_PATH)
         found = None if data is None else _identity_of(data.to_pybytes())
         self._identity = self._identity or found
         return found
@@ -247,7 +251,7 @@ class Changelog:
             Unavailable: The changelog cannot be reached.
         """
         self.identity()
-        paths = list(self._objects.list(STORES_PATH))
+        paths = list(self.objects.list(STORES_PATH))
         return self._stores.newest_definitions(paths), self._switches.switched_names(paths)
 
     def groups(self) -> list[GroupName]:
@@ -414,7 +418,7 @@ class Changelog:
         return Dropped(epochs.drop(oldest.epoch), epochs.snapshots.drop(oldest.epoch))
 
     def _epochs(self, group: GroupName) -> Epochs:
-        return self._groups.setdefault(group, Epochs(self._objects, group, self._stores))
+        return self._groups.setdefault(group, Epochs(self.objects, group, self._stores))
 
     def _ensure_format(self) -> None:
         """Mark a new changelog, and use the occasion to see that a create-only write is refused where
@@ -424,7 +428,7 @@ class Changelog:
             return
         document = json.dumps({"format": LAYOUT_FORMAT, "identity": secrets.token_hex(16)}, indent=1)
         marker = [pa.py_buffer(seal(document.encode()))]
-        if self._objects.create(FORMAT_PATH, marker) and self._objects.create(FORMAT_PATH, marker):
+        if self.objects.create(FORMAT_PATH, marker) and self.objects.create(FORMAT_PATH, marker):
             raise Unsupported(
                 "This object store ignores the condition of create-only writes, which epochs rely on: use "
                 "another one."
