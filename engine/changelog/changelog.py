@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -13,7 +13,7 @@ from engine.changelog.checksummed_json import seal, unseal
 from engine.changelog.codec import Tables
 from engine.changelog.commit import BEFORE_FIRST, Commit, DataFile
 from engine.changelog.definitions import Definitions
-from engine.changelog.epochs import Epochs
+from engine.changelog.epochs import NO_STORES, Epochs
 from engine.changelog.frames import damage_error
 from engine.changelog.layout import FORMAT_PATH, LAYOUT_FORMAT, STORES_PATH
 from engine.changelog.migrations import Migration
@@ -308,6 +308,26 @@ class Changelog:
         """
         return self._epochs(commit.group).rows(commit, definitions, partitions)
 
+    def read_batches(
+        self, commit: Commit, definition: StoreDefinition, partition: PartitionId
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of an epoch in one partition, of which only one data file's are in memory at a time.
+
+        Args:
+            commit: What `read_commit` returned.
+            definition: The store, in the shape that rows are to have: of the commit's generation or a later
+                one.
+            partition: The partition.
+
+        Yields:
+            Rows in commit order, as `read_rows` returns them; all batches have `TOMBSTONE_COLUMN` where one
+            has it.
+
+        Raises:
+            LivestateError: As `read_rows`.
+        """
+        return self._epochs(commit.group).batches(commit, definition, partition)
+
     def writer(
         self, group: GroupName, writer_id: str, *, take_over: bool = True, query_ids: Collection[str] = ()
     ) -> Writer:
@@ -345,7 +365,15 @@ class Changelog:
         if newest is not None:
             check_no_other_job(newest, query_ids)
 
-    def stage(self, group: GroupName, epoch: Epoch, tables: Tables, *, task: str) -> DataFile:
+    def stage(
+        self,
+        group: GroupName,
+        epoch: Epoch,
+        tables: Tables,
+        *,
+        task: str,
+        new_stores: Mapping[StoreName, StoreDefinition] = NO_STORES,
+    ) -> DataFile:
         """Write one durable data file of an epoch that is yet to be committed; only `Writer.commit` makes it
         count.
 
@@ -358,6 +386,7 @@ class Changelog:
             tables: Rows by store and partition, as `partition_rows` returns them, in any shape that their
                 stores have had.
             task: Name of the task, a part of the file's name.
+            new_stores: Stores that will be created before the file is committed.
 
         Returns:
             What to hand to `Writer.commit`; `encode_file` and `decode_file` carry it between processes.
@@ -371,7 +400,19 @@ class Changelog:
         """
         epochs = self._epochs(group)
         generation = epochs.generation(0)
-        return epochs.stage(epoch, epochs.fit_tables(tables, generation), task, generation)
+        return epochs.stage(epoch, epochs.fit_tables(tables, generation, new_stores), task, generation)
+
+    def discard(self, group: GroupName, files: Sequence[DataFile]) -> None:
+        """Delete staged data files that will never be committed.
+
+        Args:
+            group: The store group.
+            files: What `stage` returned.
+
+        Raises:
+            Unavailable: The changelog cannot be reached; `collect` finds them later.
+        """
+        self._epochs(group).discard(files)
 
     def collect(self, group: GroupName) -> int:
         """Delete the data files that no commit names: those of crashed, fenced or repeated tasks. Safe at any

@@ -147,7 +147,7 @@ class PartitionStore:
     def apply(
         self,
         epoch: Epoch,
-        rows: pa.RecordBatch | pa.Table | None,
+        rows: pa.RecordBatch | Iterable[pa.RecordBatch] | None,
         *,
         replaces: bool = False,
         cutoff: int | None = None,
@@ -160,9 +160,9 @@ class PartitionStore:
             epoch: The epoch; one that is applied already changes nothing.
             rows: Upserts in the store's row schema, in commit order, and tombstones where the column
                 `__tombstone` is true. The store's kind says how they are folded; of a key-value store the
-                last row of a key wins. None where the epoch has no rows for this partition. A table is cut
-                into pieces between its batches where it is large (`StateOptions.apply_bytes`); what comes of
-                them becomes visible, and durable, as one.
+                last row of a key wins. None where the epoch has no rows for this partition. Many batches
+                are applied in pieces of several (`StateOptions.apply_bytes`), each asked for when its turn
+                comes; what comes of them becomes visible, and durable, as one.
             replaces: Whether all rows of before are removed first.
             cutoff: The time before which rows are gone, microseconds since 1970 UTC, for a store with
                 retention; older rows do not come in any more.
@@ -187,7 +187,8 @@ class PartitionStore:
             if cutoff != known_cutoff:
                 pending.expire_stored()
             if rows is not None:
-                pending.apply(rows, self._options.apply_bytes)
+                batches = [rows] if isinstance(rows, pa.RecordBatch) else rows
+                pending.apply(batches, self._options.apply_bytes)
             return self._install(shape, epoch, pending.changes, cutoff, digest)
 
     def advances_cutoff(self, cutoff: int) -> bool:

@@ -589,7 +589,7 @@ def hosts(connection: ConnectionOptions) -> None:
     default=250_000,
     show_default=True,
     type=click.IntRange(1),
-    help="Rows of an epoch, at most.",
+    help="Rows that are read and written at once, at most.",
 )
 @click.option(
     "--type",
@@ -649,8 +649,9 @@ def load(
 ) -> None:
     """Load FILE (Parquet, CSV or Arrow) into STORE, which is created on first use.
 
-    Rows become visible epoch by epoch. Where a job writes the store's group, stop it first, and start it
-    again afterwards: --take-over loads then, and a job that still runs is refused.
+    All rows become visible together, as one epoch, however many they are; a load that fails leaves nothing.
+    Where a job writes the store's group, stop it first, and start it again afterwards: --take-over loads
+    then, and a job that still runs is refused.
 
     A row replaces the one with the same key, unless the new store is of another kind: --order-by keeps the
     latest row, --merge aggregates, --gap makes sessions (with --merge for their columns), --valid-from keeps
