@@ -335,9 +335,10 @@ class Follower:
         epochs: Mapping[GroupName, Epoch] | None = None,
         partitions: Mapping[StoreName, Collection[PartitionId]] | None = None,
         shapes: Mapping[StoreName, StoreDefinition] | None = None,
+        digests: Mapping[GroupName, str] | None = None,
     ) -> AbstractContextManager[Mapping[StoreName, StoreView]]:
         """As `StoreSource.snapshot`."""
-        return nullcontext(self._catalog.views(stores, epochs, partitions, shapes))
+        return nullcontext(self._catalog.views(stores, epochs, partitions, shapes, digests))
 
     def hold(self, epochs: Mapping[GroupName, Epoch], seconds: float) -> None:
         """As `StoreSource.hold`."""
