@@ -17,6 +17,7 @@ from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefin
 from engine.state import keys as sort_keys
 from engine.state.cache import ColumnCache
 from engine.state.compaction import segments_to_merge
+from engine.state.damage import damage_error
 from engine.state.formats import MANIFEST, Manifest, SegmentId, segment_key
 from engine.state.memory_storage import MemoryStorage
 from engine.state.partition_shape import Migrated, Shape
@@ -51,7 +52,8 @@ class PartitionStore:
         definition_at: Gives what the store is at a generation of its group; None where it was never migrated.
 
     Raises:
-        Corrupt: What is on the disk is damaged, or belongs to another store.
+        DamagedError: What is on the disk is damaged.
+        Corrupt: It belongs to another store, or to a newer version.
         LimitExceeded: The disk is full.
         Unavailable: The disk does not answer.
     """
@@ -92,9 +94,7 @@ class PartitionStore:
         self._shape = shape = Shape.open(
             Migrated(definition_at(generation), generation), self._storage, cache
         )
-        self._manifest = manifest = known or Manifest(
-            store, partition, shape.columns, Epoch(0), SegmentId(1), ()
-        )
+        manifest = known or Manifest(store, partition, shape.columns, Epoch(0), SegmentId(1), ())
         if (manifest.store, manifest.partition, manifest.columns) != (store, partition, shape.columns):
             raise Corrupt(
                 f"The data directory holds partition {manifest.partition} of store {manifest.store} in "
@@ -112,6 +112,10 @@ class PartitionStore:
             tuple(self._segments.open(each, numbers) for each in manifest.segments),
             tuple(self._segments.open(each, numbers) for each in manifest.tombstone_segments),
         )
+        live_rows = _count_live_rows(self.version)
+        if manifest.live_rows not in (None, live_rows):
+            raise damage_error("delete vector")
+        self._manifest = replace(manifest, live_rows=live_rows)
         self._segments.drop_orphans({*manifest.segments, *manifest.tombstone_segments})
 
     @property
@@ -284,6 +288,7 @@ class PartitionStore:
             tombstone_segments=tuple(entry.segment.id for entry in version.tombstone_segments),
             cutoff=cutoff,
             digest=digest if epoch >= self.applied else self.digest,
+            live_rows=_count_live_rows(version),
         )
         new = (*changes.added, *changes.added_tombstones)
         pairs: list[Pair] = [(segment_key(each.segment.id), each.segment.record.to_bytes()) for each in new]
@@ -371,3 +376,8 @@ class PartitionStore:
     def _close_storage(self) -> None:
         self._is_closed = True
         self._storage.close()
+
+
+def _count_live_rows(version: Version) -> tuple[int, ...]:
+    """The live rows of each segment, as a manifest has them."""
+    return tuple(entry.live_rows for entry in version.all_segments)
