@@ -155,11 +155,12 @@ class Binder:
             self._open()
         return failure
 
-    def schema(self, columns: Sequence[ReadColumn]) -> pa.Schema:
+    def schema(self, columns: Sequence[ReadColumn], deadline: Deadline) -> pa.Schema:
         """The schema of a result with columns of the engine.
 
         Args:
             columns: Its columns.
+            deadline: When the statement must end.
 
         Returns:
             The schema, as `engine.duckdb.results.result_schema` would give it.
@@ -167,19 +168,21 @@ class Binder:
         Raises:
             Unsupported: A column has a type that Arrow clients cannot read.
             NotBoundError: The engine does not know a type by its name.
+            DeadlineExceeded: Other statements are bound for too long.
+            Cancelled: The caller took it back meanwhile.
         """
         check_types([column.name for column in columns], [column.type for column in columns])
         known = {column.type: known_type(column.type) for column in columns}
         others = [column for column in columns if known[column.type] is None]
         if others:
-            asked = result_schema(self._arrow_schema(others), [column.name for column in others])
+            asked = result_schema(self._arrow_schema(others, deadline), [column.name for column in others])
             known |= {column.type: field.type for column, field in zip(others, asked, strict=True)}
         return pa.schema([pa.field(column.name, known[column.type]) for column in columns])
 
-    def _arrow_schema(self, columns: Sequence[ReadColumn]) -> pa.Schema:
+    def _arrow_schema(self, columns: Sequence[ReadColumn], deadline: Deadline) -> pa.Schema:
         """The schema that the engine gives to columns of these types."""
         nulls = ", ".join(cast_text("NULL", column.type) for column in columns)
-        with self._lock:
+        with hold_lock(self._lock, deadline):
             try:
                 with self._database.sql(f"SELECT {nulls}").to_arrow_reader(1) as reader:
                     return reader.schema
