@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from engine.duckdb.database import open_database
 from engine.duckdb.deadline import NO_DEADLINE, Deadline, hold_lock
-from engine.duckdb.engine_errors import Failure, NotBoundError, read_failure
+from engine.duckdb.engine_errors import ENGINE_FAILURES, Failure, NotBoundError, read_failure
 from engine.duckdb.growth import MAX_TEXT, needs_worker
 from engine.duckdb.results import check_types, known_type, result_schema
 from engine.duckdb.worker_messages import BindJob, encode_rows
@@ -95,7 +95,7 @@ class Binder:
                     ReadColumn(name, str(kind))
                     for name, kind in zip(relation.columns, relation.types, strict=True)
                 )
-            except duckdb.Error as error:
+            except ENGINE_FAILURES as error:
                 if read_failure(error).is_fatal:
                     self._open()
                 raise NotBoundError(str(error)) from error
@@ -115,7 +115,7 @@ class Binder:
         with hold_lock(self._lock, deadline):
             try:
                 self._database.extract_statements(sql)
-            except duckdb.Error as error:
+            except ENGINE_FAILURES as error:
                 return self._failure(error)
         return None
 
@@ -143,13 +143,13 @@ class Binder:
             try:
                 self._create(tables)
                 self._database.execute(f"{_EXPLAIN}{sql}", values or None).fetchall()
-            except duckdb.Error as error:
+            except ENGINE_FAILURES as error:
                 failure = self._failure(error)
                 start = None if failure.start is None else failure.start - len(_EXPLAIN)
                 return replace(failure, start=start)
         return None
 
-    def _failure(self, error: duckdb.Error) -> Failure:
+    def _failure(self, error: Exception) -> Failure:
         failure = read_failure(error)
         if failure.is_fatal:
             self._open()
@@ -186,7 +186,7 @@ class Binder:
             try:
                 with self._database.sql(f"SELECT {nulls}").to_arrow_reader(1) as reader:
                     return reader.schema
-            except duckdb.Error as error:
+            except ENGINE_FAILURES as error:
                 raise NotBoundError(str(error)) from error
 
     def _create(self, tables: Mapping[str, pa.Schema]) -> None:
