@@ -384,7 +384,7 @@ class Texts:
 
 
 def nested_texts(times: int) -> Iterator[str]:
-    """Each production in each of its own holes, so many times.
+    """Each production in each of its own holes, and each query as an operand of itself, so many times.
 
     Args:
         times: How many.
@@ -392,7 +392,7 @@ def nested_texts(times: int) -> Iterator[str]:
     for category, productions in PARSED.items():
         for made in productions:
             for chosen, hole in enumerate(made.holes):
-                if hole != category:
+                if hole != category and (category, hole) != ("q", "e"):
                     continue
                 before, after = made.pieces[0], ""
                 for place, (other, piece) in enumerate(zip(made.holes, made.pieces[1:], strict=True)):
@@ -400,5 +400,7 @@ def nested_texts(times: int) -> Iterator[str]:
                         before += _LEAVES[other] + piece
                     else:
                         after += piece if place == chosen else _LEAVES[other] + piece
-                text = before * times + _LEAVES[category] + after * times
-                yield _WHOLE[category][0].replace("{}", text) if category in _WHOLE else text
+                if hole != category:
+                    before, after = f"({before}", f"{after})"
+                text = before * times + _LEAVES[hole] + after * times
+                yield _WHOLE[hole][0].replace("{}", text) if hole in _WHOLE else text
