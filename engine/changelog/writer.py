@@ -39,7 +39,7 @@ from engine.changelog.commit import Commit, CommittedBatch, DataFile
 from engine.changelog.epochs import Epochs
 from engine.errors import Corrupt, Fenced, InvalidInput, Unavailable
 from engine.model.retention import Cutoffs, advance_cutoffs, check_clock, check_cutoffs
-from engine.model.schema import Epoch, StoreName
+from engine.model.schema import Epoch, GroupName, StoreName
 
 REMEMBERED_QUERIES = 64
 """Streaming queries whose last batch a commit carries; those that committed longest ago are forgotten."""
@@ -143,6 +143,11 @@ class Writer:
     def epoch(self) -> Epoch:
         """The newest epoch that this writer committed; the fence, to begin with."""
         return self._head.epoch
+
+    @property
+    def group(self) -> GroupName:
+        """The store group."""
+        return self._head.group
 
     @property
     def next_epoch(self) -> Epoch:
@@ -338,12 +343,7 @@ class Writer:
             raise Unavailable(
                 f"Epoch {commit.epoch} of store group {commit.group} cannot be read back: try again later."
             )
-        if found.token > commit.token:
-            self._fenced = Fenced(
-                f"Store group {commit.group} is written by {found.writer} with token {found.token} now; "
-                f"{commit.writer} with token {commit.token} is too late and must stop."
-            )
-            raise self._fenced
+        self._check_token(found)
         if found.token < commit.token:
             raise Corrupt(
                 f"Epoch {commit.epoch} of store group {commit.group} has a token older than the epoch "
@@ -359,6 +359,27 @@ class Writer:
             f"An earlier append to store group {commit.group} had taken place after all, as epoch "
             f"{found.epoch}: do this one again."
         )
+
+    def check_term(self) -> None:
+        """See that no newer writer has taken the group over yet; one request.
+
+        Raises:
+            Fenced: One has.
+            Unavailable: The changelog cannot be reached.
+        """
+        with self._lock:
+            following = self._epochs.read(self.next_epoch)
+            if following is not None:
+                self._check_token(following)
+
+    def _check_token(self, found: Commit) -> None:
+        head = self._head
+        if found.token > head.token:
+            self._fenced = Fenced(
+                f"Store group {head.group} is written by {found.writer} with token {found.token} now; "
+                f"{head.writer} with token {head.token} is too late and must stop."
+            )
+            raise self._fenced
 
 
 def _wall_clock() -> int:

@@ -13,6 +13,7 @@ from engine.cluster.reports import GroupReport, Progress, StoreReport
 from engine.errors import Corrupt, Unavailable
 from engine.model.schema import Epoch, GroupName, StoreDefinition, StoreName
 from engine.replica.catch_up import CatchUpState, Source, Stage, Track
+from engine.replica.changes import UnreadableRowsError
 from engine.replica.cohort import Cohort, late_partitions
 from engine.replica.column_reporter import ColumnReporter
 from engine.replica.commit_queue import never_stop
@@ -22,7 +23,7 @@ from engine.replica.group_setup import GroupSetup
 from engine.replica.group_views import GroupView, RetainedViews, group_view
 from engine.replica.history import DivergedError, diverged_error, diverged_partitions, needs_check
 from engine.replica.open_partitions import OpenPartitions
-from engine.replica.partition_keys import Definitions, PartitionKey
+from engine.replica.partition_keys import Definitions, PartitionKey, partition_names
 from engine.replica.recovery import commit_time, restore
 from engine.replica.snapshotter import Schedule
 from engine.state.partition import PartitionStore
@@ -79,7 +80,7 @@ class GroupState:
         self._committed_at: int | None = None
         """When the epoch was committed that the partitions have reached; None where that is not known."""
         self._is_unpublished = False
-        self._divergence = ""
+        self._rebuild_reason = ""
         self._has_diverged = False
 
     def _new_cohort(self, epoch: Epoch, stops_at: Callable[[Commit], bool] = never_stop) -> Cohort:
@@ -121,12 +122,12 @@ class GroupState:
         return dict(self._definitions.found) if view is None else view.definitions
 
     @property
-    def divergence(self) -> str:
-        """Why partitions are built again that had applied other commits than the changelog has, in one
-        sentence; empty where there are none.
+    def rebuild_reason(self) -> str:
+        """Why partitions are built again that this host had before, in one sentence; empty where there are
+        none.
         """
         is_over = self._state.stage is Stage.READABLE and not self.is_rebuilding
-        return "" if is_over else self._divergence
+        return "" if is_over else self._rebuild_reason
 
     @property
     def partitions(self) -> Iterable[PartitionStore]:
@@ -205,13 +206,31 @@ class GroupState:
         return bool(new) or self.view is not before
 
     def _open_partitions(self, definitions: Iterable[StoreDefinition]) -> None:
-        self._partitions.open_all(
-            [
-                (definition, number)
-                for definition in definitions
-                for number in self._definitions.held_partitions(definition)
-            ]
+        try:
+            self._partitions.open_all(
+                [
+                    (definition, number)
+                    for definition in definitions
+                    for number in self._definitions.held_partitions(definition)
+                ]
+            )
+        finally:
+            if self._partitions.damage:
+                self._note_damage(self._partitions.damage)
+                self._partitions.damage.clear()
+
+    def _note_damage(self, damage: Mapping[PartitionKey, str]) -> None:
+        """Say that partitions are built again.
+
+        Args:
+            damage: What is damaged of each.
+        """
+        names, parts = partition_names(sorted(damage)), ", ".join(sorted(set(damage.values())))
+        self._rebuild_reason = (
+            f"What the disk of this host had of {names} is damaged ({parts}): it was put aside, and is built "
+            "again."
         )
+        _log.error("%s", self._rebuild_reason)
 
     def _take_in(
         self, opened: Mapping[PartitionKey, PartitionStore], new: Mapping[StoreName, StoreDefinition]
@@ -334,7 +353,7 @@ class GroupState:
 
     def _note_divergence(self, message: str) -> None:
         _log.error("%s", message)
-        self._divergence = message
+        self._rebuild_reason = message
         self._has_diverged = True
 
     def _replace_diverged(self) -> None:
@@ -489,7 +508,11 @@ class GroupState:
         except Corrupt:
             self._state = self._state.block(track)
             raise
-        return cohort.apply(collected)
+        try:
+            return cohort.apply(collected)
+        except UnreadableRowsError:
+            self._state = self._state.block(track)
+            raise
 
     def _stores_of(self, commit: Commit) -> Definitions:
         self._open_stores(commit.stores)

@@ -74,6 +74,21 @@ class GroupView:
             if len(store.versions) == store.definition.partitions
         }
 
+    def check_digest(self, digest: str) -> None:
+        """See that the epoch is the one that is meant.
+
+        Args:
+            digest: As `Commit.digest` of it; empty where it is not known.
+
+        Raises:
+            Unavailable: The changelog has another history by now, or had another one before.
+        """
+        if digest and self.digest and digest != self.digest:
+            raise Unavailable(
+                f"Epoch {self.epoch} of group {self.group} on this host is not the one that is meant, but of "
+                "another history of the changelog, which was restored or has lost its end: try again shortly."
+            )
+
     def store(self, store: StoreName, partitions: Collection[PartitionId] | None) -> StateView:
         """A store, or some partitions of it.
 

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from engine.errors import Corrupt
 from engine.model.columns import Column
 from engine.model.distinct_sketch import Sketch
 from engine.state import keys as sort_keys
 from engine.state.cache import WHOLE, BlockPlace, BlockTable, CacheKey, ColumnCache, KeyColumn
+from engine.state.damage import damage_error
 from engine.state.formats import KEY_COLUMN, SegmentId, SegmentRecord, block_key, decode_block
 from engine.state.keys import KeyCodec, Keys, Needle, Rows
 from engine.state.prefixes import PrefixIndex
@@ -592,10 +592,7 @@ class Segment:
     def _read(self, number: int, arrow_type: pa.DataType, block: int) -> pa.Array:
         data = self._context.storage.get(block_key(self.id, number, block))
         if data is None:
-            raise Corrupt(
-                "A block of a partition is missing; delete the partition's directory and the host rebuilds "
-                "it from the changelog."
-            )
+            raise damage_error("block")
         start, stop = self.block_span(block)
         return decode_block(data, arrow_type, stop - start)
 

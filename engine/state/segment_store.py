@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.errors import Corrupt
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch
 from engine.processes.right_of_way import RIGHT_OF_WAY
 from engine.state import keys as sort_keys
+from engine.state.damage import damage_error
 from engine.state.formats import (
     SegmentId,
     SegmentRecord,
@@ -98,10 +98,7 @@ class SegmentStore:
         """
         data = self._storage.get(segment_key(identity))
         if data is None:
-            raise Corrupt(
-                "A segment of a partition is missing; delete the partition's directory and the host rebuilds "
-                "it from the changelog."
-            )
+            raise damage_error("list of segments")
         segment = self._track(Segment(identity, SegmentRecord.from_bytes(data, created), self._context))
         folded = self._storage.get(dead_rows_key(identity))
         deltas = [decode_rows(value) for _, value in self._storage.pairs(dead_delta_range(identity)[0])]
@@ -110,6 +107,8 @@ class SegmentStore:
             return LiveSegment(segment, None, segment.rows)
         live = np.ones(segment.rows, np.uint8) if folded is None else decode_live(folded, segment.rows)
         for rows in deltas:
+            if len(rows) and rows.max() >= segment.rows:
+                raise damage_error("delete vector")
             live[rows] = 0
         return LiveSegment(segment, live, int(np.count_nonzero(live)))
 

@@ -303,5 +303,5 @@ def commits(changelog: Changelog) -> list[Commit]:
 
 
 def data_files(changelog: Changelog) -> list[str]:
-    paths = changelog._objects.list(f"groups/{PLAYS.group}")
+    paths = changelog.objects.list(f"groups/{PLAYS.group}")
     return sorted(path.rpartition("/")[2].rpartition("-")[0] for path in paths if path.endswith(".arrow"))
