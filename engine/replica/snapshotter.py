@@ -17,6 +17,7 @@ from engine.changelog.snapshot import MIB, Mark, StorePartition, is_due
 from engine.changelog.snapshots import FILE_BYTES
 from engine.errors import Cancelled
 from engine.model.schema import GroupName, PartitionId, StoreDefinition
+from engine.processes.right_of_way import lower_priority
 from engine.replica.failures import Failures, log_failure
 from engine.replica.group_views import GroupView
 from engine.state.live_rows import live_rows
@@ -250,6 +251,7 @@ class Snapshotter:
         self._wake.set()
 
     def _run(self) -> None:
+        lower_priority()
         while not self._stopping.is_set():
             self._wake.wait(self._seconds_to_wait())
             self._wake.clear()

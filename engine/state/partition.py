@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from engine.errors import Corrupt
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition, StoreName
+from engine.processes.right_of_way import RIGHT_OF_WAY
 from engine.state import keys as sort_keys
 from engine.state.cache import ColumnCache
 from engine.state.compaction import segments_to_merge
@@ -277,6 +278,7 @@ class PartitionStore:
             cutoff: The time before which rows are gone; None where there is none.
             digest: As `Commit.digest` of the epoch.
         """
+        RIGHT_OF_WAY.give_way()
         version = self.version.change(epoch, changes)
         manifest = replace(
             self._manifest,
