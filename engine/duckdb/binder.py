@@ -186,7 +186,7 @@ class Binder:
             try:
                 with self._database.sql(f"SELECT {nulls}").to_arrow_reader(1) as reader:
                     return reader.schema
-            except ENGINE_FAILURES as error:
+            except (*ENGINE_FAILURES, pa.ArrowException) as error:
                 raise NotBoundError(str(error)) from error
 
     def _create(self, tables: Mapping[str, pa.Schema]) -> None:
