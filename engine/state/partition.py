@@ -102,7 +102,7 @@ class PartitionStore:
                 "directory and the host rebuilds it from the changelog."
             )
         created = definition_at(0)
-        numbers = {
+        self._created = numbers = {
             name: column.number
             for name, column in zip(created.stored_schema.names, created.columns, strict=True)
         }
@@ -346,6 +346,23 @@ class PartitionStore:
         with self._lock:
             changes = replace_inputs(self.version, inputs, merged.reshape(self.context))
             self._install(self._shape, self.version.epoch, changes, self._manifest.cutoff, self.digest)
+
+    def check_records(self) -> None:
+        """See that manifest, segment records and delete vectors are stored as they are known here.
+
+        Raises:
+            DamagedError: They are not.
+            Unavailable: The partition is closed, or the disk does not answer.
+        """
+        with self._lock:
+            data = self._storage.get(MANIFEST)
+            if data is None and not self.version.all_segments:
+                return  # nothing was ever written
+            if data is None or Manifest.from_bytes(data).segments != self._manifest.segments:
+                raise damage_error("manifest")
+            for entry in self.version.all_segments:
+                if self._segments.count_live(entry.segment.id, self._created) != entry.live_rows:
+                    raise damage_error("delete vector")
 
     def release(self) -> None:
         """Remove the bytes of segments that no version refers to any more."""

@@ -147,6 +147,7 @@ class Host:
                 else [],
                 limits=options.limits,
                 cluster=self._cluster,
+                scrubs=follower,
             )
         except (pa.ArrowException, OSError) as error:
             tls = ", or are certificate and key not PEM" if options.tls_certificate else ""
