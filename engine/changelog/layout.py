@@ -8,6 +8,7 @@
     groups/<group>/migrations/<number>.json         what a store of the group becomes, numbered from 1, create-only
     groups/<group>/snapshots/<epoch>/<nonce>-<n>.arrow   rows of a snapshot
     groups/<group>/snapshots/<epoch>/<nonce>.part   what one host wrote of it
+    groups/<group>/snapshots/<epoch>/<nonce>.checksums   what one host has at its epoch
     groups/<group>/snapshots/<epoch>.snapshot       written last, create-only: the snapshot counts from here on
     clock/<nonce>                                   written to see when the storage says that it was, and removed at once
 
@@ -27,6 +28,7 @@ from engine.model.schema import Epoch, GroupName, StoreName
 LAYOUT_FORMAT = 1
 FORMAT_PATH = "FORMAT"
 STORES_PATH = "stores"
+GROUPS_PATH = "groups"
 CLOCK_PATH = "clock"
 TEMPORARY_SUFFIX = ".tmp"
 """Ends the name of a local file that is being written; nothing else ends so."""
@@ -97,7 +99,7 @@ def switch_number(path: str) -> int:
 
 def group_path(group: GroupName) -> str:
     """The directory of a store group."""
-    return f"groups/{path_segment(group)}"
+    return f"{GROUPS_PATH}/{path_segment(group)}"
 
 
 def migration_path(group: GroupName, number: int) -> str:
@@ -113,6 +115,14 @@ def epoch_path(group: GroupName, epoch: Epoch) -> str:
 def commit_path(group: GroupName, epoch: Epoch) -> str:
     """Where the commit of an epoch is."""
     return epoch_path(group, epoch) + _COMMIT_SUFFIX
+
+
+def commit_epoch(group: GroupName, path: str) -> Epoch | None:
+    """The epoch of a commit by its path; None for anything else."""
+    inner = path.removeprefix(group_path(group) + "/")
+    digits = inner.removesuffix(_COMMIT_SUFFIX)
+    is_commit = inner not in (path, digits) and len(digits) == _EPOCH_DIGITS
+    return Epoch(int(digits)) if is_commit and digits.isascii() and digits.isdigit() else None
 
 
 def data_path(group: GroupName, epoch: Epoch, name: str) -> str:

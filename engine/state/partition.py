@@ -50,6 +50,7 @@ class PartitionStore:
         options: Sizes.
         buffers: Bound of all RocksDB memtables of the host.
         definition_at: Gives what the store is at a generation of its group; None where it was never migrated.
+        is_read_only: Whether it is only read, and its directory stays as it is.
 
     Raises:
         DamagedError: What is on the disk is damaged.
@@ -67,10 +68,15 @@ class PartitionStore:
         options: StateOptions,
         buffers: WriteBuffers | None = None,
         definition_at: Callable[[int], StoreDefinition] | None = None,
+        *,
+        is_read_only: bool = False,
     ) -> None:
         self._options = options
+        self._is_read_only = is_read_only
         self._storage: Storage = (
-            MemoryStorage() if definition.behaviour.in_memory else Rocks(path, options, buffers)
+            MemoryStorage()
+            if definition.behaviour.in_memory
+            else Rocks(path, options, buffers, is_read_only=is_read_only)
         )
         self._lock, self._merging = Lock(), Lock()
         self._is_closed = False
@@ -116,7 +122,8 @@ class PartitionStore:
         if manifest.live_rows not in (None, live_rows):
             raise damage_error("delete vector")
         self._manifest = replace(manifest, live_rows=live_rows)
-        self._segments.drop_orphans({*manifest.segments, *manifest.tombstone_segments})
+        if not self._is_read_only:
+            self._segments.drop_orphans({*manifest.segments, *manifest.tombstone_segments})
 
     @property
     def context(self) -> PartitionContext:

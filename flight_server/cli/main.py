@@ -834,6 +834,31 @@ def scrub(connection: ConnectionOptions, rate: float | None, cancel: bool, statu
 
 
 @main.command()
+@click.argument("place", metavar="URI|DIRECTORY")
+@_changelog_option()
+def verify(place: str, changelog: str | None) -> None:
+    """Read a changelog, or the data directory of a stopped host, and say what is wrong with it.
+
+    Of a changelog every epoch and snapshot is read with all rows: whether they are there, name the one before
+    them, and have the checksums that they had. Of a data directory every block of every partition is. Nothing
+    is written; jobs and hosts may use the changelog meanwhile. One line a fault, and the exit code is 1 if
+    there is any.
+
+    \b
+    Examples:
+      livestate verify file:///var/lib/livestate
+      livestate verify s3://bucket/livestate
+      livestate verify /var/lib/livestate-host --changelog file:///var/lib/livestate
+    """
+    from flight_server.cli.verify import verify as run_verify  # noqa: PLC0415  it imports pyarrow and obstore
+
+    with _failures():
+        is_right = run_verify(place, changelog, click.echo, partial(click.echo, err=True))
+    if not is_right:
+        raise SystemExit(1)
+
+
+@main.command()
 @_changelog_option(required=True)
 @_snapshots_kept_option
 @_snapshot_tail_option
