@@ -10,9 +10,10 @@
     groups/<group>/snapshots/<epoch>/<nonce>.part   what one host wrote of it
     groups/<group>/snapshots/<epoch>/<nonce>.checksums   what one host has at its epoch
     groups/<group>/snapshots/<epoch>.snapshot       written last, create-only: the snapshot counts from here on
+    backup/<number>.json                            marks of a backup, numbered from 1: the newest says of which changelog it is, and to which epochs
     clock/<nonce>                                   written to see when the storage says that it was, and removed at once
 
-Epochs are written with 20 digits and numbers of migrations and switches with 10, so that names sort as
+Epochs are written with 20 digits and numbers of migrations, switches and marks with 10, so that names sort as
 numbers do.
 """
 
@@ -29,6 +30,7 @@ LAYOUT_FORMAT = 1
 FORMAT_PATH = "FORMAT"
 STORES_PATH = "stores"
 GROUPS_PATH = "groups"
+MARKS_PATH = "backup"
 CLOCK_PATH = "clock"
 TEMPORARY_SUFFIX = ".tmp"
 """Ends the name of a local file that is being written; nothing else ends so."""
@@ -38,6 +40,7 @@ _COMMIT_SUFFIX = ".commit"
 _MIGRATIONS = "migrations"
 _NUMBER_DIGITS = 10
 _SWITCHES = "switches"
+_MARK = re.compile(rf"{MARKS_PATH}/(\d{{10}})\.json\Z", re.ASCII)
 _SWITCH = re.compile(r"/switches/(\d{10})\.json\Z", re.ASCII)
 _SNAPSHOTS = "snapshots"
 _SNAPSHOT_SUFFIX = ".snapshot"
@@ -97,6 +100,17 @@ def switch_number(path: str) -> int:
     return int(found[1]) if found else 0
 
 
+def mark_path(number: int) -> str:
+    """Where a mark of a backup is."""
+    return f"{MARKS_PATH}/{number:0{_NUMBER_DIGITS}d}.json"
+
+
+def mark_number(path: str) -> int:
+    """The number of a mark by its path; 0 for anything else."""
+    found = _MARK.search(path)
+    return int(found[1]) if found else 0
+
+
 def group_path(group: GroupName) -> str:
     """The directory of a store group."""
     return f"{GROUPS_PATH}/{path_segment(group)}"
@@ -117,12 +131,11 @@ def commit_path(group: GroupName, epoch: Epoch) -> str:
     return epoch_path(group, epoch) + _COMMIT_SUFFIX
 
 
-def commit_epoch(group: GroupName, path: str) -> Epoch | None:
-    """The epoch of a commit by its path; None for anything else."""
-    inner = path.removeprefix(group_path(group) + "/")
-    digits = inner.removesuffix(_COMMIT_SUFFIX)
-    is_commit = inner not in (path, digits) and len(digits) == _EPOCH_DIGITS
-    return Epoch(int(digits)) if is_commit and digits.isascii() and digits.isdigit() else None
+def commit_epoch(group: GroupName, path: str) -> Epoch:
+    """The epoch of a commit by its path; 0 for anything else below a group's directory."""
+    digits = path.removeprefix(group_path(group) + "/").removesuffix(_COMMIT_SUFFIX)
+    is_commit = path.endswith(_COMMIT_SUFFIX) and digits.isascii() and digits.isdigit()
+    return Epoch(int(digits) if is_commit else 0)
 
 
 def data_path(group: GroupName, epoch: Epoch, name: str) -> str:

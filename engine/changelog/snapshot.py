@@ -101,9 +101,14 @@ class Snapshot:
         return sum(part.nbytes for part in self.parts)
 
     @property
+    def files(self) -> tuple[DataFile, ...]:
+        """Where the rows are."""
+        return tuple(file for part in self.parts for file in part.files)
+
+    @property
     def stores(self) -> frozenset[StoreName]:
         """Stores that it has rows of."""
-        return frozenset(entry.store for part in self.parts for file in part.files for entry in file.slices)
+        return frozenset(entry.store for file in self.files for entry in file.slices)
 
     @cached_property
     def _homes(self) -> Mapping[StorePartition, SnapshotPart]:

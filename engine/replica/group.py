@@ -13,6 +13,7 @@ from engine.cluster.reports import GroupReport, Progress, StoreReport
 from engine.errors import Corrupt, Unavailable
 from engine.model.schema import Epoch, GroupName, StoreDefinition, StoreName
 from engine.replica.catch_up import CatchUpState, Source, Stage, Track
+from engine.replica.changes import UnreadableRowsError
 from engine.replica.cohort import Cohort, late_partitions
 from engine.replica.column_reporter import ColumnReporter
 from engine.replica.commit_queue import never_stop
@@ -539,7 +540,11 @@ class GroupState:
         except Corrupt:
             self._state = self._state.block(track)
             raise
-        return cohort.apply(collected)
+        try:
+            return cohort.apply(collected)
+        except UnreadableRowsError:
+            self._state = self._state.block(track)
+            raise
 
     def _stores_of(self, commit: Commit) -> Definitions:
         self._open_stores(commit.stores)

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from engine.errors import Corrupt
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch, PartitionId, StoreDefinition, StoreName
+from engine.processes.right_of_way import RIGHT_OF_WAY
 from engine.state import keys as sort_keys
 from engine.state.cache import ColumnCache
 from engine.state.compaction import segments_to_merge
@@ -158,7 +159,7 @@ class PartitionStore:
     def apply(
         self,
         epoch: Epoch,
-        rows: pa.RecordBatch | pa.Table | None,
+        rows: pa.RecordBatch | Iterable[pa.RecordBatch] | None,
         *,
         replaces: bool = False,
         cutoff: int | None = None,
@@ -171,9 +172,9 @@ class PartitionStore:
             epoch: The epoch; one that is applied already changes nothing.
             rows: Upserts in the store's row schema, in commit order, and tombstones where the column
                 `__tombstone` is true. The store's kind says how they are folded; of a key-value store the
-                last row of a key wins. None where the epoch has no rows for this partition. A table is cut
-                into pieces between its batches where it is large (`StateOptions.apply_bytes`); what comes of
-                them becomes visible, and durable, as one.
+                last row of a key wins. None where the epoch has no rows for this partition. Many batches
+                are applied in pieces of several (`StateOptions.apply_bytes`), each asked for when its turn
+                comes; what comes of them becomes visible, and durable, as one.
             replaces: Whether all rows of before are removed first.
             cutoff: The time before which rows are gone, microseconds since 1970 UTC, for a store with
                 retention; older rows do not come in any more.
@@ -198,7 +199,8 @@ class PartitionStore:
             if cutoff != known_cutoff:
                 pending.expire_stored()
             if rows is not None:
-                pending.apply(rows, self._options.apply_bytes)
+                batches = [rows] if isinstance(rows, pa.RecordBatch) else rows
+                pending.apply(batches, self._options.apply_bytes)
             return self._install(shape, epoch, pending.changes, cutoff, digest)
 
     def advances_cutoff(self, cutoff: int) -> bool:
@@ -283,6 +285,7 @@ class PartitionStore:
             cutoff: The time before which rows are gone; None where there is none.
             digest: As `Commit.digest` of the epoch.
         """
+        RIGHT_OF_WAY.give_way()
         version = self.version.change(epoch, changes)
         manifest = replace(
             self._manifest,

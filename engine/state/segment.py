@@ -411,11 +411,17 @@ class Segment:
 
     def whole_column(self, column: int) -> pa.Array:
         """One column of all blocks joined; what has to be read for it stays out of the cache."""
+        chunks = self.column_chunks(column)
+        return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
+
+    def column_chunks(self, column: int) -> Sequence[pa.Array]:
+        """One column of all blocks, in as many arrays as it is in memory; what has to be read for it stays
+        out of the cache.
+        """
         whole = self._context.cache.find(self._whole_place(column))
         if whole is not None:
-            return _array_of(whole)
-        blocks = [self.read_through(column, block) for block in range(self.blocks)]
-        return blocks[0] if len(blocks) == 1 else pa.concat_arrays(blocks)
+            return [_array_of(whole)]
+        return [self.read_through(column, block) for block in range(self.blocks)]
 
     def batch(self, block: int) -> pa.RecordBatch:
         """All columns of one block in the stored schema; what has to be read for it stays out of

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.model.schema import TOMBSTONE_COLUMN, Epoch
+from engine.processes.right_of_way import RIGHT_OF_WAY
 from engine.state import keys as sort_keys
 from engine.state.damage import damage_error
 from engine.state.formats import (
@@ -232,7 +233,7 @@ class SegmentStore:
         return self._write(builder, merge.build(builder), is_logged=merge.nbytes < UNLOGGED_BYTES)
 
     def _write(self, builder: SegmentBuilder, pairs: Iterable[Pair], *, is_logged: bool) -> LiveSegment:
-        self._storage.write(pairs, logged=is_logged)
+        self._storage.write(map(_give_way_after, pairs), logged=is_logged)
         segment = self._track(builder.finish())
         if not is_logged:
             self._storage.flush()
@@ -297,3 +298,9 @@ class SegmentStore:
         if self._unreclaimed > max(RECLAIM_BYTES, RECLAIM_TIMES * nbytes):
             self._unreclaimed = 0
             self._storage.reclaim()
+
+
+def _give_way_after(pair: Pair) -> Pair:
+    """A pair, once calls have had the interpreter that waited while it was made."""
+    RIGHT_OF_WAY.give_way()
+    return pair

@@ -115,6 +115,8 @@ def test_an_older_partition_has_no_counts_until_its_next_epoch(tmp_path: Path) -
     with closing(open_partition(STORE, tmp_path)) as store:
         assert store.version.live_rows == ROWS + len(FEW), "nothing tells that rows are there twice"
         store.apply(Epoch(3), rows(range(100, 104), 3))
+    with closing(Rocks(tmp_path, StateOptions())) as rocks:
+        assert Manifest.from_bytes(rocks.get(MANIFEST) or b"").live_rows is not None
     change(tmp_path, *LOST_DELTA[1:])
     with pytest.raises(DamagedError):
         open_partition(STORE, tmp_path)
