@@ -14,7 +14,7 @@ import pyarrow as pa
 from engine.duckdb.database import open_database
 from engine.duckdb.deadline import NO_DEADLINE, Deadline, hold_lock
 from engine.duckdb.engine_errors import ENGINE_FAILURES, Failure, NotBoundError, read_failure
-from engine.duckdb.growth import MAX_TEXT, needs_worker
+from engine.duckdb.growth import is_parsed_quickly, needs_worker
 from engine.duckdb.results import check_types, known_type, result_schema
 from engine.duckdb.worker_messages import BindJob, encode_rows
 from engine.duckdb.worker_pool import WorkerPool, bound_columns
@@ -108,9 +108,9 @@ class Binder:
             deadline: When the statement must end.
 
         Returns:
-            The failure; None where the parser takes it, or it is too long to be read here.
+            The failure; None where the parser takes it, or could take long to read it.
         """
-        if len(sql) > MAX_TEXT:
+        if not is_parsed_quickly(sql):
             return None
         with hold_lock(self._lock, deadline):
             try:

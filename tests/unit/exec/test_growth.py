@@ -23,8 +23,10 @@ from engine.duckdb.growth import (
     MAX_JOINS,
     MAX_NESTING,
     MAX_TEXT,
+    MAX_WITHS,
     MULTIPLYING_FUNCTIONS,
     UNMEASURED_FUNCTIONS,
+    is_parsed_quickly,
     needs_worker,
 )
 from engine.duckdb.results import result_schema
@@ -195,6 +197,9 @@ def test_all_functions_that_make_much_of_little_are_known(plain: duckdb.DuckDBPy
         (f"SELECT {'(' * MAX_NESTING}a{')' * MAX_NESTING}, (b), (c) FROM t", False),
         (f"SELECT 1 FROM t {'JOIN json_tree(a) ON a ' * (MAX_JOINS + 1)}", True),
         (f"SELECT {'[(' * MAX_NESTING}a{')]' * MAX_NESTING} FROM t", True),
+        (f"{'WITH d AS (' * MAX_WITHS}SELECT 1{') SELECT 1' * MAX_WITHS}", False),
+        (f"{'WITH d AS (' * (MAX_WITHS + 1)}SELECT 1{') SELECT 1' * (MAX_WITHS + 1)}", True),
+        (f"SELECT {'a::TIMESTAMP WITH TIME ZONE, ' * MAX_JOINS}", False),
     ],
 )
 def test_where_statements_run(sql: str, *, expected: bool) -> None:
@@ -318,6 +323,35 @@ def test_all_that_the_engine_binds_twice_on_each_level_is_known(plain: duckdb.Du
             plain.sql(sql)
         if time.process_time() - begun > MOST_BINDING_SECONDS:
             slow.append(sql)
+    assert slow == []
+
+
+MISTAKES = (" LATERAL VIEW x", " FROM FROM", " +", ")", " x y z", " 5 5")
+NESTED = {
+    "WITH d AS ({}) SELECT a": "SELECT a FROM t",
+    "SELECT a FROM ({}) AS x": "SELECT a FROM t",
+    "SELECT ({})": "SELECT a FROM t",
+    "SELECT a FROM t WHERE a IN ({})": "SELECT a FROM t",
+    "(SELECT 1 UNION {})": "SELECT 1",
+    "FROM (t JOIN ({}) USING (a))": "FROM t",
+    "SELECT CASE WHEN a THEN ({}) END": "SELECT 1",
+}
+
+
+@pytest.mark.parametrize("form", NESTED)
+def test_a_mistake_is_found_quickly_wherever_it_is(plain: duckdb.DuckDBPyConnection, form: str) -> None:
+    slow = []
+    for mistake in MISTAKES:
+        for depth in range(2, 13):
+            at_leaf, on_each = NESTED[form] + mistake, NESTED[form]
+            for _ in range(depth):
+                at_leaf, on_each = form.replace("{}", at_leaf), form.replace("{}", on_each) + mistake
+            for sql in filter(is_parsed_quickly, (at_leaf, on_each)):
+                begun = time.process_time()
+                with suppress(duckdb.Error):
+                    plain.extract_statements(sql)
+                if time.process_time() - begun > MOST_BINDING_SECONDS:
+                    slow.append(sql)
     assert slow == []
 
 
