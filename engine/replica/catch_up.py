@@ -83,6 +83,15 @@ class CatchUpState:
         self._check_stage("begin", [Stage.WAITING])
         return replace(self, stage=Stage.BUILDING, target=target)
 
+    def lower_target(self, target: Epoch) -> CatchUpState:
+        """The changelog was restored from an older copy, or has lost its end, and ends before the target.
+
+        Args:
+            target: The newest epoch in the changelog.
+        """
+        self._check_stage("lower its target", [Stage.BUILDING])
+        return replace(self, target=target)
+
     def publish(self) -> CatchUpState:
         """The partitions are at the target, or behind it, and can be read."""
         self._check_stage("publish", [Stage.BUILDING, Stage.READABLE])

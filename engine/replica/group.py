@@ -42,7 +42,7 @@ class GroupState:
 
     Nothing can be read before the partitions have come to the epoch that was newest in the changelog when
     this began, its target: a host that is built anew, or was away for long, would answer from the past as if
-    it were the present. The target does not move, so a group that never stands still is there in the end.
+    it were the present. The target does not move on, so a group that never stands still is there in the end.
     From then on the newest epoch that is here can be read, however far behind it falls: who cannot do with
     that says so (`max_staleness`).
 
@@ -404,6 +404,8 @@ class GroupState:
         self._note_commits(commits, looked_at)
         if not commits:
             self._state = self._state.await_news(self._setup.clock())
+            if self._state.stage is Stage.BUILDING and self._main.epoch < self._state.target:
+                self._lower_target()
             return False
         newest = self._take(Track.MAIN)
         following = self._main.following or newest
@@ -413,6 +415,16 @@ class GroupState:
         if self._main.is_even and self._schedule.is_due(newest):
             self._setup.snapshot(self._view_of_partitions(newest.committed_at), newest)
         return True
+
+    def _lower_target(self) -> None:
+        """Be content with what the changelog has, where it has lost its end on the way to the target."""
+        commit = self._changelog.read_commit(self.group, self._main.epoch)
+        if commit is None or self._main.digest not in ("", commit.digest):
+            return  # what follows was dropped, or is of another history: doubts find that
+        newest = self._changelog.newest_epoch(self.group, commit.epoch)
+        if newest < self._state.target:
+            self._state = self._state.lower_target(newest)
+            self._committed_at, self._is_unpublished = commit.committed_at, True
 
     def add_damage(self, damage: Mapping[PartitionKey, str]) -> None:
         """Have partitions built again with the next call of `rebuild`.
@@ -464,7 +476,7 @@ class GroupState:
     def _rebuild_late_partitions(self) -> bool:
         """Bring late partitions on: see `rebuild`."""
         late = self._late
-        if not late.partitions:
+        if not late.partitions or self._state.stage is Stage.WAITING:
             return False
         if self._restore_snapshot(Track.LATE) is not None:
             self._report()

@@ -1,0 +1,145 @@
+"""The disk of a host, as a crash, a loss of power or an old copy of it leave it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from engine.state.memory_storage import MemoryStorage
+from engine.state.storage import Pair, Range
+
+
+@dataclass(frozen=True)
+class Write:
+    """One write of a partition.
+
+    Attributes:
+        pairs: What was written.
+        removed: Ranges that were removed before.
+        is_logged: Whether a crash of the process leaves it.
+    """
+
+    pairs: tuple[Pair, ...]
+    removed: tuple[Range, ...] = ()
+    is_logged: bool = True
+
+
+class Died(BaseException):
+    """The process ends here."""
+
+
+@dataclass
+class Life:
+    """How long a process lives.
+
+    Attributes:
+        steps: How many writes and requests it has left; None: it has no end in sight.
+    """
+
+    steps: int | None = None
+
+    def step(self) -> None:
+        """Take one of them; or be gone."""
+        if self.steps is not None:
+            if not self.steps:
+                raise Died
+            self.steps -= 1
+
+
+@dataclass
+class Content:
+    """What a disk has of one partition.
+
+    Attributes:
+        durable: Pairs that nothing takes away.
+        writes: What was written since, in order.
+    """
+
+    durable: dict[bytes, bytes] = field(default_factory=dict)
+    writes: list[Write] = field(default_factory=list)
+
+    def settle(self, writes: Iterable[Write]) -> None:
+        """Have some of the writes last, and none else."""
+        storage = MemoryStorage()
+        storage.write(self.durable.items())
+        for write in writes:
+            storage.write_atomically(write.pairs, write.removed)
+        self.durable, self.writes = dict(storage.pairs(b"")), []
+
+
+class SimulatedStorage(MemoryStorage):
+    """An open partition, as RocksDB is: what is written through its log outlives the process, and a loss of
+    power takes the end of it; all else is there after a flush only.
+
+    Args:
+        content: What the disk has of it.
+        life: That of the process.
+    """
+
+    def __init__(self, content: Content, life: Life) -> None:
+        super().__init__()
+        self._content = content
+        self._life = life
+        super().write(content.durable.items())
+
+    def write(self, pairs: Iterable[Pair], *, logged: bool = True) -> None:
+        """As `Storage.write`."""
+        for pair in pairs:
+            self._life.step()
+            self._content.writes.append(Write((pair,), is_logged=logged))
+            super().write([pair])
+
+    def write_atomically(self, pairs: Iterable[Pair], removed: Sequence[Range] = ()) -> None:
+        """As `Storage.write_atomically`."""
+        written = tuple(pairs)
+        self._life.step()
+        self._content.writes.append(Write(written, tuple(removed)))
+        super().write_atomically(written, removed)
+
+    def flush(self) -> None:
+        """As `Storage.flush`."""
+        self._life.step()
+        self._content.settle(self._content.writes)
+
+
+@dataclass
+class Disk:
+    """The partitions that a host has on its disk, by their paths.
+
+    Attributes:
+        contents: What there is of each.
+    """
+
+    contents: dict[Path, Content] = field(default_factory=dict)
+
+    def open(self, path: Path, life: Life) -> SimulatedStorage:
+        """Open a partition, after its process has ended in one way or another."""
+        content = self.contents.setdefault(path, Content())
+        content.settle(write for write in content.writes if write.is_logged)
+        return SimulatedStorage(content, life)
+
+    def move(self, path: Path, target: Path) -> None:
+        """Give what there is of a partition another place."""
+        if path in self.contents:
+            self.contents[target] = self.contents.pop(path)
+
+    def lose_power(self, draw: Random) -> None:
+        """Of each partition, lose what was written last and is not safe yet."""
+        for content in self.contents.values():
+            kept = content.writes[: draw.randint(0, len(content.writes))]
+            content.settle(write for write in kept if write.is_logged)
+
+    def copy(self) -> dict[Path, dict[bytes, bytes]]:
+        """What would be found after a crash."""
+        found = {}
+        for path, content in self.contents.items():
+            copied = Content(dict(content.durable), list(content.writes))
+            copied.settle(write for write in copied.writes if write.is_logged)
+            found[path] = copied.durable
+        return found
+
+    def restore(self, copy: dict[Path, dict[bytes, bytes]]) -> None:
+        """Have what a copy has."""
+        self.contents = {path: Content(dict(pairs)) for path, pairs in copy.items()}
